@@ -1,0 +1,1 @@
+//! Composition root: builds the parts, runs them, writes the results, sets the exit code.

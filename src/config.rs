@@ -1,0 +1,1 @@
+//! Every module's configuration composed and validated once.

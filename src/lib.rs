@@ -1,0 +1,38 @@
+//! An OpenTelemetry-native benchmark for LLM servers.
+//!
+//! The modules stand in the order in which data meets them; each imports only
+//! from those above it.
+
+pub mod units;
+
+pub mod semconv;
+
+pub mod tokenizer;
+
+pub mod dataset;
+
+pub mod schedule;
+
+pub mod record;
+
+pub mod endpoint;
+
+pub mod transport;
+
+pub mod runner;
+
+pub mod metrics;
+
+pub mod telemetry;
+
+pub mod artifacts;
+
+pub mod console;
+
+pub mod mock_server;
+
+pub mod config;
+
+pub mod cli;
+
+pub mod app;

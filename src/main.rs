@@ -1,0 +1,3 @@
+//! The `aiperf` binary.
+
+fn main() {}

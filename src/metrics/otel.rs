@@ -1,0 +1,115 @@
+//! What a row of the catalogue is in OpenTelemetry.
+
+use super::metric::{Fold, Kind, Metric, MetricFlags};
+use crate::semconv::{InstrumentKind, MetricSpec};
+use crate::units::Unit;
+
+/// An `aiperf.<tag>` instrument and the factor from the metric's own unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instrument {
+    /// Name, kind, unit and boundaries.
+    pub spec: MetricSpec,
+    /// Multiplies a value in the metric's own unit.
+    pub scale: f64,
+}
+
+impl Metric {
+    /// The metric's instrument; `None` for internal metrics, and for the
+    /// timestamps, which are no quantity to aggregate.
+    #[must_use]
+    pub fn instrument(&self) -> Option<Instrument> {
+        if self.flags.contains(MetricFlags::INTERNAL) {
+            return None;
+        }
+        let kind = match self.kind {
+            Kind::Record(_) => InstrumentKind::Histogram,
+            Kind::Aggregate(Fold::Sum, _) => InstrumentKind::Counter,
+            Kind::Aggregate(Fold::Min | Fold::Max, _) => return None,
+            Kind::Derived(_) | Kind::SumOf(_) => InstrumentKind::Gauge,
+        };
+        let (unit, scale) = ucum(self.unit);
+        let boundaries = match kind {
+            InstrumentKind::Histogram => boundaries(self),
+            _ => Vec::new(),
+        };
+        let spec = MetricSpec {
+            name: format!("aiperf.{}", self.tag),
+            kind,
+            unit,
+            brief: self.brief,
+            boundaries,
+        };
+        Some(Instrument { spec, scale })
+    }
+}
+
+/// The UCUM unit of values in `unit`, and the factor that converts to it.
+const fn ucum(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::Nanoseconds => ("s", 1e-9),
+        Unit::Milliseconds => ("s", 1e-3),
+        Unit::Seconds => ("s", 1.0),
+        Unit::Tokens => ("{token}", 1.0),
+        Unit::Requests => ("{request}", 1.0),
+        Unit::Count => ("{count}", 1.0),
+        Unit::Ratio => ("1", 1.0),
+        Unit::Percent => ("%", 1.0),
+        Unit::TokensPerSecond | Unit::TokensPerSecondPerUser => ("{token}/s", 1.0),
+        Unit::RequestsPerSecond => ("{request}/s", 1.0),
+        Unit::Bytes => ("By", 1.0),
+        Unit::Kilobytes => ("By", 1024.0),
+    }
+}
+
+/// Boundaries in a geometric series over the range that a metric's values can
+/// take: ratio 1.25 for times (so that a quantile read from the buckets is
+/// within 12 %), 2 for the rest, mirrored around zero for signed values.
+fn boundaries(metric: &Metric) -> Vec<f64> {
+    match metric.unit {
+        Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds => geometric(1e-4, 1.25, 600.0),
+        Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
+        Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
+        Unit::Percent if metric.tag == "osl_mismatch_diff_pct" => {
+            let upper = geometric(0.125, 2.0, 1024.0);
+            upper
+                .iter()
+                .rev()
+                .map(|bound| -bound)
+                .chain([0.0])
+                .chain(upper.iter().copied())
+                .collect()
+        }
+        Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
+        _ => geometric(0.125, 2.0, 262_144.0),
+    }
+}
+
+/// `first`, `first · ratio`, … up to the first bound of at least `last`,
+/// each rounded to six significant digits so that every exporter writes it alike.
+fn geometric(first: f64, ratio: f64, last: f64) -> Vec<f64> {
+    let mut bounds = Vec::new();
+    let mut bound = first;
+    loop {
+        let scale = 10f64.powi(5 - bound.log10().floor() as i32);
+        bounds.push((bound * scale).round() / scale);
+        if bound >= last {
+            return bounds;
+        }
+        bound *= ratio;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometric_bounds_span_the_range() {
+        assert_eq!(geometric(1.0, 2.0, 8.0), [1.0, 2.0, 4.0, 8.0]);
+        let times = geometric(1e-4, 1.25, 600.0);
+        assert_eq!(times[0], 1e-4);
+        assert_eq!(times[1], 0.000_125);
+        assert!(*times.last().unwrap() >= 600.0 && times[times.len() - 2] < 600.0);
+        assert!(times.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}

@@ -1,0 +1,1 @@
+//! An OpenAI-compatible server with scripted timing: ground truth for demo and tests.

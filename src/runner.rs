@@ -1,0 +1,1 @@
+//! Drives the schedule through the transport: workers, sessions, cancellation.

@@ -1,0 +1,1 @@
+//! Bytes with timestamps: DNS, connect, TLS, write, first byte, every read.

@@ -1,0 +1,238 @@
+//! Quantities and the clock.
+//!
+//! Times inside the program are integer nanoseconds ([`Nanos`]) on the
+//! monotonic clock. Wall time appears only where something is exported, by way
+//! of the one pairing that [`Clock`] makes when the run starts.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds: either an instant of the monotonic clock or a duration.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The zero duration.
+    pub const ZERO: Self = Self(0);
+
+    /// The duration of `seconds`; negative and non-finite values become zero.
+    #[must_use]
+    pub fn from_seconds(seconds: f64) -> Self {
+        if seconds.is_finite() && seconds > 0.0 {
+            Self((seconds * 1e9).round() as u64)
+        } else {
+            Self::ZERO
+        }
+    }
+
+    /// The duration of `millis` milliseconds; negative and non-finite values become zero.
+    #[must_use]
+    pub fn from_millis(millis: f64) -> Self {
+        Self::from_seconds(millis / 1e3)
+    }
+
+    /// This instant less an `earlier` one; zero where `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+
+    /// As seconds.
+    #[must_use]
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// As milliseconds.
+    #[must_use]
+    pub fn as_millis(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.0)
+    }
+}
+
+/// The monotonic clock, paired once with wall time.
+///
+/// Every exported timestamp comes from the one pairing, so that a step of the
+/// wall clock during a run moves no latency.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    monotonic_origin: Nanos,
+    wall_origin_ns: u64,
+}
+
+impl Clock {
+    /// Pairs the two clocks now.
+    #[must_use]
+    pub fn start() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { monotonic_origin: Self::now(), wall_origin_ns: Nanos::from(wall).0 }
+    }
+
+    /// The monotonic clock's present reading.
+    #[must_use]
+    pub fn now() -> Nanos {
+        let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
+    }
+
+    /// Nanoseconds since the Unix epoch of the monotonic instant `at`.
+    #[must_use]
+    pub const fn wall_ns(&self, at: Nanos) -> u64 {
+        (self.wall_origin_ns + at.0).saturating_sub(self.monotonic_origin.0)
+    }
+
+    /// The monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
+    #[must_use]
+    pub const fn from_wall_ns(&self, wall_ns: u64) -> Nanos {
+        Nanos((self.monotonic_origin.0 + wall_ns).saturating_sub(self.wall_origin_ns))
+    }
+}
+
+/// A unit of a metric, as artifacts and console write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// `ns`
+    Nanoseconds,
+    /// `ms`
+    Milliseconds,
+    /// `sec`
+    Seconds,
+    /// `tokens`
+    Tokens,
+    /// `requests`
+    Requests,
+    /// `count`
+    Count,
+    /// `ratio`
+    Ratio,
+    /// `%`
+    Percent,
+    /// `tokens/sec`
+    TokensPerSecond,
+    /// `tokens/sec/user`
+    TokensPerSecondPerUser,
+    /// `requests/sec`
+    RequestsPerSecond,
+    /// `B`
+    Bytes,
+    /// `KB`, 1024 bytes
+    Kilobytes,
+}
+
+impl Unit {
+    /// The unit as JSON, CSV and the console write it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Milliseconds => "ms",
+            Self::Seconds => "sec",
+            Self::Tokens => "tokens",
+            Self::Requests => "requests",
+            Self::Count => "count",
+            Self::Ratio => "ratio",
+            Self::Percent => "%",
+            Self::TokensPerSecond => "tokens/sec",
+            Self::TokensPerSecondPerUser => "tokens/sec/user",
+            Self::RequestsPerSecond => "requests/sec",
+            Self::Bytes => "B",
+            Self::Kilobytes => "KB",
+        }
+    }
+
+    /// What one of this unit is in units of `other`; 1 where the two measure different things.
+    #[must_use]
+    pub fn in_units_of(self, other: Self) -> f64 {
+        match (self.scale(), other.scale()) {
+            (Some((ours, from)), Some((theirs, to))) if ours == theirs => from / to,
+            _ => 1.0,
+        }
+    }
+
+    /// Converts `value` from this unit to `other`.
+    ///
+    /// Nanoseconds divide by a whole power of ten, so that a millisecond value
+    /// is the correctly rounded quotient, as numpy has it.
+    #[must_use]
+    pub fn convert(self, value: f64, other: Self) -> f64 {
+        let factor = self.in_units_of(other);
+        if factor >= 1.0 { value * factor } else { value / other.in_units_of(self) }
+    }
+
+    const fn scale(self) -> Option<(Dimension, f64)> {
+        match self {
+            Self::Nanoseconds => Some((Dimension::Time, 1.0)),
+            Self::Milliseconds => Some((Dimension::Time, 1e6)),
+            Self::Seconds => Some((Dimension::Time, 1e9)),
+            Self::Bytes => Some((Dimension::Data, 1.0)),
+            Self::Kilobytes => Some((Dimension::Data, 1024.0)),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dimension {
+    Time,
+    Data,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_between_units_of_one_dimension() {
+        assert_eq!(Unit::Nanoseconds.convert(1_500_000.0, Unit::Milliseconds), 1.5);
+        assert_eq!(Unit::Seconds.convert(2.5, Unit::Milliseconds), 2500.0);
+        assert_eq!(Unit::Bytes.convert(512.0, Unit::Kilobytes), 0.5);
+        assert_eq!(Unit::Tokens.convert(7.0, Unit::Tokens), 7.0);
+    }
+
+    #[test]
+    fn wall_time_follows_the_monotonic_clock() {
+        let clock = Clock { monotonic_origin: Nanos(1_000), wall_origin_ns: 9_000_000 };
+        assert_eq!(clock.wall_ns(Nanos(1_250)), 9_000_250);
+        assert_eq!(clock.wall_ns(Nanos(900)), 8_999_900);
+        assert_eq!(clock.from_wall_ns(9_000_250), Nanos(1_250));
+    }
+
+    #[test]
+    fn seconds_that_are_no_duration_are_zero() {
+        assert_eq!(Nanos::from_seconds(f64::NAN), Nanos::ZERO);
+        assert_eq!(Nanos::from_seconds(-1.0), Nanos::ZERO);
+        assert_eq!(Nanos::from_seconds(0.000_000_001), Nanos(1));
+    }
+}

@@ -1,0 +1,1 @@
+//! One binary of tests over real sockets and real files.
