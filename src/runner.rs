@@ -1,1 +1,253 @@
 //! Drives the schedule through the transport: workers, sessions, cancellation.
+//!
+//! Workers are threads, each with a single-threaded runtime and a connection
+//! pool of its own. They share the budget of sessions and requests, the
+//! arrivals and the concurrency slots, so that no worker idles while another
+//! is full. Finished records go to a [queue](RecordQueue); nothing else happens
+//! here: no JSON, no tokens, no files.
+
+mod phase;
+mod progress;
+mod queue;
+mod request;
+mod session;
+mod timer;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::sync::watch;
+
+pub use progress::{Counters, Progress};
+pub use queue::{QueueStats, RecordQueue};
+pub use request::{HeaderError, RequestBuilder};
+
+use crate::dataset::seed::Seed;
+use crate::dataset::{Dataset, Sampler};
+use crate::endpoint::Endpoint;
+use crate::schedule::config::PhaseConfig;
+use crate::transport::{self, Target, TlsError};
+use crate::units::{Clock, Nanos};
+use phase::{PhaseRun, Stop};
+use worker::{Worker, WorkerParts};
+
+/// How the load is driven.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Worker threads.
+    pub workers: usize,
+    /// The phases, in order.
+    pub phases: Vec<PhaseConfig>,
+    /// Seed of the arrivals.
+    pub seed: Seed,
+}
+
+/// The user's wish to end the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interrupt {
+    /// None: go on.
+    #[default]
+    None,
+    /// Send no more, let requests in flight finish within the grace period.
+    Drain,
+    /// Stop now.
+    Abort,
+}
+
+/// The run cannot be driven.
+#[derive(Debug, Error)]
+pub enum RunnerError {
+    /// A thread or its runtime could not be made.
+    #[error("a worker cannot be started: {0}; check the limits on threads and open files")]
+    Worker(#[from] std::io::Error),
+    /// TLS is needed and cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A worker ended before its work did.
+    #[error("a worker thread ended unexpectedly; the run is not complete")]
+    WorkerLost,
+}
+
+/// Everything that is asked, of whom, and how.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    dataset: Arc<Dataset>,
+    sampler: Arc<Sampler>,
+    endpoint: Arc<dyn Endpoint>,
+    targets: Arc<[Target]>,
+    builder: Arc<RequestBuilder>,
+    /// Body of the first turn of each conversation.
+    first_bodies: Arc<[Bytes]>,
+}
+
+impl Workload {
+    /// Draws conversations of `dataset` by `sampler`, speaks `endpoint` to
+    /// `targets` (a session goes to the next in turn), with the headers of
+    /// `builder`. Bodies that are the same each time are made here.
+    #[must_use]
+    pub fn new(
+        dataset: Arc<Dataset>,
+        sampler: Arc<Sampler>,
+        endpoint: Arc<dyn Endpoint>,
+        targets: Arc<[Target]>,
+        builder: Arc<RequestBuilder>,
+    ) -> Self {
+        let first_bodies = dataset
+            .conversations
+            .iter()
+            .map(|conversation| Bytes::from(endpoint.request_body(conversation, 0, &[])))
+            .collect();
+        Self { dataset, sampler, endpoint, targets, builder, first_bodies }
+    }
+
+    /// Body of the first turn of each conversation, in the dataset's order.
+    #[must_use]
+    pub fn first_bodies(&self) -> &[Bytes] {
+        &self.first_bodies
+    }
+}
+
+/// Drives the phases of one run.
+#[derive(Debug)]
+pub struct Runner {
+    config: Config,
+    transport: transport::Config,
+    workload: Workload,
+    queue: Arc<RecordQueue>,
+    progress: Arc<Progress>,
+}
+
+impl Runner {
+    /// A runner whose records go to `queue` and whose counters are in `progress`.
+    #[must_use]
+    pub const fn new(
+        config: Config,
+        transport: transport::Config,
+        workload: Workload,
+        queue: Arc<RecordQueue>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self { config, transport, workload, queue, progress }
+    }
+
+    /// Runs every phase; returns when the last request has returned. Blocks.
+    ///
+    /// The queue is closed at the end, also after an error.
+    pub fn run(self, interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
+        let outcome = self.run_phases(interrupt);
+        self.queue.close();
+        outcome
+    }
+
+    fn run_phases(&self, mut interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (done_sender, mut done) = tokio::sync::mpsc::unbounded_channel();
+        let workers = self.start_workers(&done_sender)?;
+        drop(done_sender);
+        let mut first_session = 0;
+        for (index, phase) in self.config.phases.iter().enumerate() {
+            if *interrupt.borrow() > Interrupt::None {
+                break;
+            }
+            let counters = self.progress.start(index, Clock::now());
+            let run = Arc::new(PhaseRun::new(
+                index as u32,
+                phase,
+                &self.config.seed,
+                counters,
+                first_session,
+            ));
+            for worker in &workers {
+                worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
+            }
+            runtime.block_on(oversee(&run, workers.len(), &mut done, &mut interrupt))?;
+            self.progress.finish(index, Clock::now());
+            first_session = run.next_session();
+        }
+        for worker in workers {
+            drop(worker.phases);
+            worker.thread.join().map_err(|_| RunnerError::WorkerLost)?;
+        }
+        Ok(())
+    }
+
+    fn start_workers(
+        &self,
+        done: &tokio::sync::mpsc::UnboundedSender<()>,
+    ) -> Result<Vec<WorkerHandle>, RunnerError> {
+        let start = |id: usize| {
+            let (phases, receiver) = mpsc::channel();
+            let parts = WorkerParts {
+                id: id as u32,
+                transport: self.transport.clone(),
+                workload: self.workload.clone(),
+                queue: Arc::clone(&self.queue),
+            };
+            let done = done.clone();
+            let worker = Worker::new(parts)?;
+            let thread = thread::Builder::new()
+                .name(format!("worker-{id}"))
+                .spawn(move || worker.run(&receiver, &done))?;
+            Ok(WorkerHandle { phases, thread })
+        };
+        (0..self.config.workers.max(1)).map(start).collect()
+    }
+}
+
+struct WorkerHandle {
+    phases: mpsc::Sender<Arc<PhaseRun>>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// Waits until all workers are done with a phase, and ends it by its clock or
+/// by the user's wish.
+async fn oversee(
+    run: &PhaseRun,
+    workers: usize,
+    done: &mut tokio::sync::mpsc::UnboundedReceiver<()>,
+    interrupt: &mut watch::Receiver<Interrupt>,
+) -> Result<(), RunnerError> {
+    let mut remaining = workers;
+    let mut deadline = run.sending_deadline();
+    while remaining > 0 {
+        tokio::select! {
+            finished = done.recv() => match finished {
+                Some(()) => remaining -= 1,
+                None => return Err(RunnerError::WorkerLost),
+            },
+            () = until(deadline) => {
+                deadline = match run.stop() {
+                    Stop::No => {
+                        run.stop_sending(false);
+                        run.grace_deadline(Clock::now())
+                    }
+                    Stop::Sending | Stop::Now => {
+                        run.abort(true);
+                        None
+                    }
+                };
+            }
+            Ok(()) = interrupt.changed() => match *interrupt.borrow_and_update() {
+                Interrupt::None => {}
+                Interrupt::Drain => {
+                    run.stop_sending(true);
+                    deadline = run.grace_deadline(Clock::now());
+                }
+                Interrupt::Abort => run.abort(false),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Waits until `deadline`; for ever without one.
+async fn until(deadline: Option<Nanos>) {
+    match deadline {
+        Some(at) => tokio::time::sleep(at.since(Clock::now()).into()).await,
+        None => std::future::pending().await,
+    }
+}

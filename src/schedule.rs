@@ -2,6 +2,13 @@
 //!
 //! Pure arithmetic: no clock, no I/O; randomness comes from explicit seeds.
 
+mod arrivals;
+mod budget;
+pub mod config;
+
+pub use arrivals::Arrivals;
+pub use budget::Budget;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;

@@ -1,0 +1,111 @@
+//! Headers of requests.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use thiserror::Error;
+use uuid::Uuid;
+
+/// One per request.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// One per session.
+const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+/// The session again, for routers that keep sessions on one server.
+const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity");
+
+/// A header that cannot be sent.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum HeaderError {
+    /// The name is none.
+    #[error("`{0}` is no header name; give headers as `Name: value`")]
+    Name(String),
+    /// The value has characters that a header must not have; it may be secret.
+    #[error("the value of header `{0}` has characters that a header must not have")]
+    Value(String),
+}
+
+/// The headers that all requests share, and what each adds.
+#[derive(Debug, Clone)]
+pub struct RequestBuilder {
+    base: HeaderMap,
+}
+
+impl RequestBuilder {
+    /// Headers of every request; `headers` override ours and come in their order.
+    pub fn new(
+        streaming: bool,
+        api_key: Option<&str>,
+        headers: &[(String, String)],
+    ) -> Result<Self, HeaderError> {
+        let mut base = HeaderMap::new();
+        let agent = concat!("aiperf/", env!("CARGO_PKG_VERSION"));
+        base.insert(USER_AGENT, HeaderValue::from_static(agent));
+        let accept = if streaming { "text/event-stream" } else { "application/json" };
+        base.insert(ACCEPT, HeaderValue::from_static(accept));
+        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = api_key {
+            base.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), "Authorization")?);
+        }
+        for (name, value) in headers {
+            let parsed =
+                HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.clone()))?;
+            base.insert(parsed, secret(value.trim(), name)?);
+        }
+        Ok(Self { base })
+    }
+
+    /// The headers of one request.
+    #[must_use]
+    pub fn headers(&self, request_id: Uuid, correlation_id: Uuid) -> HeaderMap {
+        let mut headers = self.base.clone();
+        let session = uuid_value(correlation_id);
+        headers.insert(REQUEST_ID, uuid_value(request_id));
+        headers.insert(CORRELATION_ID, session.clone());
+        headers.insert(SESSION_AFFINITY, session);
+        headers
+    }
+}
+
+/// A value that debug output does not show.
+fn secret(value: &str, name: &str) -> Result<HeaderValue, HeaderError> {
+    let mut value =
+        HeaderValue::from_str(value).map_err(|_| HeaderError::Value(name.to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn uuid_value(id: Uuid) -> HeaderValue {
+    let mut buffer = Uuid::encode_buffer();
+    // A UUID is hexadecimal digits and dashes.
+    HeaderValue::from_str(id.hyphenated().encode_lower(&mut buffer))
+        .unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_bears_its_identifiers_and_the_users_headers() {
+        let users = [("X-Team".to_owned(), " serving ".to_owned())];
+        let builder = RequestBuilder::new(true, Some("k3y"), &users).unwrap();
+        let headers = builder.headers(Uuid::from_u128(1), Uuid::from_u128(2));
+        assert_eq!(headers["x-request-id"], "00000000-0000-0000-0000-000000000001");
+        assert_eq!(headers["x-correlation-id"], "00000000-0000-0000-0000-000000000002");
+        assert_eq!(headers["x-session-affinity"], headers["x-correlation-id"]);
+        assert_eq!(headers["accept"], "text/event-stream");
+        assert_eq!(headers["authorization"], "Bearer k3y");
+        assert_eq!(headers["x-team"], "serving");
+        assert!(!format!("{headers:?}").contains("k3y"));
+    }
+
+    #[test]
+    fn headers_that_cannot_be_sent_are_refused_without_their_value() {
+        let bad = |name: &str, value: &str| {
+            RequestBuilder::new(false, None, &[(name.into(), value.into())])
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(bad("no name", "x").contains("`no name`"));
+        assert!(!bad("x-key", "sec\nret").contains("sec"));
+    }
+}

@@ -1,0 +1,240 @@
+//! A worker: a thread, its runtime, and the loop that starts sessions.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::task::{JoinSet, LocalSet};
+use uuid::Uuid;
+
+use super::phase::{PhaseRun, Stop};
+use super::timer::DueTimer;
+use super::{RecordQueue, RunnerError, Workload};
+use crate::transport::{self, Client};
+use crate::units::{Clock, Nanos};
+
+/// What a worker is made of.
+pub(super) struct WorkerParts {
+    pub(super) id: u32,
+    pub(super) transport: transport::Config,
+    pub(super) workload: Workload,
+    pub(super) queue: Arc<RecordQueue>,
+}
+
+/// A worker that has not been started.
+pub(super) struct Worker {
+    parts: WorkerParts,
+    runtime: Runtime,
+}
+
+impl Worker {
+    pub(super) fn new(parts: WorkerParts) -> Result<Self, RunnerError> {
+        // TLS is set up here once, so that what is wrong with it shows before the run.
+        Client::new(parts.transport.clone(), Arc::clone(&parts.workload.targets))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            // A low interval: sockets and timers are looked at often, since a
+            // stamp that waits behind other tasks is a false one.
+            .event_interval(8)
+            .build()?;
+        Ok(Self { parts, runtime })
+    }
+
+    /// Runs phases until there are no more; says so after each.
+    pub(super) fn run(
+        self,
+        phases: &mpsc::Receiver<Arc<PhaseRun>>,
+        done: &tokio::sync::mpsc::UnboundedSender<()>,
+    ) {
+        let Self { parts, runtime } = self;
+        let local = LocalSet::new();
+        let _entered = runtime.enter();
+        let (Ok(client), Ok(mut timer)) =
+            (Client::new(parts.transport, Arc::clone(&parts.workload.targets)), DueTimer::new())
+        else {
+            // The runner sees the closed channel and reports it.
+            return;
+        };
+        let shared = Rc::new(Shared {
+            id: parts.id,
+            client,
+            workload: parts.workload,
+            queue: parts.queue,
+            ids: RefCell::new(ChaCha8Rng::from_rng(&mut rand::rng())),
+        });
+        while let Ok(phase) = phases.recv() {
+            let runner = Rc::new(PhaseWorker {
+                shared: Rc::clone(&shared),
+                phase,
+                ready: RefCell::default(),
+                became_ready: Notify::new(),
+                sessions: Cell::new(0),
+            });
+            if let Err(error) = local.block_on(&runtime, runner.run(&mut timer)) {
+                tracing::error!("worker {}: the timer failed: {error}", parts.id);
+            }
+            if done.send(()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What all phases of a worker share.
+pub(super) struct Shared {
+    pub(super) id: u32,
+    pub(super) client: Client,
+    pub(super) workload: Workload,
+    pub(super) queue: Arc<RecordQueue>,
+    ids: RefCell<ChaCha8Rng>,
+}
+
+impl Shared {
+    /// A new identifier; no system call.
+    pub(super) fn new_id(&self) -> Uuid {
+        let mut bytes = [0; 16];
+        self.ids.borrow_mut().fill_bytes(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    }
+}
+
+/// One phase on one worker.
+pub(super) struct PhaseWorker {
+    pub(super) shared: Rc<Shared>,
+    pub(super) phase: Arc<PhaseRun>,
+    /// Later turns that wait for a due time, in the order they became ready.
+    ready: RefCell<VecDeque<oneshot::Sender<Nanos>>>,
+    became_ready: Notify,
+    /// Sessions of this worker that have not ended.
+    sessions: Cell<usize>,
+}
+
+impl PhaseWorker {
+    async fn run(self: Rc<Self>, timer: &mut DueTimer) -> io::Result<()> {
+        let mut tasks = JoinSet::new();
+        let outcome = if self.phase.is_open_loop() {
+            self.open_loop(&mut tasks, timer).await
+        } else {
+            self.closed_loop(&mut tasks).await;
+            Ok(())
+        };
+        // Later turns that still wait will get no due time.
+        self.ready.borrow_mut().clear();
+        while tasks.join_next().await.is_some() {}
+        outcome
+    }
+
+    /// Starts a session whenever there is room.
+    async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
+        while self.phase.may_start() {
+            self.shared.queue.room().await;
+            let Some(slot) = self.phase.slot().await else { return };
+            if !self.start_session(tasks, slot, None) {
+                return;
+            }
+            while tasks.try_join_next().is_some() {}
+        }
+    }
+
+    /// At each due time sends the turn that has been ready longest, or starts a
+    /// session.
+    async fn open_loop(
+        self: &Rc<Self>,
+        tasks: &mut JoinSet<()>,
+        timer: &mut DueTimer,
+    ) -> io::Result<()> {
+        let mut not_before = Nanos::ZERO;
+        while self.phase.stop() == Stop::No {
+            if !self.phase.may_start() && self.ready.borrow().is_empty() {
+                // Only later turns are left: due times that pass before one is
+                // ready had nothing to send.
+                if !self.wait_for_ready().await {
+                    return Ok(());
+                }
+                not_before = Clock::now();
+            }
+            let Some(due) = self.next_due(not_before) else { return Ok(()) };
+            tokio::select! {
+                outcome = timer.until(due) => outcome?,
+                () = self.phase.stopped(Stop::Sending) => return Ok(()),
+            }
+            while tasks.try_join_next().is_some() {}
+            if self.send_ready(due) || !self.phase.may_start() {
+                continue;
+            }
+            let Some(slot) = self.phase.slot().await else { return Ok(()) };
+            self.start_session(tasks, slot, Some(due));
+        }
+        Ok(())
+    }
+
+    fn next_due(&self, not_before: Nanos) -> Option<Nanos> {
+        loop {
+            let due = self.phase.next_due()?;
+            if due >= not_before {
+                return Some(due);
+            }
+        }
+    }
+
+    /// Hands `due` to the turn that has been ready longest; whether there was one.
+    fn send_ready(&self, due: Nanos) -> bool {
+        loop {
+            let Some(turn) = self.ready.borrow_mut().pop_front() else { return false };
+            if turn.send(due).is_ok() {
+                return true;
+            }
+        }
+    }
+
+    /// Waits until a later turn is ready; false when none will be.
+    async fn wait_for_ready(&self) -> bool {
+        loop {
+            let changed = self.became_ready.notified();
+            if !self.ready.borrow().is_empty() {
+                return true;
+            }
+            if self.sessions.get() == 0 {
+                return false;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.phase.stopped(Stop::Sending) => return false,
+            }
+        }
+    }
+
+    /// Waits for the due time of a later turn; `None` when there will be none.
+    pub(super) async fn due_for_turn(&self) -> Option<Nanos> {
+        let (sender, due) = oneshot::channel();
+        self.ready.borrow_mut().push_back(sender);
+        self.became_ready.notify_one();
+        due.await.ok()
+    }
+
+    fn start_session(
+        self: &Rc<Self>,
+        tasks: &mut JoinSet<()>,
+        slot: Option<OwnedSemaphorePermit>,
+        due: Option<Nanos>,
+    ) -> bool {
+        let Some(session) = self.phase.start_session() else { return false };
+        let issued = Clock::now();
+        self.phase.counters.session_started();
+        self.sessions.set(self.sessions.get() + 1);
+        let worker = Rc::clone(self);
+        tasks.spawn_local(async move {
+            worker.session(session, due, issued).await;
+            drop(slot);
+            worker.sessions.set(worker.sessions.get() - 1);
+            worker.became_ready.notify_one();
+        });
+        true
+    }
+}

@@ -1,0 +1,231 @@
+//! One request and its response, as they happen.
+
+use std::io::Write;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use flate2::write::{DeflateDecoder, GzDecoder};
+use http::{HeaderMap, header};
+
+use super::sse::SseDecoder;
+use super::traced_io::IoLog;
+use crate::record::{ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
+use crate::units::{Clock, Nanos};
+
+/// A request to be sent.
+#[derive(Debug, Clone)]
+pub struct OutgoingRequest {
+    /// Index of the target.
+    pub target: usize,
+    /// All headers but `Host` and `Content-Length`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What an exchange has come to. Whatever was received is here, also when it
+/// failed or was cancelled in the middle.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Just before the first byte of the first attempt was written.
+    pub start: Nanos,
+    /// When the response ended or the exchange failed.
+    pub end: Nanos,
+    /// HTTP status, once there was one.
+    pub status: Option<u16>,
+    /// What came back.
+    pub body: ResponseBody,
+    /// Timing of the attempt that was answered.
+    pub trace: HttpTrace,
+    /// Attempts that died on a reused connection before the first response byte.
+    pub retry_count: u32,
+    /// Why it failed, if it did. A status that is no success is not a failure here.
+    pub error: Option<RequestError>,
+    first_send: Option<Nanos>,
+    log: Option<Rc<IoLog>>,
+}
+
+impl Exchange {
+    /// An exchange that begins now.
+    pub(super) fn begin() -> Self {
+        let now = Clock::now();
+        Self {
+            start: now,
+            end: now,
+            status: None,
+            body: ResponseBody::default(),
+            trace: HttpTrace::default(),
+            retry_count: 0,
+            error: None,
+            first_send: None,
+            log: None,
+        }
+    }
+
+    /// An attempt begins on a connection with this log.
+    pub(super) fn attempt(&mut self, log: &Rc<IoLog>) {
+        log.reset();
+        self.log = Some(Rc::clone(log));
+    }
+
+    /// The attempt failed before the server said anything: the next one starts
+    /// with a clean trace, but keeps the wait for a slot and the first start.
+    pub(super) fn retry(&mut self) {
+        self.keep_first_send();
+        self.retry_count += 1;
+        self.log = None;
+        self.trace = HttpTrace {
+            pool_wait_start: self.trace.pool_wait_start,
+            pool_wait_end: self.trace.pool_wait_end,
+            ..HttpTrace::default()
+        };
+    }
+
+    /// Arrival of the last read; now if there was none.
+    pub(super) fn last_arrival(&self) -> Nanos {
+        self.log.as_ref().and_then(|log| log.last_read.get()).unwrap_or_else(Clock::now)
+    }
+
+    /// Ends the exchange: copies the socket's log into the trace.
+    pub(super) fn finish(mut self, outcome: Result<(), RequestError>) -> Self {
+        let now = Clock::now();
+        self.keep_first_send();
+        if let Some(log) = self.log.take() {
+            let trace = &mut self.trace;
+            trace.send_start = log.first_write.get();
+            trace.headers_sent = log.first_write_done.get();
+            trace.send_end = log.last_write.get();
+            trace.request_chunks = log.writes.get();
+            trace.request_bytes = log.written.get();
+            trace.response_chunks = log.reads.get();
+            trace.response_bytes = log.read.get();
+            trace.receive_end = log.last_read.get().filter(|_| trace.receive_start.is_some());
+            if let Some(chunks) = &log.chunks {
+                let chunks = chunks.take();
+                trace.request_chunk_log = chunks.writes;
+                trace.response_chunk_log = chunks.reads;
+            }
+        }
+        self.start = self.first_send.unwrap_or(self.start);
+        self.end = match &outcome {
+            Ok(()) => self.trace.receive_end.or(self.trace.headers_received).unwrap_or(now),
+            Err(_) => now,
+        };
+        if outcome.is_err() {
+            self.trace.error_at = Some(now);
+        }
+        self.error = outcome.err();
+        self
+    }
+
+    fn keep_first_send(&mut self) {
+        let sent = self.log.as_ref().and_then(|log| log.first_write.get());
+        self.first_send = self.first_send.or(sent);
+    }
+}
+
+/// Takes the pieces of a body: removes the content coding, appends, finds events.
+pub(super) struct BodySink {
+    coding: Option<Decoder>,
+    events: Option<SseDecoder>,
+    limit: usize,
+}
+
+enum Decoder {
+    Gzip(Box<GzDecoder<Vec<u8>>>),
+    Deflate(Box<DeflateDecoder<Vec<u8>>>),
+}
+
+impl BodySink {
+    /// A sink for a response with these headers; `limit` bounds an event, or a
+    /// body without events.
+    pub(super) fn new(headers: &HeaderMap, limit: usize) -> Result<Self, RequestError> {
+        let value =
+            |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let is_event_stream = value(header::CONTENT_TYPE).is_some_and(|kind| {
+            kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+        });
+        let coding = match value(header::CONTENT_ENCODING).map(str::trim) {
+            None | Some("" | "identity") => None,
+            Some("gzip" | "x-gzip") => Some(Decoder::Gzip(Box::new(GzDecoder::new(Vec::new())))),
+            Some("deflate") => Some(Decoder::Deflate(Box::new(DeflateDecoder::new(Vec::new())))),
+            Some(other) => {
+                let message =
+                    format!("the response has content-encoding `{other}`, which is not supported");
+                return Err(RequestError::new(
+                    ErrorKind::Parse,
+                    "UnsupportedContentEncoding",
+                    message,
+                ));
+            }
+        };
+        Ok(Self { coding, events: is_event_stream.then(SseDecoder::default), limit })
+    }
+
+    /// Whether the body is an event stream.
+    pub(super) const fn is_event_stream(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Appends a piece that arrived at `arrival`.
+    pub(super) fn push(
+        &mut self,
+        piece: &[u8],
+        arrival: Nanos,
+        body: &mut ResponseBody,
+    ) -> Result<(), RequestError> {
+        let scanned = body.bytes.len();
+        match &mut self.coding {
+            None => body.bytes.extend_from_slice(piece),
+            Some(decoder) => decoder.decode(piece, &mut body.bytes)?,
+        }
+        let pending = match &mut self.events {
+            None => body.bytes.len(),
+            Some(events) => {
+                events.scan(&body.bytes, scanned, arrival, &mut body.events);
+                events.pending(&body.bytes)
+            }
+        };
+        // Event offsets are 32 bits wide.
+        if pending > self.limit || body.bytes.len() > u32::MAX as usize {
+            let message =
+                format!("the response has an event or a body of more than {} bytes", self.limit);
+            return Err(RequestError::new(ErrorKind::Parse, "ResponseTooLarge", message));
+        }
+        Ok(())
+    }
+
+    /// The body is complete.
+    pub(super) fn finish(&mut self, arrival: Nanos, body: &mut ResponseBody) {
+        match &mut self.events {
+            Some(events) => events.finish(&body.bytes, arrival, &mut body.events),
+            None if body.bytes.is_empty() => {}
+            None => body.events.push(SseEvent { arrival, start: 0, end: body.bytes.len() as u32 }),
+        }
+    }
+}
+
+impl Decoder {
+    /// Appends to `out` all that can be decoded after `piece`.
+    fn decode(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), RequestError> {
+        let decoded = match self {
+            Self::Gzip(decoder) => {
+                decoder.write_all(piece).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
+            }
+            Self::Deflate(decoder) => {
+                decoder.write_all(piece).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
+            }
+        };
+        match decoded {
+            Ok(decoded) => {
+                out.append(decoded);
+                Ok(())
+            }
+            Err(error) => Err(RequestError::new(
+                ErrorKind::Parse,
+                "ContentEncodingError",
+                format!("the response's content encoding is broken: {error}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Finds the boundaries of server-sent events in a growing body.
+//!
+//! Only boundaries: an event ends with an empty line, and lines end with CR,
+//! LF or CRLF, as the WHATWG HTML standard says. What is in an event is read
+//! later, away from the measured path.
+
+use memchr::memchr2;
+
+use crate::record::SseEvent;
+use crate::units::Nanos;
+
+/// Boundary finder: feed it each piece of a body as it is appended.
+#[derive(Debug, Clone, Default)]
+pub struct SseDecoder {
+    /// First byte of the event that is being received.
+    event_start: usize,
+    /// First byte of the line that is being received.
+    line_start: usize,
+    /// The last byte seen was a CR: a LF that follows belongs to it.
+    after_cr: bool,
+}
+
+impl SseDecoder {
+    /// Looks at the bytes of `body` from `scanned` on, which arrived at
+    /// `arrival`, and appends every event that they complete to `events`.
+    ///
+    /// An event's range holds its lines with their ends, without the empty line.
+    pub fn scan(
+        &mut self,
+        body: &[u8],
+        scanned: usize,
+        arrival: Nanos,
+        events: &mut Vec<SseEvent>,
+    ) {
+        let mut at = scanned;
+        if self.after_cr && body.get(at) == Some(&b'\n') {
+            at += 1;
+            self.skip_line_feed(at);
+        }
+        self.after_cr = false;
+        while let Some(found) = body.get(at..).and_then(|rest| memchr2(b'\n', b'\r', rest)) {
+            let line_end = at + found;
+            at = line_end + 1;
+            let is_empty = line_end == self.line_start;
+            self.line_start = at;
+            if is_empty {
+                self.finish_event(line_end, arrival, events);
+                self.event_start = at;
+            }
+            if body[line_end] == b'\r' {
+                match body.get(at) {
+                    Some(b'\n') => {
+                        at += 1;
+                        self.skip_line_feed(at);
+                    }
+                    Some(_) => {}
+                    None => self.after_cr = true,
+                }
+            }
+        }
+    }
+
+    /// Takes what is left as an event: for servers that end a stream without
+    /// the last empty line.
+    pub fn finish(&mut self, body: &[u8], arrival: Nanos, events: &mut Vec<SseEvent>) {
+        self.finish_event(body.len(), arrival, events);
+        self.event_start = body.len();
+    }
+
+    /// Bytes of the event that is being received.
+    #[must_use]
+    pub const fn pending(&self, body: &[u8]) -> usize {
+        body.len().saturating_sub(self.event_start)
+    }
+
+    /// The LF of a CRLF belongs to the line end before it.
+    fn skip_line_feed(&mut self, after: usize) {
+        if self.event_start == self.line_start {
+            self.event_start = after;
+        }
+        self.line_start = after;
+    }
+
+    fn finish_event(&self, end: usize, arrival: Nanos, events: &mut Vec<SseEvent>) {
+        if end > self.event_start {
+            events.push(SseEvent { arrival, start: self.event_start as u32, end: end as u32 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
+        let (mut decoder, mut body, mut events) = (SseDecoder::default(), Vec::new(), Vec::new());
+        for (index, piece) in pieces.iter().enumerate() {
+            let scanned = body.len();
+            body.extend_from_slice(piece);
+            decoder.scan(&body, scanned, Nanos(index as u64), &mut events);
+        }
+        decoder.finish(&body, Nanos(99), &mut events);
+        events.iter().map(|event| body[event.range()].to_vec()).collect()
+    }
+
+    #[test]
+    fn each_line_end_ends_events() {
+        for end in ["\n", "\r\n", "\r"] {
+            let body = format!("data: a{end}{end}data: b{end}data: c{end}{end}");
+            let events = split(&[body.as_bytes()]);
+            let lines = |event: &[u8]| {
+                String::from_utf8_lossy(event).trim_end().replace("\r\n", "\n").replace('\r', "\n")
+            };
+            assert_eq!(
+                events.iter().map(|event| lines(event)).collect::<Vec<_>>(),
+                ["data: a", "data: b\ndata: c"],
+                "{end:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_event_bears_the_arrival_of_the_read_that_completed_it() {
+        let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
+        let body = b"data: one\n\ndata: two\n\n";
+        decoder.scan(&body[..10], 0, Nanos(1), &mut events);
+        assert!(events.is_empty());
+        decoder.scan(&body[..15], 10, Nanos(2), &mut events);
+        assert_eq!(events, [SseEvent { arrival: Nanos(2), start: 0, end: 10 }]);
+        decoder.scan(body, 15, Nanos(3), &mut events);
+        assert_eq!(events[1], SseEvent { arrival: Nanos(3), start: 11, end: 21 });
+    }
+
+    #[test]
+    fn empty_lines_alone_are_no_events() {
+        assert!(split(&[b"\n\n\r\n\r\r\n"]).is_empty());
+    }
+
+    #[test]
+    fn a_stream_without_its_last_empty_line_keeps_the_event() {
+        assert_eq!(split(&[b"data: a\n\ndata: b"]), [b"data: a\n".to_vec(), b"data: b".to_vec()]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_split_of_a_body_gives_the_same_events(
+            body in "([ab:]|\n|\r|\r\n){0,60}",
+            cuts in prop::collection::vec(0usize..64, 0..6),
+        ) {
+            let body = body.as_bytes();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
+            cuts.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                pieces.push(&body[from..cut]);
+                from = cut;
+            }
+            pieces.push(&body[from..]);
+            prop_assert_eq!(split(&pieces), split(&[body]));
+        }
+    }
+}

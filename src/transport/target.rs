@@ -1,0 +1,100 @@
+//! Where requests go: a base URL taken apart once, before the run.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use thiserror::Error;
+use url::Url;
+
+/// A base URL that cannot be used.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TargetError {
+    /// Neither `http` nor `https`.
+    #[error("`{0}`: only http and https can be measured; give a URL such as http://localhost:8000")]
+    Scheme(String),
+    /// No host.
+    #[error("`{0}`: the URL names no host; give one such as http://localhost:8000")]
+    Host(String),
+}
+
+/// One server, and the path that requests ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The full URL without credentials, for records.
+    pub url: Arc<str>,
+    /// Whether TLS is used.
+    pub tls: bool,
+    /// Host name or address, brackets of IPv6 removed.
+    pub host: Arc<str>,
+    /// Port.
+    pub port: u16,
+    /// The `Host` header.
+    pub host_header: HeaderValue,
+    /// Path and query of requests.
+    pub path_and_query: Arc<str>,
+}
+
+impl Target {
+    /// Takes `url` apart; its path and query are those of the requests.
+    pub fn new(url: &Url) -> Result<Self, TargetError> {
+        let shown = without_credentials(url);
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(TargetError::Scheme(shown.to_string())),
+        };
+        let no_host = || TargetError::Host(shown.to_string());
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(no_host)?;
+        let authority = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        let path_and_query = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        Ok(Self {
+            url: shown.as_str().into(),
+            tls,
+            host: host.trim_start_matches('[').trim_end_matches(']').into(),
+            port: url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 }),
+            host_header: HeaderValue::from_str(&authority).map_err(|_| no_host())?,
+            path_and_query: path_and_query.into(),
+        })
+    }
+}
+
+fn without_credentials(url: &Url) -> Url {
+    let mut shown = url.clone();
+    // Both fail only for URLs that cannot have credentials.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        let url = Url::parse("https://user:secret@[::1]:8443/v1/chat/completions?x=1").unwrap();
+        let target = Target::new(&url).unwrap();
+        assert_eq!(&*target.url, "https://[::1]:8443/v1/chat/completions?x=1");
+        assert_eq!((&*target.host, target.port, target.tls), ("::1", 8443, true));
+        assert_eq!(target.host_header, "[::1]:8443");
+        assert_eq!(&*target.path_and_query, "/v1/chat/completions?x=1");
+    }
+
+    #[test]
+    fn default_ports_are_left_out_of_the_host_header() {
+        let target = Target::new(&Url::parse("http://example.org/v1").unwrap()).unwrap();
+        assert_eq!((target.port, target.host_header.to_str().unwrap()), (80, "example.org"));
+    }
+
+    #[test]
+    fn other_schemes_are_refused() {
+        let error = Target::new(&Url::parse("ftp://example.org/").unwrap()).unwrap_err();
+        assert_eq!(error, TargetError::Scheme("ftp://example.org/".into()));
+    }
+}
