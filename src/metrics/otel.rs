@@ -1,6 +1,6 @@
 //! What a row of the catalogue is in OpenTelemetry.
 
-use super::metric::{Fold, Kind, Metric, MetricFlags};
+use super::metric::{Kind, Metric, MetricFlags};
 use crate::semconv::{InstrumentKind, MetricSpec};
 use crate::units::Unit;
 
@@ -22,9 +22,9 @@ impl Metric {
             return None;
         }
         let kind = match self.kind {
-            Kind::Record(_) => InstrumentKind::Histogram,
-            Kind::Aggregate(Fold::Sum, _) => InstrumentKind::Counter,
-            Kind::Aggregate(Fold::Min | Fold::Max, _) => return None,
+            Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
+            Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
+            Kind::Earliest(_) | Kind::Latest(_) => return None,
             Kind::Derived(_) | Kind::SumOf(_) => InstrumentKind::Gauge,
         };
         let (unit, scale) = ucum(self.unit);

@@ -1,0 +1,1 @@
+//! The metric reference and the registry entries, written from the rows.
