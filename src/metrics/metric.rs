@@ -41,6 +41,22 @@ pub struct Metric {
     pub kind: Kind,
 }
 
+impl ConsoleGroup {
+    /// As the catalogue's listing writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Usage => "usage",
+            Self::Cache => "cache",
+            Self::Prediction => "prediction",
+            Self::Audio => "audio",
+            Self::Reasoning => "reasoning",
+            Self::Default => "default",
+        }
+    }
+}
+
 impl Metric {
     const fn new(
         tag: MetricTag,
