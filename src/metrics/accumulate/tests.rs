@@ -73,7 +73,9 @@ fn observations() -> Vec<Observation> {
 
 fn observed(observations: &[Observation]) -> Accumulator {
     let mut accumulator = accumulator();
-    observations.iter().for_each(|observation| accumulator.observe(observation));
+    for observation in observations {
+        accumulator.observe(observation);
+    }
     accumulator
 }
 

@@ -333,8 +333,8 @@ fn the_observation_starts_in_wall_time() {
     let start = clock.from_wall_ns(1_800_000_000_123_456_789);
     let mut measurer = measurer(EndpointType::Chat, registry, dataset());
     measurer.clock = clock;
-    let measured = measurer.measure(record(start, stream(start, &[(1, &content("word"))])));
-    assert_eq!(measured.observation.start_wall_ns, 1_800_000_000_123_456_789);
-    assert_eq!(measured.observation.requested_output_tokens, Some(10));
-    assert_eq!(measured.record.start, start);
+    let observation =
+        measurer.measure(record(start, stream(start, &[(1, &content("word"))]))).observation;
+    assert_eq!(observation.start_wall_ns, 1_800_000_000_123_456_789);
+    assert_eq!(observation.requested_output_tokens, Some(10));
 }
