@@ -21,6 +21,9 @@ pub mod percentile;
 pub mod reference;
 pub mod registry;
 
+#[cfg(test)]
+mod fixture;
+
 pub use accumulate::Accumulator;
 pub use measure::{CountTokens, Measurer};
 pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::metric::{Facts, MeasuredRecord, Observation};
 use super::registry::Registry;
-use crate::dataset::{Dataset, Turn};
-use crate::endpoint::{Endpoint, ParsedResponse};
-use crate::record::RequestRecord;
+use crate::dataset::{Conversation, Dataset, Turn};
+use crate::endpoint::{Endpoint, ParsedResponse, http_error};
+use crate::record::{RequestError, RequestRecord};
 use crate::units::Clock;
 
 /// Counts the tokens of a text, without special tokens.
@@ -45,11 +45,11 @@ impl Measurer {
     }
 
     /// Reads `record`'s response and computes its values. It failed if the
-    /// transport or the response says so, in this order.
+    /// transport, the status or the response says so, in this order.
     #[must_use]
     pub fn measure(&self, record: RequestRecord) -> MeasuredRecord {
         let response = self.parse(&record);
-        let error = record.error.clone().or_else(|| response.error.clone());
+        let error = failure(&record, &response);
         let requested_output_tokens =
             self.turn(&record).and_then(|turn| turn.max_tokens).map(u64::from);
         let tokens = if self.registry.settings().use_server_token_count {
@@ -79,10 +79,7 @@ impl Measurer {
     /// The response, or what there is of it: one that was cut short is read up
     /// to there. Bodies of other statuses than 2xx are not the endpoint's.
     fn parse(&self, record: &RequestRecord) -> ParsedResponse {
-        let readable = match record.status {
-            Some(status) => (200..300).contains(&status),
-            None => record.error.is_none(),
-        };
+        let readable = record.status.map_or(record.error.is_none(), is_success);
         if readable { self.endpoint.parse(&record.body) } else { ParsedResponse::default() }
     }
 
@@ -103,11 +100,13 @@ impl Measurer {
         }
     }
 
-    /// Tokens of the whole prompt: context, the turns up to this one, and the
-    /// answers that the request repeats. `None` where one of them is not known,
-    /// as with a body that is sent as it is.
+    /// Tokens of the whole prompt. `None` where part of it is not known, as
+    /// with a body that is sent as it is.
     fn counted_input(&self, record: &RequestRecord) -> Option<u64> {
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
+        if !self.endpoint.traits().repeats_history {
+            return lone_input(conversation, record.turn.turn);
+        }
         let turns = conversation.turns.get(..=record.turn.turn)?;
         let asked: u64 = turns.iter().map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
         let answered = if record.earlier_answers.is_empty() {
@@ -118,6 +117,25 @@ impl Measurer {
         };
         Some(conversation.context_tokens.unwrap_or(0) + asked + answered)
     }
+}
+
+/// Tokens of a prompt that is one turn: its texts, each after the context.
+fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
+    let turn = conversation.turns.get(turn)?;
+    let context = conversation.context_tokens.unwrap_or(0) * turn.texts.len() as u64;
+    Some(context + turn.input_tokens?)
+}
+
+fn failure(record: &RequestRecord, response: &ParsedResponse) -> Option<RequestError> {
+    let refused = || {
+        let status = record.status.filter(|status| !is_success(*status))?;
+        Some(http_error(status, record.trace.reason.as_deref(), &record.body.bytes))
+    };
+    record.error.clone().or_else(refused).or_else(|| response.error.clone())
+}
+
+const fn is_success(status: u16) -> bool {
+    status >= 200 && status < 300
 }
 
 /// Counts as the server reports them; absent where it does not.

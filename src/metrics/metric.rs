@@ -255,10 +255,14 @@ impl Kind {
         }
     }
 
-    /// Whether each request has a distribution's value or values.
+    /// When it is computed: of each request, over requests, or from totals.
     #[must_use]
-    pub const fn is_record(&self) -> bool {
-        matches!(self, Self::Record(_) | Self::RecordList(_))
+    pub(super) const fn stage(&self) -> u8 {
+        match self {
+            Self::Record(_) | Self::RecordList(_) => 0,
+            Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => 1,
+            Self::SumOf(_) | Self::Derived(_) => 2,
+        }
     }
 }
 

@@ -183,7 +183,8 @@ fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> 
     refused
 }
 
-/// `catalogue`, each row after those that it requires and otherwise as it was.
+/// `catalogue`, each row after those that it requires: first record metrics, then
+/// aggregates (goodness compares any of the former), then derived ones.
 fn in_order_of_computation(
     catalogue: &[&'static Metric],
 ) -> Result<Vec<&'static Metric>, MetricsError> {
@@ -204,6 +205,7 @@ fn in_order_of_computation(
             return Err(MetricsError::Circular(waiting.iter().map(|metric| metric.tag).collect()));
         }
     }
+    ordered.sort_by_key(|metric| metric.kind.stage());
     Ok(ordered)
 }
 

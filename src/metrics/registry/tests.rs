@@ -1,26 +1,10 @@
 use super::*;
+use crate::endpoint::EndpointType;
 use crate::metrics::metric::{ConsoleGroup, Objective};
 use crate::units::Unit;
 
-static CHAT: EndpointTraits = EndpointTraits {
-    name: "chat",
-    path: "/v1/chat/completions",
-    supports_streaming: true,
-    produces_tokens: true,
-    tokenizes_input: true,
-    metrics_title: "LLM Metrics",
-    operation_name: "chat",
-};
-
-static EMBEDDINGS: EndpointTraits = EndpointTraits {
-    name: "embeddings",
-    path: "/v1/embeddings",
-    supports_streaming: false,
-    produces_tokens: false,
-    tokenizes_input: true,
-    metrics_title: "Embeddings Metrics",
-    operation_name: "embeddings",
-};
+const CHAT: &EndpointTraits = EndpointType::Chat.traits();
+const EMBEDDINGS: &EndpointTraits = EndpointType::Embeddings.traits();
 
 static ONE: Metric = Metric::record("one", "One", Unit::Count, |_, _| None).requires(&["two"]);
 static TWO: Metric = Metric::record("two", "Two", Unit::Count, |_, _| None).requires(&["three"]);
@@ -31,7 +15,7 @@ static THREE_STREAMED: Metric =
     Metric::record("three", "Three", Unit::Count, |_, _| None).flagged(MetricFlags::STREAMING_ONLY);
 
 fn of_rows(rows: &[&'static Metric]) -> Result<Registry, MetricsError> {
-    Registry::from_rows(rows, Settings::default(), &CHAT, false)
+    Registry::from_rows(rows, Settings::default(), CHAT, false)
 }
 
 fn tags(registry: &Registry) -> Vec<&'static str> {
@@ -74,11 +58,11 @@ fn what_reads_a_metric_that_does_not_apply_does_not_apply() {
 
 #[test]
 fn flags_choose_the_rows() {
-    let streamed = Registry::new(Settings::default(), &CHAT, true).unwrap();
-    let plain = Registry::new(Settings::default(), &CHAT, false).unwrap();
-    let embeddings = Registry::new(Settings::default(), &EMBEDDINGS, false).unwrap();
+    let streamed = Registry::new(Settings::default(), CHAT, true).unwrap();
+    let plain = Registry::new(Settings::default(), CHAT, false).unwrap();
+    let embeddings = Registry::new(Settings::default(), EMBEDDINGS, false).unwrap();
     let by_server = Settings { use_server_token_count: true, ..Settings::default() };
-    let by_server = Registry::new(by_server, &CHAT, true).unwrap();
+    let by_server = Registry::new(by_server, CHAT, true).unwrap();
     let has = |registry: &Registry, tag| registry.position(tag).is_some();
     assert!(has(&streamed, "time_to_first_token") && !has(&plain, "time_to_first_token"));
     assert!(has(&plain, "output_sequence_length") && !has(&embeddings, "output_sequence_length"));
@@ -87,13 +71,13 @@ fn flags_choose_the_rows() {
     assert!(!has(&by_server, "usage_discrepancy_count"));
     assert!(!has(&by_server, "usage_prompt_tokens_diff_pct"));
     assert!(!has(&streamed, "goodput"));
-    let goodput = Registry::new(with_objective("request_latency"), &CHAT, false).unwrap();
+    let goodput = Registry::new(with_objective("request_latency"), CHAT, false).unwrap();
     assert!(has(&goodput, "goodput") && has(&goodput, "good_request_fraction"));
 }
 
 #[test]
 fn an_objective_that_nothing_can_meet_is_an_error() {
-    let error = Registry::new(with_objective("time_to_first_token"), &CHAT, false).unwrap_err();
+    let error = Registry::new(with_objective("time_to_first_token"), CHAT, false).unwrap_err();
     assert!(error.to_string().contains("--streaming"), "{error}");
 }
 
