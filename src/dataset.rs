@@ -1,9 +1,14 @@
 //! What is asked: conversations, synthetic or from files.
 
+mod sampler;
+pub mod seed;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::units::Nanos;
+
+pub use sampler::Sampler;
 
 /// Where conversations come from and how they are drawn.
 #[derive(Debug, Clone)]

@@ -157,7 +157,7 @@ impl Runner {
             let run = Arc::new(PhaseRun::new(
                 index as u32,
                 phase,
-                &self.config.seed,
+                self.config.seed,
                 counters,
                 first_session,
             ));

@@ -41,7 +41,7 @@ impl PhaseRun {
     pub(super) fn new(
         index: u32,
         config: &PhaseConfig,
-        seed: &Seed,
+        seed: Seed,
         counters: Arc<Counters>,
         first_session: u64,
     ) -> Self {

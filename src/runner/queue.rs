@@ -82,7 +82,6 @@ impl RecordQueue {
 
     /// The next record; `None` once the queue is closed and empty. Waits at
     /// most `patience`; an empty `Some` says that nothing came.
-    #[expect(clippy::option_option, reason = "closed and idle are different ends of a wait")]
     pub fn pop(&self, patience: Duration) -> Option<Option<RequestRecord>> {
         let (mut state, _) = self
             .filled

@@ -76,7 +76,6 @@ impl PhaseWorker {
 
     /// Waits for a later turn: its delay, a request of the budget, and in an
     /// open loop its due time. `None` when the turn will not be sent.
-    #[expect(clippy::option_option, reason = "a closed loop has no due times")]
     async fn later_turn(&self, delay: Nanos) -> Option<Option<Nanos>> {
         if delay > Nanos::ZERO {
             tokio::select! {
@@ -154,8 +153,7 @@ impl PhaseWorker {
 fn failure(exchange: &mut Exchange) -> Option<crate::record::RequestError> {
     exchange.error.take().or_else(|| {
         let status = exchange.status.filter(|status| !(200..300).contains(status))?;
-        let reason = exchange.trace.reason.as_deref().unwrap_or("");
-        Some(endpoint::http_error(status, reason, &exchange.body.bytes))
+        Some(endpoint::http_error(status, exchange.trace.reason.as_deref(), &exchange.body.bytes))
     })
 }
 

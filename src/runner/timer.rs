@@ -23,9 +23,12 @@ mod imp {
 
     impl DueTimer {
         /// A timer; needs the runtime of the thread.
+        #[expect(unsafe_code, reason = "the runtime takes foreign descriptors only so")]
         pub(in crate::runner) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            Ok(Self(AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?))
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            // SAFETY: the descriptor is open, and `AsyncFd` owns it until both end.
+            Ok(Self(unsafe { AsyncFd::register(timer)? }))
         }
 
         /// Waits until the instant `at`.

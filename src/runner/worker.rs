@@ -66,7 +66,7 @@ impl Worker {
             client,
             workload: parts.workload,
             queue: parts.queue,
-            ids: RefCell::new(ChaCha8Rng::from_rng(&mut rand::rng())),
+            ids: RefCell::new(ChaCha8Rng::from_seed(entropy())),
         });
         while let Ok(phase) = phases.recv() {
             let runner = Rc::new(PhaseWorker {
@@ -84,6 +84,14 @@ impl Worker {
             }
         }
     }
+}
+
+/// A seed from the system.
+fn entropy() -> [u8; 32] {
+    let mut seed = [0; 32];
+    seed[..16].copy_from_slice(Uuid::new_v4().as_bytes());
+    seed[16..].copy_from_slice(Uuid::new_v4().as_bytes());
+    seed
 }
 
 /// What all phases of a worker share.

@@ -24,11 +24,14 @@ const DNS_TTL: Nanos = Nanos(300_000_000_000);
 /// Makes connections for one worker.
 pub(super) struct Connector {
     tls: Option<TlsConnector>,
-    addresses: RefCell<HashMap<Arc<str>, (Nanos, Vec<IpAddr>)>>,
+    /// Addresses by host, with the time of the look-up.
+    addresses: RefCell<HashMap<Arc<str>, Resolved>>,
     quick_ack: bool,
     prefer_ipv6: bool,
     keep_chunks: bool,
 }
+
+type Resolved = (Nanos, Vec<IpAddr>);
 
 impl Connector {
     /// A connector for `targets`; TLS is set up only where one of them needs it.
