@@ -1,0 +1,173 @@
+//! Processors: they take finished records from the queue, measure each once,
+//! and tell the values to OpenTelemetry, to the statistics and to the files.
+//!
+//! Processors run at low priority, so that they never take the processor from
+//! a worker that has a stamp to take.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Telemetry;
+use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::{Accumulator, Measurer, MetricTag, Registry};
+use crate::record::{ErrorKind, RequestRecord};
+use crate::runner::{Progress, RecordQueue};
+use crate::schedule::PhaseKind;
+use crate::units::{Clock, Nanos};
+
+/// How long a processor waits for a record before it looks at its other work.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Time between two flushes of the files.
+const TICK: Nanos = Nanos(1_000_000_000);
+
+/// Takes measured records: the files of a run.
+pub trait RecordSink: Send + 'static {
+    /// Takes one record.
+    fn record(&mut self, measured: &MeasuredRecord);
+
+    /// Called about once a second: write out what is buffered.
+    fn tick(&mut self);
+}
+
+/// The processors cannot be started, or one of them died.
+#[derive(Debug, Error)]
+pub enum PipelineError {
+    /// No thread.
+    #[error("a processor thread cannot be started: {0}; check the limit on threads")]
+    Thread(#[from] io::Error),
+    /// A processor ended before its work did.
+    #[error("a processor thread ended unexpectedly; some records are missing from the results")]
+    ProcessorLost,
+}
+
+/// What the processors work with.
+pub struct PipelineParts {
+    /// Where records come from.
+    pub queue: Arc<RecordQueue>,
+    /// Gives records their values.
+    pub measurer: Measurer,
+    /// The metrics that apply.
+    pub registry: Arc<Registry>,
+    /// The OpenTelemetry side.
+    pub telemetry: Arc<Telemetry>,
+    /// Where failures are counted.
+    pub progress: Arc<Progress>,
+}
+
+/// Running processors.
+pub struct Pipeline<S> {
+    shared: Arc<Shared<S>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the processors found.
+pub struct PipelineOutcome<S> {
+    /// Statistics of the warmup.
+    pub warmup: Accumulator,
+    /// Statistics of the measurement.
+    pub profiling: Accumulator,
+    /// The files, still open.
+    pub sink: S,
+}
+
+struct Shared<S> {
+    parts: PipelineParts,
+    state: Mutex<State<S>>,
+}
+
+struct State<S> {
+    warmup: Accumulator,
+    profiling: Accumulator,
+    sink: S,
+    last_tick: Nanos,
+}
+
+impl<S: RecordSink> Pipeline<S> {
+    /// Starts `processors` threads that take records until the queue is closed.
+    pub fn start(
+        parts: PipelineParts,
+        sink: S,
+        processors: usize,
+    ) -> Result<Self, PipelineError> {
+        let state = State {
+            warmup: Accumulator::new(Arc::clone(&parts.registry)),
+            profiling: Accumulator::new(Arc::clone(&parts.registry)),
+            sink,
+            last_tick: Clock::now(),
+        };
+        let shared = Arc::new(Shared { parts, state: Mutex::new(state) });
+        let start = |number: usize| {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name(format!("processor-{number}")).spawn(move || shared.process())
+        };
+        let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Waits until the queue is closed and empty; gives everything back.
+    pub fn finish(self) -> Result<PipelineOutcome<S>, PipelineError> {
+        for thread in self.threads {
+            thread.join().map_err(|_| PipelineError::ProcessorLost)?;
+        }
+        let shared = Arc::try_unwrap(self.shared).map_err(|_| PipelineError::ProcessorLost)?;
+        let state = shared.state.into_inner().map_err(|_| PipelineError::ProcessorLost)?;
+        Ok(PipelineOutcome { warmup: state.warmup, profiling: state.profiling, sink: state.sink })
+    }
+}
+
+impl<S: RecordSink> Shared<S> {
+    fn process(&self) {
+        lower_priority();
+        while let Some(next) = self.parts.queue.pop(PATIENCE) {
+            if let Some(record) = next {
+                self.observe(record);
+            }
+            let now = Clock::now();
+            let mut state = self.lock();
+            if now.since(state.last_tick) >= TICK {
+                state.last_tick = now;
+                state.sink.tick();
+            }
+        }
+    }
+
+    /// Observes a record once, for all readers.
+    fn observe(&self, record: RequestRecord) {
+        let phase_index = record.phase_index as usize;
+        let measured = self.parts.measurer.measure(record);
+        let observation = &measured.observation;
+        let failure = observation.error.as_ref().filter(|error| error.kind != ErrorKind::Cancelled);
+        if failure.is_some()
+            && let Some(counters) = self.parts.progress.phase(phase_index)
+        {
+            counters.add_error();
+        }
+        let aggregates: Vec<(MetricTag, f64)> = self.parts.registry.aggregates(observation).collect();
+        self.parts.telemetry.record(&measured, &aggregates);
+        let mut state = self.lock();
+        match observation.phase {
+            PhaseKind::Warmup => state.warmup.observe(observation),
+            PhaseKind::Profiling => state.profiling.observe(observation),
+        }
+        state.sink.record(&measured);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives way to every other thread. On Linux this is for the calling thread
+/// alone; a system that refuses is measured with processors of equal priority.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn lower_priority() {}
