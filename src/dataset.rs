@@ -1,14 +1,79 @@
 //! What is asked: conversations, synthetic or from files.
 
+mod corpus;
+mod inputs_json;
+mod jsonl;
+mod load;
 mod sampler;
 pub mod seed;
+mod sequence;
+mod share_gpt;
+mod synthetic;
 
-use std::path::PathBuf;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::{Distribution, Normal};
+use thiserror::Error;
 
 use crate::units::Nanos;
 
 pub use sampler::Sampler;
+pub use sequence::SequenceDistribution;
+
+/// A dataset that cannot be had.
+#[derive(Debug, Error)]
+pub enum DatasetError {
+    /// The file cannot be read.
+    #[error("dataset `{path}` cannot be read: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// A line is not what the format says.
+    #[error("dataset `{path}`, line {line}: {reason}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file as a whole is not what the format says.
+    #[error("dataset `{path}`: {reason}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is nothing to ask.
+    #[error(
+        "the dataset has no conversation; give a file with at least one, or more --num-dataset-entries"
+    )]
+    Empty,
+    /// `--seq-dist` cannot be read.
+    #[error("--seq-dist `{0}`: {1}; give it as `isl|stddev,osl|stddev:probability;…`")]
+    SequenceDistribution(String, String),
+}
+
+impl DatasetError {
+    fn read(path: &Path, error: &io::Error) -> Self {
+        Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    fn line(path: &Path, line: usize, reason: String) -> Self {
+        Self::Line { path: path.to_owned(), line, reason }
+    }
+}
 
 /// Where conversations come from and how they are drawn.
 #[derive(Debug, Clone)]
@@ -62,6 +127,21 @@ pub struct Spread {
     pub mean: f64,
     /// Its standard deviation.
     pub stddev: f64,
+}
+
+impl Spread {
+    /// Always one.
+    pub const ONE: Self = Self { mean: 1.0, stddev: 0.0 };
+
+    /// Draws a value.
+    fn sample(&self, rng: &mut impl Rng) -> f64 {
+        Normal::new(self.mean, self.stddev).map_or(self.mean, |normal| normal.sample(rng))
+    }
+
+    /// Draws a whole number of at least one.
+    fn draw(&self, rng: &mut impl Rng) -> u64 {
+        self.sample(rng).round().max(1.0) as u64
+    }
 }
 
 /// What generated conversations look like.

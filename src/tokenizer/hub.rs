@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use reqwest::blocking::{Client, Response};
+
 use super::TokenizerError;
 
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -16,7 +18,7 @@ type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 const SIZE_LIMIT: u64 = 256 << 20;
 
 /// Bound on a download.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Variables that forbid downloads.
 const OFFLINE: [&str; 2] = ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
@@ -74,12 +76,12 @@ fn download(name: &str, revision: &str, environment: Environment<'_>) -> Result<
     let url = format!("{}/{name}/resolve/{revision}/tokenizer.json", base.trim_end_matches('/'));
     // Fails only where another part of the program was first.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::blocking::Client::builder().timeout(TIMEOUT).build().map_err(describe)?;
+    let client = Client::builder().timeout(TIMEOUT).build().map_err(describe)?;
     let mut request = client.get(url);
     if let Some(token) = environment("HF_TOKEN") {
         request = request.bearer_auth(token);
     }
-    let response = request.send().and_then(|r| r.error_for_status()).map_err(describe)?;
+    let response = request.send().and_then(Response::error_for_status).map_err(describe)?;
     let commit = response
         .headers()
         .get("x-repo-commit")
