@@ -329,3 +329,6 @@ impl Iterator for Events {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
