@@ -2,3 +2,5 @@
 
 #[path = "integration/metrics.rs"]
 mod metrics;
+#[path = "integration/mock_server.rs"]
+mod mock_server;
