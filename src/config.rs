@@ -126,7 +126,7 @@ pub enum WaitMode {
 /// Which addresses of a host are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpVersion {
-    /// IPv4 only, AIPerf's default.
+    /// IPv4 only, the default as in Python.
     V4,
     /// IPv6 only.
     V6,

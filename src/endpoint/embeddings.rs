@@ -12,6 +12,7 @@ use super::text::Text;
 use super::{Config, ContentPiece, Endpoint, EndpointTraits, ParsedResponse, Usage, error};
 use crate::dataset::Conversation;
 use crate::record::ResponseBody;
+use crate::units::Nanos;
 
 /// What the dialect is and what it can do.
 pub const TRAITS: EndpointTraits = EndpointTraits {
@@ -69,11 +70,8 @@ impl Endpoint for Embeddings {
         };
         let raw = body.raw(event);
         match serde_json::from_slice::<Reply<'_>>(raw) {
-            Ok(reply) => reply.read(raw, &mut response),
+            Ok(reply) => reply.read(raw, event.arrival, &mut response),
             Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
-        }
-        if !response.content.is_empty() {
-            response.content[0].arrival = event.arrival;
         }
         response
     }
@@ -94,7 +92,7 @@ struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    fn read(&self, raw: &[u8], response: &mut ParsedResponse) {
+    fn read(&self, raw: &[u8], arrival: Nanos, response: &mut ParsedResponse) {
         response.model = self.model.non_empty().map(str::to_owned);
         if let Some(reported) = self.usage {
             let mut usage = Usage::default();
@@ -102,9 +100,7 @@ impl Reply<'_> {
             response.usage = (!usage.is_empty()).then_some(usage);
         }
         if self.data.as_ref().is_some_and(|vectors| !vectors.is_empty()) {
-            response
-                .content
-                .push(ContentPiece { arrival: crate::units::Nanos::ZERO, is_output: true });
+            response.content.push(ContentPiece { arrival, is_output: true });
         }
         response.error = match (self.error, self.message.non_empty()) {
             (Some(error), _) => {

@@ -207,12 +207,17 @@ impl Reader {
         }
     }
 
+    /// Whether the stream came to its end: `[DONE]`, or a finish reason for
+    /// every choice that said something.
+    fn is_complete(&self) -> bool {
+        let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
+        self.is_done
+            || self.response.finish_reason.is_some()
+                && self.choices.iter().all(|choice| choice.is_finished || is_silent(choice))
+    }
+
     fn finish(mut self, body: &ResponseBody) -> ParsedResponse {
-        let is_finished = |choice: &ChoiceText| choice.is_finished;
-        let is_cut = body.is_event_stream
-            && !self.is_done
-            && !body.events.is_empty()
-            && !(!self.choices.is_empty() && self.choices.iter().all(is_finished));
+        let is_cut = body.is_event_stream && !body.events.is_empty() && !self.is_complete();
         let mut response = self.response;
         for choice in self.choices.drain(..) {
             append(&mut response.output_text, choice.output);

@@ -116,7 +116,10 @@ mod tests {
             lines in prop::collection::vec("[^\r\n]{0,12}", 1..6),
             end in prop::sample::select(vec!["\n", "\r\n", "\r"]),
         ) {
-            let event: String = lines.iter().map(|line| format!("data: {line}{end}")).collect();
+            let mut event = String::new();
+            for line in &lines {
+                event += &["data: ", line, end].concat();
+            }
             prop_assert_eq!(text(event.as_bytes()).unwrap(), lines.join("\n"));
         }
     }
