@@ -1,1 +1,121 @@
-//! Composition root: builds the parts, runs them, writes the results, sets the exit code.
+//! Composition root: builds the parts, runs them, writes the results, sets the
+//! exit code.
+
+mod interrupt;
+mod logging;
+mod profile;
+mod readiness;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::cli::{self, Command, Demo};
+use crate::mock_server::{self, MockServer};
+use crate::runner::Interrupt;
+use crate::{artifacts, console, metrics};
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// What was asked for was done.
+    Done,
+    /// It could not be done, or not wholly.
+    Failed,
+    /// The user stopped it; what there was has been written.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The exit code: 0, 1 or 130.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Reads `arguments`, program name first, and does what they say: the exit
+/// code. Results go to stdout, everything else to stderr.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let mut out = io::stdout().lock();
+    let mut err = io::stderr();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command = match cli::parse(arguments) {
+        Ok(command) => command,
+        Err(error) => {
+            let code = error.exit_code();
+            // Nobody is left to tell if the terminal is gone.
+            let _ = if code == 0 { write!(out, "{error}") } else { writeln!(err, "{error}") };
+            return code;
+        }
+    };
+    match execute(command, &mut out) {
+        Ok(outcome) => outcome.exit_code(),
+        // A reader that has seen enough, as in `aiperf metrics | head`.
+        Err(error) if is_broken_pipe(&error) => Outcome::Done.exit_code(),
+        Err(error) => {
+            let _ = writeln!(err, "error: {error:#}");
+            Outcome::Failed.exit_code()
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(pipe)
+}
+
+fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Profile(config) => profile::profile(*config, &interrupt::listen()?, out),
+        Command::Demo(demo) => run_demo(&demo, out),
+        Command::MockServer(config) => serve(*config, out),
+        Command::Report { directory } => report(&directory, out),
+        Command::Metrics { json } => {
+            out.write_all(if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes())?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// Profiles a mock server that is started for it.
+fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let server = MockServer::start(demo.server()).context("the mock server cannot be started")?;
+    match cli::parse(demo.profile_arguments(&server.url()))? {
+        Command::Profile(config) => profile::profile(*config, &interrupt::listen()?, out),
+        _ => anyhow::bail!("the demo's command line is no profile"),
+    }
+}
+
+/// Serves scripted answers until interrupted.
+fn serve(config: mock_server::Config, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let server = MockServer::start(config).context("the mock server cannot be started")?;
+    writeln!(out, "{}", server.url())?;
+    out.flush()?;
+    wait_for(&interrupt::listen()?);
+    server.stop();
+    Ok(Outcome::Done)
+}
+
+fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
+    while *interrupt.borrow() == Interrupt::None {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// Computes a run's summaries again from its records.
+fn report(directory: &Path, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let rebuilt = artifacts::report::rebuild(directory)?;
+    let report = &rebuilt.report;
+    out.write_all(console::render(report, console::terminal_width()).as_bytes())?;
+    console::write_files(out, &rebuilt.files)?;
+    Ok(Outcome::Done)
+}

@@ -17,6 +17,7 @@ use ::url::Url;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, schedule, telemetry};
 
+pub use crate::transport::IpVersion;
 pub use env::Environment;
 pub use validate::ConfigError;
 
@@ -121,17 +122,6 @@ pub enum WaitMode {
     Inference,
     /// Both.
     Both,
-}
-
-/// Which addresses of a host are tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IpVersion {
-    /// IPv4 only, the default as in Python.
-    V4,
-    /// IPv6 only.
-    V6,
-    /// As the resolver orders them.
-    Any,
 }
 
 /// How many threads do what.

@@ -1,3 +1,7 @@
 //! The `aiperf` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(aiperf::app::run(std::env::args_os()))
+}

@@ -35,14 +35,26 @@ pub struct Config {
     /// Whether quick ACK is set again after every read. Without it delayed ACK
     /// meets a server's Nagle and the client measures itself.
     pub quick_ack: bool,
-    /// Try IPv6 addresses first.
-    pub prefer_ipv6: bool,
+    /// Which addresses of a host are tried.
+    pub ip_version: IpVersion,
     /// Keep every read and write with its size (`--export-http-trace`).
     pub keep_chunks: bool,
     /// Keep response headers.
     pub keep_headers: bool,
     /// Longest event, and longest body that is no event stream, in bytes.
     pub body_limit: usize,
+}
+
+/// Which addresses of a host are tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4 only.
+    #[default]
+    V4,
+    /// IPv6 only.
+    V6,
+    /// As the resolver orders them.
+    Any,
 }
 
 impl Default for Config {
@@ -52,7 +64,7 @@ impl Default for Config {
             connection_limit: 2500,
             tls_verify: true,
             quick_ack: true,
-            prefer_ipv6: false,
+            ip_version: IpVersion::V4,
             keep_chunks: false,
             keep_headers: false,
             body_limit: 64 << 20,

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::Connection;
 use super::traced_io::{IoLog, Stream, TracedIo, TracedTcp};
-use super::{Config, Target, TlsError, tls};
+use super::{Config, IpVersion, Target, TlsError, tls};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::{Clock, Nanos};
 
@@ -27,7 +27,7 @@ pub(super) struct Connector {
     /// Addresses by host, with the time of the look-up.
     addresses: RefCell<HashMap<Arc<str>, Resolved>>,
     quick_ack: bool,
-    prefer_ipv6: bool,
+    ip_version: IpVersion,
     keep_chunks: bool,
 }
 
@@ -41,7 +41,7 @@ impl Connector {
             tls: needs_tls.then(|| tls::connector(config.tls_verify)).transpose()?,
             addresses: RefCell::default(),
             quick_ack: config.quick_ack,
-            prefer_ipv6: config.prefer_ipv6,
+            ip_version: config.ip_version,
             keep_chunks: config.keep_chunks,
         })
     }
@@ -105,9 +105,17 @@ impl Connector {
     async fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let mut ips: Vec<IpAddr> =
             tokio::net::lookup_host((host, 0)).await?.map(|addr| addr.ip()).collect();
+        ips.retain(|ip| match self.ip_version {
+            IpVersion::V4 => ip.is_ipv4(),
+            IpVersion::V6 => ip.is_ipv6(),
+            IpVersion::Any => true,
+        });
         ips.dedup();
-        ips.sort_by_key(|ip| ip.is_ipv6() != self.prefer_ipv6);
-        if ips.is_empty() { Err(io::Error::other("the name has no address")) } else { Ok(ips) }
+        if ips.is_empty() {
+            Err(io::Error::other("the name has no address of the IP version asked for"))
+        } else {
+            Ok(ips)
+        }
     }
 
     async fn secure(

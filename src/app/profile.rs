@@ -1,0 +1,358 @@
+//! One benchmark run, from its configuration to its files.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{Outcome, logging, readiness::Probe};
+use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
+use crate::config::{RunConfig, UiMode, url as urls};
+use crate::console::{self, LiveView};
+use crate::dataset::seed::Seed;
+use crate::dataset::{Dataset, Sampler, Sampling};
+use crate::endpoint::{self, Endpoint};
+use crate::metrics::metric::{MeasuredRecord, Metric};
+use crate::metrics::{CountTokens, Measurer, Registry};
+use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
+use crate::schedule::config::PhaseConfig;
+use crate::schedule::{PhaseKind, PhaseStats};
+use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
+use crate::telemetry::{Identity, Telemetry, TelemetryReport};
+use crate::tokenizer::TokenCounter;
+use crate::transport::{self, Target};
+use crate::units::Clock;
+
+/// Bytes of records that may wait for the processors.
+const QUEUE_BUDGET: usize = 64 << 20;
+
+/// Time between two looks at the counters.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// Bound on the last export.
+const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Runs the benchmark that `config` describes; results go to `out`.
+pub(super) fn profile(
+    config: RunConfig,
+    interrupt: &watch::Receiver<Interrupt>,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    let run = Run::prepare(config)?;
+    run.wait_until_ready(interrupt)?;
+    let measured = run.measure(interrupt)?;
+    run.conclude(measured, out)
+}
+
+/// A run that is ready to start.
+struct Run {
+    config: RunConfig,
+    clock: Clock,
+    seed: Seed,
+    description: RunDescription,
+    endpoint: Arc<dyn Endpoint>,
+    dataset: Arc<Dataset>,
+    counter: Arc<TokenCounter>,
+    registry: Arc<Registry>,
+    workload: Workload,
+    builder: Arc<RequestBuilder>,
+}
+
+/// What a run came to.
+struct Measured {
+    pipeline: PipelineOutcome<Files>,
+    phases: Vec<PhaseStats>,
+    peak_in_flight: u64,
+    telemetry: TelemetryReport,
+    failure: Option<anyhow::Error>,
+}
+
+/// The files, as the pipeline sees them.
+struct Files {
+    set: ArtifactSet,
+    clock: Clock,
+}
+
+impl RecordSink for Files {
+    fn record(&mut self, measured: &MeasuredRecord) {
+        self.set.record(measured, &self.clock);
+    }
+
+    fn tick(&mut self) {
+        self.set.tick();
+    }
+}
+
+impl Run {
+    /// Loads tokenizer and dataset and makes the request bodies.
+    fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let seed = Seed(config.dataset.random_seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0));
+        let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
+        let endpoint = endpoint::build(&config.endpoint);
+        let traits = endpoint.traits();
+        let dataset = Dataset::load(&config.dataset, &counter, traits.tokenizes_input, seed)?;
+        let dataset = Arc::new(dataset);
+        for phase in &mut config.schedule.phases {
+            if phase.stop.is_unset() {
+                phase.stop.sessions = Some(dataset.conversations.len() as u64);
+            }
+        }
+        let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
+        let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
+        let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
+        let api_key = config.transport.api_key.as_ref().map(|key| key.expose());
+        let builder =
+            RequestBuilder::new(config.endpoint.streaming, api_key, &config.transport.headers)?;
+        let builder = Arc::new(builder);
+        let workload = Workload::new(
+            Arc::clone(&dataset),
+            Arc::new(sampler),
+            Arc::clone(&endpoint),
+            targets(&config, traits.path)?,
+            Arc::clone(&builder),
+        );
+        let description = RunDescription {
+            benchmark_id: Uuid::new_v4(),
+            endpoint: traits,
+            streaming: config.endpoint.streaming,
+            settings: config.metrics.clone(),
+            input_config: config.input_config.clone(),
+            cli_command: config.cli_command.clone(),
+            random_seed: config.dataset.random_seed,
+            show_trace_timing: false,
+        };
+        let registry = Arc::new(registry);
+        let clock = Clock::start();
+        Ok(Self { config, clock, seed, description, endpoint, dataset, counter, registry, workload, builder })
+    }
+
+    fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
+        let probe = Probe {
+            transport: &self.config.transport,
+            path: self.path(),
+            models: &self.config.dataset.models,
+            body: self.workload.first_bodies().first().cloned().unwrap_or_default(),
+            builder: &self.builder,
+        };
+        probe.wait(interrupt)
+    }
+
+    fn path(&self) -> &str {
+        self.config.endpoint.path.as_deref().unwrap_or(self.endpoint.traits().path)
+    }
+
+    /// Drives the load, with the processors beside it, to its end.
+    fn measure(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<Measured> {
+        let files = Files { set: self.open_files()?, clock: self.clock };
+        for warning in &self.config.warnings {
+            tracing::warn!("{warning}");
+        }
+        let phases = self.config.schedule.phases.clone();
+        let telemetry =
+            Arc::new(Telemetry::start(&self.config.telemetry, &self.identity(), Registry::catalogue())?);
+        let queue = Arc::new(RecordQueue::new(QUEUE_BUDGET));
+        let progress = Arc::new(Progress::new(&phases));
+        let parts = PipelineParts {
+            queue: Arc::clone(&queue),
+            measurer: self.measurer(),
+            registry: Arc::clone(&self.registry),
+            telemetry: Arc::clone(&telemetry),
+            progress: Arc::clone(&progress),
+        };
+        let processors = self.config.runner.processors.unwrap_or(1);
+        let pipeline = Pipeline::start(parts, files, processors)?;
+        let runner = Runner::new(
+            runner::Config { workers: self.config.runner.workers.unwrap_or(1), phases, seed: self.seed },
+            transport_config(&self.config),
+            self.workload.clone(),
+            queue,
+            Arc::clone(&progress),
+        );
+        let failure = self.drive(runner, interrupt, &progress, &telemetry).err();
+        let pipeline = pipeline.finish()?;
+        let phases = progress.snapshots();
+        for stats in &phases {
+            telemetry.phase(stats);
+            telemetry.results(stats.phase, &match stats.phase {
+                PhaseKind::Warmup => pipeline.warmup.results(),
+                PhaseKind::Profiling => pipeline.profiling.results(),
+            });
+        }
+        let telemetry = Arc::into_inner(telemetry)
+            .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
+        let last = self.config.schedule.phases.len().saturating_sub(1);
+        let peak_in_flight = progress.phase(last).map_or(0, |counters| counters.peak_in_flight());
+        Ok(Measured { pipeline, phases, peak_in_flight, telemetry, failure })
+    }
+
+    /// Runs the load on a thread of its own and shows how it goes.
+    fn drive(
+        &self,
+        runner: Runner,
+        interrupt: &watch::Receiver<Interrupt>,
+        progress: &Progress,
+        telemetry: &Telemetry,
+    ) -> anyhow::Result<()> {
+        let interrupt = interrupt.clone();
+        let load = thread::Builder::new().name("runner".to_owned()).spawn(move || runner.run(interrupt))?;
+        let mut view = LiveView::new(self.config.ui != UiMode::None);
+        while !load.is_finished() {
+            thread::park_timeout(REFRESH);
+            for stats in progress.snapshots() {
+                telemetry.phase(&stats);
+                view.update(&stats);
+            }
+        }
+        view.finish();
+        match load.join() {
+            Ok(outcome) => outcome.context("the load could not be driven to its end"),
+            Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is not complete"),
+        }
+    }
+
+    fn open_files(&self) -> anyhow::Result<ArtifactSet> {
+        let mut set = ArtifactSet::create(&self.config.artifacts, &self.description, &self.metrics())?;
+        logging::start(set.log_path(), self.config.log_level).context("the log file cannot be made")?;
+        set.write_inputs(&self.inputs());
+        Ok(set)
+    }
+
+    /// The run's metrics, in catalogue order.
+    fn metrics(&self) -> Vec<&'static Metric> {
+        self.registry.presentation().iter().filter_map(|at| self.registry.rows().get(*at).copied()).collect()
+    }
+
+    /// Request bodies by conversation; later turns without the answers that
+    /// they will repeat.
+    fn inputs(&self) -> Vec<(Arc<str>, Vec<Vec<u8>>)> {
+        let bodies = |(index, conversation): (usize, &crate::dataset::Conversation)| {
+            let body = |turn: usize| match self.workload.first_bodies().get(index) {
+                Some(first) if turn == 0 => first.to_vec(),
+                _ => {
+                    let answers = vec![Arc::from(""); turn];
+                    self.endpoint.request_body(conversation, turn, &answers)
+                }
+            };
+            (Arc::clone(&conversation.id), (0..conversation.turns.len()).map(body).collect())
+        };
+        self.dataset.conversations.iter().enumerate().map(bodies).collect()
+    }
+
+    fn measurer(&self) -> Measurer {
+        let counter = Arc::clone(&self.counter);
+        let count: Arc<CountTokens> = Arc::new(move |text: &str| counter.count(text));
+        Measurer::new(
+            Arc::clone(&self.endpoint),
+            Some(count),
+            Arc::clone(&self.dataset),
+            Arc::clone(&self.registry),
+            self.clock,
+        )
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            benchmark_id: self.description.benchmark_id,
+            endpoint_type: self.config.endpoint.endpoint_type,
+            models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
+            urls: self.config.transport.urls.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Writes the summaries, prints them, and says how the run ended.
+    fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
+        let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
+        let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
+        let files: anyhow::Result<Vec<PathBuf>> =
+            pipeline.sink.set.finish(&report).map_err(Into::into);
+        out.write_all(console::render(&report, console::terminal_width()).as_bytes())?;
+        let files = files?;
+        console::write_files(out, &files)?;
+        match failure {
+            Some(failure) => Err(failure),
+            None if report.was_cancelled => Ok(Outcome::Interrupted),
+            None => Ok(Outcome::Done),
+        }
+    }
+
+    fn report(
+        &self,
+        pipeline: &PipelineOutcome<Files>,
+        phases: Vec<PhaseStats>,
+        peak_in_flight: u64,
+        telemetry: TelemetryReport,
+        failure: Option<&anyhow::Error>,
+    ) -> RunReport {
+        let was_cancelled = phases.iter().any(|phase| phase.was_cancelled);
+        let profiling = phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling);
+        let (start, end) = profiling.map_or_else(
+            || (Clock::now(), Clock::now()),
+            |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
+        );
+        let incomplete_reason = match failure {
+            Some(failure) => Some(format!("{failure:#}")),
+            None if was_cancelled => Some("cancelled by the user".to_owned()),
+            None => None,
+        };
+        let errors = pipeline.profiling.errors().into_iter();
+        RunReport {
+            run: self.description.clone(),
+            start_wall_ns: self.clock.wall_ns(start),
+            end_wall_ns: self.clock.wall_ns(end),
+            was_cancelled,
+            incomplete_reason,
+            results: pipeline.profiling.results(),
+            warmup_results: pipeline.warmup.results(),
+            errors: errors.map(|(error_details, count)| ErrorCount { error_details, count }).collect(),
+            load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
+            phases,
+            telemetry: Some(telemetry),
+        }
+    }
+}
+
+fn targets(config: &RunConfig, path: &str) -> anyhow::Result<Arc<[Target]>> {
+    let path = config.endpoint.path.as_deref().unwrap_or(path);
+    let target = |base| Target::new(&urls::join(base, path)).map_err(Into::into);
+    config.transport.urls.iter().map(target).collect()
+}
+
+fn transport_config(config: &RunConfig) -> transport::Config {
+    transport::Config {
+        request_timeout: config.transport.request_timeout,
+        connection_limit: config.transport.connection_limit,
+        tls_verify: config.transport.ssl_verify,
+        quick_ack: config.transport.quick_ack,
+        ip_version: config.transport.ip_version,
+        keep_chunks: config.artifacts.http_trace,
+        keep_headers: config.artifacts.http_trace
+            || config.artifacts.export_level == crate::artifacts::ExportLevel::Raw,
+        ..transport::Config::default()
+    }
+}
+
+/// What was asked of the measurement and what came of it. The rate reached is
+/// that of the sends after the first, over the time from the first to the last.
+fn load_report(
+    asked: Option<&PhaseConfig>,
+    reached: Option<&PhaseStats>,
+    peak_in_flight: u64,
+) -> LoadReport {
+    let reached_rate = reached.and_then(|stats| {
+        let seconds = stats.sent_end?.since(stats.start).as_seconds();
+        (seconds > 0.0 && stats.requests_sent > 1)
+            .then(|| (stats.requests_sent - 1) as f64 / seconds)
+    });
+    LoadReport {
+        requested_concurrency: asked.and_then(|phase| phase.concurrency),
+        reached_concurrency: peak_in_flight,
+        requested_rate: asked.and_then(|phase| phase.rate),
+        reached_rate,
+    }
+}

@@ -1,0 +1,105 @@
+//! The wait for the model before the first request (`--wait-for-model-*`).
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use bytes::Bytes;
+use reqwest::blocking::Client;
+use tokio::sync::watch;
+use url::Url;
+use uuid::Uuid;
+
+use crate::config::{TransportConfig, WaitMode, url as urls};
+use crate::runner::{Interrupt, RequestBuilder};
+use crate::units::{Clock, Nanos};
+
+/// Longest single attempt.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
+/// What is asked of each server until it answers.
+pub(super) struct Probe<'a> {
+    pub(super) transport: &'a TransportConfig,
+    /// Path of the endpoint below the base URL.
+    pub(super) path: &'a str,
+    pub(super) models: &'a [String],
+    /// A request of the run.
+    pub(super) body: Bytes,
+    pub(super) builder: &'a RequestBuilder,
+}
+
+impl Probe<'_> {
+    /// Waits until every server serves the model; an error after the timeout.
+    /// Returns at once where no wait is asked for, and when interrupted.
+    pub(super) fn wait(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
+        let wait = self.transport.wait_for_model;
+        if wait.timeout == Nanos::ZERO {
+            return Ok(());
+        }
+        // Fails only where another part of the program was first.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .timeout(ATTEMPT.min(wait.timeout.into()))
+            .danger_accept_invalid_certs(!self.transport.ssl_verify)
+            .build()?;
+        let deadline = Clock::now() + wait.timeout;
+        for base in &self.transport.urls {
+            while let Err(reason) = self.ask(&client, base) {
+                if *interrupt.borrow() > Interrupt::None {
+                    return Ok(());
+                }
+                let left = deadline.since(Clock::now());
+                if left == Nanos::ZERO {
+                    bail!(
+                        "the model is not served within {} s: {reason}; start the server first, \
+                         or give a longer --wait-for-model-timeout",
+                        wait.timeout.as_seconds()
+                    );
+                }
+                tracing::info!("waiting for the model: {reason}");
+                thread::sleep(Duration::from(wait.interval.min(left)));
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {
+        match self.transport.wait_for_model.mode {
+            WaitMode::Models => self.ask_models(client, base),
+            WaitMode::Inference => self.ask_inference(client, base),
+            WaitMode::Both => {
+                self.ask_models(client, base).and_then(|()| self.ask_inference(client, base))
+            }
+        }
+    }
+
+    fn ask_models(&self, client: &Client, base: &Url) -> Result<(), String> {
+        let request = client.get(urls::join(base, "/v1/models")).headers(self.headers());
+        let text = answer(request)?;
+        let listed: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| format!("its list of models: {error}"))?;
+        let served = |model: &String| {
+            let models = listed["data"].as_array().into_iter().flatten();
+            models.into_iter().any(|entry| entry["id"].as_str() == Some(model))
+        };
+        match self.models.iter().find(|model| !served(model)) {
+            None => Ok(()),
+            Some(model) => Err(format!("`{model}` is not in its list of models")),
+        }
+    }
+
+    fn ask_inference(&self, client: &Client, base: &Url) -> Result<(), String> {
+        let request = client.post(urls::join(base, self.path)).headers(self.headers());
+        answer(request.body(self.body.clone())).map(drop)
+    }
+
+    fn headers(&self) -> http::HeaderMap {
+        self.builder.headers(Uuid::new_v4(), Uuid::new_v4())
+    }
+}
+
+/// The body of a success; else what is wrong, without the URL's credentials.
+fn answer(request: reqwest::blocking::RequestBuilder) -> Result<String, String> {
+    let text = || -> reqwest::Result<String> { request.send()?.error_for_status()?.text() };
+    text().map_err(|error| error.without_url().to_string())
+}

@@ -1,0 +1,548 @@
+//! Transport and runner against real sockets: the mock server and bare ones.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use aiperf::dataset::seed::Seed;
+use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
+use aiperf::endpoint::{self, EndpointType};
+use aiperf::mock_server::{self, MockServer, Script};
+use aiperf::record::{ErrorKind, RequestRecord};
+use aiperf::runner::{Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
+use aiperf::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
+use aiperf::schedule::{PhaseKind, PhaseStats};
+use aiperf::transport::{self, Target};
+use aiperf::units::Nanos;
+use tokio::sync::watch;
+
+use crate::raw_server;
+
+/// A load on a server, and what comes of it.
+struct Load {
+    url: String,
+    turns: usize,
+    turn_delay: Nanos,
+    streaming: bool,
+    phases: Vec<PhaseConfig>,
+    transport: transport::Config,
+    workers: usize,
+    /// Sent by the test while the load runs.
+    interrupt: watch::Sender<Interrupt>,
+}
+
+/// Records in order of arrival at the queue, and the phases' counters.
+struct Outcome {
+    records: Vec<RequestRecord>,
+    phases: Vec<PhaseStats>,
+    peak_in_flight: u64,
+}
+
+impl Load {
+    fn on(url: &str) -> Self {
+        Self {
+            url: format!("{url}/v1/chat/completions"),
+            turns: 1,
+            turn_delay: Nanos::ZERO,
+            streaming: true,
+            phases: vec![closed_loop(1, 1)],
+            transport: transport::Config::default(),
+            workers: 1,
+            interrupt: watch::Sender::new(Interrupt::None),
+        }
+    }
+
+    fn run(self) -> Outcome {
+        let endpoint = endpoint::build(&endpoint::Config {
+            endpoint_type: EndpointType::Chat,
+            streaming: self.streaming,
+            path: None,
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+        });
+        let turn = |number: usize| Turn {
+            model: "mock-model".into(),
+            texts: vec![format!("question {number}").into()],
+            max_tokens: Some(4),
+            delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
+            ..Turn::default()
+        };
+        let conversation = Conversation {
+            id: "c".into(),
+            turns: (0..self.turns).map(turn).collect(),
+            ..Conversation::default()
+        };
+        let dataset = Arc::new(Dataset { conversations: vec![conversation] });
+        let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
+        let workload = Workload::new(
+            dataset,
+            Arc::new(Sampler::new(Sampling::Sequential, 1, Seed(1))),
+            endpoint,
+            Arc::from([target]),
+            Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
+        );
+        let queue = Arc::new(RecordQueue::new(64 << 20));
+        let progress = Arc::new(Progress::new(&self.phases));
+        let last = self.phases.len() - 1;
+        let config = Config { workers: self.workers, phases: self.phases, seed: Seed(1) };
+        let runner = Runner::new(
+            config,
+            self.transport,
+            workload,
+            Arc::clone(&queue),
+            Arc::clone(&progress),
+        );
+        runner.run(self.interrupt.subscribe()).unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = queue.pop(Duration::from_secs(1)) {
+            records.extend(record);
+        }
+        Outcome {
+            records,
+            phases: progress.snapshots(),
+            peak_in_flight: progress.phase(last).unwrap().peak_in_flight(),
+        }
+    }
+}
+
+fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
+    PhaseConfig {
+        kind: PhaseKind::Profiling,
+        concurrency: Some(concurrency),
+        rate: None,
+        arrival: ArrivalPattern::ConcurrencyBurst,
+        smoothness: 1.0,
+        stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
+        grace_period: Some(Nanos::from_seconds(30.0)),
+    }
+}
+
+fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+    PhaseConfig {
+        concurrency: None,
+        rate: Some(rate),
+        arrival: ArrivalPattern::Constant,
+        ..closed_loop(1, requests)
+    }
+}
+
+fn mock(script: Script) -> MockServer {
+    MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
+}
+
+fn faulty(fault: &str) -> MockServer {
+    mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
+}
+
+#[test]
+fn the_server_sees_the_concurrency_asked_for() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let outcome = Load { phases: vec![closed_loop(16, 64)], ..Load::on(&server.url()) }.run();
+    assert_eq!(outcome.records.len(), 64);
+    assert!(outcome.records.iter().all(|record| record.error.is_none()));
+    assert_eq!(server.peak_in_flight(), 16);
+    assert_eq!(outcome.peak_in_flight, 16);
+    let stats = outcome.phases[0];
+    assert_eq!((stats.requests_sent, stats.requests_completed), (64, 64));
+    assert_eq!((stats.sessions_sent, stats.sessions_completed), (64, 64));
+    let sessions: BTreeSet<u64> = outcome.records.iter().map(|r| r.turn.session).collect();
+    assert_eq!(sessions, (0..64).collect());
+}
+
+#[test]
+fn several_workers_share_the_budget_and_the_slots() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let load = Load { phases: vec![closed_loop(8, 100)], workers: 3, ..Load::on(&server.url()) };
+    let outcome = load.run();
+    assert_eq!(outcome.records.len(), 100);
+    assert!(server.peak_in_flight() <= 8);
+    assert_eq!(server.requests_served(), 100);
+}
+
+#[test]
+fn every_arrival_lies_after_the_servers_write() {
+    let itl = Nanos::from_millis(3.0);
+    let server = mock(Script { ttft: Nanos::from_millis(10.0), itl, ..Script::default() });
+    let outcome = Load { phases: vec![closed_loop(2, 6)], ..Load::on(&server.url()) }.run();
+    let log = server.write_log();
+    for record in &outcome.records {
+        let id = record.request_id.to_string();
+        let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
+        assert_eq!(record.body.events.len(), entry.events.len());
+        for (event, written) in record.body.events.iter().zip(&entry.events) {
+            assert!(event.arrival >= written.write_start.unwrap());
+        }
+        assert!(record.start <= entry.arrival);
+    }
+}
+
+#[test]
+fn the_phases_of_an_exchange_follow_each_other() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let outcome = Load { phases: vec![closed_loop(1, 2)], ..Load::on(&server.url()) }.run();
+    let [first, second] = &outcome.records[..] else { panic!("two requests") };
+    let trace = &first.trace;
+    let stamps = [
+        trace.connect_start,
+        trace.connect_end,
+        trace.send_start,
+        trace.send_end,
+        trace.headers_received,
+        trace.receive_start,
+        trace.receive_end,
+    ];
+    assert!(stamps.iter().all(Option::is_some), "{trace:?}");
+    assert!(stamps.is_sorted(), "{trace:?}");
+    assert_eq!(trace.reused, None);
+    assert_eq!(first.start, trace.send_start.unwrap());
+    assert!(trace.request_bytes > first.payload.len() as u64);
+    assert!(trace.response_bytes > first.body.bytes.len() as u64);
+    assert!(second.trace.reused.is_some() && second.trace.connect_start.is_none());
+    assert_eq!(second.trace.local_addr, first.trace.local_addr);
+}
+
+#[test]
+fn later_turns_repeat_the_servers_answers() {
+    let server = mock(Script::default());
+    let load = Load { turns: 3, phases: vec![closed_loop(2, 6)], ..Load::on(&server.url()) };
+    let outcome = load.run();
+    assert_eq!(outcome.records.len(), 6);
+    assert_eq!(outcome.phases[0].sessions_completed, 2);
+    for record in &outcome.records {
+        let body: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 2 * record.turn.turn + 1);
+        for (turn, answer) in record.earlier_answers.iter().enumerate() {
+            assert!(!answer.is_empty());
+            assert_eq!(messages[2 * turn]["content"], format!("question {turn}"));
+            assert_eq!(messages[2 * turn + 1]["role"], "assistant");
+            assert_eq!(messages[2 * turn + 1]["content"], **answer);
+        }
+    }
+}
+
+#[test]
+fn turns_wait_for_their_delay() {
+    let server = mock(Script::default());
+    let turn_delay = Nanos::from_millis(40.0);
+    let load =
+        Load { turns: 2, turn_delay, phases: vec![closed_loop(1, 2)], ..Load::on(&server.url()) };
+    let records = load.run().records;
+    assert!(records[1].issued.since(records[0].end) >= turn_delay);
+}
+
+#[test]
+fn a_failed_turn_ends_its_session() {
+    let server = faulty("requests=2:status=500");
+    let mut phase = closed_loop(1, 0);
+    phase.stop = StopCondition { sessions: Some(2), ..StopCondition::default() };
+    let outcome = Load { turns: 2, phases: vec![phase], ..Load::on(&server.url()) }.run();
+    let failed: Vec<bool> = outcome.records.iter().map(|record| record.error.is_some()).collect();
+    assert_eq!(failed, [false, true, false, false]);
+    let stats = outcome.phases[0];
+    assert_eq!((stats.sessions_completed, stats.sessions_cancelled), (1, 1));
+}
+
+#[test]
+fn an_open_loop_sends_when_it_is_due_and_not_before() {
+    // The server stalls, and the sends do not care.
+    let server = mock(Script { ttft: Nanos::from_millis(150.0), ..Script::default() });
+    let outcome = Load { phases: vec![open_loop(200.0, 40)], ..Load::on(&server.url()) }.run();
+    let start = outcome.phases[0].start;
+    let mut due: Vec<u64> =
+        outcome.records.iter().map(|record| record.due.unwrap().since(start).0).collect();
+    due.sort_unstable();
+    assert_eq!(due, (0..40).map(|n| n * 5_000_000).collect::<Vec<_>>());
+    assert!(outcome.records.iter().all(|record| record.issued >= record.due.unwrap()));
+    // 150 ms of answers at 200 a second: 30 in flight, were the loop closed it would be 1.
+    assert!(outcome.peak_in_flight >= 10, "{}", outcome.peak_in_flight);
+}
+
+#[test]
+fn later_turns_of_an_open_loop_take_due_times_too() {
+    let server = mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() });
+    let mut phase = open_loop(500.0, 0);
+    phase.stop = StopCondition { sessions: Some(4), ..StopCondition::default() };
+    let outcome = Load { turns: 3, phases: vec![phase], ..Load::on(&server.url()) }.run();
+    assert_eq!(outcome.records.len(), 12);
+    let due: BTreeSet<u64> = outcome.records.iter().map(|r| r.due.unwrap().0).collect();
+    assert_eq!(due.len(), 12, "no due time serves two requests");
+    assert_eq!(outcome.phases[0].sessions_completed, 4);
+}
+
+#[test]
+fn a_rate_with_a_concurrency_never_passes_it() {
+    let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
+    let phase = PhaseConfig { concurrency: Some(3), ..open_loop(1000.0, 30) };
+    let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
+    assert_eq!(outcome.records.len(), 30);
+    assert_eq!(server.peak_in_flight(), 3);
+}
+
+#[test]
+fn a_phase_ends_by_its_duration_and_then_by_its_grace_period() {
+    let server = faulty("requests=3:hang");
+    let phase = PhaseConfig {
+        stop: StopCondition { duration: Some(Nanos::from_millis(100.0)), ..Default::default() },
+        grace_period: Some(Nanos::from_millis(50.0)),
+        ..closed_loop(2, 0)
+    };
+    let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
+    let stats = outcome.phases[0];
+    assert!(stats.timeout_triggered && stats.grace_timeout_triggered);
+    assert_eq!(stats.requests_cancelled, 1);
+    assert!(!stats.was_cancelled);
+    let cancelled: Vec<&RequestRecord> =
+        outcome.records.iter().filter(|record| record.cancelled_at.is_some()).collect();
+    assert_eq!(cancelled.len(), 1);
+    assert_eq!(cancelled[0].error.as_ref().unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(outcome.records.len() as u64, stats.requests_sent);
+}
+
+#[test]
+fn a_warmup_comes_first_and_sessions_go_on_counting() {
+    let server = mock(Script::default());
+    let warmup = PhaseConfig { kind: PhaseKind::Warmup, ..closed_loop(1, 3) };
+    let outcome = Load { phases: vec![warmup, closed_loop(1, 2)], ..Load::on(&server.url()) }.run();
+    let seen: Vec<_> = outcome.records.iter().map(|r| (r.phase, r.turn.session)).collect();
+    let (warm, measured) = (PhaseKind::Warmup, PhaseKind::Profiling);
+    assert_eq!(seen, [(warm, 0), (warm, 1), (warm, 2), (measured, 3), (measured, 4)]);
+    assert!(outcome.phases[0].now <= outcome.phases[1].start);
+}
+
+#[test]
+fn an_interrupt_drains_and_a_second_one_stops() {
+    let server = faulty("all:hang");
+    let load = Load { phases: vec![closed_loop(4, 1000)], ..Load::on(&server.url()) };
+    let interrupt = load.interrupt.clone();
+    let (sender, receiver) = mpsc::channel();
+    let user = thread::spawn(move || {
+        // Once the requests are with the server.
+        while server.requests_received() < 4 {
+            thread::yield_now();
+        }
+        interrupt.send(Interrupt::Drain).unwrap();
+        let drained_early = receiver.recv_timeout(Duration::from_millis(50)).is_ok();
+        interrupt.send(Interrupt::Abort).unwrap();
+        drained_early
+    });
+    let outcome = load.run();
+    let _ = sender.send(());
+    assert!(!user.join().unwrap(), "requests in flight were not waited for");
+    let stats = outcome.phases[0];
+    assert!(stats.was_cancelled);
+    assert_eq!((stats.requests_sent, stats.requests_cancelled), (4, 4));
+}
+
+/// The error of the only request of a load on `server`.
+fn error_of(load: Load) -> (String, ErrorKind, RequestRecord) {
+    let mut records = load.run().records;
+    assert_eq!(records.len(), 1);
+    let record = records.remove(0);
+    let error = record.error.clone().unwrap();
+    (error.name, error.kind, record)
+}
+
+#[test]
+fn a_refused_connection_is_a_record() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (name, kind, record) = error_of(Load::on(&url));
+    assert_eq!((name.as_str(), kind), ("ConnectionRefused", ErrorKind::Other));
+    assert!(record.error.unwrap().message.contains("127.0.0.1"));
+    assert!(record.trace.error_at.is_some());
+}
+
+#[test]
+fn an_unknown_host_is_a_record() {
+    let (name, kind, _) = error_of(Load::on("http://host.invalid:1"));
+    assert_eq!((name.as_str(), kind), ("DnsError", ErrorKind::Other));
+}
+
+#[test]
+fn statuses_are_errors_with_the_servers_words() {
+    for (fault, kind) in [
+        ("all:status=503,overloaded", ErrorKind::Http5xx),
+        ("all:status=429,slow down", ErrorKind::Http4xx),
+    ] {
+        let server = faulty(fault);
+        let (_, found, record) = error_of(Load::on(&server.url()));
+        assert_eq!(found, kind);
+        let error = record.error.unwrap();
+        assert_eq!(error.code, record.status);
+        assert!(fault.ends_with(&error.message), "{}", error.message);
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_runs_into_the_timeout() {
+    let server = faulty("all:hang");
+    let transport =
+        transport::Config { request_timeout: Nanos::from_millis(60.0), ..Default::default() };
+    let (name, kind, record) = error_of(Load { transport, ..Load::on(&server.url()) });
+    assert_eq!((name.as_str(), kind), ("RequestTimeout", ErrorKind::Timeout));
+    assert!(
+        record.end.since(record.start) >= Nanos::from_millis(60.0).since(Nanos::from_millis(5.0))
+    );
+    assert_eq!(record.status, None);
+}
+
+#[test]
+fn a_cut_stream_keeps_what_had_come() {
+    let server = faulty("all:cut=2");
+    let (name, kind, record) = error_of(Load::on(&server.url()));
+    assert_eq!((name.as_str(), kind), ("IncompleteResponse", ErrorKind::Other));
+    assert_eq!(record.status, Some(200));
+    // The chunk with the role, and two with content.
+    assert_eq!(record.body.events.len(), 3);
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+
+/// A stream in chunked framing.
+fn chunked(events: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("{HEAD}transfer-encoding: chunked\r\n\r\n").into_bytes();
+    for event in events {
+        bytes.extend_from_slice(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}
+
+const CONTENT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+#[test]
+fn a_reused_connection_that_dies_silently_is_tried_again_once() {
+    // The first connection announces keep-alive and closes when the second
+    // request has come; later ones answer.
+    let address = raw_server::serve(|connection, stream| {
+        while raw_server::read_request(stream).is_some() {
+            raw_server::write(stream, &chunked(&[CONTENT, DONE]));
+            if connection == 0 {
+                raw_server::read_request(stream);
+                return;
+            }
+        }
+    });
+    let load = Load { phases: vec![closed_loop(1, 3)], ..Load::on(&format!("http://{address}")) };
+    let records = load.run().records;
+    assert!(records.iter().all(|record| record.error.is_none()), "{:?}", records[1].error);
+    assert_eq!(records.iter().map(|record| record.retry_count).collect::<Vec<_>>(), [0, 1, 0]);
+    let retried = &records[1];
+    assert!(retried.trace.reused.is_none() && retried.trace.connect_start.is_some());
+    assert!(retried.start < retried.trace.connect_start.unwrap());
+}
+
+#[test]
+fn a_fresh_connection_that_dies_is_an_error() {
+    let address = raw_server::serve(|_, stream| {
+        raw_server::read_request(stream);
+    });
+    let (name, kind, record) = error_of(Load::on(&format!("http://{address}")));
+    assert_eq!(kind, ErrorKind::Other);
+    assert_eq!((name.as_str(), record.retry_count), ("IncompleteResponse", 0));
+}
+
+/// One streamed request to a server that writes `pieces` one by one; each goes
+/// out only after the one before has left.
+fn streamed(pieces: Vec<Vec<u8>>) -> RequestRecord {
+    let address: SocketAddr = raw_server::serve(move |_, stream| {
+        if raw_server::read_request(stream).is_some() {
+            pieces.iter().for_each(|piece| raw_server::write(stream, piece));
+        }
+    });
+    Load::on(&format!("http://{address}")).run().records.remove(0)
+}
+
+#[test]
+fn events_are_found_whatever_the_writes() {
+    let bytes = chunked(&[": ping\n\n", CONTENT, DONE]);
+    for size in [1, 2, 3, 7, 64, 10_000] {
+        let record = streamed(bytes.chunks(size).map(<[u8]>::to_vec).collect());
+        assert_eq!(record.error, None);
+        let events: Vec<&[u8]> =
+            record.body.events.iter().map(|event| record.body.raw(event)).collect();
+        assert_eq!(events.len(), 3, "{size}");
+        assert_eq!(
+            events[1],
+            CONTENT.trim_end().as_bytes().iter().chain(b"\n").copied().collect::<Vec<u8>>()
+        );
+    }
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_is_whole() {
+    let body = format!("{HEAD}\r\n{CONTENT}{DONE}");
+    let record = streamed(vec![body.into_bytes()]);
+    assert_eq!(record.error, None);
+    assert_eq!(record.body.events.len(), 2);
+}
+
+#[test]
+fn http_1_0_and_connection_close_are_served() {
+    let json = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+    for head in ["HTTP/1.0 200 OK\r\n", "HTTP/1.1 200 OK\r\nconnection: close\r\n"] {
+        let length = json.len();
+        let body = format!(
+            "{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{json}"
+        );
+        let record = streamed(vec![body.into_bytes()]);
+        assert_eq!(record.error, None);
+        assert!(!record.body.is_event_stream);
+        assert_eq!(record.body.raw(&record.body.events[0]), json.as_bytes());
+    }
+}
+
+#[test]
+fn a_gzipped_stream_is_read_event_by_event() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    for event in [CONTENT, CONTENT, DONE] {
+        encoder.write_all(event.as_bytes()).unwrap();
+        encoder.flush().unwrap();
+    }
+    let body = encoder.finish().unwrap();
+    let mut bytes =
+        format!("{HEAD}content-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len())
+            .into_bytes();
+    bytes.extend_from_slice(&body);
+    let record = streamed(vec![bytes]);
+    assert_eq!(record.error, None);
+    assert_eq!(record.body.bytes, format!("{CONTENT}{CONTENT}{DONE}").into_bytes());
+    assert_eq!(record.body.events.len(), 3);
+}
+
+#[test]
+fn a_redirect_is_an_error_with_its_status() {
+    let head = "HTTP/1.1 307 Temporary Redirect\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n";
+    let record = streamed(vec![head.into()]);
+    let error = record.error.unwrap();
+    assert_eq!((error.code, error.name.as_str()), (Some(307), "Temporary Redirect"));
+}
+
+#[test]
+fn what_is_no_http_is_an_error() {
+    let record = streamed(vec![b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()]);
+    assert_eq!(record.error.unwrap().kind, ErrorKind::Parse);
+}
+
+#[test]
+fn an_event_past_the_limit_is_refused() {
+    let endless = vec![b'x'; 4096];
+    let address = raw_server::serve(move |_, stream| {
+        if raw_server::read_request(stream).is_some() {
+            raw_server::write(stream, format!("{HEAD}\r\ndata: ").as_bytes());
+            for _ in 0..64 {
+                raw_server::write(stream, &endless);
+            }
+        }
+    });
+    let transport = transport::Config { body_limit: 100_000, ..Default::default() };
+    let (name, kind, _) = error_of(Load { transport, ..Load::on(&format!("http://{address}")) });
+    assert_eq!((name.as_str(), kind), ("ResponseTooLarge", ErrorKind::Parse));
+}
