@@ -1,4 +1,17 @@
 //! GenAI, timing and client names, units, kinds, boundaries and attributes.
+//!
+//! The registry in `semconv/` is written by hand; [`attribute`] and [`metric`]
+//! are generated from it, so that no other code spells a name.
+
+#[rustfmt::skip]
+mod generated;
+#[cfg(test)]
+mod tests;
+
+pub use generated::{attribute, metric};
+
+/// The conventions that names and boundaries are taken from.
+pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
 /// The kind of an OpenTelemetry instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,4 +52,31 @@ pub struct MetricSpec {
     pub brief: &'static str,
     /// Upper bounds of a histogram's buckets, without +Inf; empty otherwise.
     pub boundaries: Vec<f64>,
+}
+
+/// A metric of the registry: a [`MetricSpec`] known when the program is built.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Definition {
+    /// As in `gen_ai.client.operation.duration`.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: InstrumentKind,
+    /// UCUM unit.
+    pub unit: &'static str,
+    /// What it measures.
+    pub brief: &'static str,
+    /// Upper bounds of a histogram's buckets, without +Inf; empty otherwise.
+    pub boundaries: &'static [f64],
+}
+
+impl From<&Definition> for MetricSpec {
+    fn from(definition: &Definition) -> Self {
+        Self {
+            name: definition.name.to_owned(),
+            kind: definition.kind,
+            unit: definition.unit,
+            brief: definition.brief,
+            boundaries: definition.boundaries.to_vec(),
+        }
+    }
 }

@@ -1,12 +1,56 @@
 //! The pipeline: each record and each phase snapshot is observed once and told
 //! to OpenTelemetry and to the in-process reader.
+//!
+//! The reader has two halves that check each other. The aggregated half is a
+//! tee around the OTLP exporter that keeps the last cumulative export; the
+//! exact half counts, sums and buckets every value itself. At the end of the
+//! run the two are compared, so that what the collector was told is known to
+//! be what was measured. Nothing here runs on the measured path, and no
+//! collector, however slow or dead, delays a caller or fails a run.
 
-use std::sync::Arc;
+mod attributes;
+mod collector;
+mod exact;
+mod instruments;
+mod reconcile;
+mod resource;
+mod settings;
+mod tee;
+mod timing;
 
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry_sdk::metrics::{
+    Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
+};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::endpoint::EndpointType;
+use crate::metrics::Metric;
+use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
+use crate::schedule::{PhaseKind, PhaseStats};
+use crate::semconv::SCHEMA_URL;
+
+use self::instruments::Instruments;
+use self::settings::Settings;
+use self::tee::{Tee, TeeState};
+use self::timing::Timing;
+
+/// After the deadline the collector is waited for no longer; what remains is
+/// one local collection, for which this is plenty.
+const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
+
+/// Without a collector only the final collection is wanted.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
+const EXPONENTIAL_MAX_SIZE: u32 = 160;
 
 /// Which streams are exported over OTLP (`--stream`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +81,20 @@ pub struct Config {
     pub timeout_seconds: f64,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            url: None,
+            streams: Streams { metrics: true, timing: true },
+            resource_attributes: Vec::new(),
+            provider: None,
+            exponential_histograms: false,
+            interval_seconds: 2.0,
+            timeout_seconds: 10.0,
+        }
+    }
+}
+
 /// What the run is, for resource and attributes.
 #[derive(Debug, Clone)]
 pub struct Identity {
@@ -62,7 +120,8 @@ pub struct TelemetryReport {
     pub exports_failed: u64,
     /// Data points that the collector said it rejected.
     pub rejected_data_points: u64,
-    /// Whether the last export, which bears the final values, was taken.
+    /// Whether the last export, which bears the final values, was taken;
+    /// always false without a collector.
     pub delivered_final: bool,
     /// Whether both halves of the reader agree.
     pub reconciled: bool,
@@ -72,4 +131,235 @@ pub struct TelemetryReport {
     /// Gauges that have no finite value and were not exported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_exported: Vec<String>,
+}
+
+/// Why telemetry cannot be started. A collector that does not answer is not
+/// among the reasons: that is found out later, and the run goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The collector's URL cannot be used.
+    #[error("the collector's URL {url:?} cannot be used: {reason}")]
+    Url {
+        /// As given, credentials removed.
+        url: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A setting or variable has a value that makes no sense.
+    #[error("{name} {reason}")]
+    Setting {
+        /// Flag or variable.
+        name: &'static str,
+        /// What is wrong and what to do; never a header's value.
+        reason: String,
+    },
+    /// A file named by a variable cannot be read.
+    #[error("cannot read {path:?}, which {name} names: {source}")]
+    File {
+        /// The variable.
+        name: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The exporter cannot be built.
+    #[error("cannot set up the export to {endpoint}: {reason}")]
+    Exporter {
+        /// The collector.
+        endpoint: String,
+        /// Why.
+        reason: String,
+    },
+    /// The exporter's thread cannot be started.
+    #[error("cannot start the exporter's thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Takes what was measured and tells it to the collector and to the reader.
+#[derive(Debug)]
+pub struct Telemetry {
+    instruments: Option<Instruments>,
+    timing: Option<Mutex<Timing>>,
+    tee: Arc<TeeState>,
+    endpoint: Option<String>,
+    /// `None` once `finish` has taken it.
+    provider: Option<SdkMeterProvider>,
+}
+
+impl Telemetry {
+    /// Starts exporting, by `config` and the process's `OTEL_*` variables.
+    ///
+    /// Returns at once: whether the collector answers shows later.
+    pub fn start(
+        config: &Config,
+        identity: &Identity,
+        catalogue: &[&'static Metric],
+    ) -> Result<Self, TelemetryError> {
+        Self::start_in(config, identity, catalogue, &|name| std::env::var(name).ok())
+    }
+
+    /// As [`Telemetry::start`], with variables looked up by `environment`.
+    pub fn start_in(
+        config: &Config,
+        identity: &Identity,
+        catalogue: &[&'static Metric],
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, TelemetryError> {
+        let settings = Settings::resolve(config, environment)?;
+        let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
+        let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
+        let resource = resource::build(config, identity, &settings);
+        let (tee, state) = Tee::new(settings.destination)?;
+
+        let describe = attributes::Interner::new(config, identity);
+        let limit = describe.cardinality_limit();
+        let exponential = config.exponential_histograms;
+        let provider = SdkMeterProvider::builder()
+            .with_resource(resource)
+            .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
+            .with_view(move |instrument: &Instrument| view(instrument, limit, exponential))
+            .build();
+        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .with_schema_url(SCHEMA_URL)
+            .build();
+        let meter = provider.meter_with_scope(scope);
+
+        let timing =
+            config.streams.timing.then(|| Mutex::new(Timing::new(&meter, describe.of_phases())));
+        let instruments = config
+            .streams
+            .metrics
+            .then(|| Instruments::new(meter, catalogue, describe, exponential));
+        Ok(Self { instruments, timing, tee: state, endpoint, provider: Some(provider) })
+    }
+
+    /// Records a finished request: its values, and the increments it gives to
+    /// the sum aggregates (`request_count` 1, …), each in its metric's own unit.
+    ///
+    /// Any thread may call it; it never waits for the collector.
+    pub fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
+        if let Some(instruments) = &self.instruments {
+            instruments.record(measured, aggregates);
+        }
+    }
+
+    /// Tells how far a phase is. Instruments get the difference to the phase's
+    /// previous snapshot; none where that is below 1e-9.
+    pub fn phase(&self, stats: &PhaseStats) {
+        if let Some(timing) = &self.timing {
+            lock(timing).snapshot(stats);
+        }
+    }
+
+    /// Tells a phase's final results: derived metrics as gauges, and the exact
+    /// percentiles of the distributions.
+    pub fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
+        if let Some(instruments) = &self.instruments {
+            instruments.results(phase, results);
+        }
+    }
+
+    /// Exports what is left, compares both halves of the reader and shuts down.
+    ///
+    /// Call it when nothing records any more. Waits for the collector until
+    /// `deadline` and then gives it up; the comparison is made all the same.
+    #[must_use]
+    pub fn finish(mut self, deadline: Duration) -> TelemetryReport {
+        let flushed = self.flush_and_shut_down(deadline);
+        let mut report = TelemetryReport {
+            endpoint: self.endpoint.take(),
+            delivered_final: flushed == Flushed::Exported && self.tee.last_export_was_taken(),
+            ..self.tee.counts()
+        };
+        report.delivered_final &= report.endpoint.is_some();
+        if flushed == Flushed::Not {
+            report.discrepancies.push("the final values could not be collected in time".into());
+        } else {
+            report.discrepancies = reconcile::compare(&self.exact_series(), &self.tee.latest());
+        }
+        report.reconciled = report.discrepancies.is_empty();
+        report.not_exported =
+            self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
+        report
+    }
+
+    /// The exact half: every series that must be in the final export.
+    fn exact_series(&self) -> Vec<exact::Series> {
+        let mut series =
+            self.instruments.as_ref().map(Instruments::exact_series).unwrap_or_default();
+        if let Some(timing) = &self.timing {
+            series.extend(lock(timing).exact_series());
+        }
+        series
+    }
+
+    /// The SDK's flush and shutdown have no deadline of their own, so a helper
+    /// thread runs them, which ends on its own soon after we have stopped waiting.
+    fn flush_and_shut_down(&mut self, deadline: Duration) -> Flushed {
+        let Some(provider) = self.provider.take() else { return Flushed::Not };
+        let (done, flushed) = mpsc::sync_channel(1);
+        let tee = Arc::clone(&self.tee);
+        let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
+            // The tee knows how the export went; the SDK only repeats it.
+            let _ = provider.force_flush();
+            let _ = done.send(());
+            // The shutdown collects once more: nothing new, so nothing to send.
+            tee.give_up();
+            let _ = provider.shutdown();
+        });
+        if helper.is_err() {
+            return Flushed::Not;
+        }
+        if flushed.recv_timeout(deadline).is_ok() {
+            return Flushed::Exported;
+        }
+        tracing::warn!(
+            "the collector did not take the final metrics within {} s; they are in the local files",
+            deadline.as_secs_f64()
+        );
+        self.tee.give_up();
+        match flushed.recv_timeout(LOCAL_COLLECTION) {
+            Ok(()) => Flushed::CollectedOnly,
+            Err(_) => Flushed::Not,
+        }
+    }
+}
+
+impl Drop for Telemetry {
+    /// Without `finish` the run has failed: do not wait for a collector.
+    fn drop(&mut self) {
+        self.tee.give_up();
+    }
+}
+
+/// How far the final flush came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flushed {
+    /// The collector was told, or refused.
+    Exported,
+    /// The values were collected, but the collector did not answer in time.
+    CollectedOnly,
+    /// Not even collected.
+    Not,
+}
+
+/// Every instrument's stream: room for all legitimate attribute sets, and
+/// exponential buckets where they are wanted.
+fn view(instrument: &Instrument, limit: usize, exponential: bool) -> Option<Stream> {
+    let mut stream = Stream::builder().with_cardinality_limit(limit);
+    if exponential && instrument.kind() == SdkKind::Histogram {
+        stream = stream.with_aggregation(Aggregation::Base2ExponentialHistogram {
+            max_size: EXPONENTIAL_MAX_SIZE,
+            max_scale: exact::EXPONENTIAL_MAX_SCALE,
+            record_min_max: true,
+        });
+    }
+    stream.build().ok()
+}
+
+/// A lock whose holder panicked still guards sound counters.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,217 @@
+// DO NOT EDIT: generated from `semconv/*.yaml` and the GenAI conventions 1.41.1.
+// Regenerate with `UPDATE=1 cargo test --lib semconv`.
+
+/// Keys of attributes.
+pub mod attribute {
+    /// `aiperf.benchmark.id`
+    pub const AIPERF_BENCHMARK_ID: &str = "aiperf.benchmark.id";
+    /// `aiperf.benchmark_phase`
+    pub const AIPERF_BENCHMARK_PHASE: &str = "aiperf.benchmark_phase";
+    /// `aiperf.endpoint.type`
+    pub const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
+    /// `aiperf.model.name`
+    pub const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
+    /// `aiperf.percentile`
+    pub const AIPERF_PERCENTILE: &str = "aiperf.percentile";
+    /// `error.type`
+    pub const ERROR_TYPE: &str = "error.type";
+    /// `gen_ai.operation.name`
+    pub const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
+    /// `gen_ai.provider.name`
+    pub const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
+    /// `gen_ai.request.model`
+    pub const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
+    /// `gen_ai.response.model`
+    pub const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
+    /// `gen_ai.token.type`
+    pub const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
+    /// `server.address`
+    pub const SERVER_ADDRESS: &str = "server.address";
+    /// `server.port`
+    pub const SERVER_PORT: &str = "server.port";
+}
+
+/// Metrics.
+pub mod metric {
+    use super::super::{Definition, InstrumentKind};
+
+    /// GenAI operation duration. `s`, histogram.
+    pub const GEN_AI_CLIENT_OPERATION_DURATION: Definition = Definition {
+        name: "gen_ai.client.operation.duration",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "GenAI operation duration",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// Time to receive the first chunk, measured from when the client issues the generation request to when the first chunk is received in the response stream. `s`, histogram.
+    pub const GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: Definition = Definition {
+        name: "gen_ai.client.operation.time_to_first_chunk",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time to receive the first chunk, measured from when the client issues the generation request to when the first chunk is received in the response stream",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed from the end of the previous chunk to the end of the current chunk. `s`, histogram.
+    pub const GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK: Definition = Definition {
+        name: "gen_ai.client.operation.time_per_output_chunk",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed from the end of the previous chunk to the end of the current chunk",
+        boundaries: &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+    };
+
+    /// Number of input and output tokens used. `{token}`, histogram.
+    pub const GEN_AI_CLIENT_TOKEN_USAGE: Definition = Definition {
+        name: "gen_ai.client.token.usage",
+        kind: InstrumentKind::Histogram,
+        unit: "{token}",
+        brief: "Number of input and output tokens used",
+        boundaries: &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0],
+    };
+
+    /// Total requests dispatched in this phase. `1`, counter.
+    pub const AIPERF_TIMING_REQUESTS_SENT: Definition = Definition {
+        name: "aiperf.timing.requests.sent",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Total requests dispatched in this phase",
+        boundaries: &[],
+    };
+
+    /// Requests that received a complete response. `1`, counter.
+    pub const AIPERF_TIMING_REQUESTS_COMPLETED: Definition = Definition {
+        name: "aiperf.timing.requests.completed",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Requests that received a complete response",
+        boundaries: &[],
+    };
+
+    /// Requests cancelled before completion. `1`, counter.
+    pub const AIPERF_TIMING_REQUESTS_CANCELLED: Definition = Definition {
+        name: "aiperf.timing.requests.cancelled",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Requests cancelled before completion",
+        boundaries: &[],
+    };
+
+    /// Requests that ended in error. `1`, counter.
+    pub const AIPERF_TIMING_REQUESTS_ERRORS: Definition = Definition {
+        name: "aiperf.timing.requests.errors",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Requests that ended in error",
+        boundaries: &[],
+    };
+
+    /// Sessions initiated in this phase. `1`, counter.
+    pub const AIPERF_TIMING_SESSIONS_SENT: Definition = Definition {
+        name: "aiperf.timing.sessions.sent",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Sessions initiated in this phase",
+        boundaries: &[],
+    };
+
+    /// Sessions that finished all turns. `1`, counter.
+    pub const AIPERF_TIMING_SESSIONS_COMPLETED: Definition = Definition {
+        name: "aiperf.timing.sessions.completed",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Sessions that finished all turns",
+        boundaries: &[],
+    };
+
+    /// Sessions cancelled before completion. `1`, counter.
+    pub const AIPERF_TIMING_SESSIONS_CANCELLED: Definition = Definition {
+        name: "aiperf.timing.sessions.cancelled",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Sessions cancelled before completion",
+        boundaries: &[],
+    };
+
+    /// Cumulative session turns executed. `1`, counter.
+    pub const AIPERF_TIMING_SESSIONS_TURNS_TOTAL: Definition = Definition {
+        name: "aiperf.timing.sessions.turns_total",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Cumulative session turns executed",
+        boundaries: &[],
+    };
+
+    /// Requests currently awaiting a response. `1`, updowncounter.
+    pub const AIPERF_TIMING_REQUESTS_IN_FLIGHT: Definition = Definition {
+        name: "aiperf.timing.requests.in_flight",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "1",
+        brief: "Requests currently awaiting a response",
+        boundaries: &[],
+    };
+
+    /// Sessions with at least one turn in progress. `1`, updowncounter.
+    pub const AIPERF_TIMING_SESSIONS_IN_FLIGHT: Definition = Definition {
+        name: "aiperf.timing.sessions.in_flight",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "1",
+        brief: "Sessions with at least one turn in progress",
+        boundaries: &[],
+    };
+
+    /// Whether the phase hard-timeout fired (0 or 1). `1`, updowncounter.
+    pub const AIPERF_TIMING_PHASE_TIMEOUT_TRIGGERED: Definition = Definition {
+        name: "aiperf.timing.phase.timeout_triggered",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "1",
+        brief: "Whether the phase hard-timeout fired (0 or 1)",
+        boundaries: &[],
+    };
+
+    /// Whether the grace-period timeout fired (0 or 1). `1`, updowncounter.
+    pub const AIPERF_TIMING_PHASE_GRACE_TIMEOUT_TRIGGERED: Definition = Definition {
+        name: "aiperf.timing.phase.grace_timeout_triggered",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "1",
+        brief: "Whether the grace-period timeout fired (0 or 1)",
+        boundaries: &[],
+    };
+
+    /// Whether the phase was user-cancelled (0 or 1). `1`, updowncounter.
+    pub const AIPERF_TIMING_PHASE_WAS_CANCELLED: Definition = Definition {
+        name: "aiperf.timing.phase.was_cancelled",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "1",
+        brief: "Whether the phase was user-cancelled (0 or 1)",
+        boundaries: &[],
+    };
+
+    /// Wall-clock seconds elapsed in the phase. `s`, updowncounter.
+    pub const AIPERF_TIMING_PHASE_ELAPSED_SEC: Definition = Definition {
+        name: "aiperf.timing.phase.elapsed_sec",
+        kind: InstrumentKind::UpDownCounter,
+        unit: "s",
+        brief: "Wall-clock seconds elapsed in the phase",
+        boundaries: &[],
+    };
+
+    /// Time from when the schedule wanted a request sent until its first byte was written. `s`, histogram.
+    pub const AIPERF_CLIENT_SCHEDULE_SLIP: Definition = Definition {
+        name: "aiperf.client.schedule_slip",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time from when the schedule wanted a request sent until its first byte was written",
+        boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0],
+    };
+
+    /// Attempts repeated because a reused connection died before the first response byte. `{retry}`, counter.
+    pub const AIPERF_CLIENT_RETRIES: Definition = Definition {
+        name: "aiperf.client.retries",
+        kind: InstrumentKind::Counter,
+        unit: "{retry}",
+        brief: "Attempts repeated because a reused connection died before the first response byte",
+        boundaries: &[],
+    };
+}

@@ -1,0 +1,192 @@
+//! Generates `generated.rs` from the registry and fails when the two differ.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_norway::Value;
+
+use super::{InstrumentKind, metric};
+
+/// The conventions' own model files, as published.
+const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
+
+/// The hand-written files of the registry, in the order of the constants.
+const REGISTRY: [&str; 4] =
+    ["gen-ai.yaml", "aiperf-attributes.yaml", "aiperf-timing.yaml", "aiperf-client.yaml"];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> Value {
+    let path = repository().join(path);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_norway::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
+    of.get(key).and_then(Value::as_sequence).map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(of: &'a Value, key: &str) -> &'a str {
+    of.get(key).and_then(Value::as_str).unwrap_or_else(|| panic!("no `{key}` in {of:?}"))
+}
+
+/// `gen_ai.client.token.usage` becomes `GEN_AI_CLIENT_TOKEN_USAGE`.
+fn constant(name: &str) -> String {
+    name.replace('.', "_").to_uppercase()
+}
+
+/// A metric to write, from the registry or from the conventions it imports.
+struct Row {
+    name: String,
+    instrument: String,
+    unit: String,
+    brief: String,
+    boundaries: Vec<f64>,
+}
+
+fn own(metric: &Value) -> Row {
+    let annotated = metric.get("annotations").and_then(|a| a.get("aiperf"));
+    Row {
+        name: text(metric, "name").into(),
+        instrument: text(metric, "instrument").into(),
+        unit: text(metric, "unit").into(),
+        brief: text(metric, "brief").into(),
+        boundaries: annotated
+            .map(|a| list(a, "boundaries").iter().filter_map(Value::as_f64).collect())
+            .unwrap_or_default(),
+    }
+}
+
+fn imported(name: &str, conventions: &Value) -> Row {
+    let group = list(conventions, "groups")
+        .iter()
+        .find(|group| group.get("metric_name").and_then(Value::as_str) == Some(name))
+        .unwrap_or_else(|| panic!("the conventions have no metric {name}"));
+    let unit = text(group, "unit");
+    Row {
+        name: name.into(),
+        instrument: text(group, "instrument").into(),
+        unit: unit.into(),
+        brief: text(group, "brief").trim().trim_end_matches('.').into(),
+        boundaries: advised(unit),
+    }
+}
+
+/// The boundaries that the conventions' text advises: it is not in their model.
+fn advised(unit: &str) -> Vec<f64> {
+    match unit {
+        "s" => (0..14).map(|n| f64::from(1u32 << n) / 100.0).collect(),
+        "{token}" => (0..14).map(|n| 4f64.powi(n)).collect(),
+        other => panic!("no boundaries are advised for the unit {other}"),
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let conventions = read(CONVENTIONS);
+    let mut rows = Vec::new();
+    for file in REGISTRY {
+        let file = read(Path::new("semconv").join(file));
+        if let Some(imports) = file.get("imports") {
+            let names = list(imports, "metrics").iter().filter_map(Value::as_str);
+            rows.extend(names.map(|name| imported(name, &conventions)));
+        }
+        rows.extend(list(&file, "metrics").iter().map(own));
+    }
+    rows
+}
+
+/// Every attribute key that the registry defines or refers to, and those of the
+/// imported metrics.
+fn attribute_keys() -> BTreeSet<String> {
+    let mut keys = BTreeSet::from(["gen_ai.token.type".to_owned()]);
+    for file in REGISTRY {
+        let file = read(Path::new("semconv").join(file));
+        keys.extend(list(&file, "attributes").iter().map(|a| text(a, "key").to_owned()));
+        for group in list(&file, "attribute_groups") {
+            keys.extend(list(group, "attributes").iter().map(|a| text(a, "ref").to_owned()));
+        }
+    }
+    keys
+}
+
+fn generate() -> String {
+    let mut out = String::from(
+        "// DO NOT EDIT: generated from `semconv/*.yaml` and the GenAI conventions 1.41.1.\n\
+         // Regenerate with `UPDATE=1 cargo test --lib semconv`.\n\n\
+         /// Keys of attributes.\npub mod attribute {\n",
+    );
+    for key in attribute_keys() {
+        writeln!(out, "    /// `{key}`").unwrap();
+        writeln!(out, "    pub const {}: &str = {key:?};", constant(&key)).unwrap();
+    }
+    out.push_str(
+        "}\n\n/// Metrics.\npub mod metric {\n    use super::super::{Definition, InstrumentKind};\n",
+    );
+    for row in rows() {
+        let kind = match row.instrument.as_str() {
+            "histogram" => "Histogram",
+            "counter" => "Counter",
+            "updowncounter" => "UpDownCounter",
+            "gauge" => "Gauge",
+            other => panic!("{}: unknown instrument {other}", row.name),
+        };
+        writeln!(out, "\n    /// {}. `{}`, {}.", row.brief, row.unit, row.instrument).unwrap();
+        writeln!(out, "    pub const {}: Definition = Definition {{", constant(&row.name)).unwrap();
+        writeln!(out, "        name: {:?},", row.name).unwrap();
+        writeln!(out, "        kind: InstrumentKind::{kind},").unwrap();
+        writeln!(out, "        unit: {:?},", row.unit).unwrap();
+        writeln!(out, "        brief: {:?},", row.brief).unwrap();
+        writeln!(out, "        boundaries: &{:?},\n    }};", row.boundaries).unwrap();
+    }
+    out.push_str("}\n");
+    out
+}
+
+#[test]
+fn generated_constants_are_up_to_date() {
+    let path: PathBuf = repository().join("src/semconv/generated.rs");
+    let wanted = generate();
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    let have = fs::read_to_string(&path).unwrap();
+    assert!(have == wanted, "regenerate with `UPDATE=1 cargo test --lib semconv`");
+}
+
+#[test]
+fn boundaries_are_those_the_conventions_advise() {
+    // https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/
+    assert_eq!(
+        metric::GEN_AI_CLIENT_OPERATION_DURATION.boundaries,
+        [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+    );
+    assert_eq!(
+        metric::GEN_AI_CLIENT_TOKEN_USAGE.boundaries,
+        [
+            1.0,
+            4.0,
+            16.0,
+            64.0,
+            256.0,
+            1024.0,
+            4096.0,
+            16384.0,
+            65536.0,
+            262_144.0,
+            1_048_576.0,
+            4_194_304.0,
+            16_777_216.0,
+            67_108_864.0
+        ]
+    );
+}
+
+#[test]
+fn kinds_are_written_as_the_registry_writes_them() {
+    assert_eq!(metric::AIPERF_TIMING_REQUESTS_SENT.kind, InstrumentKind::Counter);
+    assert_eq!(metric::AIPERF_TIMING_REQUESTS_IN_FLIGHT.kind.as_str(), "updowncounter");
+}

@@ -1,0 +1,59 @@
+//! What every export says about its source.
+
+use opentelemetry::KeyValue;
+use opentelemetry_sdk::Resource;
+
+use super::attributes::endpoint_name;
+use super::settings::Settings;
+use super::{Config, Identity};
+use crate::semconv::{SCHEMA_URL, attribute};
+
+/// The resource: ours, then `OTEL_RESOURCE_ATTRIBUTES`, then
+/// `OTEL_SERVICE_NAME`, then `--otel-resource-attributes`; the later wins.
+pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -> Resource {
+    let id = identity.benchmark_id.to_string();
+    let host = rustix::system::uname();
+    let model = identity.models.first().map_or("", |model| model);
+    let mut attributes = vec![
+        KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        // One run is one instance, also when a process makes several.
+        KeyValue::new("service.instance.id", id.clone()),
+        KeyValue::new("telemetry.sdk.name", "opentelemetry"),
+        KeyValue::new("telemetry.sdk.language", "rust"),
+        KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
+        KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, endpoint_name(identity.endpoint_type)),
+        KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
+        KeyValue::new("host.name", host.nodename().to_string_lossy().into_owned()),
+        KeyValue::new("host.arch", architecture()),
+        KeyValue::new("os.type", os_type()),
+        KeyValue::new("os.version", host.release().to_string_lossy().into_owned()),
+    ];
+    let named = settings.service_name.iter().map(|name| ("service.name", name));
+    let given = settings.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
+    let flags = config.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
+    for (key, value) in given.chain(named).chain(flags) {
+        attributes.retain(|have| have.key.as_str() != key);
+        attributes.push(KeyValue::new(key.to_owned(), value.clone()));
+    }
+    Resource::builder_empty().with_schema_url(attributes, SCHEMA_URL).build()
+}
+
+/// The conventions' name of the processor architecture.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "arm" => "arm32",
+        "powerpc64" => "ppc64",
+        other => other,
+    }
+}
+
+/// The conventions' name of the operating system.
+fn os_type() -> &'static str {
+    match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    }
+}
