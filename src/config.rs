@@ -1,1 +1,200 @@
 //! Every module's configuration composed and validated once.
+//!
+//! Flags win over the environment, the environment over the defaults. The
+//! command line makes a [`RunConfig`]; [`RunConfig::validate`] is the one place
+//! that says which settings do not go together.
+
+pub mod env;
+pub mod redact;
+pub mod tokenizer;
+pub mod url;
+pub mod validate;
+
+use std::fmt;
+
+use ::url::Url;
+
+use crate::units::Nanos;
+use crate::{artifacts, dataset, endpoint, metrics, schedule, telemetry};
+
+pub use env::Environment;
+pub use validate::ConfigError;
+
+/// A whole run.
+#[derive(Debug, Clone)]
+pub struct RunConfig {
+    /// What is asked.
+    pub dataset: dataset::Config,
+    /// What counts tokens.
+    pub tokenizer: crate::tokenizer::Source,
+    /// How requests are formed and responses read.
+    pub endpoint: endpoint::Config,
+    /// When requests are sent.
+    pub schedule: schedule::config::Config,
+    /// How they are sent.
+    pub transport: TransportConfig,
+    /// Who sends them.
+    pub runner: RunnerConfig,
+    /// Thresholds and objectives.
+    pub metrics: metrics::metric::Settings,
+    /// Where telemetry goes.
+    pub telemetry: telemetry::Config,
+    /// Where files go.
+    pub artifacts: artifacts::Config,
+    /// What is on the terminal while the run goes.
+    pub ui: UiMode,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// What was set, as the JSON export's `input_config` has it; no secrets.
+    pub input_config: serde_json::Value,
+    /// The command line, secrets redacted.
+    pub cli_command: String,
+    /// What the user should know before the run starts.
+    pub warnings: Vec<String>,
+}
+
+/// How requests reach the server.
+#[derive(Clone)]
+pub struct TransportConfig {
+    /// Base URLs, at least one; sessions take them in turn. A request goes to
+    /// [`url::join`] of one and the endpoint's path.
+    pub urls: Vec<Url>,
+    /// Longest time a request may take (`--request-timeout-seconds`, 21600 s).
+    pub request_timeout: Nanos,
+    /// Connections open at once (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500).
+    pub connection_limit: usize,
+    /// Whether certificates are verified (`AIPERF_HTTP_SSL_VERIFY`, true).
+    pub ssl_verify: bool,
+    /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
+    /// delayed acknowledgements are measured as the server's latency.
+    pub quick_ack: bool,
+    /// Headers of every request, in order (`--header`).
+    pub headers: Vec<(String, String)>,
+    /// Sent as `Authorization: Bearer …` (`--api-key`).
+    pub api_key: Option<Secret>,
+    /// How to find out that the model is served, before the first request.
+    pub wait_for_model: WaitForModel,
+    /// Which addresses of a host are tried (`AIPERF_HTTP_IP_VERSION`).
+    pub ip_version: IpVersion,
+}
+
+impl fmt::Debug for TransportConfig {
+    /// Shows neither credentials in URLs nor headers that bear secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let urls: Vec<String> = self.urls.iter().map(|url| redact::url(url.as_str())).collect();
+        let headers: Vec<(&str, &str)> = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), redact::header_value(name, value)))
+            .collect();
+        f.debug_struct("TransportConfig")
+            .field("urls", &urls)
+            .field("request_timeout", &self.request_timeout)
+            .field("connection_limit", &self.connection_limit)
+            .field("ssl_verify", &self.ssl_verify)
+            .field("quick_ack", &self.quick_ack)
+            .field("headers", &headers)
+            .field("api_key", &self.api_key)
+            .field("wait_for_model", &self.wait_for_model)
+            .field("ip_version", &self.ip_version)
+            .finish()
+    }
+}
+
+/// The wait for the model before the first request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitForModel {
+    /// How long to wait at most; zero does not ask.
+    pub timeout: Nanos,
+    /// What is asked.
+    pub mode: WaitMode,
+    /// Time between two attempts.
+    pub interval: Nanos,
+}
+
+/// What shows that the model is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitMode {
+    /// `/v1/models` lists it.
+    Models,
+    /// It answers a request.
+    Inference,
+    /// Both.
+    Both,
+}
+
+/// Which addresses of a host are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4 only, the default as in Python.
+    V4,
+    /// IPv6 only.
+    V6,
+    /// As the resolver orders them.
+    Any,
+}
+
+/// How many threads do what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunnerConfig {
+    /// Threads that send and receive (`--workers-max`); `None` chooses.
+    pub workers: Option<usize>,
+    /// Threads that read responses (`--record-processors`); `None` chooses.
+    pub processors: Option<usize>,
+}
+
+/// What is on the terminal while the run goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UiMode {
+    /// A live view.
+    Dashboard,
+    /// Progress bars.
+    Simple,
+    /// Nothing until the end.
+    None,
+}
+
+/// Least severity that is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Everything.
+    Trace,
+    /// For those who look for a fault.
+    Debug,
+    /// What happens.
+    Info,
+    /// What may spoil the result.
+    Warn,
+    /// What did.
+    Error,
+}
+
+/// A value that no file, log line or debug output shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `value`.
+    #[must_use]
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, to put on the wire.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(redact::REDACTED)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(redact::REDACTED)
+    }
+}

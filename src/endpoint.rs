@@ -1,11 +1,36 @@
 //! API dialects: a turn becomes a request body, response bytes become content
 //! and usage. Pure: no I/O, no clock.
 
+pub mod body;
+pub mod chat;
+pub mod completions;
+pub mod embeddings;
+pub mod error;
+pub mod response;
+pub mod sse;
+pub mod text;
+pub mod usage;
+
 use std::sync::Arc;
 
 use crate::dataset::Conversation;
 use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
+
+pub use chat::ChatCompletions;
+pub use completions::Completions;
+pub use embeddings::Embeddings;
+pub use error::http_error;
+
+/// The dialect that `config` names.
+#[must_use]
+pub fn build(config: &Config) -> Arc<dyn Endpoint> {
+    match config.endpoint_type {
+        EndpointType::Chat => Arc::new(ChatCompletions::new(config)),
+        EndpointType::Completions => Arc::new(Completions::new(config)),
+        EndpointType::Embeddings => Arc::new(Embeddings::new(config)),
+    }
+}
 
 /// The dialects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,6 +41,18 @@ pub enum EndpointType {
     Completions,
     /// OpenAI embeddings.
     Embeddings,
+}
+
+impl EndpointType {
+    /// What the dialect is and what it can do.
+    #[must_use]
+    pub const fn traits(self) -> &'static EndpointTraits {
+        match self {
+            Self::Chat => &chat::TRAITS,
+            Self::Completions => &completions::TRAITS,
+            Self::Embeddings => &embeddings::TRAITS,
+        }
+    }
 }
 
 /// How requests are formed.
@@ -33,6 +70,14 @@ pub struct Config {
     pub use_legacy_max_tokens: bool,
     /// Ask for usage in streams and count tokens by it.
     pub use_server_token_count: bool,
+}
+
+impl Config {
+    /// Path below the base URL: `--endpoint`, else the dialect's own.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(self.endpoint_type.traits().path)
+    }
 }
 
 /// One dialect.
@@ -67,6 +112,8 @@ pub struct EndpointTraits {
     pub produces_tokens: bool,
     /// Whether the input is text that is tokenised.
     pub tokenizes_input: bool,
+    /// Whether a later turn's request repeats the earlier turns and answers.
+    pub repeats_history: bool,
     /// Title of its console tables.
     pub metrics_title: &'static str,
     /// `gen_ai.operation.name`.

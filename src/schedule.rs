@@ -2,6 +2,8 @@
 //!
 //! Pure arithmetic: no clock, no I/O; randomness comes from explicit seeds.
 
+pub mod config;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;

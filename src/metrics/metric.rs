@@ -11,7 +11,7 @@ use crate::units::{Nanos, Unit};
 pub type MetricTag = &'static str;
 
 /// One row of the catalogue.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Name in every artifact.
     pub tag: MetricTag,
@@ -41,17 +41,207 @@ pub struct Metric {
     pub kind: Kind,
 }
 
+impl ConsoleGroup {
+    /// As the catalogue's listing writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Usage => "usage",
+            Self::Cache => "cache",
+            Self::Prediction => "prediction",
+            Self::Audio => "audio",
+            Self::Reasoning => "reasoning",
+            Self::Default => "default",
+        }
+    }
+}
+
+impl Metric {
+    const fn new(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        value_type: ValueType,
+        kind: Kind,
+    ) -> Self {
+        Self {
+            tag,
+            header,
+            short_header: header,
+            brief: "",
+            formula: "",
+            unit,
+            display_unit: unit,
+            value_type,
+            flags: MetricFlags::empty(),
+            group: ConsoleGroup::Default,
+            order: None,
+            requires: &[],
+            kind,
+        }
+    }
+
+    /// A row with a number for each request; whole unless [`Metric::float`] says otherwise.
+    #[must_use]
+    pub const fn record(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&Facts<'_>, &RecordValues) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Int, Kind::Record(compute))
+    }
+
+    /// A row with a list of whole numbers for each request.
+    #[must_use]
+    pub const fn record_list(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&Facts<'_>) -> Option<Vec<f64>>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::IntList, Kind::RecordList(compute))
+    }
+
+    /// A row that folds over requests.
+    #[must_use]
+    pub const fn aggregate(tag: MetricTag, header: &'static str, unit: Unit, kind: Kind) -> Self {
+        Self::new(tag, header, unit, ValueType::Int, kind)
+    }
+
+    /// A row computed from other results.
+    #[must_use]
+    pub const fn derived(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        compute: fn(&dyn Totals) -> Option<f64>,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::Derived(compute))
+    }
+
+    /// A row that is the sum of a record metric, whose tag is the only one in `of`.
+    #[must_use]
+    pub const fn sum_of(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        of: &'static [MetricTag; 1],
+    ) -> Self {
+        let mut row = Self::new(tag, header, unit, ValueType::Int, Kind::SumOf(of[0]));
+        row.requires = of;
+        row
+    }
+
+    /// With a title for where room is short.
+    #[must_use]
+    pub const fn short(mut self, header: &'static str) -> Self {
+        self.short_header = header;
+        self
+    }
+
+    /// With what it measures, in one sentence, and how it is computed.
+    #[must_use]
+    pub const fn says(mut self, brief: &'static str, formula: &'static str) -> Self {
+        self.brief = brief;
+        self.formula = formula;
+        self
+    }
+
+    /// Shown in `unit` instead of its own.
+    #[must_use]
+    pub const fn shown_in(mut self, unit: Unit) -> Self {
+        self.display_unit = unit;
+        self
+    }
+
+    /// With values that need not be whole.
+    #[must_use]
+    pub const fn float(mut self) -> Self {
+        self.value_type = ValueType::Float;
+        self
+    }
+
+    /// With values that are whole.
+    #[must_use]
+    pub const fn int(mut self) -> Self {
+        self.value_type = ValueType::Int;
+        self
+    }
+
+    /// With flags.
+    #[must_use]
+    pub const fn flagged(mut self, flags: MetricFlags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// In a console table, at a place in it.
+    #[must_use]
+    pub const fn at(mut self, group: ConsoleGroup, order: u32) -> Self {
+        self.group = group;
+        self.order = Some(order);
+        self
+    }
+
+    /// In no console table.
+    #[must_use]
+    pub const fn off_console(mut self) -> Self {
+        self.group = ConsoleGroup::None;
+        self
+    }
+
+    /// Reading the metrics of these tags.
+    #[must_use]
+    pub const fn requires(mut self, tags: &'static [MetricTag]) -> Self {
+        self.requires = tags;
+        self
+    }
+
+    /// Whether users see it at all: internal and experimental metrics are for
+    /// `developer_mode`.
+    #[must_use]
+    pub const fn is_exported(&self, developer_mode: bool) -> bool {
+        developer_mode
+            || !self.flags.intersects(MetricFlags::INTERNAL.union(MetricFlags::EXPERIMENTAL))
+    }
+
+    /// Whether the console shows it: exported, in a group, and not of errors only.
+    #[must_use]
+    pub const fn is_on_console(&self, developer_mode: bool) -> bool {
+        self.is_exported(developer_mode)
+            && !matches!(self.group, ConsoleGroup::None)
+            && !self.flags.intersects(MetricFlags::ERROR_ONLY)
+    }
+
+    /// `value`, in the metric's own unit, as its display unit has it.
+    #[must_use]
+    pub fn to_display(&self, value: f64) -> f64 {
+        self.unit.convert(value, self.display_unit)
+    }
+}
+
 /// How a metric comes about.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// A value for each request.
-    Record(fn(&Facts<'_>, &RecordValues) -> Option<Value>),
-    /// A fold over requests.
-    Aggregate(Fold, fn(&Observation, &Settings) -> Option<f64>),
-    /// Computed from other results: the argument looks a result up by tag.
-    Derived(fn(&dyn Fn(MetricTag) -> Option<f64>) -> Option<f64>),
+    /// One number for each request.
+    Record(fn(&Facts<'_>, &RecordValues) -> Option<f64>),
+    /// Several numbers for each request.
+    RecordList(fn(&Facts<'_>) -> Option<Vec<f64>>),
+    /// The number of requests that pass a test. Those that do have the value 1
+    /// among their own.
+    Count(fn(&RecordValues, &Settings) -> bool),
+    /// A sum over requests.
+    Sum(fn(&Observation, &Settings) -> Option<f64>),
+    /// The earliest of instants, in wall nanoseconds.
+    Earliest(fn(&Observation) -> Option<u64>),
+    /// The latest of instants, in wall nanoseconds.
+    Latest(fn(&Observation) -> Option<u64>),
     /// The sum of a record metric over all requests that have it.
     SumOf(MetricTag),
+    /// Computed from other results.
+    Derived(fn(&dyn Totals) -> Option<f64>),
 }
 
 impl Kind {
@@ -59,11 +249,30 @@ impl Kind {
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
-            Self::Record(_) => "record",
-            Self::Aggregate(..) => "aggregate",
-            Self::Derived(_) | Self::SumOf(_) => "derived",
+            Self::Record(_) | Self::RecordList(_) => "record",
+            Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
+            Self::SumOf(_) | Self::Derived(_) => "derived",
         }
     }
+
+    /// When it is computed: of each request, over requests, or from totals.
+    #[must_use]
+    pub(super) const fn stage(&self) -> u8 {
+        match self {
+            Self::Record(_) | Self::RecordList(_) => 0,
+            Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => 1,
+            Self::SumOf(_) | Self::Derived(_) => 2,
+        }
+    }
+}
+
+/// Results that derived metrics are computed from.
+pub trait Totals {
+    /// The aggregate or derived result of `tag`, in its own unit.
+    fn total(&self, tag: MetricTag) -> Option<f64>;
+
+    /// The instant of `tag` in wall nanoseconds: an f64 would lose the last 200.
+    fn instant(&self, tag: MetricTag) -> Option<u64>;
 }
 
 /// Thresholds and objectives that some metrics compare with.
@@ -107,17 +316,6 @@ pub struct Objective {
     pub tag: MetricTag,
     /// The bound.
     pub threshold: f64,
-}
-
-/// How an aggregate folds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fold {
-    /// Adds.
-    Sum,
-    /// Keeps the smallest.
-    Min,
-    /// Keeps the largest.
-    Max,
 }
 
 /// The type of a metric's values.
@@ -184,7 +382,7 @@ bitflags! {
 /// The console table a metric is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConsoleGroup {
-    /// None: exported only.
+    /// No table: exported only.
     None,
     /// API-reported usage.
     Usage,
@@ -220,26 +418,39 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Arrival of the `n`th piece of content.
+    /// Nanoseconds from the request's start to the arrival of the `n`th piece of content.
     #[must_use]
-    pub fn content_arrival(&self, n: usize) -> Option<Nanos> {
-        self.response.content.get(n).map(|piece| piece.arrival)
+    pub fn until_content(&self, n: usize) -> Option<f64> {
+        self.response.content.get(n).map(|piece| self.since_start(piece.arrival))
     }
 
-    /// The usage the server reported.
+    /// Nanoseconds from the request's start to `at`.
     #[must_use]
-    pub const fn usage(&self) -> Option<&Usage> {
-        self.response.usage.as_ref()
+    pub fn since_start(&self, at: Nanos) -> f64 {
+        at.since(self.record.start).0 as f64
+    }
+
+    /// A field of the usage the server reported.
+    #[must_use]
+    pub fn usage(&self, field: fn(&Usage) -> Option<u64>) -> Option<f64> {
+        self.response.usage.as_ref().and_then(field).map(|tokens| tokens as f64)
     }
 }
 
-/// The values of one request by metric, in catalogue order.
+/// The values of one request by metric, in order of computation: a metric comes
+/// after those it requires.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordValues {
     values: Vec<(&'static str, Value)>,
 }
 
 impl RecordValues {
+    /// No values, with room for `count`.
+    #[must_use]
+    pub fn with_capacity(count: usize) -> Self {
+        Self { values: Vec::with_capacity(count) }
+    }
+
     /// Adds a value; the last one of a tag counts.
     pub fn push(&mut self, tag: MetricTag, value: Value) {
         self.values.push((tag, value));
@@ -260,9 +471,14 @@ impl RecordValues {
         }
     }
 
-    /// Every tag with its value, in catalogue order.
+    /// Every tag with its value.
     pub fn iter(&self) -> impl Iterator<Item = (MetricTag, &Value)> {
         self.values.iter().map(|(tag, value)| (*tag, value))
+    }
+
+    /// Drops the values of tags that `keep` refuses.
+    pub fn retain(&mut self, keep: impl Fn(MetricTag) -> bool) {
+        self.values.retain(|(tag, _)| keep(tag));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a row of the catalogue is in OpenTelemetry.
 
-use super::metric::{Fold, Kind, Metric, MetricFlags};
+use super::metric::{Kind, Metric, MetricFlags, MetricTag};
 use crate::semconv::{InstrumentKind, MetricSpec};
 use crate::units::Unit;
 
@@ -13,7 +13,22 @@ pub struct Instrument {
     pub scale: f64,
 }
 
+/// The metrics that the GenAI conventions have a name for.
+const GEN_AI_NAMES: [(MetricTag, &str); 5] = [
+    ("request_latency", "gen_ai.client.operation.duration"),
+    ("time_to_first_token", "gen_ai.client.operation.time_to_first_chunk"),
+    ("inter_token_latency", "gen_ai.client.operation.time_per_output_chunk"),
+    ("input_sequence_length", "gen_ai.client.token.usage"),
+    ("output_sequence_length", "gen_ai.client.token.usage"),
+];
+
 impl Metric {
+    /// The instrument of the GenAI conventions that carries the metric too.
+    #[must_use]
+    pub fn gen_ai_name(&self) -> Option<&'static str> {
+        GEN_AI_NAMES.iter().find(|(tag, _)| *tag == self.tag).map(|(_, name)| *name)
+    }
+
     /// The metric's instrument; `None` for internal metrics, and for the
     /// timestamps, which are no quantity to aggregate.
     #[must_use]
@@ -22,9 +37,9 @@ impl Metric {
             return None;
         }
         let kind = match self.kind {
-            Kind::Record(_) => InstrumentKind::Histogram,
-            Kind::Aggregate(Fold::Sum, _) => InstrumentKind::Counter,
-            Kind::Aggregate(Fold::Min | Fold::Max, _) => return None,
+            Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
+            Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
+            Kind::Earliest(_) | Kind::Latest(_) => return None,
             Kind::Derived(_) | Kind::SumOf(_) => InstrumentKind::Gauge,
         };
         let (unit, scale) = ucum(self.unit);

@@ -1,0 +1,67 @@
+//! The environment, through a function, so that tests set nothing global.
+
+use super::ConfigError;
+
+/// Looks variables up.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl std::fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Environment")
+    }
+}
+
+impl<'a> Environment<'a> {
+    /// An environment that asks `lookup`.
+    pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { lookup }
+    }
+
+    /// The value of `name`; absent where it is empty or only blank.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    /// A number of at least zero, else `default`.
+    pub fn number(&self, name: &str, default: f64) -> Result<f64, ConfigError> {
+        self.parse(name, "a number of at least 0", |text| {
+            text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        })
+        .map(|found| found.unwrap_or(default))
+    }
+
+    /// A whole number of at least one, else `default`.
+    pub fn count(&self, name: &str, default: usize) -> Result<usize, ConfigError> {
+        self.parse(name, "a whole number of at least 1", |text| {
+            text.parse().ok().filter(|number| *number >= 1)
+        })
+        .map(|found| found.unwrap_or(default))
+    }
+
+    /// A switch: `1 true yes on` or `0 false no off`, else `default`.
+    pub fn switch(&self, name: &str, default: bool) -> Result<bool, ConfigError> {
+        self.parse(name, "true or false", |text| match text.to_ascii_lowercase().as_str() {
+            "1" | "true" | "yes" | "on" | "t" | "y" => Some(true),
+            "0" | "false" | "no" | "off" | "f" | "n" => Some(false),
+            _ => None,
+        })
+        .map(|found| found.unwrap_or(default))
+    }
+
+    /// What `read` makes of the variable; an error that says what is `wanted`
+    /// where it makes nothing of it.
+    pub fn parse<T>(
+        &self,
+        name: &str,
+        wanted: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let name = name.to_owned();
+        read(value.trim()).map(Some).ok_or(ConfigError::Environment { name, value, wanted })
+    }
+}

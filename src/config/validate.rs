@@ -1,0 +1,203 @@
+//! Which settings do not go together, and what to do about it.
+
+use thiserror::Error;
+
+use super::RunConfig;
+use crate::dataset::{Source, Spread};
+use crate::endpoint::EndpointType;
+use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+
+/// Why a run cannot be configured: what is wrong and what to do.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A variable of the environment cannot be read.
+    #[error("{name} is {value:?}, which is not {wanted}: correct it or unset it")]
+    Environment {
+        /// The variable.
+        name: String,
+        /// What it holds.
+        value: String,
+        /// What it should hold.
+        wanted: &'static str,
+    },
+    /// A URL cannot be used.
+    #[error(
+        "{url:?} is not a URL to send requests to, {why}: write it as in http://localhost:8000"
+    )]
+    Url {
+        /// The URL without credentials.
+        url: String,
+        /// Why it is refused.
+        why: String,
+    },
+    /// The value of a flag cannot be used.
+    #[error("{flag}: {why}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What is wrong and what to do.
+        why: String,
+    },
+    /// A file that a flag names cannot be read.
+    #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
+    File {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl ConfigError {
+    /// An error about `flag`.
+    pub fn flag(flag: &'static str, why: impl Into<String>) -> Self {
+        Self::Flag { flag, why: why.into() }
+    }
+}
+
+impl RunConfig {
+    /// Checks everything that can be checked before anything is opened.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_endpoint()?;
+        self.validate_dataset()?;
+        self.schedule.phases.iter().try_for_each(validate_phase)?;
+        self.validate_transport()
+    }
+
+    fn validate_endpoint(&self) -> Result<(), ConfigError> {
+        let traits = self.endpoint.endpoint_type.traits();
+        if self.endpoint.streaming && !traits.supports_streaming {
+            let why = format!("{} responses are never streamed: leave it out", traits.name);
+            return Err(ConfigError::flag("--streaming", why));
+        }
+        if self.metrics.use_server_token_count && !traits.produces_tokens {
+            let why = format!("{} produces no tokens: leave it out", traits.name);
+            return Err(ConfigError::flag("--use-server-token-count", why));
+        }
+        if self.dataset.models.is_empty() || self.dataset.models.iter().any(String::is_empty) {
+            return Err(ConfigError::flag("--model", "it is needed: name the model to ask"));
+        }
+        Ok(())
+    }
+
+    fn validate_dataset(&self) -> Result<(), ConfigError> {
+        let synthetic = match &self.dataset.source {
+            Source::Synthetic(synthetic) => synthetic,
+            Source::File { path, .. } if path.is_file() => return Ok(()),
+            Source::File { path, .. } => {
+                let why = if path.is_dir() { "it is a directory" } else { "there is no such file" };
+                let path = path.display().to_string();
+                return Err(ConfigError::File { flag: "--input-file", path, why: why.into() });
+            }
+        };
+        let at_least_one = |flag, count: usize| match count {
+            0 => Err(ConfigError::flag(flag, "0 makes an empty dataset: give at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("--num-dataset-entries", synthetic.entries)?;
+        at_least_one("--batch-size", synthetic.batch_size)?;
+        spread("--isl", synthetic.input_tokens, 1.0)?;
+        spread("--session-turns-mean", synthetic.turns, 1.0)?;
+        spread("--session-turn-delay-mean", synthetic.turn_delay_ms, 0.0)?;
+        if let Some(output_tokens) = self.dataset.output_tokens {
+            spread("--osl", output_tokens, 1.0)?;
+        }
+        if synthetic.batch_size > 1 && self.endpoint.endpoint_type == EndpointType::Chat {
+            let why = "a chat request asks one prompt: use it with completions or embeddings";
+            return Err(ConfigError::flag("--batch-size", why));
+        }
+        if (synthetic.prefix_pool_size == 0) != (synthetic.prefix_length == 0) {
+            let why = "the number of prefix prompts and --prefix-prompt-length need each other: \
+                       give both";
+            return Err(ConfigError::flag("--num-prefix-prompts", why));
+        }
+        if synthetic.system_prompt.is_some() && synthetic.shared_system_prompt_length.is_some() {
+            let why = "--shared-system-prompt-length generates another one: give one of the two";
+            return Err(ConfigError::flag("--system-prompt", why));
+        }
+        Ok(())
+    }
+
+    fn validate_transport(&self) -> Result<(), ConfigError> {
+        let transport = &self.transport;
+        if transport.urls.is_empty() {
+            return Err(ConfigError::flag("--url", "it is needed: name the server"));
+        }
+        if transport.request_timeout.0 == 0 {
+            let why = "0 would fail every request: give a time above 0";
+            return Err(ConfigError::flag("--request-timeout-seconds", why));
+        }
+        let wait = transport.wait_for_model;
+        if wait.timeout.0 > 0 && wait.interval.0 == 0 {
+            let why = "0 would ask without pause: give a time above 0";
+            return Err(ConfigError::flag("--wait-for-model-interval", why));
+        }
+        for (name, value) in &transport.headers {
+            let name_ok = http::HeaderName::try_from(name.as_str()).is_ok();
+            if !name_ok || http::HeaderValue::try_from(value.as_str()).is_err() {
+                let why = format!("{name:?} is not a header as HTTP allows it");
+                return Err(ConfigError::flag("--header", why));
+            }
+        }
+        match &transport.api_key {
+            Some(key) if http::HeaderValue::try_from(key.expose()).is_err() => {
+                let why = "it has characters that no header can bear: check for line ends";
+                Err(ConfigError::flag("--api-key", why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A distribution whose mean is at least `least` and whose deviation is no
+/// less than 0.
+fn spread(flag: &'static str, spread: Spread, least: f64) -> Result<(), ConfigError> {
+    if !(spread.mean.is_finite() && spread.mean >= least) {
+        let why = format!("{} is too small: give at least {least}", spread.mean);
+        return Err(ConfigError::flag(flag, why));
+    }
+    if !(spread.stddev.is_finite() && spread.stddev >= 0.0) {
+        let why = format!("the standard deviation {} is below 0: give at least 0", spread.stddev);
+        return Err(ConfigError::flag(flag, why));
+    }
+    Ok(())
+}
+
+fn validate_phase(phase: &PhaseConfig) -> Result<(), ConfigError> {
+    let zero = |flag, value: Option<u64>| match value {
+        Some(0) => Err(ConfigError::flag(flag, "0 would send nothing: give at least 1")),
+        _ => Ok(()),
+    };
+    zero("--concurrency", phase.concurrency)?;
+    zero("--request-count", phase.stop.requests)?;
+    zero("--num-sessions", phase.stop.sessions)?;
+    zero("--benchmark-duration", phase.stop.duration.map(|duration| duration.0))?;
+    if phase.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+        return Err(ConfigError::flag("--request-rate", "give requests per second, above 0"));
+    }
+    if !(phase.smoothness.is_finite() && phase.smoothness > 0.0) {
+        return Err(ConfigError::flag("--arrival-smoothness", "give a number above 0"));
+    }
+    if phase.rate.is_none() && phase.arrival != ArrivalPattern::ConcurrencyBurst {
+        let why = "without --request-rate there are no intervals to spread: give a rate, or leave \
+                   the pattern out";
+        return Err(ConfigError::flag("--arrival-pattern", why));
+    }
+    if phase.rate.is_some() && phase.arrival == ArrivalPattern::ConcurrencyBurst {
+        let why = "concurrency-burst sends as fast as it can: leave --request-rate out, or choose \
+                   another pattern";
+        return Err(ConfigError::flag("--arrival-pattern", why));
+    }
+    if let (Some(requests), Some(concurrency)) = (phase.stop.requests, phase.concurrency)
+        && requests < concurrency
+    {
+        let why = format!(
+            "{requests} requests can never have {concurrency} in flight: give at least as many \
+             requests as --concurrency"
+        );
+        return Err(ConfigError::flag("--request-count", why));
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Request bodies: members in a fixed order, extras laid over them.
+
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use super::Config;
+use crate::dataset::{Conversation, Turn};
+
+/// A body while it is put together.
+pub(super) struct Body<'a> {
+    members: Vec<(&'static str, Member<'a>)>,
+    extras: &'a [(String, Value)],
+}
+
+/// The value of a member that the dialects make.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Member<'a> {
+    Messages(Vec<Message<'a>>),
+    Text(&'a str),
+    Owned(String),
+    Texts(Vec<Member<'a>>),
+    Number(u32),
+    Switch(bool),
+    StreamOptions(StreamOptions),
+}
+
+/// One message of a chat.
+#[derive(serde::Serialize)]
+pub(super) struct Message<'a> {
+    pub(super) role: &'a str,
+    pub(super) content: &'a str,
+}
+
+#[derive(serde::Serialize)]
+pub(super) struct StreamOptions {
+    include_usage: bool,
+}
+
+impl<'a> Body<'a> {
+    /// A body that opens with `name`.
+    pub(super) fn new(config: &'a Config, name: &'static str, value: Member<'a>) -> Self {
+        Self { members: vec![(name, value)], extras: &config.extra_inputs }
+    }
+
+    /// The body with one more member.
+    pub(super) fn with(mut self, name: &'static str, value: Member<'a>) -> Self {
+        self.members.push((name, value));
+        self
+    }
+
+    /// The body with what dialects that generate text have in common. Usage is
+    /// asked for in every stream: it is one small event at the end.
+    pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
+        let mut body = self
+            .with("model", Member::Text(&turn.model))
+            .with("stream", Member::Switch(config.streaming));
+        if let Some(max_tokens) = turn.max_tokens {
+            body = body.with(limit, Member::Number(max_tokens));
+        }
+        if config.streaming {
+            let options = StreamOptions { include_usage: true };
+            body = body.with("stream_options", Member::StreamOptions(options));
+        }
+        body
+    }
+
+    /// The body as JSON.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        // Text, numbers and JSON values always serialise.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The last extra of this name: it takes the member's place.
+    fn extra(&self, name: &str) -> Option<&Value> {
+        self.extras.iter().rev().find(|(extra, _)| extra == name).map(|(_, value)| value)
+    }
+
+    fn is_member(&self, name: &str) -> bool {
+        self.members.iter().any(|(member, _)| *member == name)
+    }
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in &self.members {
+            match self.extra(name) {
+                Some(extra) => map.serialize_entry(name, extra)?,
+                None => map.serialize_entry(name, value)?,
+            }
+        }
+        for (at, (name, value)) in self.extras.iter().enumerate() {
+            let is_last = !self.extras[at + 1..].iter().any(|(later, _)| later == name);
+            if is_last && !self.is_member(name) {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// The body that a turn brings along, to be sent as it is.
+pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
+    turn.raw_payload.as_ref().map(|payload| payload.get().as_bytes().to_vec())
+}
+
+/// A turn's texts for a dialect without messages: one text, or a list where
+/// there are several. The conversation's system message and context are put
+/// before each, a line feed between them.
+pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
+    let lead: Vec<&str> = [&conversation.system, &conversation.user_context]
+        .into_iter()
+        .flatten()
+        .map(|t| &**t)
+        .collect();
+    let text = |text: &'a Arc<str>| {
+        if lead.is_empty() {
+            Member::Text(text)
+        } else {
+            Member::Owned(format!("{}\n{text}", lead.join("\n")))
+        }
+    };
+    match turn.texts.as_slice() {
+        [] => Member::Text(""),
+        [only] => text(only),
+        several => Member::Texts(several.iter().map(text).collect()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Failures that the server reports, and responses that are failures although
+//! their status says otherwise.
+
+use serde_json::Value;
+
+use super::sse::SseFields;
+use crate::record::{ErrorKind, RequestError};
+
+/// Longest message that is kept: a server may answer with a page of HTML.
+const MESSAGE_LIMIT: usize = 4096;
+
+/// The error of a response whose status is not 2xx: the reason phrase is its
+/// name, the body its message.
+#[must_use]
+pub fn http_error(status: u16, reason: Option<&str>, body: &[u8]) -> RequestError {
+    let standard = || {
+        let status = http::StatusCode::from_u16(status).ok();
+        status.and_then(|status| status.canonical_reason()).unwrap_or("Unknown Status")
+    };
+    let name = reason.map(str::trim).filter(|reason| !reason.is_empty()).unwrap_or_else(standard);
+    let message = match bounded(body) {
+        text if text.trim().is_empty() => format!("status {status} without a body"),
+        text => text,
+    };
+    let kind = kind_of(status);
+    RequestError { code: Some(status), name: name.to_owned(), message, cause: None, kind }
+}
+
+/// Text of at most [`MESSAGE_LIMIT`] bytes, what is no UTF-8 replaced.
+fn bounded(text: &[u8]) -> String {
+    if text.len() <= MESSAGE_LIMIT {
+        return String::from_utf8_lossy(text).into_owned();
+    }
+    // Half a character at the cut is no error of the server's.
+    let start = (MESSAGE_LIMIT - 3..=MESSAGE_LIMIT)
+        .rev()
+        .find(|&at| text[at] & 0b1100_0000 != 0b1000_0000)
+        .unwrap_or(MESSAGE_LIMIT);
+    format!("{}… ({} bytes)", String::from_utf8_lossy(&text[..start]), text.len())
+}
+
+const fn kind_of(code: u16) -> ErrorKind {
+    match code {
+        400..=499 => ErrorKind::Http4xx,
+        500..=599 => ErrorKind::Http5xx,
+        _ => ErrorKind::Other,
+    }
+}
+
+/// An error that the server reports inside a 2xx response: text, or an object
+/// with `message`, `type` and `code`.
+pub(super) fn reported(error: &Value) -> RequestError {
+    let member = |name| error.get(name).filter(|value: &&Value| !value.is_null());
+    let message = match error.as_str().or_else(|| member("message").and_then(Value::as_str)) {
+        Some(text) => bounded(text.as_bytes()),
+        None => bounded(error.to_string().as_bytes()),
+    };
+    let code = member("code").or_else(|| member("status")).and_then(status_code);
+    let name = ["type", "code", "status"]
+        .iter()
+        .find_map(|name| member(name).and_then(Value::as_str).filter(|text| !text.is_empty()))
+        .unwrap_or("ServerError");
+    let kind = code.map_or(ErrorKind::Other, kind_of);
+    RequestError { code, name: name.to_owned(), message, cause: None, kind }
+}
+
+/// An HTTP status as number or text; other codes are none.
+fn status_code(code: &Value) -> Option<u16> {
+    let number = code.as_u64().or_else(|| code.as_str()?.trim().parse().ok())?;
+    u16::try_from(number).ok().filter(|number| (400..=599).contains(number))
+}
+
+/// An event of type `error` whose data has no `error` member: Dynamo puts the
+/// words into a comment.
+pub(super) fn error_event(fields: &SseFields<'_>) -> RequestError {
+    let words = fields.data.as_deref().or(fields.comment).unwrap_or_default();
+    match serde_json::from_slice::<Value>(words) {
+        Ok(value) if !value.is_null() => reported(value.get("error").unwrap_or(&value)),
+        _ => reported(&Value::from(bounded(words))),
+    }
+}
+
+/// Data of the `number`th of `count` events that is no JSON.
+pub(super) fn invalid_json(
+    number: usize,
+    count: usize,
+    data: &[u8],
+    why: &serde_json::Error,
+) -> RequestError {
+    let start = String::from_utf8_lossy(&data[..data.len().min(80)]);
+    let which = if count == 1 { "the body".into() } else { format!("event {number} of {count}") };
+    let message = format!("{which} is not what the endpoint speaks: {why}; it starts {start:?}");
+    RequestError::new(ErrorKind::Parse, "InvalidJson", message)
+}
+
+/// A stream that ended before the server said that it was complete.
+pub(super) fn cut_stream(events: usize) -> RequestError {
+    let message = format!(
+        "the stream ended after {events} events, without a finish_reason and without [DONE]"
+    );
+    RequestError::new(ErrorKind::Other, "CutStream", message)
+}
+
+/// A complete response without content. The server may have counted tokens
+/// that have no text; there is still no first token to time.
+pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
+    let message = match completion_tokens {
+        None => "the response has no content".to_owned(),
+        Some(count) => {
+            format!("the response has no content; the server counts {count} completion tokens")
+        }
+    };
+    RequestError::new(ErrorKind::Other, "EmptyResponse", message)
+}

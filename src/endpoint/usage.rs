@@ -1,0 +1,169 @@
+//! Token counts out of any vendor's `usage` object.
+//!
+//! | field | OpenAI chat, completions | OpenAI responses, Anthropic | Gemini |
+//! |---|---|---|---|
+//! | prompt | `prompt_tokens` | `input_tokens` | `promptTokenCount` |
+//! | completion | `completion_tokens` | `output_tokens` | `candidatesTokenCount` + `thoughtsTokenCount` |
+//! | total | `total_tokens` | `total_tokens` | `totalTokenCount` |
+//! | reasoning | `completion_tokens_details.reasoning_tokens` | `output_tokens_details.reasoning_tokens` | `thoughtsTokenCount` |
+//! | cache read | `prompt_tokens_details.cached_tokens` | `input_tokens_details.cached_tokens`, `cache_read_input_tokens` | `cachedContentTokenCount` |
+//!
+//! Anthropic adds `cache_creation_input_tokens`, DeepSeek
+//! `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, Mistral
+//! `prompt_audio_seconds`. Values that are no count are taken as absent.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Usage;
+use super::text::{Number, Text};
+
+impl Usage {
+    /// Takes over every count that `usage` has: the last non-null value of a
+    /// field wins. What is no object changes nothing.
+    pub fn merge(&mut self, usage: &RawValue) {
+        let seed = Reader { usage: self, within: Within::Usage };
+        // The text is valid JSON already, and the reader accepts any type.
+        let _ = seed.deserialize(&mut serde_json::Deserializer::from_str(usage.get()));
+    }
+
+    /// Whether nothing was reported.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which object is being read: the names of details recur in several.
+#[derive(Clone, Copy)]
+enum Within {
+    Usage,
+    PromptDetails,
+    CompletionDetails,
+}
+
+struct Reader<'u> {
+    usage: &'u mut Usage,
+    within: Within,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a usage object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let mut candidates = None;
+        let mut thoughts = None;
+        while let Some(name) = members.next_key::<Text<'de>>()? {
+            let usage = &mut *self.usage;
+            if let Some(within) = inner(&name.0) {
+                members.next_value_seed(Reader { usage, within })?;
+                continue;
+            }
+            let number = members.next_value::<Number>()?;
+            match (&*name.0, self.within) {
+                ("candidatesTokenCount", Within::Usage) => candidates = number.whole(),
+                ("thoughtsTokenCount", Within::Usage) => thoughts = number.whole(),
+                ("prompt_audio_seconds", Within::Usage) => {
+                    usage.prompt_audio_seconds = number.0.or(usage.prompt_audio_seconds);
+                }
+                (name, within) => {
+                    if let (Some(field), Some(count)) = (field(usage, within, name), number.whole())
+                    {
+                        *field = Some(count);
+                    }
+                }
+            }
+        }
+        self.usage.reasoning_tokens = thoughts.or(self.usage.reasoning_tokens);
+        if let Some(candidates) = candidates {
+            // Gemini alone counts its thoughts apart from the answer.
+            self.usage.completion_tokens = Some(candidates + thoughts.unwrap_or(0));
+        }
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// The object that `name` opens, if it is one that holds counts.
+fn inner(name: &str) -> Option<Within> {
+    Some(match name {
+        "usage" | "usageMetadata" | "usage_metadata" => Within::Usage,
+        "prompt_tokens_details" | "input_tokens_details" => Within::PromptDetails,
+        "completion_tokens_details" | "output_tokens_details" => Within::CompletionDetails,
+        _ => return None,
+    })
+}
+
+/// The field that a member stands for.
+fn field<'u>(usage: &'u mut Usage, within: Within, name: &str) -> Option<&'u mut Option<u64>> {
+    Some(match (within, name) {
+        (Within::Usage, "prompt_tokens" | "input_tokens" | "promptTokenCount") => {
+            &mut usage.prompt_tokens
+        }
+        (Within::Usage, "completion_tokens" | "output_tokens") => &mut usage.completion_tokens,
+        (Within::Usage, "total_tokens" | "totalTokenCount") => &mut usage.total_tokens,
+        (Within::Usage | Within::CompletionDetails, "reasoning_tokens") => {
+            &mut usage.reasoning_tokens
+        }
+        (Within::PromptDetails, "cached_tokens")
+        | (
+            Within::Usage,
+            "cache_read_input_tokens" | "prompt_cache_hit_tokens" | "cachedContentTokenCount",
+        ) => &mut usage.prompt_cache_read_tokens,
+        (Within::PromptDetails, "cache_write_tokens")
+        | (Within::Usage, "cache_creation_input_tokens") => &mut usage.prompt_cache_write_tokens,
+        (Within::Usage, "prompt_cache_miss_tokens") => &mut usage.prompt_cache_miss_tokens,
+        (Within::PromptDetails, "audio_tokens") => &mut usage.prompt_audio_tokens,
+        (Within::CompletionDetails, "audio_tokens") => &mut usage.completion_audio_tokens,
+        (Within::Usage, "toolUsePromptTokenCount") => &mut usage.tool_use_prompt_tokens,
+        (Within::CompletionDetails, "accepted_prediction_tokens") => {
+            &mut usage.accepted_prediction_tokens
+        }
+        (Within::CompletionDetails, "rejected_prediction_tokens") => {
+            &mut usage.rejected_prediction_tokens
+        }
+        _ => return None,
+    })
+}

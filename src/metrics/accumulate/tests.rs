@@ -1,0 +1,331 @@
+use super::*;
+use crate::endpoint::EndpointType;
+use crate::metrics::fixture::{
+    START, content, dataset, measurer, record, registry, stream, usage, whole,
+};
+use crate::metrics::metric::{Distribution, Objective, RecordValues, Settings};
+use crate::record::{ErrorKind, RequestRecord};
+use crate::schedule::PhaseKind;
+use crate::units::Nanos;
+
+const REASONING: &str = r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hmm let me"}}]}"#;
+const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+fn settings() -> Settings {
+    let objectives = vec![Objective { tag: "request_latency", threshold: 65.0 }];
+    Settings { objectives, ..Settings::default() }
+}
+
+fn accumulator() -> Accumulator {
+    Accumulator::new(registry(EndpointType::Chat, settings(), true))
+}
+
+/// Latency 70 ms; 25 tokens in, 7 out, of them 3 of reasoning.
+fn first() -> RequestRecord {
+    let reported = r#""prompt_tokens":30,"completion_tokens":8,"total_tokens":38,
+        "prompt_cache_miss_tokens":14,"cache_creation_input_tokens":3,
+        "prompt_audio_seconds":1.5,"toolUsePromptTokenCount":9,
+        "prompt_tokens_details":{"cached_tokens":16,"audio_tokens":2},
+        "completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":1,
+            "accepted_prediction_tokens":5,"rejected_prediction_tokens":6}"#;
+    let events = [
+        (30, REASONING.to_owned()),
+        (50, content("Hello")),
+        (70, content(" wide world")),
+        (70, content(" !")),
+        (72, STOP.to_owned()),
+        (75, usage(reported)),
+    ];
+    streamed(START, &events)
+}
+
+/// Latency 60 ms; 25 tokens in, 3 out. Starts 100 ms after the first.
+fn second() -> RequestRecord {
+    let reported = r#""prompt_tokens":25,"completion_tokens":3,"total_tokens":28,
+        "prompt_tokens_details":{"cached_tokens":4}"#;
+    let events = [
+        (40, content("one two")),
+        (60, content(" three")),
+        (61, STOP.to_owned()),
+        (61, usage(reported)),
+    ];
+    streamed(START + Nanos(100_000_000), &events)
+}
+
+/// Refused; starts 20 ms before the first.
+fn third() -> RequestRecord {
+    let start = Nanos(START.0 - 20_000_000);
+    let mut refused = record(start, whole(start, 5, "overloaded"));
+    refused.status = Some(503);
+    refused
+}
+
+fn streamed(start: Nanos, events: &[(u64, String)]) -> RequestRecord {
+    let events: Vec<(u64, &str)> = events.iter().map(|(at, data)| (*at, data.as_str())).collect();
+    record(start, stream(start, &events))
+}
+
+fn observations() -> Vec<Observation> {
+    let registry = registry(EndpointType::Chat, settings(), true);
+    let measurer = measurer(EndpointType::Chat, registry, dataset());
+    [first(), second(), third()].map(|record| measurer.measure(record).observation).to_vec()
+}
+
+fn observed(observations: &[Observation]) -> Accumulator {
+    let mut accumulator = accumulator();
+    for observation in observations {
+        accumulator.observe(observation);
+    }
+    accumulator
+}
+
+fn stats(results: &[MetricResult], tag: &str) -> Option<Stats> {
+    results.iter().find(|result| result.metric.tag == tag).map(|result| result.stats)
+}
+
+fn distribution_of(results: &[MetricResult], tag: &str) -> Distribution {
+    stats(results, tag).unwrap().distribution.unwrap()
+}
+
+#[test]
+fn every_aggregate_and_derived_result_of_three_requests() {
+    let results = observed(&observations()).results();
+    let expected = [
+        ("total_output_tokens", 7.0),
+        ("total_osl", 10.0),
+        ("total_isl", 50.0),
+        // From the third's start to the second's end: 20 + 100 + 60 ms.
+        ("output_token_throughput", 10.0 / 0.18),
+        ("total_token_throughput", 60.0 / 0.18),
+        ("total_reasoning_tokens", 3.0),
+        ("total_usage_prompt_tokens", 55.0),
+        ("total_usage_prompt_cache_read_tokens", 20.0),
+        ("overall_usage_prompt_cache_read_pct", 2000.0 / 55.0),
+        ("total_usage_prompt_cache_write_tokens", 3.0),
+        ("total_usage_prompt_cache_miss_tokens", 14.0),
+        ("total_usage_prompt_audio_tokens", 2.0),
+        ("total_usage_tool_use_prompt_tokens", 9.0),
+        ("total_usage_prompt_audio_seconds", 1.5),
+        ("total_usage_completion_tokens", 11.0),
+        ("total_usage_reasoning_tokens", 4.0),
+        ("total_usage_completion_audio_tokens", 1.0),
+        ("total_usage_accepted_prediction_tokens", 5.0),
+        ("total_usage_rejected_prediction_tokens", 6.0),
+        ("total_usage_total_tokens", 66.0),
+        // The first's prompt: 30 reported, 25 counted.
+        ("usage_discrepancy_count", 1.0),
+        ("osl_mismatch_count", 2.0),
+        ("good_request_count", 1.0),
+        ("good_request_fraction", 1.0 / 3.0),
+        ("goodput", 1.0 / 0.18),
+        ("total_error_isl", 25.0),
+        ("request_count", 2.0),
+        ("error_request_count", 1.0),
+        ("benchmark_duration", 0.18),
+        ("request_throughput", 2.0 / 0.18),
+    ];
+    let singles: Vec<_> =
+        results.iter().filter(|result| result.stats.distribution.is_none()).collect();
+    assert_eq!(singles.len(), expected.len());
+    for (tag, expected) in expected {
+        let got = stats(&results, tag).unwrap_or_else(|| panic!("{tag} is missing")).avg;
+        assert!((got - expected).abs() <= 1e-9 * expected, "{tag}: {got}");
+    }
+}
+
+#[test]
+fn record_metrics_have_distributions_in_display_units() {
+    let results = observed(&observations()).results();
+    let latency = distribution_of(&results, "request_latency");
+    assert_eq!((latency.count, latency.sum), (2, 130.0));
+    assert_eq!((latency.min, latency.max, latency.std), (60.0, 70.0, 5.0));
+    assert_eq!((latency.p1, latency.p50, latency.p90, latency.p99), (60.1, 65.0, 69.0, 69.9));
+    assert_eq!(stats(&results, "request_latency").unwrap().avg, 65.0);
+    // 20, 20 and 0 of the first, 20 of the second.
+    let gaps = distribution_of(&results, "inter_chunk_latency");
+    assert_eq!((gaps.count, gaps.sum, gaps.min, gaps.p25), (4, 60.0, 0.0, 15.0));
+    assert_eq!(distribution_of(&results, "reasoning_token_count").count, 1);
+    assert_eq!(distribution_of(&results, "error_isl").sum, 25.0);
+}
+
+#[test]
+fn results_are_in_catalogue_order_without_internal_ones() {
+    let results = observed(&observations()).results();
+    let places: Vec<usize> = results
+        .iter()
+        .map(|result| {
+            let of = |row: &&crate::metrics::Metric| row.tag == result.metric.tag;
+            Registry::catalogue().iter().position(of).unwrap()
+        })
+        .collect();
+    assert!(places.is_sorted());
+    assert!(stats(&results, "min_request_timestamp").is_none());
+    assert!(stats(&results, "requested_osl").is_none());
+}
+
+#[test]
+fn merged_parts_are_the_whole() {
+    let observations = observations();
+    let whole = observed(&observations);
+    let mut merged = observed(&observations[2..]);
+    merged.merge(observed(&observations[..1]));
+    merged.merge(observed(&observations[1..2]));
+    merged.merge(accumulator());
+    let of = |accumulator: &Accumulator| -> Vec<_> {
+        accumulator.results().iter().map(|result| (result.metric.tag, result.stats)).collect()
+    };
+    assert_eq!(of(&merged), of(&whole));
+    assert_eq!(merged.errors(), whole.errors());
+}
+
+#[test]
+fn nothing_observed_has_no_results() {
+    // But for the fraction, which is 0 by definition where nothing was attempted.
+    let results = accumulator().results();
+    assert_eq!(results.len(), 1);
+    assert_eq!(stats(&results, "good_request_fraction").unwrap().avg, 0.0);
+    assert!(accumulator().errors().is_empty());
+}
+
+#[test]
+fn a_run_of_failures_says_so() {
+    let results = observed(&observations()[2..]).results();
+    let value = |tag| stats(&results, tag).map(|stats| stats.avg);
+    assert_eq!(value("request_count"), Some(0.0));
+    assert_eq!(value("error_request_count"), Some(1.0));
+    assert_eq!(value("good_request_fraction"), Some(0.0));
+    for absent in ["benchmark_duration", "request_throughput", "goodput", "total_isl"] {
+        assert_eq!(value(absent), None, "{absent}");
+    }
+}
+
+#[test]
+fn a_run_without_failures_has_no_error_metrics() {
+    let results = observed(&observations()[..2]).results();
+    for absent in ["error_request_count", "error_isl", "total_error_isl"] {
+        assert!(stats(&results, absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn failures_are_counted_by_kind_and_message() {
+    let mut accumulator = accumulator();
+    let failed = |message: &str| Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns: 1,
+        requested_output_tokens: None,
+        error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", message)),
+        values: RecordValues::default(),
+    };
+    for message in ["b", "a", "c", "c"] {
+        accumulator.observe(&failed(message));
+    }
+    let errors: Vec<_> =
+        accumulator.errors().into_iter().map(|(error, count)| (error.message, count)).collect();
+    assert_eq!(errors, [("c".to_owned(), 2), ("a".to_owned(), 1), ("b".to_owned(), 1)]);
+}
+
+fn succeeded(
+    start_wall_ns: u64,
+    requested: Option<u64>,
+    values: &[(MetricTag, f64)],
+) -> Observation {
+    let mut record_values = RecordValues::default();
+    for (tag, value) in values {
+        record_values.push(tag, Value::Scalar(*value));
+    }
+    Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns,
+        requested_output_tokens: requested,
+        error: None,
+        values: record_values,
+    }
+}
+
+#[test]
+fn a_duration_is_exact_to_the_nanosecond() {
+    // An f64 of such an epoch time is a multiple of 256.
+    let epoch = 1_795_226_094_208_988_166;
+    let accumulator = observed(&[
+        succeeded(epoch + 1, None, &[("request_latency", 5.0)]),
+        succeeded(epoch + 3, None, &[("request_latency", 8.0)]),
+    ]);
+    let results = accumulator.results();
+    assert_eq!(stats(&results, "benchmark_duration").unwrap().avg, 10.0 / 1e9);
+}
+
+#[test]
+fn a_length_may_miss_by_five_percent_or_fifty_tokens() {
+    let mismatches = |requested, generated| {
+        let observation = succeeded(1, Some(requested), &[("output_sequence_length", generated)]);
+        let results = observed(&[observation]).results();
+        stats(&results, "osl_mismatch_count").map(|stats| stats.avg)
+    };
+    assert_eq!(mismatches(100, 95.0), Some(0.0));
+    assert_eq!(mismatches(100, 94.0), Some(1.0));
+    assert_eq!(mismatches(100, 106.0), Some(1.0));
+    assert_eq!(mismatches(2000, 1950.0), Some(0.0));
+    assert_eq!(mismatches(2000, 1949.0), Some(1.0));
+    assert_eq!(mismatches(0, 5.0), None);
+}
+
+#[test]
+fn a_discrepancy_is_more_than_the_threshold() {
+    let discrepancies = |values: &[(MetricTag, f64)]| {
+        let results = observed(&[succeeded(1, None, values)]).results();
+        stats(&results, "usage_discrepancy_count").map(|stats| stats.avg)
+    };
+    assert_eq!(discrepancies(&[]), None);
+    assert_eq!(discrepancies(&[("usage_prompt_tokens_diff_pct", 10.0)]), Some(0.0));
+    assert_eq!(
+        discrepancies(&[
+            ("usage_prompt_tokens_diff_pct", 0.0),
+            ("usage_reasoning_tokens_diff_pct", 10.5)
+        ]),
+        Some(1.0)
+    );
+}
+
+#[test]
+fn values_come_in_any_order_and_unknown_ones_are_passed_over() {
+    let observation = succeeded(
+        1,
+        None,
+        &[
+            ("usage_total_tokens", 3.0),
+            ("no_such_metric", 1.0),
+            ("request_latency", 2e6),
+            ("time_to_first_token", 1e6),
+        ],
+    );
+    let results = observed(&[observation]).results();
+    assert_eq!(stats(&results, "usage_total_tokens").unwrap().avg, 3.0);
+    assert_eq!(stats(&results, "request_latency").unwrap().avg, 2.0);
+    assert_eq!(stats(&results, "time_to_first_token").unwrap().avg, 1.0);
+}
+
+#[test]
+fn increments_of_counts_and_sums() {
+    let registry = registry(EndpointType::Chat, settings(), true);
+    let observations = observations();
+    let of = |at: usize| {
+        let mut increments: Vec<_> = registry.aggregates(&observations[at]).collect();
+        increments.sort_unstable_by_key(|(tag, _)| *tag);
+        increments
+    };
+    assert_eq!(
+        of(0),
+        [
+            ("good_request_count", 0.0),
+            ("osl_mismatch_count", 1.0),
+            ("request_count", 1.0),
+            ("usage_discrepancy_count", 1.0),
+        ]
+    );
+    assert_eq!(of(1)[0], ("good_request_count", 1.0));
+    assert_eq!(
+        of(2),
+        [("error_request_count", 1.0), ("good_request_count", 0.0), ("request_count", 0.0)]
+    );
+}

@@ -1,0 +1,50 @@
+//! Every metric, by family. A new metric is one more row in its family's file.
+
+use super::metric::{Metric, Totals};
+
+mod errors;
+mod general;
+mod goodput;
+mod osl_mismatch;
+mod reasoning;
+mod streaming;
+mod tokens;
+mod usage;
+mod usage_diff;
+
+/// Metrics of one subject.
+#[derive(Debug)]
+pub struct Family {
+    /// Title in the metric reference.
+    pub title: &'static str,
+    /// What they have in common.
+    pub about: &'static str,
+    /// The rows.
+    pub rows: &'static [Metric],
+}
+
+/// Every family, in the order of presentation.
+pub static FAMILIES: &[Family] = &[
+    Family { title: "Streaming", about: streaming::ABOUT, rows: streaming::ROWS },
+    Family { title: "Tokens", about: tokens::ABOUT, rows: tokens::ROWS },
+    Family { title: "Reasoning", about: reasoning::ABOUT, rows: reasoning::ROWS },
+    Family { title: "Usage fields", about: usage::ABOUT, rows: usage::ROWS },
+    Family { title: "Usage discrepancy", about: usage_diff::ABOUT, rows: usage_diff::ROWS },
+    Family { title: "OSL mismatch", about: osl_mismatch::ABOUT, rows: osl_mismatch::ROWS },
+    Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
+    Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
+    Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+];
+
+/// Nanoseconds of a second.
+const SECOND: f64 = 1e9;
+
+/// `dividend / divisor`; `None` where the divisor is zero.
+fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
+    (divisor != 0.0).then(|| dividend / divisor)
+}
+
+/// `amount` for each second of the benchmark's duration.
+fn per_second(totals: &dyn Totals, amount: f64) -> Option<f64> {
+    ratio(amount, totals.total("benchmark_duration")? / SECOND)
+}

@@ -1,0 +1,128 @@
+//! Requests by hand for tests: an endpoint, a conversation, and the responses
+//! to it, with every arrival given. Tokens are words, so that they can be counted
+//! by eye.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::metric::{MeasuredRecord, Settings};
+use super::{CountTokens, Measurer, Registry};
+use crate::dataset::{Conversation, Dataset, Turn};
+use crate::endpoint::{self, EndpointType};
+use crate::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
+use crate::schedule::PhaseKind;
+use crate::units::{Clock, Nanos};
+
+/// When every request starts unless a test says otherwise: a monotonic instant.
+pub(super) const START: Nanos = Nanos(5_000_000_000);
+
+/// One conversation of two turns, 5 tokens of context before them, 10 and 6
+/// tokens of their own; both ask for 10 tokens.
+pub(super) fn dataset() -> Arc<Dataset> {
+    let turn = |tokens| Turn {
+        texts: vec!["as many words as the count says".into()],
+        max_tokens: Some(10),
+        input_tokens: Some(tokens),
+        ..Turn::default()
+    };
+    let conversation = Conversation {
+        system: Some("five words of system prompt".into()),
+        context_tokens: Some(5),
+        turns: vec![turn(10), turn(6)],
+        ..Conversation::default()
+    };
+    Arc::new(Dataset { conversations: vec![conversation] })
+}
+
+pub(super) fn registry(
+    endpoint_type: EndpointType,
+    settings: Settings,
+    streaming: bool,
+) -> Arc<Registry> {
+    Arc::new(Registry::new(settings, endpoint_type.traits(), streaming).unwrap())
+}
+
+pub(super) fn measurer(
+    endpoint_type: EndpointType,
+    registry: Arc<Registry>,
+    dataset: Arc<Dataset>,
+) -> Measurer {
+    let config = endpoint::Config {
+        endpoint_type,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    };
+    let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
+    Measurer::new(endpoint::build(&config), Some(words), dataset, registry, Clock::start())
+}
+
+/// A chat request of the second turn, measured as a streamed one.
+pub(super) fn measure_chat(settings: Settings, body: ResponseBody) -> MeasuredRecord {
+    let registry = registry(EndpointType::Chat, settings, true);
+    measurer(EndpointType::Chat, registry, dataset()).measure(record(START, body))
+}
+
+/// The request of the second turn, which repeats one answer of four words; its
+/// response ends with the last event.
+pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
+    RequestRecord {
+        turn: TurnId { session: 0, conversation: 0, turn: 1, is_final: true },
+        phase: PhaseKind::Profiling,
+        phase_index: 0,
+        worker: 0,
+        request_id: Uuid::nil(),
+        correlation_id: Uuid::nil(),
+        url: "http://127.0.0.1/v1/chat/completions".into(),
+        payload: bytes::Bytes::new(),
+        earlier_answers: vec!["an answer of words".into()],
+        due: None,
+        issued: start,
+        start,
+        ack: None,
+        end: body.events.last().map_or(start, |event| event.arrival),
+        status: Some(200),
+        body,
+        trace: HttpTrace::default(),
+        retry_count: 0,
+        cancelled_at: None,
+        error: None,
+    }
+}
+
+/// A stream of events that arrive so many milliseconds after `start`; each is one
+/// line of data.
+pub(super) fn stream(start: Nanos, events: &[(u64, &str)]) -> ResponseBody {
+    let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
+    for (millis, data) in events {
+        let from = body.bytes.len() as u32;
+        body.bytes.extend_from_slice(format!("data: {}", data.replace('\n', " ")).as_bytes());
+        body.events.push(SseEvent {
+            arrival: start + Nanos(millis * 1_000_000),
+            start: from,
+            end: body.bytes.len() as u32,
+        });
+        body.bytes.extend_from_slice(b"\n\n");
+    }
+    body
+}
+
+/// A body that is not streamed.
+pub(super) fn whole(start: Nanos, millis: u64, text: &str) -> ResponseBody {
+    let event =
+        SseEvent { arrival: start + Nanos(millis * 1_000_000), start: 0, end: text.len() as u32 };
+    ResponseBody { bytes: text.as_bytes().to_vec(), is_event_stream: false, events: vec![event] }
+}
+
+/// An event's data that bears a piece of the answer.
+pub(super) fn content(text: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#)
+}
+
+/// An event's data that bears usage alone.
+pub(super) fn usage(members: &str) -> String {
+    format!(r#"{{"choices":[],"usage":{{{members}}}}}"#)
+}

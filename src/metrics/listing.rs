@@ -1,0 +1,91 @@
+//! The catalogue for `aiperf metrics`: as a table, and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Registry;
+use super::metric::{Metric, MetricFlags};
+
+/// A line for each metric below a line of titles, in aligned columns.
+#[must_use]
+pub fn table() -> String {
+    let titles = ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "MEASURES"].map(str::to_owned);
+    let lines: Vec<[String; 6]> = std::iter::once(titles)
+        .chain(Registry::catalogue().iter().map(|metric| line(metric)))
+        .collect();
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for line in &lines {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            let _ = write!(padded, "{cell:width$}  ");
+        }
+        text.push_str(padded.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn line(metric: &Metric) -> [String; 6] {
+    let instrument = metric.instrument().map_or_else(String::new, |instrument| {
+        format!("{} ({})", instrument.spec.kind.as_str(), instrument.spec.unit)
+    });
+    [
+        metric.tag.to_owned(),
+        metric.kind.label().to_owned(),
+        metric.display_unit.label().to_owned(),
+        metric.group.as_str().to_owned(),
+        instrument,
+        metric.brief.to_owned(),
+    ]
+}
+
+/// An array with an object for each metric: `tag`, `header`, `unit`,
+/// `display_unit`, `kind`, `flags`, `console_group`, `requires`, `formula` and
+/// `otel`, which is null for metrics that are not exported over OTLP.
+#[must_use]
+pub fn json() -> String {
+    let metrics: Value = Registry::catalogue().iter().map(|metric| object(metric)).collect();
+    format!("{metrics:#}\n")
+}
+
+fn object(metric: &Metric) -> Value {
+    json!({
+        "tag": metric.tag,
+        "header": metric.header,
+        "unit": metric.unit.label(),
+        "display_unit": metric.display_unit.label(),
+        "kind": metric.kind.label(),
+        "flags": flag_names(metric.flags),
+        "console_group": metric.group.as_str(),
+        "requires": metric.requires,
+        "formula": metric.formula,
+        "otel": otel(metric),
+    })
+}
+
+fn otel(metric: &Metric) -> Value {
+    let Some(instrument) = metric.instrument() else { return Value::Null };
+    let mut otel = json!({
+        "name": instrument.spec.name,
+        "instrument": instrument.spec.kind.as_str(),
+        "unit": instrument.spec.unit,
+        "boundaries": instrument.spec.boundaries,
+    });
+    if let (Some(name), Some(members)) = (metric.gen_ai_name(), otel.as_object_mut()) {
+        members.insert("gen_ai_name".to_owned(), name.into());
+    }
+    otel
+}
+
+/// Names of the single flags in `flags`.
+pub(super) fn flag_names(flags: MetricFlags) -> Vec<&'static str> {
+    MetricFlags::all()
+        .iter_names()
+        .filter(|(_, flag)| flag.bits().is_power_of_two() && flags.contains(*flag))
+        .map(|(name, _)| name)
+        .collect()
+}

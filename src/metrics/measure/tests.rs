@@ -1,0 +1,340 @@
+use super::*;
+use crate::endpoint::EndpointType;
+use crate::metrics::fixture::{
+    START, content, dataset, measure_chat, measurer, record, registry, stream, usage, whole,
+};
+use crate::metrics::metric::{MetricTag, Objective, Settings, Value};
+use crate::record::{ErrorKind, ResponseBody};
+
+const REASONING: &str = r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hmm let me"}}]}"#;
+const ROLE: &str = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#;
+const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+const OPENAI_USAGE: &str = r#""prompt_tokens":30,"completion_tokens":8,"total_tokens":38,
+    "prompt_tokens_details":{"cached_tokens":16,"audio_tokens":2},
+    "completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":1,
+        "accepted_prediction_tokens":5,"rejected_prediction_tokens":6}"#;
+
+/// Three words of reasoning at 30 ms, then four of the answer: one at 50 ms, two
+/// and one at 70 ms.
+fn answer(usage_members: &str) -> ResponseBody {
+    stream(
+        START,
+        &[
+            (20, ROLE),
+            (30, REASONING),
+            (50, &content("Hello")),
+            (70, &content(" wide world")),
+            (70, &content(" !")),
+            (72, STOP),
+            (75, &usage(usage_members)),
+            (76, "[DONE]"),
+        ],
+    )
+}
+
+fn objectives(pairs: &[(MetricTag, f64)]) -> Settings {
+    let objectives =
+        pairs.iter().map(|(tag, threshold)| Objective { tag, threshold: *threshold }).collect();
+    Settings { objectives, ..Settings::default() }
+}
+
+/// Values in display units, lists first to last.
+fn shown(measured: &MeasuredRecord) -> Vec<(MetricTag, Vec<f64>)> {
+    measured
+        .observation
+        .values
+        .iter()
+        .map(|(tag, value)| {
+            let metric = Registry::find(tag).unwrap();
+            let values = match value {
+                Value::Scalar(value) => vec![metric.to_display(*value)],
+                Value::List(values) => values.iter().map(|v| metric.to_display(*v)).collect(),
+            };
+            (tag, values)
+        })
+        .collect()
+}
+
+/// Holds that `measured` has exactly these values, in any order.
+fn assert_values(measured: &MeasuredRecord, expected: &[(MetricTag, &[f64])]) {
+    let shown = shown(measured);
+    for (tag, expected) in expected {
+        let Some((_, values)) = shown.iter().find(|(have, _)| have == tag) else {
+            panic!("{tag} is missing")
+        };
+        assert_eq!(values.len(), expected.len(), "{tag}");
+        for (value, expected) in values.iter().zip(*expected) {
+            assert!((value - expected).abs() <= 1e-9 * expected.abs(), "{tag}: {value}");
+        }
+    }
+    let surplus: Vec<_> =
+        shown.iter().filter(|(tag, _)| !expected.iter().any(|(have, _)| have == tag)).collect();
+    assert!(surplus.is_empty(), "{surplus:?}");
+}
+
+#[test]
+fn every_value_of_a_streamed_request() {
+    let settings =
+        objectives(&[("time_to_first_token", 30.0), ("e2e_output_token_throughput", 99.0)]);
+    let measured = measure_chat(settings, answer(OPENAI_USAGE));
+    assert_eq!(measured.observation.error, None);
+    assert_values(
+        &measured,
+        &[
+            ("time_to_first_token", &[30.0]),
+            ("time_to_second_token", &[20.0]),
+            ("time_to_first_output_token", &[50.0]),
+            ("request_latency", &[70.0]),
+            // 40 ms over 6 tokens after the first.
+            ("inter_token_latency", &[20.0 / 3.0]),
+            ("inter_chunk_latency", &[20.0, 20.0, 0.0]),
+            ("output_token_throughput_per_user", &[150.0]),
+            ("prefill_throughput_per_user", &[2500.0 / 3.0]),
+            ("e2e_output_token_throughput", &[100.0]),
+            ("output_token_count", &[4.0]),
+            ("reasoning_token_count", &[3.0]),
+            ("output_sequence_length", &[7.0]),
+            // 5 of context, 10 and 6 of the turns, 4 of the answer between them.
+            ("input_sequence_length", &[25.0]),
+            ("usage_prompt_tokens", &[30.0]),
+            ("usage_completion_tokens", &[8.0]),
+            ("usage_total_tokens", &[38.0]),
+            ("usage_reasoning_tokens", &[4.0]),
+            ("usage_prompt_cache_read_tokens", &[16.0]),
+            ("usage_prompt_audio_tokens", &[2.0]),
+            ("usage_completion_audio_tokens", &[1.0]),
+            ("usage_accepted_prediction_tokens", &[5.0]),
+            ("usage_rejected_prediction_tokens", &[6.0]),
+            ("usage_prompt_tokens_diff_pct", &[20.0]),
+            ("usage_completion_tokens_diff_pct", &[100.0 / 7.0]),
+            ("usage_reasoning_tokens_diff_pct", &[100.0 / 3.0]),
+            ("osl_mismatch_diff_pct", &[-30.0]),
+            ("good_request_count", &[1.0]),
+        ],
+    );
+}
+
+#[test]
+fn usage_of_other_vendors() {
+    let usage_values = |members: &str| -> Vec<(MetricTag, f64)> {
+        let measured = measure_chat(Settings::default(), answer(members));
+        let is_usage = |tag: &str| tag.starts_with("usage_") && !tag.ends_with("_pct");
+        shown(&measured)
+            .into_iter()
+            .filter(|(tag, _)| is_usage(tag))
+            .map(|(tag, values)| (tag, values[0]))
+            .collect()
+    };
+    let anthropic = r#""input_tokens":30,"output_tokens":8,"cache_read_input_tokens":16,
+        "cache_creation_input_tokens":4"#;
+    assert_eq!(
+        usage_values(anthropic),
+        [
+            ("usage_prompt_tokens", 30.0),
+            ("usage_prompt_cache_read_tokens", 16.0),
+            ("usage_prompt_cache_write_tokens", 4.0),
+            ("usage_completion_tokens", 8.0),
+        ]
+    );
+    let deepseek = r#""prompt_tokens":30,"completion_tokens":8,"total_tokens":38,
+        "prompt_cache_hit_tokens":20,"prompt_cache_miss_tokens":10"#;
+    assert_eq!(
+        usage_values(deepseek),
+        [
+            ("usage_prompt_tokens", 30.0),
+            ("usage_prompt_cache_read_tokens", 20.0),
+            ("usage_prompt_cache_miss_tokens", 10.0),
+            ("usage_completion_tokens", 8.0),
+            ("usage_total_tokens", 38.0),
+        ]
+    );
+    let mistral = r#""prompt_tokens":30,"prompt_audio_seconds":12.5"#;
+    assert_eq!(
+        usage_values(mistral),
+        [("usage_prompt_tokens", 30.0), ("usage_prompt_audio_seconds", 12.5)]
+    );
+    let gemini = r#""promptTokenCount":30,"candidatesTokenCount":5,"thoughtsTokenCount":3,
+        "totalTokenCount":38,"toolUsePromptTokenCount":7"#;
+    assert_eq!(
+        usage_values(gemini),
+        [
+            ("usage_prompt_tokens", 30.0),
+            ("usage_tool_use_prompt_tokens", 7.0),
+            ("usage_completion_tokens", 8.0),
+            ("usage_reasoning_tokens", 3.0),
+            ("usage_total_tokens", 38.0),
+        ]
+    );
+}
+
+#[test]
+fn the_servers_counts_when_asked_for() {
+    let settings = Settings { use_server_token_count: true, ..Settings::default() };
+    let values = measure_chat(settings.clone(), answer(OPENAI_USAGE)).observation.values;
+    assert_eq!(values.scalar("input_sequence_length"), Some(30.0));
+    assert_eq!(values.scalar("output_token_count"), Some(4.0));
+    assert_eq!(values.scalar("reasoning_token_count"), Some(4.0));
+    assert_eq!(values.scalar("output_sequence_length"), Some(8.0));
+    assert_eq!(values.scalar("usage_prompt_tokens_diff_pct"), None);
+    let values = measure_chat(settings, answer("")).observation.values;
+    assert_eq!(values.scalar("input_sequence_length"), None);
+    assert_eq!(values.scalar("output_sequence_length"), None);
+    assert_eq!(values.scalar("inter_token_latency"), None);
+    assert_eq!(values.scalar("time_to_first_token"), Some(30e6));
+}
+
+#[test]
+fn one_piece_has_no_gaps() {
+    let body = stream(START, &[(40, &content("three words here")), (41, STOP), (42, "[DONE]")]);
+    let values = measure_chat(Settings::default(), body).observation.values;
+    assert_eq!(values.scalar("time_to_first_token"), Some(40e6));
+    assert_eq!(values.scalar("output_sequence_length"), Some(3.0));
+    for tag in ["time_to_second_token", "inter_token_latency", "output_token_throughput_per_user"] {
+        assert_eq!(values.scalar(tag), None, "{tag}");
+    }
+    assert_eq!(values.get("inter_chunk_latency"), None);
+}
+
+#[test]
+fn one_token_in_two_pieces_has_no_inter_token_latency() {
+    let body = stream(START, &[(40, &content("lon")), (60, &content("ely")), (61, STOP)]);
+    let values = measure_chat(Settings::default(), body).observation.values;
+    assert_eq!(values.scalar("output_sequence_length"), Some(1.0));
+    assert_eq!(values.scalar("time_to_second_token"), Some(20e6));
+    assert_eq!(values.scalar("inter_token_latency"), None);
+}
+
+#[test]
+fn reasoning_alone_is_no_first_output() {
+    let body = stream(START, &[(30, REASONING), (35, STOP), (36, "[DONE]")]);
+    let values = measure_chat(Settings::default(), body).observation.values;
+    assert_eq!(values.scalar("time_to_first_output_token"), None);
+    assert_eq!(values.scalar("output_token_count"), None);
+    assert_eq!(values.scalar("output_sequence_length"), Some(3.0));
+}
+
+#[test]
+fn a_response_that_is_not_streamed_ends_once() {
+    let registry = registry(EndpointType::Chat, Settings::default(), false);
+    let body = whole(
+        START,
+        90,
+        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"nine lives"},
+            "finish_reason":"stop"}]}"#,
+    );
+    let measured = measurer(EndpointType::Chat, registry, dataset()).measure(record(START, body));
+    assert_values(
+        &measured,
+        &[
+            ("request_latency", &[90.0]),
+            ("output_token_count", &[2.0]),
+            ("output_sequence_length", &[2.0]),
+            ("input_sequence_length", &[25.0]),
+            ("e2e_output_token_throughput", &[2.0 / 0.09]),
+            ("osl_mismatch_diff_pct", &[-80.0]),
+        ],
+    );
+}
+
+#[test]
+fn embeddings_have_latency_and_input() {
+    let registry = registry(EndpointType::Embeddings, Settings::default(), false);
+    let body = whole(START, 12, r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":11}}"#);
+    let measured =
+        measurer(EndpointType::Embeddings, registry, dataset()).measure(record(START, body));
+    assert_values(
+        &measured,
+        &[
+            ("request_latency", &[12.0]),
+            // The context and the turn's own text: earlier turns are not repeated.
+            ("input_sequence_length", &[11.0]),
+            ("usage_prompt_tokens", &[11.0]),
+            ("usage_prompt_tokens_diff_pct", &[0.0]),
+        ],
+    );
+}
+
+#[test]
+fn a_failed_request_has_its_input_alone() {
+    let settings = objectives(&[("request_latency", 1e9)]);
+    let registry = registry(EndpointType::Chat, settings, true);
+    let mut refused = record(START, whole(START, 5, r#"{"error": "boom"}"#));
+    refused.status = Some(500);
+    let measured =
+        measurer(EndpointType::Chat, registry.clone(), dataset()).measure(refused.clone());
+    assert_values(&measured, &[("error_isl", &[25.0])]);
+    let error = measured.observation.error.unwrap();
+    assert_eq!((error.code, error.kind), (Some(500), ErrorKind::Http5xx));
+
+    let mut cancelled = record(START, answer(OPENAI_USAGE));
+    cancelled.error = Some(RequestError::new(ErrorKind::Cancelled, "Cancelled", "by the run"));
+    let measured = measurer(EndpointType::Chat, registry, dataset()).measure(cancelled);
+    assert_values(&measured, &[("error_isl", &[25.0])]);
+    assert_eq!(measured.observation.error.unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(measured.response.output_text, "Hello wide world !");
+}
+
+#[test]
+fn an_error_inside_a_good_status_is_a_failure() {
+    let body = stream(START, &[(30, &content("Hello")), (40, r#"{"error":{"message":"gone"}}"#)]);
+    let measured = measure_chat(Settings::default(), body);
+    assert_eq!(measured.observation.error.as_ref().unwrap().message, "gone");
+    assert_values(&measured, &[("error_isl", &[25.0])]);
+}
+
+#[test]
+fn a_bound_is_met_up_to_its_edge_and_a_missing_metric_fails() {
+    let good = |pairs: &[(MetricTag, f64)]| {
+        let values = measure_chat(objectives(pairs), answer("")).observation.values;
+        values.scalar("good_request_count")
+    };
+    assert_eq!(good(&[("request_latency", 70.0)]), Some(1.0));
+    assert_eq!(good(&[("request_latency", 69.999_999)]), None);
+    assert_eq!(good(&[("output_sequence_length", 7.0)]), Some(1.0));
+    assert_eq!(good(&[("output_sequence_length", 7.5)]), None);
+    assert_eq!(good(&[("request_latency", 70.0), ("usage_prompt_tokens", 1.0)]), None);
+}
+
+#[test]
+fn an_input_that_is_not_known_is_absent() {
+    let mut unknown = (*dataset()).clone();
+    unknown.conversations[0].turns[0].input_tokens = None;
+    let registry = registry(EndpointType::Chat, Settings::default(), true);
+    let values = measurer(EndpointType::Chat, registry.clone(), Arc::new(unknown))
+        .measure(record(START, answer("")))
+        .observation
+        .values;
+    assert_eq!(values.scalar("input_sequence_length"), None);
+    assert_eq!(values.scalar("output_sequence_length"), Some(7.0));
+
+    let mut elsewhere = record(START, answer(""));
+    elsewhere.turn.conversation = 7;
+    let observation =
+        measurer(EndpointType::Chat, registry, dataset()).measure(elsewhere).observation;
+    assert_eq!(observation.values.scalar("input_sequence_length"), None);
+    assert_eq!(observation.requested_output_tokens, None);
+}
+
+#[test]
+fn internal_metrics_are_for_developers() {
+    let requested = |developer_mode| {
+        let settings = Settings { developer_mode, ..Settings::default() };
+        measure_chat(settings, answer("")).observation.values.scalar("requested_osl")
+    };
+    assert_eq!(requested(false), None);
+    assert_eq!(requested(true), Some(10.0));
+}
+
+#[test]
+fn the_observation_starts_in_wall_time() {
+    let clock = Clock::start();
+    let registry = registry(EndpointType::Chat, Settings::default(), true);
+    let start = clock.from_wall_ns(1_800_000_000_123_456_789);
+    let mut measurer = measurer(EndpointType::Chat, registry, dataset());
+    measurer.clock = clock;
+    let observation =
+        measurer.measure(record(start, stream(start, &[(1, &content("word"))]))).observation;
+    assert_eq!(observation.start_wall_ns, 1_800_000_000_123_456_789);
+    assert_eq!(observation.requested_output_tokens, Some(10));
+}

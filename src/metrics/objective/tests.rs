@@ -1,0 +1,67 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn error(text: &str) -> MetricsError {
+    parse_objectives(text).unwrap_err()
+}
+
+#[test]
+fn pairs_are_read_in_order() {
+    let objectives = parse_objectives(" time_to_first_token:50\tinter_token_latency:1e1 ").unwrap();
+    assert_eq!(
+        objectives,
+        [
+            Objective { tag: "time_to_first_token", threshold: 50.0 },
+            Objective { tag: "inter_token_latency", threshold: 10.0 },
+        ]
+    );
+    assert_eq!(parse_objectives("").unwrap(), []);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    assert_eq!(error("x"), MetricsError::MalformedObjective("x".to_owned()));
+    assert_eq!(error(":5"), MetricsError::MalformedObjective(":5".to_owned()));
+    assert_eq!(error("goodput:5"), MetricsError::NotPerRequest("goodput"));
+    assert_eq!(error("inter_chunk_latency:5"), MetricsError::NotPerRequest("inter_chunk_latency"));
+    assert_eq!(
+        error("request_latency:1 request_latency:2"),
+        MetricsError::RepeatedObjective("request_latency")
+    );
+    for bound in ["NaN", "inf", "5ms", "1:2"] {
+        let error = error(&format!("request_latency:{bound}")).to_string();
+        assert!(error.contains(bound) && error.contains("in ms"), "{error}");
+    }
+}
+
+#[test]
+fn a_name_that_is_not_there_gets_those_near_it() {
+    let MetricsError::UnknownObjective { tag, near } = error("time_to_frist_token:5") else {
+        panic!("another error")
+    };
+    assert_eq!((tag.as_str(), near[0]), ("time_to_frist_token", "time_to_first_token"));
+    let unlike = error("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz:5").to_string();
+    assert!(unlike.contains("aiperf metrics"), "{unlike}");
+}
+
+#[test]
+fn edits_are_counted() {
+    let edits_between = |a: &str, b| edits(&a.chars().collect::<Vec<_>>(), b);
+    assert_eq!(edits_between("kitten", "sitting"), 3);
+    assert_eq!(edits_between("", "abc"), 3);
+    assert_eq!(edits_between("abc", "abc"), 0);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in ".{0,80}") {
+        let _ = parse_objectives(&text);
+    }
+
+    #[test]
+    fn any_bound_is_read_back(bound in -1e12..1e12f64) {
+        let objectives = parse_objectives(&format!("request_latency:{bound}")).unwrap();
+        prop_assert_eq!(objectives[0].threshold, bound);
+    }
+}

@@ -1,0 +1,76 @@
+//! Statistics of exact values.
+//!
+//! Percentiles are those of `numpy.percentile` with its default method
+//! `linear`, method 7 of Hyndman and Fan, "Sample Quantiles in Statistical
+//! Packages", The American Statistician 50 (1996): the value at position
+//! `(n − 1) · p / 100` of the sorted values, interpolated between neighbours
+//! the way numpy does it, so that results agree to the last bit.
+
+use super::metric::Distribution;
+
+/// Statistics of `values` in any order, which are sorted on the way; `None`
+/// where there are none. `std` is the population's.
+#[must_use]
+pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
+    values.sort_unstable_by(f64::total_cmp);
+    let (min, max) = (*values.first()?, *values.last()?);
+    let count = values.len() as f64;
+    let sum = exact_sum(values.iter().copied());
+    let mean = sum / count;
+    let variance = exact_sum(values.iter().map(|value| (value - mean).powi(2))) / count;
+    let at = |percent| percentile(values, percent).unwrap_or(max);
+    Some(Distribution {
+        count: values.len() as u64,
+        sum,
+        min,
+        max,
+        std: variance.sqrt(),
+        p1: at(1.0),
+        p5: at(5.0),
+        p10: at(10.0),
+        p25: at(25.0),
+        p50: at(50.0),
+        p75: at(75.0),
+        p90: at(90.0),
+        p95: at(95.0),
+        p99: at(99.0),
+    })
+}
+
+/// The `percent`th percentile of values in ascending order; `None` where there
+/// are none or `percent` is not within 0 to 100.
+#[must_use]
+pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
+    if !(0.0..=100.0).contains(&percent) {
+        return None;
+    }
+    let last = ascending.len().checked_sub(1)?;
+    let position = last as f64 * (percent / 100.0);
+    let below = (position.floor() as usize).min(last);
+    let above = (below + 1).min(last);
+    Some(interpolate(ascending[below], ascending[above], position - below as f64))
+}
+
+/// Between `a` and `b` at `t` of the way, as numpy's `_lerp`: measured from the
+/// nearer end.
+fn interpolate(a: f64, b: f64, t: f64) -> f64 {
+    let step = b - a;
+    if t >= 0.5 { b - step * (1.0 - t) } else { a + step * t }
+}
+
+/// The sum by Neumaier's compensation (Zeitschrift für angewandte Mathematik
+/// und Mechanik 54, 1974), whose error does not grow with the number of values.
+#[must_use]
+pub fn exact_sum(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sum = 0.0f64;
+    let mut lost = 0.0f64;
+    for value in values {
+        let next = sum + value;
+        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}
+
+#[cfg(test)]
+mod tests;

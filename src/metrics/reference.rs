@@ -1,0 +1,132 @@
+//! The metric reference (`docs/metrics.md`) and the registry's entries
+//! (`semconv/aiperf-metrics.yaml`), written from the rows.
+
+use std::fmt::Write as _;
+
+use super::catalogue::{FAMILIES, Family};
+use super::listing::flag_names;
+use super::metric::Metric;
+use super::otel::Instrument;
+
+/// How both files are written anew.
+pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
+
+/// Attributes that `aiperf.<tag>` instruments bear: name, requirement level,
+/// and for a conditional one the condition.
+const ATTRIBUTES: [(&str, &str, Option<&str>); 8] = [
+    ("gen_ai.operation.name", "required", None),
+    ("gen_ai.provider.name", "required", None),
+    ("gen_ai.request.model", "required", None),
+    ("gen_ai.response.model", "recommended", None),
+    ("server.address", "recommended", None),
+    ("server.port", "conditionally_required", Some("If `server.address` is set.")),
+    ("error.type", "conditionally_required", Some("If the request ended in an error.")),
+    ("aiperf.benchmark_phase", "required", None),
+];
+
+/// The metric reference.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = format!(
+        "# Metric reference\n\n\
+         <!-- Written from the catalogue in `src/metrics/catalogue/`. To write it anew:\n     \
+         {REGENERATE} -->\n\n\
+         A record metric gives a value for each request, an aggregate folds over requests, a \
+         derived metric is computed from other results. Record metrics are reported as `avg`, \
+         `min`, `max`, `std` (of the population), `sum`, `count` and the percentiles 1, 5, 10, 25, \
+         50, 75, 90, 95 and 99 (linear interpolation), the others as one value in `avg`. A value \
+         that does not exist is left out; it is never 0.\n\n\
+         A request that failed or was cancelled has the metrics flagged `ERROR_ONLY` alone, any \
+         other request the rest. Metrics flagged `INTERNAL` are written in developer mode only.\n"
+    );
+    for family in FAMILIES {
+        family_section(&mut text, family);
+    }
+    text
+}
+
+fn family_section(text: &mut String, family: &Family) {
+    let _ = write!(text, "\n## {}\n\n{}\n", family.title, family.about);
+    for metric in family.rows {
+        let _ = write!(
+            text,
+            "\n### `{}`\n\n{} ({}). {}\n\n- Kind: {}\n- Unit: {}\n- Formula: {}\n",
+            metric.tag,
+            metric.header,
+            metric.short_header,
+            metric.brief,
+            metric.kind.label(),
+            unit(metric),
+            metric.formula,
+        );
+        bullet(text, "Requires", metric.requires);
+        bullet(text, "Flags", &flag_names(metric.flags));
+        let _ = writeln!(text, "- Console: {}", metric.group.as_str());
+        let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
+    }
+}
+
+fn bullet(text: &mut String, title: &str, names: &[&str]) {
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "- {title}: {}", names.join(", "));
+    }
+}
+
+fn unit(metric: &Metric) -> String {
+    if metric.unit == metric.display_unit {
+        metric.unit.label().to_owned()
+    } else {
+        format!("{}, shown in {}", metric.unit, metric.display_unit)
+    }
+}
+
+fn in_otel(metric: &Metric) -> String {
+    let Some(Instrument { spec, .. }) = metric.instrument() else { return "none".to_owned() };
+    let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
+    metric.gen_ai_name().map_or_else(|| own.clone(), |name| format!("{own}, and `{name}`"))
+}
+
+/// The registry's entries for the `aiperf.<tag>` instruments, in weaver's
+/// definition format, version 2.
+#[must_use]
+pub fn semconv_yaml() -> String {
+    let mut text = format!(
+        "# DO NOT EDIT: written from the catalogue in src/metrics/catalogue/.\n\
+         # To write it anew: {REGENERATE}\n\
+         file_format: definition/2\nmetrics:\n"
+    );
+    for metric in FAMILIES.iter().flat_map(|family| family.rows) {
+        if let Some(instrument) = metric.instrument() {
+            metric_entry(&mut text, &instrument);
+        }
+    }
+    text
+}
+
+fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument) {
+    let _ = write!(
+        text,
+        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n    attributes:\n",
+        spec.name,
+        quoted(spec.brief),
+        spec.kind.as_str(),
+        quoted(spec.unit),
+    );
+    for (name, level, condition) in ATTRIBUTES {
+        let _ = writeln!(text, "      - ref: {name}");
+        let _ = match condition {
+            None => writeln!(text, "        requirement_level: {level}"),
+            Some(condition) => writeln!(
+                text,
+                "        requirement_level:\n          {level}: {}",
+                quoted(condition)
+            ),
+        };
+    }
+}
+
+/// `text` as a double-quoted scalar: JSON's strings are YAML's too.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

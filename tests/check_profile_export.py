@@ -1,0 +1,233 @@
+"""Recomputes profile_export_aiperf.json from profile_export.jsonl.
+
+    python3 tests/check_profile_export.py DIR
+
+An implementation of its own: numpy's statistics over the records of the
+profiling phase, and the formulas of the metric reference for aggregates and
+derived metrics. Names each difference on standard output and exits with 1 where
+there is any, with 2 where the files cannot be read. Needs numpy.
+
+Thresholds are the defaults, or AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD,
+AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD and
+AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy
+
+TOLERANCE = 1e-9
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+
+# Derived sums: the total and the record metric it sums.
+SUMS = {
+    "total_output_tokens": "output_token_count",
+    "total_osl": "output_sequence_length",
+    "total_isl": "input_sequence_length",
+    "total_reasoning_tokens": "reasoning_token_count",
+    "total_error_isl": "error_isl",
+} | {
+    f"total_usage_{field}": f"usage_{field}"
+    for field in (
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "reasoning_tokens",
+        "prompt_cache_read_tokens",
+        "prompt_cache_write_tokens",
+        "prompt_cache_miss_tokens",
+        "prompt_audio_tokens",
+        "completion_audio_tokens",
+        "prompt_audio_seconds",
+        "tool_use_prompt_tokens",
+        "accepted_prediction_tokens",
+        "rejected_prediction_tokens",
+    )
+}
+
+# Aggregates that single records bear too.
+COUNTED_IN_RECORDS = {"good_request_count"}
+
+
+def threshold(name, default):
+    return float(os.environ.get(f"AIPERF_METRICS_{name}", default))
+
+
+def read_records(path):
+    """The records of the profiling phase."""
+    with open(path, encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines if line.strip()]
+    return [r for r in records if r["metadata"]["benchmark_phase"] == "profiling"]
+
+
+def scalar(record, tag):
+    metric = record["metrics"].get(tag)
+    return None if metric is None else metric["value"]
+
+
+def columns(records):
+    """Values and unit of each metric, lists flattened."""
+    values, units = {}, {}
+    for record in records:
+        for tag, metric in record["metrics"].items():
+            value = metric["value"]
+            values.setdefault(tag, []).extend(value if isinstance(value, list) else [value])
+            units[tag] = metric["unit"]
+    return {tag: numpy.array(column, dtype=float) for tag, column in values.items()}, units
+
+
+def statistics(column):
+    stats = {
+        "avg": numpy.mean(column),
+        "min": numpy.min(column),
+        "max": numpy.max(column),
+        "std": numpy.std(column),
+        "sum": numpy.sum(column),
+        "count": len(column),
+    }
+    stats.update({f"p{p}": numpy.percentile(column, p) for p in PERCENTILES})
+    return {name: float(value) for name, value in stats.items()}
+
+
+def duration_seconds(records):
+    """From the first request sent to the last response; None where none came."""
+    ends = [
+        r["metadata"]["request_start_ns"] + round(scalar(r, "request_latency") * 1e6)
+        for r in records
+        if scalar(r, "request_latency") is not None
+    ]
+    if not ends:
+        return None
+    return (max(ends) - min(r["metadata"]["request_start_ns"] for r in records)) / 1e9
+
+
+def usage_discrepancies(records):
+    limit = threshold("USAGE_PCT_DIFF_THRESHOLD", 10)
+    tags = [f"usage_{kind}_tokens_diff_pct" for kind in ("prompt", "completion", "reasoning")]
+    compared = [[v for v in (scalar(r, tag) for tag in tags) if v is not None] for r in records]
+    compared = [differences for differences in compared if differences]
+    return sum(max(differences) > limit for differences in compared) if compared else None
+
+
+def osl_mismatches(records):
+    percent = threshold("OSL_MISMATCH_PCT_THRESHOLD", 5)
+    most = threshold("OSL_MISMATCH_MAX_TOKEN_THRESHOLD", 50)
+    mismatches = None
+    for record in records:
+        difference = scalar(record, "osl_mismatch_diff_pct")
+        generated = scalar(record, "output_sequence_length")
+        if difference is None or generated is None:
+            continue
+        if generated == 0:
+            missed = True
+        else:
+            requested = round(generated / (1 + difference / 100))
+            missed = abs(generated - requested) > min(requested * percent / 100, most)
+        mismatches = (mismatches or 0) + missed
+    return mismatches
+
+
+def single_values(records, values, has_objectives):
+    """Aggregates and derived metrics, absent ones left out."""
+    failed = sum(1 for r in records if r.get("error"))
+    succeeded = len(records) - failed
+    found = {tag: float(numpy.sum(values[of])) for tag, of in SUMS.items() if of in values}
+    if records:
+        found["request_count"] = succeeded
+    if failed:
+        found["error_request_count"] = failed
+    found["usage_discrepancy_count"] = usage_discrepancies(records)
+    found["osl_mismatch_count"] = osl_mismatches(records)
+    seconds = found["benchmark_duration"] = duration_seconds(records)
+    prompt = found.get("total_usage_prompt_tokens")
+    if prompt and "total_usage_prompt_cache_read_tokens" in found:
+        read = found["total_usage_prompt_cache_read_tokens"]
+        found["overall_usage_prompt_cache_read_pct"] = read / prompt * 100
+    if has_objectives:
+        good = float(numpy.sum(values.get("good_request_count", [])))
+        found["good_request_count"] = good
+        found["good_request_fraction"] = good / len(records) if records else 0.0
+    if seconds:
+        found.update(rates(found, seconds))
+    return {tag: float(value) for tag, value in found.items() if value is not None}
+
+
+def rates(found, seconds):
+    rate = {"request_throughput": found["request_count"] / seconds}
+    if "total_osl" in found:
+        rate["output_token_throughput"] = found["total_osl"] / seconds
+        if "total_isl" in found:
+            both = found["total_isl"] + found["total_osl"]
+            rate["total_token_throughput"] = both / seconds
+    if "good_request_count" in found:
+        rate["goodput"] = found["good_request_count"] / seconds
+    return rate
+
+
+def near(ours, theirs, scale=0.0):
+    return abs(ours - theirs) <= TOLERANCE * max(abs(ours), abs(theirs), scale)
+
+
+def compare(where, expected, got, scale=0.0):
+    if got is None:
+        return [f"{where}: missing, should be {expected!r}"]
+    if not near(expected, got, scale):
+        return [f"{where}: is {got!r}, should be {expected!r}"]
+    return []
+
+
+def compare_record_metric(tag, column, unit, exported):
+    differences = []
+    if exported.get("unit") != unit:
+        differences.append(f"{tag}.unit: is {exported.get('unit')!r}, should be {unit!r}")
+    # Values that are all but equal have a spread of rounding errors alone.
+    scale = float(numpy.max(numpy.abs(column)))
+    expected = statistics(column)
+    for name, value in expected.items():
+        spread = scale if name == "std" else 0.0
+        differences += compare(f"{tag}.{name}", value, exported.get(name), spread)
+    surplus = set(exported) - set(expected) - {"unit"}
+    return differences + [f"{tag}.{name}: should not be there" for name in sorted(surplus)]
+
+
+def check(directory):
+    """The differences, and the metrics that no record or formula speaks of."""
+    records = read_records(directory / "profile_export.jsonl")
+    export = json.loads((directory / "profile_export_aiperf.json").read_text(encoding="utf-8"))
+    metrics = {
+        tag: value for tag, value in export.items() if isinstance(value, dict) and "unit" in value
+    }
+    values, units = columns(records)
+    singles = single_values(records, values, "good_request_fraction" in metrics)
+    differences = []
+    for tag, column in values.items():
+        if tag not in COUNTED_IN_RECORDS:
+            differences += compare_record_metric(tag, column, units[tag], metrics.get(tag, {}))
+    for tag, value in singles.items():
+        differences += compare(f"{tag}.avg", value, metrics.get(tag, {}).get("avg"))
+    unknown = sorted(set(metrics) - set(values) - set(singles))
+    return differences, unknown, len(metrics)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        differences, unknown, count = check(Path(sys.argv[1]))
+    except (OSError, ValueError, KeyError) as error:
+        print(f"{sys.argv[1]}: cannot be checked: {error!r}", file=sys.stderr)
+        return 2
+    for difference in differences:
+        print(difference)
+    if unknown:
+        print(f"not checked: {', '.join(unknown)}", file=sys.stderr)
+    print(f"{count} metrics, {len(differences)} differences", file=sys.stderr)
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

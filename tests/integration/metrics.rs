@@ -1,0 +1,164 @@
+//! What is written from the catalogue, and the checks that others make of it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use aiperf::metrics::{Registry, listing, reference};
+use serde::Deserialize;
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Holds the file at `path` to `expected`, or writes it where `UPDATE` is set.
+fn assert_written(path: &str, expected: &str) -> io::Result<()> {
+    let file = in_repository(path);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&file, expected)?;
+    }
+    let written = fs::read_to_string(&file)?;
+    assert!(
+        written == expected,
+        "{path} is not what the catalogue says; write it anew with `{}`",
+        reference::REGENERATE
+    );
+    Ok(())
+}
+
+#[test]
+fn the_metric_reference_is_the_catalogue() -> io::Result<()> {
+    assert_written("docs/metrics.md", &reference::markdown())
+}
+
+#[test]
+fn the_registry_entries_are_the_catalogue() -> io::Result<()> {
+    assert_written("semconv/aiperf-metrics.yaml", &reference::semconv_yaml())
+}
+
+/// Weaver's definition format, version 2, as far as metrics go.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Definitions {
+    file_format: String,
+    metrics: Vec<MetricDefinition>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetricDefinition {
+    name: String,
+    brief: String,
+    instrument: String,
+    unit: String,
+    stability: String,
+    attributes: Vec<AttributeReference>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttributeReference {
+    #[serde(rename = "ref")]
+    name: String,
+    requirement_level: Level,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Level {
+    Plain(String),
+    Conditional { conditionally_required: String },
+}
+
+#[test]
+fn the_registry_entries_are_valid_definitions() {
+    let definitions: Definitions = serde_norway::from_str(&reference::semconv_yaml()).unwrap();
+    assert_eq!(definitions.file_format, "definition/2");
+    let mut names = HashSet::new();
+    for metric in &definitions.metrics {
+        assert!(names.insert(&metric.name), "{} is there twice", metric.name);
+        assert!(metric.name.starts_with("aiperf.") && !metric.brief.is_empty());
+        assert!(["histogram", "counter", "gauge"].contains(&metric.instrument.as_str()));
+        assert!(!metric.unit.is_empty());
+        assert_eq!(metric.stability, "development");
+        assert_eq!(metric.attributes.len(), 8);
+        for attribute in &metric.attributes {
+            match &attribute.requirement_level {
+                Level::Plain(level) => assert!(["required", "recommended"].contains(&&**level)),
+                Level::Conditional { conditionally_required } => {
+                    assert!(["server.port", "error.type"].contains(&&*attribute.name));
+                    assert!(!conditionally_required.is_empty());
+                }
+            }
+        }
+    }
+    let unit = |name: &str| {
+        let metric = definitions.metrics.iter().find(|metric| metric.name == name).unwrap();
+        (metric.instrument.as_str(), metric.unit.as_str())
+    };
+    assert_eq!(unit("aiperf.time_to_first_token"), ("histogram", "s"));
+    assert_eq!(unit("aiperf.request_count"), ("counter", "{request}"));
+    assert_eq!(unit("aiperf.output_token_throughput"), ("gauge", "{token}/s"));
+    assert!(
+        !names.iter().any(|name| name.ends_with("_timestamp") || name.ends_with("requested_osl"))
+    );
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    tag: String,
+    header: String,
+    unit: String,
+    display_unit: String,
+    kind: String,
+    flags: Vec<String>,
+    console_group: String,
+    requires: Vec<String>,
+    formula: String,
+    otel: Option<ListedInstrument>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedInstrument {
+    name: String,
+    instrument: String,
+    unit: String,
+    boundaries: Vec<f64>,
+    #[serde(default)]
+    gen_ai_name: Option<String>,
+}
+
+#[test]
+fn the_listing_has_every_metric() {
+    let listed: Vec<Listed> = serde_json::from_str(&listing::json()).unwrap();
+    assert_eq!(listed.len(), Registry::catalogue().len());
+    let latency = listed.iter().find(|metric| metric.tag == "inter_token_latency").unwrap();
+    assert_eq!(latency.header, "Inter Token Latency");
+    assert_eq!((&*latency.unit, &*latency.display_unit, &*latency.kind), ("ns", "ms", "record"));
+    assert_eq!(latency.flags, ["STREAMING_ONLY", "PRODUCES_TOKENS_ONLY"]);
+    assert_eq!(latency.console_group, "default");
+    let requires = ["output_sequence_length", "request_latency", "time_to_first_token"];
+    assert_eq!(latency.requires, requires);
+    assert!(latency.formula.contains("(output_sequence_length − 1)"));
+    let otel = latency.otel.as_ref().unwrap();
+    assert_eq!((&*otel.name, &*otel.instrument), ("aiperf.inter_token_latency", "histogram"));
+    assert_eq!((&*otel.unit, otel.boundaries[0]), ("s", 1e-4));
+    let name = "gen_ai.client.operation.time_per_output_chunk";
+    assert_eq!(otel.gen_ai_name.as_deref(), Some(name));
+    let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();
+    assert!(internal.otel.is_none());
+}
+
+#[test]
+fn the_table_has_a_line_for_each_metric() {
+    let table = listing::table();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), Registry::catalogue().len() + 1);
+    let kind = lines[0].find("KIND").unwrap();
+    for (line, metric) in lines[1..].iter().zip(Registry::catalogue()) {
+        assert!(line.starts_with(metric.tag));
+        assert!(line[kind..].starts_with(metric.kind.label()), "{line}");
+    }
+}
