@@ -8,6 +8,7 @@
 
 mod csv;
 mod decimal;
+mod inputs;
 mod json;
 mod jsonl;
 pub mod layout;
@@ -21,13 +22,12 @@ mod sink;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
-use crate::metrics::Metric;
+use crate::metrics::Registry;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::record::RequestError;
 use crate::schedule::PhaseStats;
@@ -36,6 +36,7 @@ use crate::units::{Clock, Nanos};
 
 use jsonl::RecordLines;
 use layout::Layout;
+use manifest::Manifest;
 use parquet::RecordTable;
 use sink::LineSink;
 
@@ -212,62 +213,157 @@ const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 #[derive(Debug)]
 pub struct ArtifactSet {
     layout: Layout,
-    run: RunDescription,
-    lines: Option<RecordLines>,
+    prefix: Option<String>,
+    lines: RecordLines,
     records: Option<LineSink>,
     raw: Option<LineSink>,
+    raw_line: Vec<u8>,
     table: Option<RecordTable>,
-    conversation_ids: Vec<Arc<str>>,
+    conversation_ids: Vec<String>,
     next_flush: Nanos,
-    /// Names without a conversation in `inputs.json`.
-    unnamed: Arc<str>,
-    inputs_written: bool,
+    written: Vec<PathBuf>,
     failures: Vec<WriteFailure>,
 }
 
 impl ArtifactSet {
     /// Makes the directory, tries every path and opens the files that grow with
-    /// the run. `metrics` are the metrics of the run, in catalogue order.
+    /// the run. Records will bear the metrics of `registry`.
     pub fn create(
         config: &Config,
         run: &RunDescription,
-        metrics: &[&'static Metric],
+        registry: &Registry,
     ) -> Result<Self, ArtifactError> {
         let layout = Layout::new(&config.directory, config.prefix.as_deref());
         layout.make_directories()?;
         for path in layout.summaries() {
             replace::check(path)?;
         }
-        let with_records = config.export_level >= ExportLevel::Records;
-        let open = |wanted: bool, path: &Path| {
-            if wanted { LineSink::create(path).map(Some) } else { Ok(None) }
+        let sink = |level, path: &Path| {
+            (config.export_level >= level).then(|| LineSink::create(path)).transpose()
         };
-        let records = open(with_records, &layout.records)?;
-        let raw = open(config.export_level >= ExportLevel::Raw, &layout.raw)?;
-        let table = if with_records {
-            Some(RecordTable::create(&layout.table, metrics, run.settings.developer_mode)?)
-        } else {
-            None
-        };
-        let set = Self {
-            lines: with_records.then(|| RecordLines::new(metrics, run, config.http_trace)),
+        let records = sink(ExportLevel::Records, &layout.records)?;
+        let raw = sink(ExportLevel::Raw, &layout.raw)?;
+        let table =
+            records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
+        Manifest::running(run, config.prefix.clone()).write(&layout.manifest).map_err(
+            |source| ArtifactError::NotWritable { path: layout.manifest.clone(), source },
+        )?;
+        Ok(Self {
             layout,
-            run: run.clone(),
+            prefix: config.prefix.clone(),
+            lines: RecordLines::new(registry, config.http_trace),
             records,
             raw,
+            raw_line: Vec::new(),
             table,
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
-            unnamed: Arc::from(""),
-            inputs_written: false,
+            written: Vec::new(),
             failures: Vec::new(),
+        })
+    }
+
+    /// Where the files are.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Writes `inputs.json`: the bodies of each conversation in the dataset's
+    /// order. Their ids name the conversations of the records from now on.
+    pub fn write_inputs(&mut self, sessions: impl IntoIterator<Item = (String, Vec<Vec<u8>>)>) {
+        let ids = &mut self.conversation_ids;
+        let outcome = write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, ids));
+        self.note(outcome);
+    }
+
+    /// Appends a finished request to the files of records.
+    pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
+        let conversation = measured.record.turn.conversation;
+        let generated;
+        let id = if let Some(id) = self.conversation_ids.get(conversation) {
+            id
+        } else {
+            generated = format!("conversation_{conversation}");
+            &generated
         };
-        manifest::Manifest::running(&set.run, config)
-            .write(&set.layout.manifest)
-            .map_err(|source| ArtifactError::NotWritable {
-                path: set.layout.manifest.clone(),
-                source,
-            })?;
-        Ok(set)
+        if let Some(records) = &mut self.records {
+            records.append(self.lines.line(measured, id, clock));
+        }
+        if let Some(raw) = &mut self.raw {
+            self.raw_line.clear();
+            let outcome = raw::write_line(&mut self.raw_line, measured, id, clock);
+            raw.append(outcome.map(|()| self.raw_line.as_slice()));
+        }
+        if let Some(table) = &mut self.table {
+            table.push(measured, id, clock);
+        }
+    }
+
+    /// To be called often: flushes once a second, so that a kill loses no more
+    /// than that.
+    pub fn tick(&mut self, now: Nanos) {
+        if now >= self.next_flush {
+            self.next_flush = now + FLUSH_INTERVAL;
+            for sink in [&mut self.records, &mut self.raw].into_iter().flatten() {
+                sink.flush();
+            }
+        }
+    }
+
+    /// Closes the files of records and writes the summaries; `console_text` is
+    /// what the console said. Gives the files written.
+    pub fn finish(
+        mut self,
+        report: &RunReport,
+        console_text: &str,
+    ) -> Result<Vec<PathBuf>, ArtifactError> {
+        for sink in [self.records.take(), self.raw.take()].into_iter().flatten() {
+            self.note(sink.finish());
+        }
+        if let Some(table) = self.table.take() {
+            self.note(table.finish(report));
+        }
+        for outcome in write_summaries(&self.layout, report, console_text) {
+            self.note(outcome);
+        }
+        let manifest = Manifest::finished(report, self.prefix.clone());
+        let path = self.layout.manifest.clone();
+        self.note(write_whole(&path, |out| manifest.write_to(out)));
+        if self.failures.is_empty() {
+            Ok(self.written)
+        } else {
+            Err(ArtifactError::Incomplete { written: self.written, failures: self.failures })
+        }
+    }
+
+    fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
+        match outcome {
+            Ok(path) => self.written.push(path),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// Replaces JSON, CSV and console text.
+fn write_summaries(
+    layout: &Layout,
+    report: &RunReport,
+    console_text: &str,
+) -> [Result<PathBuf, WriteFailure>; 3] {
+    [
+        write_whole(&layout.summary_json, |out| json::write(out, report)),
+        write_whole(&layout.summary_csv, |out| csv::write(out, report)),
+        write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
+    ]
+}
+
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<PathBuf, WriteFailure> {
+    match replace::replace(path, write) {
+        Ok(()) => Ok(path.to_owned()),
+        Err(error) => Err(WriteFailure { path: path.to_owned(), error: error.to_string() }),
     }
 }

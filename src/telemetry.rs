@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointType;
@@ -51,7 +51,8 @@ pub struct Identity {
 }
 
 /// How the export went: part of the JSON report and of the console.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TelemetryReport {
     /// The collector, credentials removed; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -152,9 +152,8 @@ mod tests {
 
     #[test]
     fn directory_names_say_model_endpoint_and_load() {
-        let directory = |concurrency, rate| {
-            default_directory("Qwen/Qwen3-0.6B", "chat", concurrency, rate)
-        };
+        let directory =
+            |concurrency, rate| default_directory("Qwen/Qwen3-0.6B", "chat", concurrency, rate);
         assert_eq!(
             directory(Some(10), None),
             Path::new("artifacts/Qwen_Qwen3-0.6B-openai-chat-concurrency10")

@@ -21,7 +21,9 @@ mod tests {
 
     #[test]
     fn secrets_are_known_by_name_in_any_case() {
-        for name in ["Authorization", "X-API-Key", "cookie", "Set-Cookie", "X-Auth-Token", "mySecret"] {
+        for name in
+            ["Authorization", "X-API-Key", "cookie", "Set-Cookie", "X-Auth-Token", "mySecret"]
+        {
             assert_eq!(header_value(name, "hunter2"), REDACTED, "{name}");
         }
         assert_eq!(header_value("Content-Type", "application/json"), "application/json");

@@ -31,9 +31,9 @@ impl LineSink {
 
     /// Appends a whole line. After a failure nothing more is written, so that
     /// at most the last line of the file is cut.
-    pub(super) fn append(&mut self, line: &[u8]) {
+    pub(super) fn append(&mut self, line: io::Result<&[u8]>) {
         if self.failure.is_none() {
-            self.failure = self.file.write_all(line).err();
+            self.failure = line.and_then(|line| self.file.write_all(line)).err();
         }
     }
 
