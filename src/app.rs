@@ -80,7 +80,9 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
         Command::MockServer(config) => serve(*config, out),
         Command::Report { directory } => report(&directory, out),
         Command::Metrics { json } => {
-            out.write_all(if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes())?;
+            out.write_all(
+                if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),
+            )?;
             Ok(Outcome::Done)
         }
     }

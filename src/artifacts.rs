@@ -1,13 +1,44 @@
 //! The files of a run: JSON, CSV, JSONL, Parquet, console text.
+//!
+//! Every path is tried before the first request. Records are appended under
+//! their final names while the run goes; summaries are written to a temporary
+//! name in the same directory and renamed. Times in files are wall time in
+//! nanoseconds since the epoch; values are in display units. A failed write
+//! never stops a run: it is kept and told at the end.
 
-use std::path::PathBuf;
+mod csv;
+mod decimal;
+mod inputs;
+mod json;
+mod jsonl;
+pub mod layout;
+mod manifest;
+mod parquet;
+mod raw;
+mod redact;
+mod replace;
+pub mod report;
+mod sink;
 
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::metrics::metric::MetricResult;
+use crate::endpoint::EndpointTraits;
+use crate::metrics::Registry;
+use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::record::RequestError;
 use crate::schedule::PhaseStats;
 use crate::telemetry::TelemetryReport;
+use crate::units::{Clock, Nanos};
+
+use jsonl::RecordLines;
+use layout::Layout;
+use manifest::Manifest;
+use parquet::RecordTable;
+use sink::LineSink;
 
 /// Where files go and which.
 #[derive(Debug, Clone)]
@@ -33,19 +64,32 @@ pub enum ExportLevel {
     Raw,
 }
 
-/// Everything that the summaries of a finished run say.
+/// What is known of a run before its first request.
 #[derive(Debug, Clone)]
-pub struct RunReport {
+pub struct RunDescription {
     /// The run.
     pub benchmark_id: Uuid,
+    /// The dialect spoken; its title heads the console tables.
+    pub endpoint: &'static EndpointTraits,
+    /// Whether responses are streamed.
+    pub streaming: bool,
+    /// Thresholds and objectives of the metrics.
+    pub settings: Settings,
     /// What was run, as the JSON export has it; no secrets.
     pub input_config: serde_json::Value,
     /// The command line, secrets redacted.
     pub cli_command: String,
     /// Seed of the run.
     pub random_seed: Option<u64>,
-    /// Title of the main table, as in `LLM Metrics`.
-    pub metrics_title: String,
+    /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
+}
+
+/// Everything that the summaries of a finished run say.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// What was run.
+    pub run: RunDescription,
     /// Start of the first phase's results, nanoseconds since the epoch.
     pub start_wall_ns: u64,
     /// Their end.
@@ -60,7 +104,7 @@ pub struct RunReport {
     pub warmup_results: Vec<MetricResult>,
     /// Failures of the profiling phase, most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// Every phase at its end.
+    /// Every phase at its end; empty in a report rebuilt from files.
     pub phases: Vec<PhaseStats>,
     /// How the telemetry went.
     pub telemetry: Option<TelemetryReport>,
@@ -68,8 +112,23 @@ pub struct RunReport {
     pub load: LoadReport,
 }
 
+impl RunReport {
+    /// Whether the run did all that was asked for.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.incomplete_reason.is_none() && !self.was_cancelled
+    }
+
+    /// The mean, or the single value, of the profiling phase's metric `tag`.
+    #[must_use]
+    pub fn average(&self, tag: &str) -> Option<f64> {
+        let result = self.results.iter().find(|result| result.metric.tag == tag)?;
+        Some(result.stats.avg).filter(|value| value.is_finite())
+    }
+}
+
 /// One kind of failure.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// The error.
     pub error_details: RequestError,
@@ -78,7 +137,8 @@ pub struct ErrorCount {
 }
 
 /// The load asked for and the load reached.
-#[derive(Debug, Clone, Default, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LoadReport {
     /// Concurrency asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,4 +151,219 @@ pub struct LoadReport {
     /// Requests per second sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_rate: Option<f64>,
+}
+
+/// What can go wrong with the files.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    /// The directory could not be made.
+    #[error(
+        "cannot create the artifact directory {path}: {source}; choose another with --artifact-dir"
+    )]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be written there.
+    #[error("cannot write {path}: {source}; choose another directory with --artifact-dir")]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Some files are missing or cut short; the others are whole.
+    #[error("{} not written in full: {}; free some disk space and rebuild the summaries with `aiperf report`", one_or_more(.failures), list(.failures))]
+    Incomplete {
+        /// Files that are whole.
+        written: Vec<PathBuf>,
+        /// The others.
+        failures: Vec<WriteFailure>,
+    },
+}
+
+/// A file that could not be written in full.
+#[derive(Debug)]
+pub struct WriteFailure {
+    /// The file.
+    pub path: PathBuf,
+    /// The first error met.
+    pub error: String,
+}
+
+fn one_or_more(failures: &[WriteFailure]) -> String {
+    match failures.len() {
+        1 => "a file was".to_owned(),
+        several => format!("{several} files were"),
+    }
+}
+
+fn list(failures: &[WriteFailure]) -> String {
+    let each: Vec<_> =
+        failures.iter().map(|f| format!("{} ({})", f.path.display(), f.error)).collect();
+    each.join(", ")
+}
+
+/// A second, in the clock's unit: the most that a kill may lose.
+const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
+
+/// The open files of a run.
+#[derive(Debug)]
+pub struct ArtifactSet {
+    layout: Layout,
+    prefix: Option<String>,
+    lines: RecordLines,
+    records: Option<LineSink>,
+    raw: Option<LineSink>,
+    raw_line: Vec<u8>,
+    table: Option<RecordTable>,
+    conversation_ids: Vec<String>,
+    next_flush: Nanos,
+    written: Vec<PathBuf>,
+    failures: Vec<WriteFailure>,
+}
+
+impl ArtifactSet {
+    /// Makes the directory, tries every path and opens the files that grow with
+    /// the run. Records will bear the metrics of `registry`.
+    pub fn create(
+        config: &Config,
+        run: &RunDescription,
+        registry: &Registry,
+    ) -> Result<Self, ArtifactError> {
+        let layout = Layout::new(&config.directory, config.prefix.as_deref());
+        layout.make_directories()?;
+        for path in layout.summaries() {
+            replace::check(path)?;
+        }
+        let sink = |level, path: &Path| {
+            (config.export_level >= level).then(|| LineSink::create(path)).transpose()
+        };
+        let records = sink(ExportLevel::Records, &layout.records)?;
+        let raw = sink(ExportLevel::Raw, &layout.raw)?;
+        let table =
+            records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
+        Manifest::running(run, config.prefix.clone()).write(&layout.manifest).map_err(
+            |source| ArtifactError::NotWritable { path: layout.manifest.clone(), source },
+        )?;
+        Ok(Self {
+            layout,
+            prefix: config.prefix.clone(),
+            lines: RecordLines::new(registry, config.http_trace),
+            records,
+            raw,
+            raw_line: Vec::new(),
+            table,
+            conversation_ids: Vec::new(),
+            next_flush: Nanos::ZERO,
+            written: Vec::new(),
+            failures: Vec::new(),
+        })
+    }
+
+    /// Where the files are.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Writes `inputs.json`: the bodies of each conversation in the dataset's
+    /// order. Their ids name the conversations of the records from now on.
+    pub fn write_inputs(&mut self, sessions: impl IntoIterator<Item = (String, Vec<Vec<u8>>)>) {
+        let ids = &mut self.conversation_ids;
+        let outcome = write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, ids));
+        self.note(outcome);
+    }
+
+    /// Appends a finished request to the files of records.
+    pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
+        let conversation = measured.record.turn.conversation;
+        let generated;
+        let id = if let Some(id) = self.conversation_ids.get(conversation) {
+            id
+        } else {
+            generated = format!("conversation_{conversation}");
+            &generated
+        };
+        if let Some(records) = &mut self.records {
+            records.append(self.lines.line(measured, id, clock));
+        }
+        if let Some(raw) = &mut self.raw {
+            self.raw_line.clear();
+            let outcome = raw::write_line(&mut self.raw_line, measured, id, clock);
+            raw.append(outcome.map(|()| self.raw_line.as_slice()));
+        }
+        if let Some(table) = &mut self.table {
+            table.push(measured, id, clock);
+        }
+    }
+
+    /// To be called often: flushes once a second, so that a kill loses no more
+    /// than that.
+    pub fn tick(&mut self, now: Nanos) {
+        if now >= self.next_flush {
+            self.next_flush = now + FLUSH_INTERVAL;
+            for sink in [&mut self.records, &mut self.raw].into_iter().flatten() {
+                sink.flush();
+            }
+        }
+    }
+
+    /// Closes the files of records and writes the summaries; `console_text` is
+    /// what the console said. Gives the files written.
+    pub fn finish(
+        mut self,
+        report: &RunReport,
+        console_text: &str,
+    ) -> Result<Vec<PathBuf>, ArtifactError> {
+        for sink in [self.records.take(), self.raw.take()].into_iter().flatten() {
+            self.note(sink.finish());
+        }
+        if let Some(table) = self.table.take() {
+            self.note(table.finish(report));
+        }
+        for outcome in write_summaries(&self.layout, report, console_text) {
+            self.note(outcome);
+        }
+        let manifest = Manifest::finished(report, self.prefix.clone());
+        let path = self.layout.manifest.clone();
+        self.note(write_whole(&path, |out| manifest.write_to(out)));
+        if self.failures.is_empty() {
+            Ok(self.written)
+        } else {
+            Err(ArtifactError::Incomplete { written: self.written, failures: self.failures })
+        }
+    }
+
+    fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
+        match outcome {
+            Ok(path) => self.written.push(path),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// Replaces JSON, CSV and console text.
+fn write_summaries(
+    layout: &Layout,
+    report: &RunReport,
+    console_text: &str,
+) -> [Result<PathBuf, WriteFailure>; 3] {
+    [
+        write_whole(&layout.summary_json, |out| json::write(out, report)),
+        write_whole(&layout.summary_csv, |out| csv::write(out, report)),
+        write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
+    ]
+}
+
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<PathBuf, WriteFailure> {
+    match replace::replace(path, write) {
+        Ok(()) => Ok(path.to_owned()),
+        Err(error) => Err(WriteFailure { path: path.to_owned(), error: error.to_string() }),
+    }
 }

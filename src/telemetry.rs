@@ -12,6 +12,7 @@ mod attributes;
 mod collector;
 mod exact;
 mod instruments;
+pub mod pipeline;
 mod reconcile;
 mod resource;
 mod settings;
@@ -28,7 +29,7 @@ use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointType;
@@ -109,7 +110,8 @@ pub struct Identity {
 }
 
 /// How the export went: part of the JSON report and of the console.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TelemetryReport {
     /// The collector, credentials removed; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]

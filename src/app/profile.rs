@@ -92,7 +92,8 @@ impl Run {
     /// Loads tokenizer and dataset and makes the request bodies.
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
         let environment = |name: &str| std::env::var(name).ok();
-        let seed = Seed(config.dataset.random_seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0));
+        let seed =
+            Seed(config.dataset.random_seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0));
         let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
@@ -129,7 +130,18 @@ impl Run {
         };
         let registry = Arc::new(registry);
         let clock = Clock::start();
-        Ok(Self { config, clock, seed, description, endpoint, dataset, counter, registry, workload, builder })
+        Ok(Self {
+            config,
+            clock,
+            seed,
+            description,
+            endpoint,
+            dataset,
+            counter,
+            registry,
+            workload,
+            builder,
+        })
     }
 
     fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
@@ -154,8 +166,11 @@ impl Run {
             tracing::warn!("{warning}");
         }
         let phases = self.config.schedule.phases.clone();
-        let telemetry =
-            Arc::new(Telemetry::start(&self.config.telemetry, &self.identity(), Registry::catalogue())?);
+        let telemetry = Arc::new(Telemetry::start(
+            &self.config.telemetry,
+            &self.identity(),
+            Registry::catalogue(),
+        )?);
         let queue = Arc::new(RecordQueue::new(QUEUE_BUDGET));
         let progress = Arc::new(Progress::new(&phases));
         let parts = PipelineParts {
@@ -168,7 +183,11 @@ impl Run {
         let processors = self.config.runner.processors.unwrap_or(1);
         let pipeline = Pipeline::start(parts, files, processors)?;
         let runner = Runner::new(
-            runner::Config { workers: self.config.runner.workers.unwrap_or(1), phases, seed: self.seed },
+            runner::Config {
+                workers: self.config.runner.workers.unwrap_or(1),
+                phases,
+                seed: self.seed,
+            },
             transport_config(&self.config),
             self.workload.clone(),
             queue,
@@ -179,10 +198,13 @@ impl Run {
         let phases = progress.snapshots();
         for stats in &phases {
             telemetry.phase(stats);
-            telemetry.results(stats.phase, &match stats.phase {
-                PhaseKind::Warmup => pipeline.warmup.results(),
-                PhaseKind::Profiling => pipeline.profiling.results(),
-            });
+            telemetry.results(
+                stats.phase,
+                &match stats.phase {
+                    PhaseKind::Warmup => pipeline.warmup.results(),
+                    PhaseKind::Profiling => pipeline.profiling.results(),
+                },
+            );
         }
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
@@ -200,7 +222,9 @@ impl Run {
         telemetry: &Telemetry,
     ) -> anyhow::Result<()> {
         let interrupt = interrupt.clone();
-        let load = thread::Builder::new().name("runner".to_owned()).spawn(move || runner.run(interrupt))?;
+        let load = thread::Builder::new()
+            .name("runner".to_owned())
+            .spawn(move || runner.run(interrupt))?;
         let mut view = LiveView::new(self.config.ui != UiMode::None);
         while !load.is_finished() {
             thread::park_timeout(REFRESH);
@@ -217,15 +241,21 @@ impl Run {
     }
 
     fn open_files(&self) -> anyhow::Result<ArtifactSet> {
-        let mut set = ArtifactSet::create(&self.config.artifacts, &self.description, &self.metrics())?;
-        logging::start(set.log_path(), self.config.log_level).context("the log file cannot be made")?;
+        let mut set =
+            ArtifactSet::create(&self.config.artifacts, &self.description, &self.metrics())?;
+        logging::start(set.log_path(), self.config.log_level)
+            .context("the log file cannot be made")?;
         set.write_inputs(&self.inputs());
         Ok(set)
     }
 
     /// The run's metrics, in catalogue order.
     fn metrics(&self) -> Vec<&'static Metric> {
-        self.registry.presentation().iter().filter_map(|at| self.registry.rows().get(*at).copied()).collect()
+        self.registry
+            .presentation()
+            .iter()
+            .filter_map(|at| self.registry.rows().get(*at).copied())
+            .collect()
     }
 
     /// Request bodies by conversation; later turns without the answers that
@@ -309,7 +339,9 @@ impl Run {
             incomplete_reason,
             results: pipeline.profiling.results(),
             warmup_results: pipeline.warmup.results(),
-            errors: errors.map(|(error_details, count)| ErrorCount { error_details, count }).collect(),
+            errors: errors
+                .map(|(error_details, count)| ErrorCount { error_details, count })
+                .collect(),
             load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
             phases,
             telemetry: Some(telemetry),

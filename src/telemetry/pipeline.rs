@@ -89,11 +89,7 @@ struct State<S> {
 
 impl<S: RecordSink> Pipeline<S> {
     /// Starts `processors` threads that take records until the queue is closed.
-    pub fn start(
-        parts: PipelineParts,
-        sink: S,
-        processors: usize,
-    ) -> Result<Self, PipelineError> {
+    pub fn start(parts: PipelineParts, sink: S, processors: usize) -> Result<Self, PipelineError> {
         let state = State {
             warmup: Accumulator::new(Arc::clone(&parts.registry)),
             profiling: Accumulator::new(Arc::clone(&parts.registry)),
@@ -103,7 +99,9 @@ impl<S: RecordSink> Pipeline<S> {
         let shared = Arc::new(Shared { parts, state: Mutex::new(state) });
         let start = |number: usize| {
             let shared = Arc::clone(&shared);
-            thread::Builder::new().name(format!("processor-{number}")).spawn(move || shared.process())
+            thread::Builder::new()
+                .name(format!("processor-{number}"))
+                .spawn(move || shared.process())
         };
         let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
         Ok(Self { shared, threads })
@@ -147,7 +145,8 @@ impl<S: RecordSink> Shared<S> {
         {
             counters.add_error();
         }
-        let aggregates: Vec<(MetricTag, f64)> = self.parts.registry.aggregates(observation).collect();
+        let aggregates: Vec<(MetricTag, f64)> =
+            self.parts.registry.aggregates(observation).collect();
         self.parts.telemetry.record(&measured, &aggregates);
         let mut state = self.lock();
         match observation.phase {

@@ -1,0 +1,83 @@
+//! `profile_export_aiperf.csv`: distributions, an empty line, single values.
+
+use std::io::{self, Write};
+
+use super::RunReport;
+use super::json::exported;
+use crate::metrics::Metric;
+use crate::metrics::metric::{MetricResult, Stats};
+use crate::units::Unit;
+
+const STATISTICS: [&str; 14] = [
+    "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std",
+];
+
+/// Writes both sections, rows in order of tag.
+pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    let mut results: Vec<_> = exported(report, &report.results).collect();
+    results.sort_by_key(|result| result.metric.tag);
+    let (distributions, singles): (Vec<_>, Vec<_>) =
+        results.into_iter().partition(|result| result.stats.distribution.is_some());
+    let mut sections = Sections { out, is_first: true };
+    let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
+    sections.write(header, distributions.into_iter().map(distribution_row))?;
+    let header = ["Metric", "Value"].map(str::to_owned);
+    sections.write(header, singles.into_iter().map(single_row))
+}
+
+struct Sections<'a> {
+    out: &'a mut dyn Write,
+    is_first: bool,
+}
+
+impl Sections<'_> {
+    /// Writes a section, unless it has no rows.
+    fn write(
+        &mut self,
+        header: impl IntoIterator<Item = String>,
+        rows: impl Iterator<Item = Vec<String>>,
+    ) -> io::Result<()> {
+        let mut rows = rows.peekable();
+        if rows.peek().is_none() {
+            return Ok(());
+        }
+        if !self.is_first {
+            self.out.write_all(b"\r\n")?;
+        }
+        self.is_first = false;
+        let mut csv =
+            csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut *self.out);
+        csv.write_record(header)?;
+        for row in rows {
+            csv.write_record(row)?;
+        }
+        csv.flush()
+    }
+}
+
+fn distribution_row(result: &MetricResult) -> Vec<String> {
+    let Stats { avg, distribution } = result.stats;
+    let d = distribution.unwrap_or_default();
+    let statistics = [
+        avg, d.min, d.max, d.sum, d.p1, d.p5, d.p10, d.p25, d.p50, d.p75, d.p90, d.p95, d.p99,
+        d.std,
+    ];
+    std::iter::once(label(result.metric)).chain(statistics.map(number)).collect()
+}
+
+fn single_row(result: &MetricResult) -> Vec<String> {
+    vec![label(result.metric), number(result.stats.avg)]
+}
+
+/// Two decimals; empty where there is no number.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:.2}") } else { String::new() }
+}
+
+/// `Header (unit)`; counts go without.
+fn label(metric: &Metric) -> String {
+    match metric.display_unit {
+        Unit::Count | Unit::Requests => metric.header.to_owned(),
+        unit => format!("{} ({unit})", metric.header),
+    }
+}

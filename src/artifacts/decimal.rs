@@ -1,0 +1,189 @@
+//! Numbers as text, in display units, such that the number in the metric's own
+//! unit comes back exactly.
+//!
+//! Time units differ by powers of ten: the shortest decimal of the value in its
+//! own unit with the point moved (`37680444` ns is `37.680444` ms) is both the
+//! value in milliseconds and, read with the point moved back, the same
+//! nanoseconds to the last bit. A quotient of floats would lose some.
+
+use crate::metrics::Metric;
+use crate::metrics::metric::ValueType;
+use crate::units::Unit;
+
+/// How the values of a metric are written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    /// As whole numbers.
+    Int,
+    /// As they are.
+    Float,
+    /// With the decimal point moved this many places to the left.
+    Moved(i32),
+    /// Divided by this power of two, which is exact.
+    Divided(f64),
+}
+
+impl Form {
+    /// The form in which `metric` is written.
+    pub(super) fn of(metric: &Metric) -> Self {
+        let places = |unit| match unit {
+            Unit::Nanoseconds => Some(0),
+            Unit::Milliseconds => Some(6),
+            Unit::Seconds => Some(9),
+            _ => None,
+        };
+        if metric.unit == metric.display_unit {
+            let is_whole = matches!(metric.value_type, ValueType::Int | ValueType::IntList);
+            return if is_whole { Self::Int } else { Self::Float };
+        }
+        match (places(metric.unit), places(metric.display_unit)) {
+            (Some(from), Some(to)) => Self::Moved(to - from),
+            _ => Self::Divided(metric.display_unit.in_units_of(metric.unit)),
+        }
+    }
+
+    /// Appends `value`, which must be finite.
+    pub(super) fn write(self, out: &mut Vec<u8>, value: f64) {
+        match self {
+            Self::Int if value.fract() == 0.0 && value.abs() < 9e15 => {
+                write_int(out, value as i64);
+            }
+            Self::Int | Self::Float => write_moved(out, value, 0),
+            Self::Moved(places) => write_moved(out, value, places),
+            Self::Divided(divisor) => write_moved(out, value / divisor, 0),
+        }
+    }
+
+    /// The value that [`Form::write`] wrote as `text`; `None` if that is no number.
+    pub(super) fn read(self, text: &str) -> Option<f64> {
+        let value = match self {
+            Self::Int | Self::Float => text.parse().ok()?,
+            Self::Divided(divisor) => text.parse::<f64>().ok()? * divisor,
+            Self::Moved(places) => {
+                let (digits, exponent) = match text.split_once(['e', 'E']) {
+                    Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+                    None => (text, 0),
+                };
+                format!("{digits}e{}", exponent.checked_add(places)?).parse::<f64>().ok()?
+            }
+        };
+        Some(value).filter(|value| value.is_finite())
+    }
+}
+
+fn write_int(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(value.to_string().as_bytes());
+}
+
+/// Appends the shortest decimal of `value` with its point moved `places` to the
+/// left, always with a fraction: `50.0`.
+fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
+    let text = format!("{value:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let mantissa = match mantissa.strip_prefix('-') {
+        Some(positive) => {
+            out.push(b'-');
+            positive
+        }
+        None => mantissa,
+    };
+    let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
+    // The point stands after this many digits.
+    let point = exponent.parse::<i32>().unwrap_or(0) + 1 - places;
+    place_point(out, &digits, point);
+}
+
+fn place_point(out: &mut Vec<u8>, digits: &[u8], point: i32) {
+    let zeros = |count: i32| std::iter::repeat_n(b'0', usize::try_from(count).unwrap_or(0));
+    let whole = usize::try_from(point).unwrap_or(0);
+    if !(-20..=20).contains(&point) {
+        out.push(digits[0]);
+        out.push(b'.');
+        out.extend_from_slice(digits.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(b"0"));
+        out.extend_from_slice(format!("e{}", point - 1).as_bytes());
+    } else if point <= 0 {
+        out.extend_from_slice(b"0.");
+        if digits == b"0" {
+            out.push(b'0');
+        } else {
+            out.extend(zeros(-point));
+            out.extend_from_slice(digits);
+        }
+    } else if whole >= digits.len() {
+        out.extend_from_slice(digits);
+        out.extend(zeros(point - digits.len() as i32));
+        out.extend_from_slice(b".0");
+    } else {
+        out.extend_from_slice(&digits[..whole]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[whole..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(form: Form, value: f64) -> String {
+        let mut out = Vec::new();
+        form.write(&mut out, value);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_point_moves_without_arithmetic() {
+        let ms = Form::Moved(6);
+        assert_eq!(text(ms, 37_680_444.0), "37.680444");
+        assert_eq!(text(ms, 120_249_407.0), "120.249407");
+        assert_eq!(text(ms, 5.0), "0.000005");
+        assert_eq!(text(ms, 0.0), "0.0");
+        assert_eq!(text(ms, 31_000_000.0), "31.0");
+        assert_eq!(text(ms, 4_795_437.142_857_143), "4.795437142857143");
+        assert_eq!(text(Form::Float, 50.0), "50.0");
+        assert_eq!(text(Form::Float, -0.5), "-0.5");
+        assert_eq!(text(Form::Int, 16.0), "16");
+        assert_eq!(text(Form::Divided(1024.0), 189.0), "0.1845703125");
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        assert_eq!(Form::Moved(6).read("1e99999999999"), None);
+        assert_eq!(Form::Moved(6).read("1e2147483647"), None);
+        assert_eq!(Form::Float.read("null"), None);
+        assert_eq!(Form::Int.read("inf"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back_to_the_last_bit(bits in any::<u64>(), whole in 0_u64..1 << 53) {
+            let any = f64::from_bits(bits);
+            let moderate = f64::from_bits(bits % (1 << 62)) % 1e12;
+            for value in [any, moderate, whole as f64].into_iter().filter(|v| v.is_finite()) {
+                for form in [Form::Moved(6), Form::Moved(-3), Form::Float, Form::Int] {
+                    let written = text(form, value);
+                    if form.read(&written).is_none() { continue; }
+                    prop_assert_eq!(form.read(&written).unwrap().to_bits(), value.to_bits(),
+                        "{:?} {}", form, written);
+                }
+                let written = text(Form::Float, value);
+                // An independent reader agrees that the text is JSON and means the value.
+                let json: f64 = serde_json::from_str(&written).unwrap();
+                prop_assert!((json - value).abs() <= value.abs() * 1e-15, "{}", written);
+            }
+        }
+
+        #[test]
+        fn bytes_come_back_from_kilobytes(bytes in 0_u64..1 << 50) {
+            let form = Form::Divided(1024.0);
+            prop_assert_eq!(form.read(&text(form, bytes as f64)), Some(bytes as f64));
+        }
+
+        #[test]
+        fn reading_never_panics(text in ".{0,40}") {
+            for form in [Form::Moved(6), Form::Float, Form::Divided(1024.0)] {
+                let _ = form.read(&text);
+            }
+        }
+    }
+}

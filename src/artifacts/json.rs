@@ -1,0 +1,189 @@
+//! `profile_export_aiperf.json`: the statistics of the run.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::RunReport;
+use crate::metrics::metric::{MetricResult, Stats};
+
+/// Version of the layout that is followed.
+const SCHEMA_VERSION: &str = "1.4";
+
+/// Writes the summary, indented by two.
+pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Summary(report))?;
+    out.write_all(b"\n")
+}
+
+struct Summary<'a>(&'a RunReport);
+
+impl Serialize for Summary<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let run = &report.run;
+        let benchmark_id = run.benchmark_id.to_string();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema_version", SCHEMA_VERSION)?;
+        map.serialize_entry("aiperf_version", env!("CARGO_PKG_VERSION"))?;
+        map.serialize_entry("benchmark_id", &benchmark_id)?;
+        for result in exported(report, &report.results) {
+            map.serialize_entry(result.metric.tag, &Entry::of(result))?;
+        }
+        map.serialize_entry("input_config", &run.input_config)?;
+        map.serialize_entry(
+            "run_info",
+            &RunInfo {
+                benchmark_id,
+                random_seed: run.random_seed,
+                trial: 0,
+                cli_command: run.cli_command.clone(),
+            },
+        )?;
+        map.serialize_entry("was_cancelled", &report.was_cancelled)?;
+        map.serialize_entry("is_complete", &report.is_complete())?;
+        if let Some(reason) = &report.incomplete_reason {
+            map.serialize_entry("incomplete_reason", reason)?;
+        }
+        map.serialize_entry("error_summary", &report.errors)?;
+        map.serialize_entry("start_time", &local_time(report.start_wall_ns))?;
+        map.serialize_entry("end_time", &local_time(report.end_wall_ns))?;
+        if !report.warmup_results.is_empty() {
+            map.serialize_entry("warmup_metrics", &Warmup(report))?;
+        }
+        map.serialize_entry("load", &report.load)?;
+        if let Some(telemetry) = &report.telemetry {
+            map.serialize_entry("telemetry", telemetry)?;
+        }
+        map.end()
+    }
+}
+
+/// Who ran what.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunInfo {
+    pub(super) benchmark_id: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) random_seed: Option<u64>,
+    #[serde(default)]
+    pub(super) trial: u64,
+    #[serde(default)]
+    pub(super) cli_command: String,
+}
+
+struct Warmup<'a>(&'a RunReport);
+
+impl Serialize for Warmup<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let results = exported(self.0, &self.0.warmup_results);
+        serializer.collect_map(results.map(|result| (result.metric.tag, Entry::of(result))))
+    }
+}
+
+/// The results that users see.
+pub(super) fn exported<'a>(
+    report: &RunReport,
+    results: &'a [MetricResult],
+) -> impl Iterator<Item = &'a MetricResult> {
+    let developer_mode = report.run.settings.developer_mode;
+    results.iter().filter(move |result| result.metric.is_exported(developer_mode))
+}
+
+/// The statistics of one metric. What is not finite is left out: JSON has no
+/// word for it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Entry {
+    unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    avg: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p1: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p5: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p10: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p25: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p75: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p90: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    std: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum: Option<f64>,
+}
+
+impl Entry {
+    pub(super) fn of(result: &MetricResult) -> Self {
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        let Stats { avg, distribution } = result.stats;
+        let unit = result.metric.display_unit.label();
+        let Some(d) = distribution else {
+            return Self { unit, avg: finite(avg), ..Self::default() };
+        };
+        Self {
+            unit,
+            avg: finite(avg),
+            p1: finite(d.p1),
+            p5: finite(d.p5),
+            p10: finite(d.p10),
+            p25: finite(d.p25),
+            p50: finite(d.p50),
+            p75: finite(d.p75),
+            p90: finite(d.p90),
+            p95: finite(d.p95),
+            p99: finite(d.p99),
+            min: finite(d.min),
+            max: finite(d.max),
+            std: finite(d.std),
+            count: Some(d.count),
+            sum: finite(d.sum),
+        }
+    }
+}
+
+/// Local time without a zone, to the microsecond: `2026-11-21T01:54:54.681160`.
+fn local_time(wall_ns: u64) -> String {
+    Timestamp::from_nanosecond(i128::from(wall_ns))
+        .unwrap_or_default()
+        .to_zoned(TimeZone::system())
+        .strftime("%Y-%m-%dT%H:%M:%S.%6f")
+        .to_string()
+}
+
+/// The wall time that [`local_time`] wrote, to the microsecond.
+pub(super) fn wall_time(local: &str) -> Option<u64> {
+    let at: jiff::civil::DateTime = local.parse().ok()?;
+    let zoned = at.to_zoned(TimeZone::system()).ok()?;
+    u64::try_from(zoned.timestamp().as_nanosecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_times_have_microseconds_and_no_zone() {
+        let text = local_time(1_795_226_094_681_160_123);
+        // Offsets are whole minutes: seconds and below are the same everywhere.
+        assert!(text.ends_with(":54.681160"), "{text}");
+        assert_eq!(text.len(), "2026-11-21T01:54:54.681160".len());
+        assert_eq!(wall_time(&text), Some(1_795_226_094_681_160_000));
+    }
+}

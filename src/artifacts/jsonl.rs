@@ -1,0 +1,399 @@
+//! `profile_export.jsonl`: one line a request, in the order in which they finished.
+//!
+//! Written tens of thousands of times a second: into one reused buffer, without
+//! a tree of values.
+
+use std::collections::HashMap;
+use std::io;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
+
+use super::decimal::Form;
+use super::redact::header_value;
+use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
+use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
+use crate::record::HttpTrace;
+use crate::schedule::PhaseKind;
+use crate::units::{Clock, Nanos};
+
+/// Writes records as lines.
+#[derive(Debug)]
+pub(super) struct RecordLines {
+    fragments: HashMap<MetricTag, Fragment>,
+    http_trace: bool,
+    line: Vec<u8>,
+}
+
+/// What is alike in every value of a metric.
+#[derive(Debug)]
+struct Fragment {
+    opening: String,
+    closing: String,
+    form: Form,
+}
+
+impl Fragment {
+    fn new(metric: &Metric) -> Self {
+        Self {
+            opening: format!("\"{}\":{{\"value\":", metric.tag),
+            closing: format!(",\"unit\":\"{}\"}}", metric.display_unit),
+            form: Form::of(metric),
+        }
+    }
+
+    fn write(&self, line: &mut Vec<u8>, value: &Value) {
+        line.extend_from_slice(self.opening.as_bytes());
+        match value {
+            Value::Scalar(value) => self.form.write(line, *value),
+            Value::List(list) => {
+                line.push(b'[');
+                for (at, value) in list.iter().enumerate() {
+                    if at > 0 {
+                        line.push(b',');
+                    }
+                    self.form.write(line, *value);
+                }
+                line.push(b']');
+            }
+        }
+        line.extend_from_slice(self.closing.as_bytes());
+    }
+}
+
+/// Whether JSON can say the value.
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Scalar(value) => value.is_finite(),
+        Value::List(list) => list.iter().all(|value| value.is_finite()),
+    }
+}
+
+impl RecordLines {
+    /// Lines with the metrics that `registry` computes of each request.
+    pub(super) fn new(registry: &Registry, http_trace: bool) -> Self {
+        let fragments = registry
+            .rows()
+            .iter()
+            .filter(|metric| is_in_records(metric))
+            .map(|metric| (metric.tag, Fragment::new(metric)))
+            .collect();
+        Self { fragments, http_trace, line: Vec::with_capacity(8 * 1024) }
+    }
+
+    /// The line of a request, with its line feed.
+    pub(super) fn line(
+        &mut self,
+        measured: &MeasuredRecord,
+        conversation_id: &str,
+        clock: &Clock,
+    ) -> io::Result<&[u8]> {
+        self.line.clear();
+        self.line.extend_from_slice(b"{\"metadata\":");
+        serde_json::to_writer(&mut self.line, &metadata(measured, conversation_id, clock))?;
+        self.metrics(&measured.observation.values);
+        if self.http_trace {
+            self.line.extend_from_slice(b",\"trace_data\":");
+            serde_json::to_writer(&mut self.line, &Trace::new(measured, clock))?;
+        }
+        self.line.extend_from_slice(b",\"error\":");
+        serde_json::to_writer(&mut self.line, &measured.observation.error)?;
+        self.line.extend_from_slice(b"}\n");
+        Ok(&self.line)
+    }
+
+    fn metrics(&mut self, values: &RecordValues) {
+        self.line.extend_from_slice(b",\"metrics\":{");
+        let mut is_first = true;
+        for (tag, value) in values.iter() {
+            let Some(fragment) = self.fragments.get(tag) else { continue };
+            if !is_finite(value) {
+                continue;
+            }
+            if !is_first {
+                self.line.push(b',');
+            }
+            is_first = false;
+            fragment.write(&mut self.line, value);
+        }
+        self.line.push(b'}');
+    }
+}
+
+/// Whether lines have the metric's values.
+pub(super) fn is_in_records(metric: &Metric) -> bool {
+    !metric.flags.contains(MetricFlags::NO_INDIVIDUAL_RECORDS)
+}
+
+/// Who, when and where of a request.
+#[derive(Debug, Serialize)]
+pub(super) struct Metadata<'a> {
+    session_num: u64,
+    #[serde(serialize_with = "uuid")]
+    x_request_id: Uuid,
+    #[serde(serialize_with = "uuid")]
+    x_correlation_id: Uuid,
+    conversation_id: &'a str,
+    turn_index: usize,
+    credit_issued_ns: u64,
+    request_start_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_ack_ns: Option<u64>,
+    request_end_ns: u64,
+    worker_id: String,
+    record_processor_id: &'static str,
+    benchmark_phase: &'static str,
+    phase_index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profiling_index: Option<u32>,
+    phase_name: &'static str,
+    phase_kind: &'static str,
+    was_cancelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancellation_time_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_due_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requested_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    retry_count: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+fn uuid<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(id.hyphenated().encode_lower(&mut [0; Hyphenated::LENGTH]))
+}
+
+pub(super) fn metadata<'a>(
+    measured: &MeasuredRecord,
+    conversation_id: &'a str,
+    clock: &Clock,
+) -> Metadata<'a> {
+    let record = &measured.record;
+    let wall = |at: Nanos| clock.wall_ns(at);
+    let phase = record.phase.as_str();
+    Metadata {
+        session_num: record.turn.session,
+        x_request_id: record.request_id,
+        x_correlation_id: record.correlation_id,
+        conversation_id,
+        turn_index: record.turn.turn,
+        credit_issued_ns: wall(record.issued),
+        request_start_ns: measured.observation.start_wall_ns,
+        request_ack_ns: record.ack.map(wall),
+        request_end_ns: wall(record.end),
+        worker_id: format!("worker_{}", record.worker),
+        record_processor_id: "record_processor_0",
+        benchmark_phase: phase,
+        phase_index: record.phase_index,
+        // A run has one profiling phase.
+        profiling_index: (record.phase == PhaseKind::Profiling).then_some(0),
+        phase_name: phase,
+        phase_kind: phase,
+        was_cancelled: record.cancelled_at.is_some(),
+        cancellation_time_ns: record.cancelled_at.map(wall),
+        request_due_ns: record.due.map(wall),
+        requested_output_tokens: measured.observation.requested_output_tokens,
+        retry_count: record.retry_count,
+    }
+}
+
+/// Headers as an object, secrets redacted.
+#[derive(Debug)]
+pub(super) struct Headers<'a>(pub(super) &'a [(String, String)]);
+
+impl Headers<'_> {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Headers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.0 {
+            map.serialize_entry(name, header_value(name, value))?;
+        }
+        map.end()
+    }
+}
+
+/// Timing of the exchange: instants in wall time, durations in nanoseconds,
+/// absent where the thing did not happen.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+struct Trace<'a> {
+    trace_type: &'static str,
+    #[serde(flatten)]
+    sent: Sent<'a>,
+    #[serde(flatten)]
+    received: Received<'a>,
+    #[serde(flatten)]
+    durations: Durations,
+    #[serde(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Serialize)]
+struct Sent<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_send_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    request_headers: Headers<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_headers_sent_ns: Option<u64>,
+    request_chunks: Vec<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_send_end_ns: Option<u64>,
+    request_chunks_count: u64,
+    request_bytes_total: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Received<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_status_code: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_receive_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    response_headers: Headers<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_headers_received_ns: Option<u64>,
+    response_chunks: Vec<(u64, u64)>,
+    response_chunks_count: u64,
+    response_bytes_total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_receive_end_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_timestamp_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Durations {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sending_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receiving_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_lookup_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connecting_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_handshaking_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Connection {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_pool_wait_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_pool_wait_end_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp_connect_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp_connect_end_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_handshake_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_handshake_end_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection_reused_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_lookup_start_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_lookup_end_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_cache_hit_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns_cache_miss_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local_ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    local_port: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_ip: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remote_port: Option<u16>,
+}
+
+impl<'a> Trace<'a> {
+    fn new(measured: &'a MeasuredRecord, clock: &Clock) -> Self {
+        let trace = &measured.record.trace;
+        let wall = |at: Option<Nanos>| at.map(|at| clock.wall_ns(at));
+        let chunks = |log: &[(Nanos, u64)]| -> Vec<(u64, u64)> {
+            log.iter().map(|(at, size)| (clock.wall_ns(*at), *size)).collect()
+        };
+        Self {
+            trace_type: "hyper",
+            sent: Sent {
+                request_send_start_ns: wall(trace.send_start),
+                request_headers: Headers(&trace.request_headers),
+                request_headers_sent_ns: wall(trace.headers_sent),
+                request_chunks: chunks(&trace.request_chunk_log),
+                request_send_end_ns: wall(trace.send_end),
+                request_chunks_count: trace.request_chunks,
+                request_bytes_total: trace.request_bytes,
+            },
+            received: Received {
+                response_status_code: measured.record.status,
+                response_reason: trace.reason.as_deref(),
+                response_receive_start_ns: wall(trace.receive_start),
+                response_headers: Headers(&trace.response_headers),
+                response_headers_received_ns: wall(trace.headers_received),
+                response_chunks: chunks(&trace.response_chunk_log),
+                response_chunks_count: trace.response_chunks,
+                response_bytes_total: trace.response_bytes,
+                response_receive_end_ns: wall(trace.receive_end),
+                error_timestamp_ns: wall(trace.error_at),
+            },
+            durations: Durations::of(trace),
+            connection: Connection {
+                connection_pool_wait_start_ns: wall(trace.pool_wait_start),
+                connection_pool_wait_end_ns: wall(trace.pool_wait_end),
+                tcp_connect_start_ns: wall(trace.connect_start),
+                tcp_connect_end_ns: wall(trace.connect_end),
+                tls_handshake_start_ns: wall(trace.tls_start),
+                tls_handshake_end_ns: wall(trace.tls_end),
+                connection_reused_ns: wall(trace.reused),
+                dns_lookup_start_ns: wall(trace.dns_start),
+                dns_lookup_end_ns: wall(trace.dns_end),
+                dns_cache_hit_ns: wall(trace.dns_cache_hit),
+                dns_cache_miss_ns: wall(trace.dns_cache_miss),
+                local_ip: trace.local_addr.map(|addr| addr.ip().to_string()),
+                local_port: trace.local_addr.map(|addr| addr.port()),
+                remote_ip: trace.remote_addr.map(|addr| addr.ip().to_string()),
+                remote_port: trace.remote_addr.map(|addr| addr.port()),
+            },
+        }
+    }
+}
+
+impl Durations {
+    fn of(trace: &HttpTrace) -> Self {
+        let between = |from: Option<Nanos>, to: Option<Nanos>| Some(to?.since(from?).0);
+        Self {
+            sending_ns: between(trace.send_start, trace.send_end),
+            waiting_ns: between(trace.send_end, trace.receive_start),
+            receiving_ns: between(trace.receive_start, trace.receive_end),
+            duration_ns: between(trace.send_start, trace.receive_end),
+            blocked_ns: between(trace.pool_wait_start, trace.pool_wait_end),
+            dns_lookup_ns: between(trace.dns_start, trace.dns_end),
+            connecting_ns: between(trace.connect_start, trace.connect_end),
+            tls_handshaking_ns: between(trace.tls_start, trace.tls_end),
+        }
+    }
+}

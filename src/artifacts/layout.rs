@@ -1,0 +1,166 @@
+//! Names of the run's directory and of the files in it.
+
+use std::path::{Path, PathBuf};
+
+use super::ArtifactError;
+
+/// Endings that `--profile-export-prefix` may bear and that are no part of it.
+const PREFIX_ENDINGS: [&str; 14] = [
+    "_server_metrics.parquet",
+    "_server_metrics.jsonl",
+    "_server_metrics.json",
+    "_server_metrics.csv",
+    "_network_latency.jsonl",
+    "_gpu_telemetry.jsonl",
+    "_timeslices.csv",
+    "_timeslices.json",
+    "_console.txt",
+    "_raw.jsonl",
+    ".parquet",
+    ".csv",
+    ".json",
+    ".jsonl",
+];
+
+/// Where each file of a run is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The run's directory.
+    pub directory: PathBuf,
+    /// Statistics as JSON: `profile_export_aiperf.json`.
+    pub summary_json: PathBuf,
+    /// Statistics as CSV: `profile_export_aiperf.csv`.
+    pub summary_csv: PathBuf,
+    /// What the console said: `profile_export_console.txt`.
+    pub console: PathBuf,
+    /// One line a request: `profile_export.jsonl`.
+    pub records: PathBuf,
+    /// Requests and responses whole: `profile_export_raw.jsonl`.
+    pub raw: PathBuf,
+    /// One row a request: `profile_export.parquet`.
+    pub table: PathBuf,
+    /// What was sent: `inputs.json`.
+    pub inputs: PathBuf,
+    /// What `aiperf report` needs beside the records: `run_manifest.json`.
+    pub manifest: PathBuf,
+    /// The log: `logs/aiperf.log`.
+    pub log: PathBuf,
+}
+
+impl Layout {
+    /// The files of a run in `directory`, named by `prefix` if there is one.
+    #[must_use]
+    pub fn new(directory: &Path, prefix: Option<&str>) -> Self {
+        let name = |with_prefix: &str, default: &str| match prefix.map(strip_ending) {
+            Some(prefix) if !prefix.is_empty() => directory.join(format!("{prefix}{with_prefix}")),
+            _ => directory.join(default),
+        };
+        Self {
+            summary_json: name(".json", "profile_export_aiperf.json"),
+            summary_csv: name(".csv", "profile_export_aiperf.csv"),
+            console: name("_console.txt", "profile_export_console.txt"),
+            records: name(".jsonl", "profile_export.jsonl"),
+            raw: name("_raw.jsonl", "profile_export_raw.jsonl"),
+            table: name(".parquet", "profile_export.parquet"),
+            inputs: directory.join("inputs.json"),
+            manifest: directory.join("run_manifest.json"),
+            log: directory.join("logs").join("aiperf.log"),
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// Files that are replaced as a whole.
+    pub(super) fn summaries(&self) -> [&Path; 5] {
+        [&self.summary_json, &self.summary_csv, &self.console, &self.inputs, &self.manifest]
+    }
+
+    /// Makes every directory that a file is in.
+    pub(super) fn make_directories(&self) -> Result<(), ArtifactError> {
+        for file in [&self.summary_json, &self.inputs, &self.log] {
+            let directory = file.parent().unwrap_or(&self.directory);
+            std::fs::create_dir_all(directory).map_err(|source| ArtifactError::Directory {
+                path: directory.to_owned(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The prefix without the ending of a file name that users paste with it.
+fn strip_ending(prefix: &str) -> &str {
+    PREFIX_ENDINGS.iter().find_map(|ending| prefix.strip_suffix(ending)).unwrap_or(prefix)
+}
+
+/// `artifacts/<model>-openai-<endpoint>-<load>`: where a run goes that names no
+/// directory. The load is `concurrency10`, `request_rate10.0`, both joined by
+/// `-`, or absent.
+#[must_use]
+pub fn default_directory(
+    model: &str,
+    endpoint: &str,
+    concurrency: Option<u64>,
+    request_rate: Option<f64>,
+) -> PathBuf {
+    let mut name = format!("{}-openai-{endpoint}", model.replace('/', "_"));
+    if let Some(concurrency) = concurrency {
+        name.push_str(&format!("-concurrency{concurrency}"));
+    }
+    if let Some(rate) = request_rate {
+        name.push_str(&format!("-request_rate{rate:?}"));
+    }
+    Path::new("artifacts").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_names() {
+        let layout = Layout::new(Path::new("run"), None);
+        assert_eq!(layout.summary_json, Path::new("run/profile_export_aiperf.json"));
+        assert_eq!(layout.summary_csv, Path::new("run/profile_export_aiperf.csv"));
+        assert_eq!(layout.records, Path::new("run/profile_export.jsonl"));
+        assert_eq!(layout.raw, Path::new("run/profile_export_raw.jsonl"));
+        assert_eq!(layout.console, Path::new("run/profile_export_console.txt"));
+        assert_eq!(layout.inputs, Path::new("run/inputs.json"));
+        assert_eq!(layout.log, Path::new("run/logs/aiperf.log"));
+    }
+
+    #[test]
+    fn a_prefix_names_all_but_the_fixed_files() {
+        let layout = Layout::new(Path::new("run"), Some("foo"));
+        assert_eq!(layout.summary_json, Path::new("run/foo.json"));
+        assert_eq!(layout.summary_csv, Path::new("run/foo.csv"));
+        assert_eq!(layout.records, Path::new("run/foo.jsonl"));
+        assert_eq!(layout.raw, Path::new("run/foo_raw.jsonl"));
+        assert_eq!(layout.console, Path::new("run/foo_console.txt"));
+        assert_eq!(layout.inputs, Path::new("run/inputs.json"));
+    }
+
+    #[test]
+    fn endings_are_no_part_of_a_prefix() {
+        for given in ["foo.json", "foo.jsonl", "foo_raw.jsonl", "foo_timeslices.csv", "foo"] {
+            assert_eq!(strip_ending(given), "foo", "{given}");
+        }
+        assert_eq!(strip_ending("v1.0"), "v1.0");
+        // Only an ending: nothing is left to name files by.
+        let layout = Layout::new(Path::new("run"), Some(".json"));
+        assert_eq!(layout.summary_json, Path::new("run/profile_export_aiperf.json"));
+    }
+
+    #[test]
+    fn directory_names_say_model_endpoint_and_load() {
+        let directory =
+            |concurrency, rate| default_directory("Qwen/Qwen3-0.6B", "chat", concurrency, rate);
+        assert_eq!(
+            directory(Some(10), None),
+            Path::new("artifacts/Qwen_Qwen3-0.6B-openai-chat-concurrency10")
+        );
+        assert_eq!(
+            directory(None, Some(10.0)),
+            Path::new("artifacts/Qwen_Qwen3-0.6B-openai-chat-request_rate10.0")
+        );
+    }
+}

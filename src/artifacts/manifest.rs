@@ -1,0 +1,166 @@
+//! `run_manifest.json`: what statistics need beside the records, so that a run
+//! can be reported again, even one that was killed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{LoadReport, RunDescription, RunReport, replace};
+use crate::endpoint::EndpointType;
+use crate::metrics::Registry;
+use crate::metrics::metric::{Objective, Settings};
+use crate::telemetry::TelemetryReport;
+
+const SCHEMA_VERSION: &str = "1.0";
+
+/// The run, and its end once it has one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    schema_version: String,
+    aiperf_version: String,
+    benchmark_id: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) prefix: Option<String>,
+    endpoint_type: String,
+    streaming: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    random_seed: Option<u64>,
+    cli_command: String,
+    show_trace_timing: bool,
+    settings: ManifestSettings,
+    input_config: serde_json::Value,
+    /// Absent while the run goes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) end: Option<End>,
+}
+
+/// What was known at the end of the run only.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct End {
+    pub(super) start_wall_ns: u64,
+    pub(super) end_wall_ns: u64,
+    pub(super) was_cancelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) incomplete_reason: Option<String>,
+    pub(super) load: LoadReport,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) telemetry: Option<TelemetryReport>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ManifestSettings {
+    objectives: Vec<ManifestObjective>,
+    usage_diff_threshold_percent: f64,
+    osl_mismatch_threshold_percent: f64,
+    osl_mismatch_threshold_tokens: f64,
+    use_server_token_count: bool,
+    developer_mode: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ManifestObjective {
+    metric: String,
+    threshold: f64,
+}
+
+impl Manifest {
+    /// Of a run that has begun.
+    pub(super) fn running(run: &RunDescription, prefix: Option<String>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
+            benchmark_id: run.benchmark_id.to_string(),
+            prefix,
+            endpoint_type: run.endpoint.name.to_owned(),
+            streaming: run.streaming,
+            random_seed: run.random_seed,
+            cli_command: run.cli_command.clone(),
+            show_trace_timing: run.show_trace_timing,
+            settings: ManifestSettings::of(&run.settings),
+            input_config: run.input_config.clone(),
+            end: None,
+        }
+    }
+
+    /// Of a run that has ended.
+    pub(super) fn finished(report: &RunReport, prefix: Option<String>) -> Self {
+        let end = End {
+            start_wall_ns: report.start_wall_ns,
+            end_wall_ns: report.end_wall_ns,
+            was_cancelled: report.was_cancelled,
+            incomplete_reason: report.incomplete_reason.clone(),
+            load: report.load.clone(),
+            telemetry: report.telemetry.clone(),
+        };
+        Self { end: Some(end), ..Self::running(&report.run, prefix) }
+    }
+
+    /// Replaces the file at `path`.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        replace::replace(path, |out| self.write_to(out))
+    }
+
+    /// Writes the manifest, indented by two.
+    pub(super) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+
+    /// What was run; `None` where this program does not know the endpoint.
+    pub(super) fn description(&self) -> Option<RunDescription> {
+        Some(RunDescription {
+            benchmark_id: Uuid::parse_str(&self.benchmark_id).ok()?,
+            endpoint: endpoint_named(&self.endpoint_type)?.traits(),
+            streaming: self.streaming,
+            settings: self.settings.settings(),
+            input_config: self.input_config.clone(),
+            cli_command: self.cli_command.clone(),
+            random_seed: self.random_seed,
+            show_trace_timing: self.show_trace_timing,
+        })
+    }
+}
+
+impl ManifestSettings {
+    fn of(settings: &Settings) -> Self {
+        let objective = |objective: &Objective| ManifestObjective {
+            metric: objective.tag.to_owned(),
+            threshold: objective.threshold,
+        };
+        Self {
+            objectives: settings.objectives.iter().map(objective).collect(),
+            usage_diff_threshold_percent: settings.usage_diff_threshold_percent,
+            osl_mismatch_threshold_percent: settings.osl_mismatch_threshold_percent,
+            osl_mismatch_threshold_tokens: settings.osl_mismatch_threshold_tokens,
+            use_server_token_count: settings.use_server_token_count,
+            developer_mode: settings.developer_mode,
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let objective =
+            |objective: &ManifestObjective| self::objective(&objective.metric, objective.threshold);
+        Settings {
+            objectives: self.objectives.iter().filter_map(objective).collect(),
+            usage_diff_threshold_percent: self.usage_diff_threshold_percent,
+            osl_mismatch_threshold_percent: self.osl_mismatch_threshold_percent,
+            osl_mismatch_threshold_tokens: self.osl_mismatch_threshold_tokens,
+            use_server_token_count: self.use_server_token_count,
+            developer_mode: self.developer_mode,
+        }
+    }
+}
+
+/// The objective on metric `tag`, if there is such a metric.
+pub(super) fn objective(tag: &str, threshold: f64) -> Option<Objective> {
+    Registry::find(tag).map(|metric| Objective { tag: metric.tag, threshold })
+}
+
+/// The dialect that `--endpoint-type` calls `name`.
+pub(super) fn endpoint_named(name: &str) -> Option<EndpointType> {
+    [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings]
+        .into_iter()
+        .find(|endpoint| endpoint.traits().name == name)
+}

@@ -1,0 +1,419 @@
+//! `profile_export.parquet`: one row a request.
+//!
+//! Rows are gathered by column and written as row groups while the run goes, so
+//! that memory stays bounded; the file gets its name when its footer is written.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+use tempfile::NamedTempFile;
+
+use super::json::{Entry, exported};
+use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
+use crate::metrics::metric::{Kind, MeasuredRecord, Value};
+use crate::metrics::{Metric, Registry, ValueType};
+use crate::record::RequestError;
+use crate::units::{Clock, Nanos};
+
+/// Rows of a row group.
+const MOST_ROWS: usize = 8192;
+/// Values in lists of a row group: 16 bytes each, levels included.
+const MOST_LIST_VALUES: usize = 1 << 20;
+
+/// Version of the columns and of the file's metadata.
+const SCHEMA_VERSION: &str = "1.0";
+
+/// The table of a run's requests.
+pub(super) struct RecordTable {
+    path: PathBuf,
+    writer: SerializedFileWriter<NamedTempFile>,
+    columns: Vec<Column>,
+    rows: usize,
+    failure: Option<ParquetError>,
+}
+
+impl std::fmt::Debug for RecordTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordTable").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// What a column says of a request.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Something of the record itself.
+    Field(fn(&Row<'_>) -> Field),
+    /// A metric's value.
+    Metric(&'static Metric),
+}
+
+/// A request and what it is called.
+struct Row<'a> {
+    measured: &'a MeasuredRecord,
+    conversation_id: &'a str,
+    clock: &'a Clock,
+}
+
+impl Row<'_> {
+    fn wall(&self, at: Nanos) -> Field {
+        Field::int(self.clock.wall_ns(at))
+    }
+
+    fn error(&self, field: impl Fn(&RequestError) -> Field) -> Field {
+        self.measured.observation.error.as_ref().map_or(Field::Absent, field)
+    }
+}
+
+/// A value on its way into a column.
+enum Field {
+    Absent,
+    Int(i64),
+    Double(f64),
+    Bool(bool),
+    Text(String),
+    List(Vec<f64>),
+}
+
+impl Field {
+    fn int(value: u64) -> Self {
+        i64::try_from(value).map_or(Self::Absent, Self::Int)
+    }
+
+    fn int_or_absent(value: Option<u64>) -> Self {
+        value.map_or(Self::Absent, Self::int)
+    }
+
+    fn text(value: impl ToString) -> Self {
+        Self::Text(value.to_string())
+    }
+}
+
+struct Column {
+    name: &'static str,
+    source: Source,
+    /// 1 where a value is; in lists 2 for each element, 1 for an empty one.
+    definition: Vec<i16>,
+    /// In lists: 0 for the first element of a row, 1 for the others.
+    repetition: Vec<i16>,
+    values: Values,
+}
+
+enum Values {
+    Int(Vec<i64>),
+    Double(Vec<f64>),
+    Bool(Vec<bool>),
+    Text(Vec<ByteArray>),
+    List(Vec<f64>),
+}
+
+impl Column {
+    const fn new(name: &'static str, source: Source, values: Values) -> Self {
+        Self { name, source, definition: Vec::new(), repetition: Vec::new(), values }
+    }
+
+    fn of_metric(metric: &'static Metric) -> Self {
+        let values = match metric.value_type {
+            ValueType::IntList => Values::List(Vec::new()),
+            ValueType::Int if metric.unit == metric.display_unit => Values::Int(Vec::new()),
+            _ => Values::Double(Vec::new()),
+        };
+        Self::new(metric.tag, Source::Metric(metric), values)
+    }
+
+    fn push(&mut self, row: &Row<'_>) {
+        let field = match self.source {
+            Source::Field(field) => field(row),
+            Source::Metric(metric) => metric_field(metric, row),
+        };
+        let is_list = matches!(self.values, Values::List(_));
+        match (&mut self.values, field) {
+            (Values::Int(values), Field::Int(value)) => values.push(value),
+            (Values::Int(values), Field::Double(value)) => values.push(value as i64),
+            (Values::Double(values), Field::Double(value)) => values.push(value),
+            (Values::Bool(values), Field::Bool(value)) => values.push(value),
+            (Values::Text(values), Field::Text(value)) => values.push(value.into_bytes().into()),
+            (Values::List(values), Field::List(list)) => {
+                self.definition.extend(list.iter().map(|_| 2));
+                self.repetition.extend(list.iter().enumerate().map(|(at, _)| i16::from(at > 0)));
+                if list.is_empty() {
+                    self.definition.push(1);
+                    self.repetition.push(0);
+                }
+                values.extend(list);
+                return;
+            }
+            _ => {
+                self.definition.push(0);
+                if is_list {
+                    self.repetition.push(0);
+                }
+                return;
+            }
+        }
+        self.definition.push(1);
+    }
+
+    fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let definition = Some(self.definition.as_slice());
+        match &self.values {
+            Values::Int(values) => {
+                writer.typed::<Int64Type>().write_batch(values, definition, None)
+            }
+            Values::Double(values) => {
+                writer.typed::<DoubleType>().write_batch(values, definition, None)
+            }
+            Values::Bool(values) => {
+                writer.typed::<BoolType>().write_batch(values, definition, None)
+            }
+            Values::Text(values) => {
+                writer.typed::<ByteArrayType>().write_batch(values, definition, None)
+            }
+            Values::List(values) => {
+                writer.typed::<DoubleType>().write_batch(values, definition, Some(&self.repetition))
+            }
+        }
+        .map(drop)
+    }
+
+    fn clear(&mut self) {
+        self.definition.clear();
+        self.repetition.clear();
+        match &mut self.values {
+            Values::Int(values) => values.clear(),
+            Values::Double(values) | Values::List(values) => values.clear(),
+            Values::Bool(values) => values.clear(),
+            Values::Text(values) => values.clear(),
+        }
+    }
+
+    fn schema(&self) -> Result<Type, ParquetError> {
+        let optional = |name, physical| {
+            Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL)
+        };
+        match self.values {
+            Values::Int(_) => optional(self.name, PhysicalType::INT64).build(),
+            Values::Double(_) => optional(self.name, PhysicalType::DOUBLE).build(),
+            Values::Bool(_) => optional(self.name, PhysicalType::BOOLEAN).build(),
+            Values::Text(_) => optional(self.name, PhysicalType::BYTE_ARRAY)
+                .with_logical_type(Some(LogicalType::String))
+                .build(),
+            Values::List(_) => list_schema(self.name),
+        }
+    }
+}
+
+/// `optional group name (LIST) { repeated group list { required double element; } }`
+fn list_schema(name: &str) -> Result<Type, ParquetError> {
+    let element = Type::primitive_type_builder("element", PhysicalType::DOUBLE)
+        .with_repetition(Repetition::REQUIRED)
+        .build()?;
+    let list = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![Arc::new(element)])
+        .build()?;
+    Type::group_type_builder(name)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(LogicalType::List))
+        .with_fields(vec![Arc::new(list)])
+        .build()
+}
+
+fn metric_field(metric: &Metric, row: &Row<'_>) -> Field {
+    match row.measured.observation.values.get(metric.tag) {
+        Some(Value::Scalar(value)) => Field::Double(metric.to_display(*value)),
+        Some(Value::List(list)) => {
+            Field::List(list.iter().map(|value| metric.to_display(*value)).collect())
+        }
+        None => Field::Absent,
+    }
+}
+
+/// The columns that say who, when and where.
+fn metadata_columns() -> Vec<Column> {
+    let int = |name, field| Column::new(name, Source::Field(field), Values::Int(Vec::new()));
+    let text = |name, field| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
+    vec![
+        int("session_num", |row| Field::int(row.measured.record.turn.session)),
+        text("x_request_id", |row| Field::text(row.measured.record.request_id)),
+        text("x_correlation_id", |row| Field::text(row.measured.record.correlation_id)),
+        text("conversation_id", |row| Field::text(row.conversation_id)),
+        int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
+        int("request_due_ns", |row| {
+            row.measured.record.due.map_or(Field::Absent, |at| row.wall(at))
+        }),
+        int("credit_issued_ns", |row| row.wall(row.measured.record.issued)),
+        int("request_start_ns", |row| Field::int(row.measured.observation.start_wall_ns)),
+        int("request_ack_ns", |row| {
+            row.measured.record.ack.map_or(Field::Absent, |at| row.wall(at))
+        }),
+        int("request_end_ns", |row| row.wall(row.measured.record.end)),
+        text("worker_id", |row| Field::Text(format!("worker_{}", row.measured.record.worker))),
+        text("benchmark_phase", |row| Field::text(row.measured.record.phase.as_str())),
+        int("phase_index", |row| Field::Int(row.measured.record.phase_index.into())),
+        Column::new(
+            "was_cancelled",
+            Source::Field(|row| Field::Bool(row.measured.record.cancelled_at.is_some())),
+            Values::Bool(Vec::new()),
+        ),
+        int("requested_output_tokens", |row| {
+            Field::int_or_absent(row.measured.observation.requested_output_tokens)
+        }),
+        int("retry_count", |row| Field::Int(row.measured.record.retry_count.into())),
+        int("response_status_code", |row| {
+            Field::int_or_absent(row.measured.record.status.map(u64::from))
+        }),
+        int("error_code", |row| row.error(|error| Field::int_or_absent(error.code.map(u64::from)))),
+        text("error_type", |row| row.error(|error| Field::text(&error.name))),
+        text("error_message", |row| row.error(|error| Field::text(&error.message))),
+        Column::new(
+            "content_arrival_ms",
+            Source::Field(content_arrivals),
+            Values::List(Vec::new()),
+        ),
+    ]
+}
+
+/// When each piece of content arrived, in milliseconds since the request's start.
+fn content_arrivals(row: &Row<'_>) -> Field {
+    let start = row.measured.record.start;
+    let pieces = &row.measured.response.content;
+    Field::List(pieces.iter().map(|piece| piece.arrival.since(start).as_millis()).collect())
+}
+
+impl RecordTable {
+    /// Begins the table of a run with the metrics of `registry`.
+    pub(super) fn create(path: &Path, registry: &Registry) -> Result<Self, ArtifactError> {
+        let refuse = |source| ArtifactError::NotWritable { path: path.to_owned(), source };
+        replace::check(path)?;
+        let columns = columns(registry);
+        let file = replace::beside(path).map_err(refuse)?;
+        let writer = schema(&columns)
+            .and_then(|schema| SerializedFileWriter::new(file, schema, properties()))
+            .map_err(|error| refuse(std::io::Error::other(error)))?;
+        Ok(Self { path: path.to_owned(), writer, columns, rows: 0, failure: None })
+    }
+
+    /// Adds a request.
+    pub(super) fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+        if self.failure.is_some() {
+            return;
+        }
+        let row = Row { measured, conversation_id, clock };
+        for column in &mut self.columns {
+            column.push(&row);
+        }
+        self.rows += 1;
+        if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {
+            self.failure = self.write_row_group().err();
+        }
+    }
+
+    fn list_values(&self) -> usize {
+        let list = |column: &Column| match &column.values {
+            Values::List(values) => values.len(),
+            _ => 0,
+        };
+        self.columns.iter().map(list).sum()
+    }
+
+    fn write_row_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        let mut columns = self.columns.iter();
+        while let Some(mut writer) = group.next_column()? {
+            if let Some(column) = columns.next() {
+                column.write(&mut writer)?;
+            }
+            writer.close()?;
+        }
+        group.close()?;
+        self.columns.iter_mut().for_each(Column::clear);
+        self.rows = 0;
+        Ok(())
+    }
+
+    /// Writes the footer, with the results in it, and gives the file its name.
+    pub(super) fn finish(mut self, report: &RunReport) -> Result<PathBuf, WriteFailure> {
+        let path = self.path.clone();
+        let fail = |error: &dyn std::fmt::Display| WriteFailure {
+            path: path.clone(),
+            error: error.to_string(),
+        };
+        if self.failure.is_none() && self.rows > 0 {
+            self.failure = self.write_row_group().err();
+        }
+        if let Some(failure) = &self.failure {
+            return Err(fail(failure));
+        }
+        for (key, value) in file_metadata(&self.columns, report) {
+            self.writer.append_key_value_metadata(KeyValue::new(key, value));
+        }
+        let mut file = self.writer.into_inner().map_err(|error| fail(&error))?;
+        file.flush().map_err(|error| fail(&error))?;
+        file.persist(&path).map_err(|error| fail(&error.error))?;
+        Ok(self.path)
+    }
+}
+
+fn columns(registry: &Registry) -> Vec<Column> {
+    let developer_mode = registry.settings().developer_mode;
+    let mut columns = metadata_columns();
+    let rows = registry.presentation().iter().filter_map(|at| registry.rows().get(*at));
+    let metrics = rows.copied().filter(|metric| {
+        matches!(metric.kind, Kind::Record(_) | Kind::RecordList(_) | Kind::Count(_))
+            && jsonl::is_in_records(metric)
+            && metric.is_exported(developer_mode)
+    });
+    columns.extend(metrics.map(Column::of_metric));
+    columns
+}
+
+fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
+    let fields: Result<Vec<_>, _> =
+        columns.iter().map(|column| column.schema().map(Arc::new)).collect();
+    Ok(Arc::new(Type::group_type_builder("request").with_fields(fields?).build()?))
+}
+
+fn properties() -> Arc<WriterProperties> {
+    let created_by = concat!("aiperf ", env!("CARGO_PKG_VERSION")).to_owned();
+    Arc::new(
+        WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(created_by)
+            .build(),
+    )
+}
+
+/// What is said of the file as a whole: each a string, results as JSON.
+fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)> {
+    let json = |value: serde_json::Result<String>| value.unwrap_or_default();
+    let units: serde_json::Map<_, _> = columns
+        .iter()
+        .filter_map(|column| match column.source {
+            Source::Metric(metric) => {
+                Some((metric.tag.to_owned(), metric.display_unit.label().into()))
+            }
+            Source::Field(_) => None,
+        })
+        .collect();
+    let mut metadata = vec![
+        ("aiperf.schema_version".to_owned(), SCHEMA_VERSION.to_owned()),
+        ("aiperf.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("aiperf.benchmark_id".to_owned(), report.run.benchmark_id.to_string()),
+        ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
+    ];
+    for result in exported(report, &report.results) {
+        if result.stats.distribution.is_none() {
+            let key = format!("aiperf.metric.{}", result.metric.tag);
+            metadata.push((key, json(serde_json::to_string(&Entry::of(result)))));
+        }
+    }
+    metadata
+}

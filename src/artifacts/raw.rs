@@ -1,0 +1,158 @@
+//! `profile_export_raw.jsonl`: each request and response whole.
+//!
+//! Instants named `perf_ns` are on the monotonic clock.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::jsonl::{Headers, Metadata, metadata};
+use crate::metrics::metric::MeasuredRecord;
+use crate::record::{RequestError, ResponseBody};
+use crate::units::Clock;
+
+#[derive(Serialize)]
+struct RawRecord<'a> {
+    metadata: Metadata<'a>,
+    start_perf_ns: u64,
+    request_headers: Headers<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    response_headers: Headers<'a>,
+    responses: Vec<Response<'a>>,
+    payload: Payload<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RequestError>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Response<'a> {
+    Event { perf_ns: u64, packets: Vec<Packet<'a>> },
+    Text { perf_ns: u64, content_type: &'a str, text: Cow<'a, str> },
+}
+
+/// A field of a server-sent event.
+#[derive(Debug, PartialEq, Serialize)]
+struct Packet<'a> {
+    name: Cow<'a, str>,
+    value: Cow<'a, str>,
+}
+
+/// A body that is JSON stands as it is, any other as a string.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Payload<'a> {
+    Json(&'a RawValue),
+    Text(Cow<'a, str>),
+}
+
+/// Appends the line of a request to `out`.
+pub(super) fn write_line(
+    out: &mut Vec<u8>,
+    measured: &MeasuredRecord,
+    conversation_id: &str,
+    clock: &Clock,
+) -> io::Result<()> {
+    let record = &measured.record;
+    let line = RawRecord {
+        metadata: metadata(measured, conversation_id, clock),
+        start_perf_ns: record.start.0,
+        request_headers: Headers(&record.trace.request_headers),
+        status: record.status,
+        response_headers: Headers(&record.trace.response_headers),
+        responses: responses(&record.body, &record.trace.response_headers),
+        payload: payload(&record.payload),
+        error: measured.observation.error.as_ref(),
+    };
+    serde_json::to_writer(&mut *out, &line)?;
+    out.write_all(b"\n")
+}
+
+fn payload(body: &[u8]) -> Payload<'_> {
+    let one_line = !body.contains(&b'\n');
+    match serde_json::from_slice::<&RawValue>(body) {
+        Ok(json) if one_line => Payload::Json(json),
+        _ => Payload::Text(String::from_utf8_lossy(body)),
+    }
+}
+
+fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec<Response<'a>> {
+    let content_type = headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        .map_or("", |(_, value)| value.as_str());
+    body.events
+        .iter()
+        .map(|event| {
+            let perf_ns = event.arrival.0;
+            if body.is_event_stream {
+                Response::Event { perf_ns, packets: packets(body.raw(event)) }
+            } else {
+                let text = String::from_utf8_lossy(body.raw(event));
+                Response::Text { perf_ns, content_type, text }
+            }
+        })
+        .collect()
+}
+
+/// The fields of an event, a comment being one named `comment`.
+fn packets(event: &[u8]) -> Vec<Packet<'_>> {
+    event
+        .split(|byte| *byte == b'\n' || *byte == b'\r')
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let (name, value) = match line.iter().position(|byte| *byte == b':') {
+                Some(0) => (b"comment".as_slice(), &line[1..]),
+                Some(at) => (&line[..at], &line[at + 1..]),
+                None => (line, b"".as_slice()),
+            };
+            let value = value.strip_prefix(b" ").unwrap_or(value);
+            Packet { name: String::from_utf8_lossy(name), value: String::from_utf8_lossy(value) }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet(name: &'static str, value: &'static str) -> Packet<'static> {
+        Packet { name: name.into(), value: value.into() }
+    }
+
+    #[test]
+    fn fields_of_an_event() {
+        assert_eq!(packets(b"data: {\"a\":1}"), [packet("data", "{\"a\":1}")]);
+        assert_eq!(
+            packets(b"event: error\r\ndata:a:b\r\n: ping\r\nretry"),
+            [
+                packet("event", "error"),
+                packet("data", "a:b"),
+                packet("comment", "ping"),
+                packet("retry", "")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_body_of_several_lines_stays_on_one() {
+        let text = |body: &[u8]| serde_json::to_string(&payload(body)).unwrap();
+        assert_eq!(text(br#"{"model": "m"}"#), r#"{"model": "m"}"#);
+        assert_eq!(text(b"{\n}"), r#""{\n}""#);
+        assert_eq!(text(b"no json"), r#""no json""#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_make_one_line_of_json(body in any::<Vec<u8>>()) {
+            let written = serde_json::to_string(&(payload(&body), packets(&body))).unwrap();
+            prop_assert!(!written.contains('\n'));
+            prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());
+        }
+    }
+}

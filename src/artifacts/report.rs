@@ -1,0 +1,204 @@
+//! Rebuilds a run's report from its files.
+//!
+//! Statistics are computed anew from the records' lines; what records do not say
+//! comes from `run_manifest.json`, else from an earlier summary, else from what
+//! the records imply.
+
+mod lines;
+mod origin;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::layout::Layout;
+use super::manifest::End;
+use super::{ErrorCount, LoadReport, RunReport, WriteFailure};
+use crate::metrics::metric::Observation;
+use crate::metrics::{Accumulator, MetricsError, Registry};
+use crate::schedule::PhaseKind;
+
+use lines::RecordReader;
+use origin::Origin;
+
+/// Why a report could not be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// There are no records.
+    #[error(
+        "cannot read the records {path}: {source}; name a directory that `aiperf profile` wrote \
+         with --export-level records or raw"
+    )]
+    NoRecords {
+        /// The file looked for.
+        path: PathBuf,
+        /// Why it was not read.
+        source: io::Error,
+    },
+    /// No line is a record.
+    #[error("{path} has no complete record: nothing can be reported from it")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line other than the last is no record.
+    #[error("{path}, line {line}, is not a record: {reason}; remove the line and try again")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The run's description cannot be used.
+    #[error("{path} cannot be used: {reason}; remove it to go by the records alone")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The metrics do not fit the run.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+}
+
+/// A report that was rebuilt.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// The report.
+    pub report: RunReport,
+    /// Where its files are.
+    pub layout: Layout,
+    /// What the user should know of the files it came from.
+    pub notes: Vec<String>,
+}
+
+/// Rebuilds the report of the run in `directory`.
+pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
+    let origin = Origin::find(directory)?;
+    let layout = Layout::new(directory, origin.prefix());
+    let records = RecordReader::open(&layout.records)?;
+    let (run, end) = origin.describe(&layout)?;
+    let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
+    let mut gathered = Gathered::new(&registry);
+    let notes = records.read(&registry, |record| gathered.take(record))?;
+    if gathered.records == 0 {
+        return Err(ReportError::Empty { path: layout.records });
+    }
+    let end = end.unwrap_or_else(|| gathered.end_of_a_killed_run());
+    let report = RunReport {
+        run,
+        start_wall_ns: end.start_wall_ns,
+        end_wall_ns: end.end_wall_ns,
+        was_cancelled: end.was_cancelled,
+        incomplete_reason: end.incomplete_reason,
+        results: gathered.profiling.results(),
+        warmup_results: gathered.warmup.results(),
+        errors: error_counts(&gathered.profiling),
+        phases: Vec::new(),
+        telemetry: end.telemetry,
+        load: end.load,
+    };
+    Ok(Rebuilt { report, layout, notes })
+}
+
+/// Writes the summaries of a rebuilt report; gives the files written.
+pub fn write(rebuilt: &Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, WriteFailure> {
+    super::write_summaries(&rebuilt.layout, &rebuilt.report, console_text).into_iter().collect()
+}
+
+/// The failures that `accumulator` has seen.
+#[must_use]
+pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
+    accumulator
+        .errors()
+        .into_iter()
+        .map(|(error_details, count)| ErrorCount { error_details, count })
+        .collect()
+}
+
+/// A record as its line has it.
+struct Line {
+    observation: Observation,
+    end_wall_ns: u64,
+}
+
+/// What all lines say together.
+struct Gathered {
+    profiling: Accumulator,
+    warmup: Accumulator,
+    records: u64,
+    /// Start and end of each profiling request.
+    spans: Vec<(u64, u64)>,
+}
+
+impl Gathered {
+    fn new(registry: &Arc<Registry>) -> Self {
+        Self {
+            profiling: Accumulator::new(Arc::clone(registry)),
+            warmup: Accumulator::new(Arc::clone(registry)),
+            records: 0,
+            spans: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, line: &Line) {
+        self.records += 1;
+        match line.observation.phase {
+            PhaseKind::Warmup => self.warmup.observe(&line.observation),
+            PhaseKind::Profiling => {
+                self.profiling.observe(&line.observation);
+                self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
+            }
+        }
+    }
+
+    /// What is known of the end of a run that did not live to say it.
+    fn end_of_a_killed_run(&self) -> End {
+        let starts = self.spans.iter().map(|(start, _)| *start);
+        let ends = self.spans.iter().map(|(_, end)| *end);
+        End {
+            start_wall_ns: starts.min().unwrap_or(0),
+            end_wall_ns: ends.max().unwrap_or(0),
+            was_cancelled: false,
+            incomplete_reason: Some(
+                "the run ended before it could write its summary; requests in flight are missing"
+                    .to_owned(),
+            ),
+            load: LoadReport {
+                reached_concurrency: most_at_once(&self.spans),
+                ..LoadReport::default()
+            },
+            telemetry: None,
+        }
+    }
+}
+
+/// The most spans that overlap at any one time.
+fn most_at_once(spans: &[(u64, u64)]) -> u64 {
+    let mut changes: Vec<(u64, i64)> =
+        spans.iter().flat_map(|(start, end)| [(*start, 1), (*end, -1)]).collect();
+    // At one instant, ends come before starts.
+    changes.sort_unstable();
+    let mut running = 0;
+    let mut most = 0;
+    for (_, change) in changes {
+        running += change;
+        most = most.max(running);
+    }
+    most.try_into().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_requests_are_counted() {
+        assert_eq!(most_at_once(&[]), 0);
+        assert_eq!(most_at_once(&[(0, 10), (10, 20)]), 1);
+        assert_eq!(most_at_once(&[(0, 10), (5, 20), (6, 7), (15, 30)]), 3);
+    }
+}

@@ -1,0 +1,57 @@
+//! A file to which lines are appended; its first error is kept, not raised.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{ArtifactError, WriteFailure};
+
+/// Bytes kept before they are written.
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// An append-only file of lines.
+#[derive(Debug)]
+pub(super) struct LineSink {
+    path: PathBuf,
+    file: BufWriter<File>,
+    failure: Option<io::Error>,
+}
+
+impl LineSink {
+    /// Opens `path` anew.
+    pub(super) fn create(path: &Path) -> Result<Self, ArtifactError> {
+        let file = File::create(path)
+            .map_err(|source| ArtifactError::NotWritable { path: path.to_owned(), source })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::with_capacity(BUFFER_BYTES, file),
+            failure: None,
+        })
+    }
+
+    /// Appends a whole line. After a failure nothing more is written, so that
+    /// at most the last line of the file is cut.
+    pub(super) fn append(&mut self, line: io::Result<&[u8]>) {
+        if self.failure.is_none() {
+            self.failure = line.and_then(|line| self.file.write_all(line)).err();
+        }
+    }
+
+    /// Hands what was appended to the operating system.
+    pub(super) fn flush(&mut self) {
+        if self.failure.is_none() {
+            self.failure = self.file.flush().err();
+        }
+    }
+
+    /// Flushes and closes.
+    pub(super) fn finish(mut self) -> Result<PathBuf, WriteFailure> {
+        self.flush();
+        // What could not be written is not tried again on drop.
+        let (_, _) = self.file.into_parts();
+        match self.failure {
+            None => Ok(self.path),
+            Some(error) => Err(WriteFailure { path: self.path, error: error.to_string() }),
+        }
+    }
+}
