@@ -116,8 +116,9 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
 /// Computes a run's summaries again from its records.
 fn report(directory: &Path, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let rebuilt = artifacts::report::rebuild(directory)?;
-    let report = &rebuilt.report;
-    out.write_all(console::render(report, console::terminal_width()).as_bytes())?;
-    console::write_files(out, &rebuilt.files)?;
+    let text = console::render(&rebuilt.report, console::FILE_WIDTH);
+    let files = artifacts::report::write(&rebuilt, &text)?;
+    out.write_all(console::render(&rebuilt.report, console::terminal_width()).as_bytes())?;
+    console::write_files(out, &files)?;
     Ok(Outcome::Done)
 }

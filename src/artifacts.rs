@@ -185,7 +185,8 @@ pub enum ArtifactError {
 }
 
 /// A file that could not be written in full.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {error}", path.display())]
 pub struct WriteFailure {
     /// The file.
     pub path: PathBuf,

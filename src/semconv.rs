@@ -4,6 +4,7 @@
 //! are generated from it, so that no other code spells a name.
 
 #[rustfmt::skip]
+#[allow(clippy::unreadable_literal, reason = "numbers stand as in the conventions")]
 mod generated;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! One benchmark run, from its configuration to its files.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::console::{self, LiveView};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler, Sampling};
 use crate::endpoint::{self, Endpoint};
-use crate::metrics::metric::{MeasuredRecord, Metric};
+use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
@@ -26,7 +25,7 @@ use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, Recor
 use crate::telemetry::{Identity, Telemetry, TelemetryReport};
 use crate::tokenizer::TokenCounter;
 use crate::transport::{self, Target};
-use crate::units::Clock;
+use crate::units::{Clock, Nanos};
 
 /// Bytes of records that may wait for the processors.
 const QUEUE_BUDGET: usize = 64 << 20;
@@ -83,8 +82,8 @@ impl RecordSink for Files {
         self.set.record(measured, &self.clock);
     }
 
-    fn tick(&mut self) {
-        self.set.tick();
+    fn tick(&mut self, now: Nanos) {
+        self.set.tick(now);
     }
 }
 
@@ -242,36 +241,21 @@ impl Run {
 
     fn open_files(&self) -> anyhow::Result<ArtifactSet> {
         let mut set =
-            ArtifactSet::create(&self.config.artifacts, &self.description, &self.metrics())?;
-        logging::start(set.log_path(), self.config.log_level)
+            ArtifactSet::create(&self.config.artifacts, &self.description, &self.registry)?;
+        logging::start(&set.layout().log, self.config.log_level)
             .context("the log file cannot be made")?;
-        set.write_inputs(&self.inputs());
+        set.write_inputs(self.inputs());
         Ok(set)
-    }
-
-    /// The run's metrics, in catalogue order.
-    fn metrics(&self) -> Vec<&'static Metric> {
-        self.registry
-            .presentation()
-            .iter()
-            .filter_map(|at| self.registry.rows().get(*at).copied())
-            .collect()
     }
 
     /// Request bodies by conversation; later turns without the answers that
     /// they will repeat.
-    fn inputs(&self) -> Vec<(Arc<str>, Vec<Vec<u8>>)> {
-        let bodies = |(index, conversation): (usize, &crate::dataset::Conversation)| {
-            let body = |turn: usize| match self.workload.first_bodies().get(index) {
-                Some(first) if turn == 0 => first.to_vec(),
-                _ => {
-                    let answers = vec![Arc::from(""); turn];
-                    self.endpoint.request_body(conversation, turn, &answers)
-                }
-            };
-            (Arc::clone(&conversation.id), (0..conversation.turns.len()).map(body).collect())
-        };
-        self.dataset.conversations.iter().enumerate().map(bodies).collect()
+    fn inputs(&self) -> impl Iterator<Item = (String, Vec<Vec<u8>>)> {
+        self.dataset.conversations.iter().map(|conversation| {
+            let answers = vec![Arc::from(""); conversation.turns.len()];
+            let body = |turn| self.endpoint.request_body(conversation, turn, &answers[..turn]);
+            (conversation.id.to_string(), (0..conversation.turns.len()).map(body).collect())
+        })
     }
 
     fn measurer(&self) -> Measurer {
@@ -299,10 +283,9 @@ impl Run {
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
         let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
-        let files: anyhow::Result<Vec<PathBuf>> =
-            pipeline.sink.set.finish(&report).map_err(Into::into);
         out.write_all(console::render(&report, console::terminal_width()).as_bytes())?;
-        let files = files?;
+        let text = console::render(&report, console::FILE_WIDTH);
+        let files = pipeline.sink.set.finish(&report, &text)?;
         console::write_files(out, &files)?;
         match failure {
             Some(failure) => Err(failure),

@@ -22,16 +22,14 @@ use crate::units::{Clock, Nanos};
 /// How long a processor waits for a record before it looks at its other work.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Time between two flushes of the files.
-const TICK: Nanos = Nanos(1_000_000_000);
-
 /// Takes measured records: the files of a run.
 pub trait RecordSink: Send + 'static {
     /// Takes one record.
     fn record(&mut self, measured: &MeasuredRecord);
 
-    /// Called about once a second: write out what is buffered.
-    fn tick(&mut self);
+    /// Called often, also while no record comes: time to write out what is
+    /// buffered.
+    fn tick(&mut self, now: Nanos);
 }
 
 /// The processors cannot be started, or one of them died.
@@ -84,7 +82,6 @@ struct State<S> {
     warmup: Accumulator,
     profiling: Accumulator,
     sink: S,
-    last_tick: Nanos,
 }
 
 impl<S: RecordSink> Pipeline<S> {
@@ -94,7 +91,6 @@ impl<S: RecordSink> Pipeline<S> {
             warmup: Accumulator::new(Arc::clone(&parts.registry)),
             profiling: Accumulator::new(Arc::clone(&parts.registry)),
             sink,
-            last_tick: Clock::now(),
         };
         let shared = Arc::new(Shared { parts, state: Mutex::new(state) });
         let start = |number: usize| {
@@ -125,12 +121,7 @@ impl<S: RecordSink> Shared<S> {
             if let Some(record) = next {
                 self.observe(record);
             }
-            let now = Clock::now();
-            let mut state = self.lock();
-            if now.since(state.last_tick) >= TICK {
-                state.last_tick = now;
-                state.sink.tick();
-            }
+            self.lock().sink.tick(Clock::now());
         }
     }
 
