@@ -98,7 +98,10 @@ impl RecordReader {
             let is_whole = buffer.ends_with(b"\n");
             let text = buffer.trim_ascii();
             if text.is_empty() {
-                if is_whole { continue } else { break }
+                if is_whole {
+                    continue;
+                }
+                break;
             }
             match parse(text, registry) {
                 Ok(line) => take(&line),
