@@ -7,13 +7,14 @@ mod profile;
 mod readiness;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::cli::{self, Command, Demo};
+use crate::console::Style;
 use crate::mock_server::{self, MockServer};
 use crate::runner::Interrupt;
 use crate::{artifacts, console, metrics};
@@ -116,9 +117,26 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
 /// Computes a run's summaries again from its records.
 fn report(directory: &Path, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let rebuilt = artifacts::report::rebuild(directory)?;
-    let text = console::render(&rebuilt.report, console::FILE_WIDTH);
+    for note in &rebuilt.notes {
+        writeln!(io::stderr(), "warning: {note}")?;
+    }
+    let text = console::render(&rebuilt.report, Style::FILE);
     let files = artifacts::report::write(&rebuilt, &text)?;
-    out.write_all(console::render(&rebuilt.report, console::terminal_width()).as_bytes())?;
-    console::write_files(out, &files)?;
+    out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
+    out.write_all(console::render_files(directory, &files).as_bytes())?;
     Ok(Outcome::Done)
+}
+
+/// As wide as the terminal, and in colour there; as in files elsewhere.
+fn terminal_style() -> Style {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return Style::FILE;
+    }
+    #[cfg(unix)]
+    let width = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
+    #[cfg(not(unix))]
+    let width = 0;
+    let colour = std::env::var_os("NO_COLOR").is_none();
+    Style { width: if width == 0 { Style::FILE.width } else { width }, colour }
 }

@@ -19,6 +19,7 @@ mod redact;
 mod replace;
 pub mod report;
 mod sink;
+mod trace;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ use ::url::Url;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, schedule, telemetry};
 
+pub use crate::console::Ui;
 pub use crate::transport::IpVersion;
 pub use env::Environment;
 pub use validate::ConfigError;
@@ -43,7 +44,7 @@ pub struct RunConfig {
     /// Where files go.
     pub artifacts: artifacts::Config,
     /// What is on the terminal while the run goes.
-    pub ui: UiMode,
+    pub ui: Ui,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.
@@ -131,17 +132,6 @@ pub struct RunnerConfig {
     pub workers: Option<usize>,
     /// Threads that read responses (`--record-processors`); `None` chooses.
     pub processors: Option<usize>,
-}
-
-/// What is on the terminal while the run goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UiMode {
-    /// A live view.
-    Dashboard,
-    /// Progress bars.
-    Simple,
-    /// Nothing until the end.
-    None,
 }
 
 /// Least severity that is logged.

@@ -1,6 +1,6 @@
 //! One benchmark run, from its configuration to its files.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use anyhow::Context;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Outcome, logging, readiness::Probe};
+use super::readiness::Probe;
+use super::{Outcome, logging, terminal_style};
 use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
-use crate::config::{RunConfig, UiMode, url as urls};
-use crate::console::{self, LiveView};
+use crate::config::{RunConfig, url as urls};
+use crate::console::{self, LiveView, Style};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler, Sampling};
 use crate::endpoint::{self, Endpoint};
@@ -224,15 +225,19 @@ impl Run {
         let load = thread::Builder::new()
             .name("runner".to_owned())
             .spawn(move || runner.run(interrupt))?;
-        let mut view = LiveView::new(self.config.ui != UiMode::None);
+        let stderr = io::stderr();
+        let mut view = LiveView::new(self.config.ui, stderr.is_terminal(), Box::new(stderr));
         while !load.is_finished() {
-            thread::park_timeout(REFRESH);
-            for stats in progress.snapshots() {
-                telemetry.phase(&stats);
-                view.update(&stats);
+            thread::sleep(REFRESH);
+            let phases = progress.snapshots();
+            phases.iter().for_each(|stats| telemetry.phase(stats));
+            if let Some(stats) = phases.last() {
+                view.update(stats);
             }
         }
-        view.finish();
+        if let Some(stats) = progress.snapshots().last() {
+            view.finish(stats);
+        }
         match load.join() {
             Ok(outcome) => outcome.context("the load could not be driven to its end"),
             Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is not complete"),
@@ -283,10 +288,11 @@ impl Run {
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
         let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
-        out.write_all(console::render(&report, console::terminal_width()).as_bytes())?;
-        let text = console::render(&report, console::FILE_WIDTH);
+        out.write_all(console::render(&report, terminal_style()).as_bytes())?;
+        let text = console::render(&report, Style::FILE);
         let files = pipeline.sink.set.finish(&report, &text)?;
-        console::write_files(out, &files)?;
+        let directory = &self.config.artifacts.directory;
+        out.write_all(console::render_files(directory, &files).as_bytes())?;
         match failure {
             Some(failure) => Err(failure),
             None if report.was_cancelled => Ok(Outcome::Interrupted),

@@ -94,7 +94,6 @@ fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
 }
 
 fn place_point(out: &mut Vec<u8>, digits: &[u8], point: i32) {
-    let zeros = |count: i32| std::iter::repeat_n(b'0', usize::try_from(count).unwrap_or(0));
     let whole = usize::try_from(point).unwrap_or(0);
     if !(-20..=20).contains(&point) {
         out.push(digits[0]);
@@ -106,12 +105,12 @@ fn place_point(out: &mut Vec<u8>, digits: &[u8], point: i32) {
         if digits == b"0" {
             out.push(b'0');
         } else {
-            out.extend(zeros(-point));
+            out.extend((point..0).map(|_| b'0'));
             out.extend_from_slice(digits);
         }
     } else if whole >= digits.len() {
         out.extend_from_slice(digits);
-        out.extend(zeros(point - digits.len() as i32));
+        out.extend(std::iter::repeat_n(b'0', whole - digits.len()));
         out.extend_from_slice(b".0");
     } else {
         out.extend_from_slice(&digits[..whole]);

@@ -13,9 +13,9 @@ use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
 use super::redact::header_value;
+use super::trace::Trace;
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
-use crate::record::HttpTrace;
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
 
@@ -96,7 +96,7 @@ impl RecordLines {
         self.metrics(&measured.observation.values);
         if self.http_trace {
             self.line.extend_from_slice(b",\"trace_data\":");
-            serde_json::to_writer(&mut self.line, &Trace::new(measured, clock))?;
+            serde_json::to_writer(&mut self.line, &Trace::new(&measured.record, clock))?;
         }
         self.line.extend_from_slice(b",\"error\":");
         serde_json::to_writer(&mut self.line, &measured.observation.error)?;
@@ -221,179 +221,5 @@ impl Serialize for Headers<'_> {
             map.serialize_entry(name, header_value(name, value))?;
         }
         map.end()
-    }
-}
-
-/// Timing of the exchange: instants in wall time, durations in nanoseconds,
-/// absent where the thing did not happen.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-struct Trace<'a> {
-    trace_type: &'static str,
-    #[serde(flatten)]
-    sent: Sent<'a>,
-    #[serde(flatten)]
-    received: Received<'a>,
-    #[serde(flatten)]
-    durations: Durations,
-    #[serde(flatten)]
-    connection: Connection,
-}
-
-#[derive(Debug, Serialize)]
-struct Sent<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_send_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Headers::is_empty")]
-    request_headers: Headers<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_headers_sent_ns: Option<u64>,
-    request_chunks: Vec<(u64, u64)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_send_end_ns: Option<u64>,
-    request_chunks_count: u64,
-    request_bytes_total: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Received<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_status_code: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_receive_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Headers::is_empty")]
-    response_headers: Headers<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_headers_received_ns: Option<u64>,
-    response_chunks: Vec<(u64, u64)>,
-    response_chunks_count: u64,
-    response_bytes_total: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_receive_end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_timestamp_ns: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Durations {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sending_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    waiting_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    receiving_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blocked_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns_lookup_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connecting_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tls_handshaking_ns: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Connection {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection_pool_wait_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection_pool_wait_end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tcp_connect_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tcp_connect_end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tls_handshake_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tls_handshake_end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection_reused_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns_lookup_start_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns_lookup_end_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns_cache_hit_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns_cache_miss_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    local_ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    local_port: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remote_ip: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remote_port: Option<u16>,
-}
-
-impl<'a> Trace<'a> {
-    fn new(measured: &'a MeasuredRecord, clock: &Clock) -> Self {
-        let trace = &measured.record.trace;
-        let wall = |at: Option<Nanos>| at.map(|at| clock.wall_ns(at));
-        let chunks = |log: &[(Nanos, u64)]| -> Vec<(u64, u64)> {
-            log.iter().map(|(at, size)| (clock.wall_ns(*at), *size)).collect()
-        };
-        Self {
-            trace_type: "hyper",
-            sent: Sent {
-                request_send_start_ns: wall(trace.send_start),
-                request_headers: Headers(&trace.request_headers),
-                request_headers_sent_ns: wall(trace.headers_sent),
-                request_chunks: chunks(&trace.request_chunk_log),
-                request_send_end_ns: wall(trace.send_end),
-                request_chunks_count: trace.request_chunks,
-                request_bytes_total: trace.request_bytes,
-            },
-            received: Received {
-                response_status_code: measured.record.status,
-                response_reason: trace.reason.as_deref(),
-                response_receive_start_ns: wall(trace.receive_start),
-                response_headers: Headers(&trace.response_headers),
-                response_headers_received_ns: wall(trace.headers_received),
-                response_chunks: chunks(&trace.response_chunk_log),
-                response_chunks_count: trace.response_chunks,
-                response_bytes_total: trace.response_bytes,
-                response_receive_end_ns: wall(trace.receive_end),
-                error_timestamp_ns: wall(trace.error_at),
-            },
-            durations: Durations::of(trace),
-            connection: Connection {
-                connection_pool_wait_start_ns: wall(trace.pool_wait_start),
-                connection_pool_wait_end_ns: wall(trace.pool_wait_end),
-                tcp_connect_start_ns: wall(trace.connect_start),
-                tcp_connect_end_ns: wall(trace.connect_end),
-                tls_handshake_start_ns: wall(trace.tls_start),
-                tls_handshake_end_ns: wall(trace.tls_end),
-                connection_reused_ns: wall(trace.reused),
-                dns_lookup_start_ns: wall(trace.dns_start),
-                dns_lookup_end_ns: wall(trace.dns_end),
-                dns_cache_hit_ns: wall(trace.dns_cache_hit),
-                dns_cache_miss_ns: wall(trace.dns_cache_miss),
-                local_ip: trace.local_addr.map(|addr| addr.ip().to_string()),
-                local_port: trace.local_addr.map(|addr| addr.port()),
-                remote_ip: trace.remote_addr.map(|addr| addr.ip().to_string()),
-                remote_port: trace.remote_addr.map(|addr| addr.port()),
-            },
-        }
-    }
-}
-
-impl Durations {
-    fn of(trace: &HttpTrace) -> Self {
-        let between = |from: Option<Nanos>, to: Option<Nanos>| Some(to?.since(from?).0);
-        Self {
-            sending_ns: between(trace.send_start, trace.send_end),
-            waiting_ns: between(trace.send_end, trace.receive_start),
-            receiving_ns: between(trace.receive_start, trace.receive_end),
-            duration_ns: between(trace.send_start, trace.receive_end),
-            blocked_ns: between(trace.pool_wait_start, trace.pool_wait_end),
-            dns_lookup_ns: between(trace.dns_start, trace.dns_end),
-            connecting_ns: between(trace.connect_start, trace.connect_end),
-            tls_handshaking_ns: between(trace.tls_start, trace.tls_end),
-        }
     }
 }

@@ -102,14 +102,10 @@ pub fn default_directory(
     concurrency: Option<u64>,
     request_rate: Option<f64>,
 ) -> PathBuf {
-    let mut name = format!("{}-openai-{endpoint}", model.replace('/', "_"));
-    if let Some(concurrency) = concurrency {
-        name.push_str(&format!("-concurrency{concurrency}"));
-    }
-    if let Some(rate) = request_rate {
-        name.push_str(&format!("-request_rate{rate:?}"));
-    }
-    Path::new("artifacts").join(name)
+    let concurrency = concurrency.map(|most| format!("-concurrency{most}")).unwrap_or_default();
+    let rate = request_rate.map(|rate| format!("-request_rate{rate:?}")).unwrap_or_default();
+    let model = model.replace('/', "_");
+    Path::new("artifacts").join(format!("{model}-openai-{endpoint}{concurrency}{rate}"))
 }
 
 #[cfg(test)]

@@ -33,12 +33,12 @@ pub(super) struct Manifest {
     input_config: serde_json::Value,
     /// Absent while the run goes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(super) end: Option<End>,
+    pub(super) end: Option<Outcome>,
 }
 
 /// What was known at the end of the run only.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct End {
+pub(super) struct Outcome {
     pub(super) start_wall_ns: u64,
     pub(super) end_wall_ns: u64,
     pub(super) was_cancelled: bool,
@@ -86,7 +86,7 @@ impl Manifest {
 
     /// Of a run that has ended.
     pub(super) fn finished(report: &RunReport, prefix: Option<String>) -> Self {
-        let end = End {
+        let end = Outcome {
             start_wall_ns: report.start_wall_ns,
             end_wall_ns: report.end_wall_ns,
             was_cancelled: report.was_cancelled,

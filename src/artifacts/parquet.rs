@@ -91,7 +91,7 @@ impl Field {
         value.map_or(Self::Absent, Self::int)
     }
 
-    fn text(value: impl ToString) -> Self {
+    fn text(value: &impl ToString) -> Self {
         Self::Text(value.to_string())
     }
 }
@@ -242,9 +242,9 @@ fn metadata_columns() -> Vec<Column> {
     let text = |name, field| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
     vec![
         int("session_num", |row| Field::int(row.measured.record.turn.session)),
-        text("x_request_id", |row| Field::text(row.measured.record.request_id)),
-        text("x_correlation_id", |row| Field::text(row.measured.record.correlation_id)),
-        text("conversation_id", |row| Field::text(row.conversation_id)),
+        text("x_request_id", |row| Field::text(&row.measured.record.request_id)),
+        text("x_correlation_id", |row| Field::text(&row.measured.record.correlation_id)),
+        text("conversation_id", |row| Field::text(&row.conversation_id)),
         int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
         int("request_due_ns", |row| {
             row.measured.record.due.map_or(Field::Absent, |at| row.wall(at))
@@ -256,7 +256,7 @@ fn metadata_columns() -> Vec<Column> {
         }),
         int("request_end_ns", |row| row.wall(row.measured.record.end)),
         text("worker_id", |row| Field::Text(format!("worker_{}", row.measured.record.worker))),
-        text("benchmark_phase", |row| Field::text(row.measured.record.phase.as_str())),
+        text("benchmark_phase", |row| Field::text(&row.measured.record.phase.as_str())),
         int("phase_index", |row| Field::Int(row.measured.record.phase_index.into())),
         Column::new(
             "was_cancelled",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::Layout;
-use super::manifest::End;
+use super::manifest::Outcome;
 use super::{ErrorCount, LoadReport, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, MetricsError, Registry};
@@ -156,10 +156,10 @@ impl Gathered {
     }
 
     /// What is known of the end of a run that did not live to say it.
-    fn end_of_a_killed_run(&self) -> End {
+    fn end_of_a_killed_run(&self) -> Outcome {
         let starts = self.spans.iter().map(|(start, _)| *start);
         let ends = self.spans.iter().map(|(_, end)| *end);
-        End {
+        Outcome {
             start_wall_ns: starts.min().unwrap_or(0),
             end_wall_ns: ends.max().unwrap_or(0),
             was_cancelled: false,

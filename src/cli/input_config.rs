@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{RunConfig, UiMode, redact};
+use crate::config::{RunConfig, Ui, redact};
 use crate::dataset::{FileFormat, Sampling, Source, Spread};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
@@ -203,9 +203,9 @@ fn otel(config: &RunConfig) -> Value {
 
 fn runtime(config: &RunConfig) -> Value {
     let ui = match config.ui {
-        UiMode::Dashboard => "dashboard",
-        UiMode::Simple => "simple",
-        UiMode::None => "none",
+        Ui::Dashboard => "dashboard",
+        Ui::Simple => "simple",
+        Ui::None => "none",
     };
     Object::default()
         .put("ui", ui)

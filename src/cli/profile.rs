@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 
 use super::value::{Choice, above_zero, count, number, positive, seconds};
 use crate::artifacts::ExportLevel;
-use crate::config::{LogLevel, UiMode, WaitMode};
+use crate::config::{LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
 use crate::schedule::config::ArrivalPattern;
@@ -45,8 +45,8 @@ const ARRIVAL_PATTERNS: Choice<ArrivalPattern> = Choice(&[
     ("poisson", ArrivalPattern::Poisson),
     ("gamma", ArrivalPattern::Gamma),
 ]);
-const UI_MODES: Choice<UiMode> =
-    Choice(&[("dashboard", UiMode::Dashboard), ("simple", UiMode::Simple), ("none", UiMode::None)]);
+const UI_MODES: Choice<Ui> =
+    Choice(&[("dashboard", Ui::Dashboard), ("simple", Ui::Simple), ("none", Ui::None)]);
 const LOG_LEVELS: Choice<LogLevel> = Choice(&[
     ("trace", LogLevel::Trace),
     ("debug", LogLevel::Debug),
@@ -388,7 +388,7 @@ pub(super) struct ServiceArgs {
     /// What is on the terminal while the run goes
     #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = UI_MODES,
           default_value = "dashboard", help_heading = "UI")]
-    pub(super) ui: UiMode,
+    pub(super) ui: Ui,
     /// Threads that send and receive
     #[arg(long, visible_alias = "max-workers", value_name = "COUNT", value_parser = positive,
           help_heading = "Workers")]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::ReportError;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
-use crate::artifacts::manifest::{End, Manifest, endpoint_named, objective};
+use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
 use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
@@ -39,7 +39,7 @@ impl Origin {
     pub(super) fn describe(
         self,
         layout: &Layout,
-    ) -> Result<(RunDescription, Option<End>), ReportError> {
+    ) -> Result<(RunDescription, Option<Outcome>), ReportError> {
         if let Some(manifest) = self.manifest {
             let run = manifest.description().ok_or_else(|| ReportError::Unusable {
                 path: self.path,
@@ -86,7 +86,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn describe(self) -> (RunDescription, Option<End>) {
+    fn describe(self) -> (RunDescription, Option<Outcome>) {
         let endpoint = self.input_config.pointer("/endpoint/type").and_then(Value::as_str);
         let streaming = self.input_config.pointer("/endpoint/streaming").and_then(Value::as_bool);
         let slos = self.input_config.get("slos").and_then(Value::as_object);
@@ -106,7 +106,7 @@ impl Summary {
             show_trace_timing: false,
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
-        let end = times.map(|(start_wall_ns, end_wall_ns)| End {
+        let end = times.map(|(start_wall_ns, end_wall_ns)| Outcome {
             start_wall_ns,
             end_wall_ns,
             was_cancelled: self.was_cancelled,

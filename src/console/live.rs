@@ -1,0 +1,198 @@
+//! Progress while a run goes: a bar on a terminal, a line now and then elsewhere.
+
+use std::fmt;
+use std::io::Write;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::count;
+use crate::schedule::{PhaseKind, PhaseStats};
+use crate::units::Nanos;
+
+/// Between two lines where there is no terminal.
+const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
+/// Steps of the bar.
+const BAR_STEPS: f64 = 1000.0;
+
+/// How a run shows its progress (`--ui`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ui {
+    /// Not at all.
+    None,
+    /// A progress bar, or lines where there is no terminal.
+    Simple,
+    /// The same: there is no more than the bar.
+    #[default]
+    Dashboard,
+}
+
+/// Shows the progress of a run. Feed it often: it limits itself.
+pub struct LiveView {
+    output: Output,
+    /// The phase shown last.
+    phase: Option<(PhaseKind, u32)>,
+    next_line: Nanos,
+}
+
+enum Output {
+    Nothing,
+    Bar(ProgressBar),
+    Lines(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for LiveView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveView").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl LiveView {
+    /// A view as `ui` wants it. On a terminal the bar is drawn on standard error;
+    /// elsewhere lines go to `lines`.
+    #[must_use]
+    pub fn new(ui: Ui, is_terminal: bool, lines: Box<dyn Write + Send>) -> Self {
+        let output = match ui {
+            Ui::None => Output::Nothing,
+            Ui::Simple | Ui::Dashboard if is_terminal => Output::Bar(bar()),
+            Ui::Simple | Ui::Dashboard => Output::Lines(lines),
+        };
+        Self { output, phase: None, next_line: Nanos::ZERO }
+    }
+
+    /// Shows `stats`. Lines are written when a phase begins and every ten seconds.
+    pub fn update(&mut self, stats: &PhaseStats) {
+        let phase = Some((stats.phase, stats.phase_index));
+        let is_new = self.phase != phase;
+        self.phase = phase;
+        match &mut self.output {
+            Output::Nothing => {}
+            Output::Bar(bar) => {
+                bar.set_prefix(stats.phase.as_str());
+                bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
+                bar.set_message(status(stats));
+            }
+            Output::Lines(lines) => {
+                if is_new || stats.now >= self.next_line {
+                    self.next_line = stats.now + LINE_INTERVAL;
+                    write_line(lines.as_mut(), stats);
+                }
+            }
+        }
+    }
+
+    /// Shows the end of a phase and takes the bar away.
+    pub fn finish(&mut self, stats: &PhaseStats) {
+        match &mut self.output {
+            Output::Nothing => {}
+            Output::Bar(bar) => bar.finish_and_clear(),
+            Output::Lines(lines) => write_line(lines.as_mut(), stats),
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{prefix:>9} [{bar:30}] {percent:>3}% {msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Progress is a courtesy: a closed standard error does not stop a run.
+fn write_line(lines: &mut dyn Write, stats: &PhaseStats) {
+    let percent = stats.progress_percent();
+    let _ = writeln!(lines, "{} {percent:.0}%: {}", stats.phase.as_str(), status(stats));
+    let _ = lines.flush();
+}
+
+/// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left`
+fn status(stats: &PhaseStats) -> String {
+    let returned = stats.requests_completed + stats.requests_cancelled;
+    let elapsed = stats.elapsed_seconds();
+    let rate = if elapsed > 0.0 { stats.requests_completed as f64 / elapsed } else { 0.0 };
+    let percent = stats.progress_percent();
+    let left = if percent > 0.0 && percent < 100.0 {
+        format!(", {} left", duration(elapsed * (100.0 - percent) / percent))
+    } else {
+        String::new()
+    };
+    format!(
+        "{} done, {rate:.1} req/s, {} in flight, {} errors{left}",
+        count(returned),
+        count(stats.requests_in_flight()),
+        count(stats.request_errors),
+    )
+}
+
+/// `12 s`, `3 min 20 s`, `2 h 5 min`
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn stats(seconds: u64, completed: u64) -> PhaseStats {
+        PhaseStats {
+            start: Nanos(5_000_000_000),
+            now: Nanos((5 + seconds) * 1_000_000_000),
+            total_expected_requests: Some(4000),
+            requests_sent: completed + 10,
+            requests_completed: completed,
+            request_errors: 3,
+            ..PhaseStats::default()
+        }
+    }
+
+    #[test]
+    fn lines_come_at_the_start_and_then_every_ten_seconds() {
+        let shared = Shared::default();
+        let mut view = LiveView::new(Ui::Dashboard, false, Box::new(shared.clone()));
+        for seconds in 0..=20 {
+            view.update(&stats(seconds, seconds * 100));
+        }
+        let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+        let expected = "\
+profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors
+profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left
+profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn none_is_silent() {
+        let shared = Shared::default();
+        let mut view = LiveView::new(Ui::None, false, Box::new(shared.clone()));
+        view.update(&stats(1, 5));
+        view.finish(&stats(2, 10));
+        assert!(shared.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn durations_are_rounded_up() {
+        assert_eq!(duration(11.2), "12 s");
+        assert_eq!(duration(200.0), "3 min 20 s");
+        assert_eq!(duration(7500.0), "2 h 5 min");
+    }
+}

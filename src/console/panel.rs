@@ -1,0 +1,72 @@
+//! A box with a title in its upper edge.
+
+use super::Style;
+
+/// The narrowest text a box is made for.
+const LEAST_WIDTH: usize = 20;
+
+/// `lines` in a box no wider than the style's width. Longer lines are broken
+/// between words, and what follows keeps the line's indentation.
+pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
+    let most = usize::from(style.width).saturating_sub(6).max(LEAST_WIDTH);
+    let lines: Vec<String> = lines.iter().flat_map(|line| wrapped(line, most)).collect();
+    let width = lines
+        .iter()
+        .map(|line| line.chars().count())
+        .chain([title.chars().count() + 2])
+        .max()
+        .unwrap_or(most);
+    let edge = width + 4 - title.chars().count() - 2;
+    let (left, right) = ("─".repeat(edge / 2), "─".repeat(edge - edge / 2));
+    let body: Vec<String> = lines.iter().map(|line| format!("│  {line:width$}  │\n")).collect();
+    let floor = "─".repeat(width + 4);
+    format!("╭{left} {} {right}╮\n{}╰{floor}╯\n", style.yellow(title), body.concat())
+}
+
+fn wrapped(line: &str, most: usize) -> Vec<String> {
+    let indent = line.chars().take_while(|c| *c == ' ').count().min(most / 2);
+    let mut lines = vec![" ".repeat(indent)];
+    let mut length = indent;
+    for word in line.split_whitespace() {
+        let word_length = word.chars().count();
+        if length > indent && length + 1 + word_length > most {
+            lines.push(" ".repeat(indent));
+            length = indent;
+        }
+        let Some(last) = lines.last_mut() else { continue };
+        if length > indent {
+            last.push(' ');
+            length += 1;
+        }
+        last.push_str(word);
+        length += word_length;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_between_words_and_keep_their_indentation() {
+        assert_eq!(wrapped("  one two three", 9), ["  one two", "  three"]);
+        assert_eq!(wrapped("short", 9), ["short"]);
+        assert_eq!(wrapped("", 9), [""]);
+        assert_eq!(wrapped("a-word-too-long", 5), ["a-word-too-long"]);
+    }
+
+    #[test]
+    fn the_box_is_even() {
+        let lines = ["What happened.".to_owned(), String::new(), "  - a remedy".to_owned()];
+        let text = render("Title", &lines, Style { width: 60, colour: false });
+        let expected = "\
+╭───── Title ──────╮
+│  What happened.  │
+│                  │
+│    - a remedy    │
+╰──────────────────╯
+";
+        assert_eq!(text, expected);
+    }
+}

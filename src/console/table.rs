@@ -1,0 +1,147 @@
+//! Tables of statistics and of failures.
+
+use comfy_table::{
+    Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+};
+
+use super::{Style, count, number, printable};
+use crate::artifacts::{ErrorCount, RunReport};
+use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::{ConsoleGroup, Metric, MetricFlags};
+
+/// Headers longer than this have their unit on a line of its own.
+const LONGEST_ONE_LINE_HEADER: usize = 30;
+/// Characters of an error message that are shown.
+const LONGEST_MESSAGE: usize = 300;
+
+const COLUMNS: [&str; 8] = ["Metric", "avg", "min", "max", "p99", "p90", "p50", "std"];
+
+/// Heavy lines around the header, light ones around the rows.
+const LINES: TableStyle = TableStyle::new()
+    .top_border(LineStyle::new('┏', '━', '┳', '┓'))
+    .header_lines(ContentLineStyle::new('┃', '┃', '┃'))
+    .header_separator(LineStyle::new('┡', '━', '╇', '┩'))
+    .content_lines(ContentLineStyle::new('│', '│', '│'))
+    .bottom_border(LineStyle::new('└', '─', '┴', '┘'));
+
+/// The groups that have tables, in the order shown, and what their titles add.
+const GROUPS: [(ConsoleGroup, Option<&str>); 6] = [
+    (ConsoleGroup::Usage, Some("Usage")),
+    (ConsoleGroup::Cache, Some("Cache")),
+    (ConsoleGroup::Prediction, Some("Prediction")),
+    (ConsoleGroup::Audio, Some("Audio")),
+    (ConsoleGroup::Reasoning, Some("Reasoning")),
+    (ConsoleGroup::Default, None),
+];
+
+/// A table of metrics and their statistics.
+#[derive(Debug)]
+pub struct SummaryTable<'a> {
+    title: String,
+    rows: Vec<&'a MetricResult>,
+}
+
+impl<'a> SummaryTable<'a> {
+    /// Every table of `report` that has rows: HTTP timings if they are wanted,
+    /// then one for each console group.
+    #[must_use]
+    pub fn all(report: &'a RunReport) -> Vec<Self> {
+        let developer_mode = report.run.settings.developer_mode;
+        let heading = report.run.endpoint.metrics_title;
+        let of = |title: String, is_in: &dyn Fn(&Metric) -> bool| {
+            let mut rows: Vec<_> =
+                report.results.iter().filter(|result| is_in(result.metric)).collect();
+            rows.sort_by_key(|result| result.metric.order.unwrap_or(u32::MAX));
+            Self { title, rows }
+        };
+        let trace = report.run.show_trace_timing.then(|| {
+            of("aiperf | HTTP Trace Timing".to_owned(), &|metric| {
+                metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY)
+                    && metric.is_exported(developer_mode)
+            })
+        });
+        let groups = GROUPS.iter().map(|(group, suffix)| {
+            let title = match suffix {
+                Some(suffix) => format!("aiperf | {heading}: {suffix}"),
+                None => format!("aiperf | {heading}"),
+            };
+            of(title, &|metric| metric.group == *group && metric.is_on_console(developer_mode))
+        });
+        trace.into_iter().chain(groups).filter(|table| !table.rows.is_empty()).collect()
+    }
+
+    /// The table as text, its title above it.
+    #[must_use]
+    pub fn render(&self, style: Style) -> String {
+        let rows = self.rows.iter().map(|result| row(result));
+        lined(&self.title, COLUMNS, rows, style, |_| CellAlignment::Right)
+    }
+}
+
+fn row(result: &MetricResult) -> [String; 8] {
+    let Stats { avg, distribution } = result.stats;
+    let of = |field: fn(&Distribution) -> f64| number(distribution.as_ref().map(field));
+    [
+        label(result.metric),
+        number(Some(avg)),
+        of(|d| d.min),
+        of(|d| d.max),
+        of(|d| d.p99),
+        of(|d| d.p90),
+        of(|d| d.p50),
+        of(|d| d.std),
+    ]
+}
+
+fn label(metric: &Metric) -> String {
+    let separator = if metric.header.len() > LONGEST_ONE_LINE_HEADER { '\n' } else { ' ' };
+    format!("{}{separator}({})", metric.header, metric.display_unit)
+}
+
+/// The failures of a run.
+pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
+    let rows = errors.iter().map(|error| {
+        let details = &error.error_details;
+        let message = printable(&details.message);
+        let shown: String = message.chars().take(LONGEST_MESSAGE).collect();
+        let ellipsis = if shown.len() < message.len() { "…" } else { "" };
+        [
+            details.code.map_or_else(|| "N/A".to_owned(), |code| code.to_string()),
+            printable(&details.name),
+            format!("{shown}{ellipsis}"),
+            count(error.count),
+        ]
+    });
+    let header = ["Code", "Type", "Message", "Count"];
+    lined("aiperf | Error Summary", header, rows, style, |column| match column {
+        2 => CellAlignment::Left,
+        _ => CellAlignment::Right,
+    })
+}
+
+/// A table with a title centred above it.
+fn lined<const N: usize>(
+    title: &str,
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    style: Style,
+    alignment: fn(usize) -> CellAlignment,
+) -> String {
+    let cells = |texts: [String; N]| -> Vec<Cell> {
+        let cell = |(at, text): (usize, String)| Cell::new(text).set_alignment(alignment(at));
+        texts.into_iter().enumerate().map(cell).collect()
+    };
+    let mut table = Table::new();
+    table
+        .load_style(LINES)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(style.width)
+        .set_header(cells(header.map(str::to_owned)));
+    for row in rows {
+        table.add_row(cells(row));
+    }
+    let body = table.trim_fmt();
+    let width = body.lines().next().map_or(0, |line| line.chars().count());
+    let indent = width.saturating_sub(title.chars().count()) / 2;
+    format!("{:indent$}{}\n{body}\n", "", style.bold(title))
+}

@@ -1,0 +1,220 @@
+use super::*;
+use crate::artifacts::{ErrorCount, LoadReport, RunDescription};
+use crate::endpoint::EndpointType;
+use crate::metrics::Registry;
+use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
+use crate::record::{ErrorKind, RequestError};
+use crate::telemetry::TelemetryReport;
+
+fn single(tag: &str, avg: f64) -> MetricResult {
+    let metric = Registry::find(tag).unwrap();
+    MetricResult { metric, stats: Stats { avg, distribution: None } }
+}
+
+fn distributed(tag: &str) -> MetricResult {
+    let distribution = Distribution {
+        count: 36,
+        min: 31.056,
+        max: 1234.5,
+        p99: f64::INFINITY,
+        p90: 32.2566,
+        p50: 31.7546,
+        std: 0.6084,
+        ..Distribution::default()
+    };
+    let metric = Registry::find(tag).unwrap();
+    MetricResult { metric, stats: Stats { avg: 31.779, distribution: Some(distribution) } }
+}
+
+fn report(results: Vec<MetricResult>) -> RunReport {
+    RunReport {
+        run: RunDescription {
+            benchmark_id: uuid::Uuid::nil(),
+            endpoint: EndpointType::Chat.traits(),
+            streaming: true,
+            settings: Settings::default(),
+            input_config: serde_json::Value::Null,
+            cli_command: String::new(),
+            random_seed: None,
+            show_trace_timing: false,
+        },
+        start_wall_ns: 0,
+        end_wall_ns: 0,
+        was_cancelled: false,
+        incomplete_reason: None,
+        results,
+        warmup_results: Vec::new(),
+        errors: Vec::new(),
+        phases: Vec::new(),
+        telemetry: None,
+        load: LoadReport::default(),
+    }
+}
+
+#[test]
+fn numbers_have_two_decimals_and_thousands() {
+    assert_eq!(number(Some(0.0)), "0.00");
+    assert_eq!(number(Some(999.999)), "1,000.00");
+    assert_eq!(number(Some(-1_234_567.891)), "-1,234,567.89");
+    assert_eq!(number(Some(f64::NAN)), "N/A");
+    assert_eq!(number(None), "N/A");
+    assert_eq!(count(1_000), "1,000");
+    assert_eq!(count(0), "0");
+}
+
+#[test]
+fn the_main_table_is_laid_out_as_aiperf_has_it() {
+    let report = report(vec![
+        single("request_count", 36.0),
+        single("completed_request_count", 40.0),
+        distributed("output_token_throughput_per_user"),
+        distributed("time_to_first_token"),
+    ]);
+    let expected = "\
+                               aiperf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━━━━━┳━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━┓
+┃                               Metric ┃   avg ┃   min ┃      max ┃ p99 ┃   p90 ┃   p50 ┃  std ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━━━━━╇━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━┩
+│             Time to First Token (ms) │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
+│     Output Token Throughput Per User │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
+│                    (tokens/sec/user) │       │       │          │     │       │       │      │
+│ Completed Requests (Success + Error) │ 40.00 │   N/A │      N/A │ N/A │   N/A │   N/A │  N/A │
+│                           (requests) │       │       │          │     │       │       │      │
+│             Request Count (requests) │ 36.00 │   N/A │      N/A │ N/A │   N/A │   N/A │  N/A │
+└──────────────────────────────────────┴───────┴───────┴──────────┴─────┴───────┴───────┴──────┘
+
+";
+    assert_eq!(without_indent(&render(&report, Style::FILE)), without_indent(expected));
+}
+
+/// The title's indentation depends on the widths; the rest must be exact.
+fn without_indent(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim_start).collect()
+}
+
+#[test]
+fn groups_have_tables_in_order_and_hidden_metrics_none() {
+    let report = report(vec![
+        single("request_count", 1.0),
+        single("error_request_count", 1.0),
+        single("total_output_tokens", 5.0),
+        distributed("reasoning_token_count"),
+        distributed("usage_prompt_cache_read_tokens"),
+        distributed("usage_prompt_tokens"),
+    ]);
+    let text = render(&report, Style::FILE);
+    let titles: Vec<_> =
+        text.lines().filter(|line| line.contains("aiperf |")).map(str::trim).collect();
+    assert_eq!(
+        titles,
+        [
+            "aiperf | LLM Metrics: Usage",
+            "aiperf | LLM Metrics: Cache",
+            "aiperf | LLM Metrics: Reasoning",
+            "aiperf | LLM Metrics",
+        ]
+    );
+    assert!(!text.contains("Error Request Count"));
+}
+
+#[test]
+fn tables_fit_a_narrow_terminal() {
+    let report = report(vec![distributed("time_to_first_token"), single("request_count", 1.0)]);
+    let text = render(&report, Style { width: 60, colour: false });
+    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+}
+
+#[test]
+fn errors_are_listed_without_control_characters() {
+    let mut report = report(vec![single("request_count", 1.0)]);
+    let mut details = RequestError::new(ErrorKind::Http5xx, "Internal Server Error", "\x1b[2Jboom");
+    details.code = Some(500);
+    report.errors = vec![ErrorCount { error_details: details, count: 4 }];
+    let text = render(&report, Style::FILE);
+    assert!(text.contains("aiperf | Error Summary"));
+    assert!(text.contains("│  500 │ Internal Server Error │  [2Jboom │     4 │"), "{text}");
+    assert!(!text.contains('\x1b'));
+    let coloured = render(&report, Style { colour: true, ..Style::FILE });
+    assert!(coloured.contains("\x1b[1maiperf | Error Summary\x1b[0m"));
+}
+
+#[test]
+fn a_sound_run_has_no_warnings() {
+    let mut report = report(vec![single("request_count", 100.0)]);
+    report.load = LoadReport {
+        requested_concurrency: Some(10),
+        reached_concurrency: 10,
+        requested_rate: Some(10.0),
+        // 3/√100 is 30 %: less than that may be chance.
+        reached_rate: Some(7.1),
+    };
+    report.telemetry = Some(TelemetryReport {
+        endpoint: Some("http://localhost:4317".to_owned()),
+        exports_ok: 3,
+        exports_failed: 1,
+        delivered_final: true,
+        reconciled: true,
+        ..TelemetryReport::default()
+    });
+    assert_eq!(Warning::of(&report), []);
+}
+
+#[test]
+fn doubts_are_told_with_numbers_and_advice() {
+    let mut report = report(vec![
+        single("request_count", 36.0),
+        single("usage_discrepancy_count", 9.0),
+        single("osl_mismatch_count", 36.0),
+        distributed("osl_mismatch_diff_pct"),
+    ]);
+    report.was_cancelled = true;
+    report.load = LoadReport {
+        requested_concurrency: Some(1000),
+        reached_concurrency: 36,
+        requested_rate: Some(10.0),
+        reached_rate: Some(4.9),
+    };
+    report.telemetry = Some(TelemetryReport {
+        endpoint: Some("http://localhost:4317".to_owned()),
+        exports_failed: 7,
+        discrepancies: vec!["aiperf.request_latency: count".to_owned()],
+        ..TelemetryReport::default()
+    });
+    let warnings = Warning::of(&report);
+    let titles: Vec<_> = warnings.iter().map(Warning::title).collect();
+    assert_eq!(
+        titles,
+        [
+            "Incomplete Run",
+            "Concurrency Not Reached",
+            "Request Rate Not Reached",
+            "Token Count Discrepancy",
+            "Output Sequence Length Mismatch",
+            "Collector Not Reached",
+            "Telemetry Does Not Agree",
+        ]
+    );
+    assert!(warnings.iter().all(|warning| !warning.advice().is_empty()));
+    let text = render(&report, Style::FILE);
+    for fact in [
+        "1,000 requests at once were asked for; there were never more than 36.",
+        "10.00 requests per second were asked for; 4.90 were sent.",
+        "In 9 of 36 requests (25.0%)",
+        "differ by more than 10%.",
+        "Threshold (tokens): min(requested x 5%, 50)",
+        "Average mismatch: 31.8%",
+        "7 failed",
+    ] {
+        assert!(text.contains(fact), "{fact} is not in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 140), "{text}");
+}
+
+#[test]
+fn files_are_listed_by_their_names() {
+    let files = [PathBuf::from("run/profile_export.jsonl"), PathBuf::from("/else/foo.csv")];
+    assert_eq!(
+        render_files(Path::new("run"), &files),
+        "Files in run\n  profile_export.jsonl\n  /else/foo.csv\n"
+    );
+}
