@@ -1,4 +1,4 @@
-//! Flags that the Python `AIPerf` has and this program has not, in one table.
+//! Flags that the Python AIPerf has and this program has not, in one table.
 //!
 //! A flag of AIPerf is never ignored: either it does what it says, or the run
 //! is refused. Only what this program does anyway is accepted without effect.

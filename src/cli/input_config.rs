@@ -9,6 +9,7 @@ use crate::dataset::{FileFormat, Sampling, Source, Spread};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
 use crate::tokenizer;
+use crate::units::Nanos;
 
 /// The object; members that were not set are absent, secrets are redacted.
 pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
@@ -139,7 +140,7 @@ fn spread(spread: Spread) -> Value {
 fn phase(phase: &PhaseConfig) -> Value {
     let is_warmup = phase.kind == PhaseKind::Warmup;
     let has_end = phase.stop.duration.is_some();
-    let grace = phase.grace_period.filter(|_| has_end).map(|grace| grace.as_seconds());
+    let grace = phase.grace_period.filter(|_| has_end).map(Nanos::as_seconds);
     let kind = match phase.arrival {
         ArrivalPattern::ConcurrencyBurst => "concurrency",
         ArrivalPattern::Constant => "constant",
@@ -154,7 +155,7 @@ fn phase(phase: &PhaseConfig) -> Value {
         .put_some("exclude_from_results", is_warmup.then_some(true))
         .put_some("requests", phase.stop.requests)
         .put_some("sessions", phase.stop.sessions)
-        .put_some("duration", phase.stop.duration.map(|duration| duration.as_seconds()))
+        .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
         .put_some("grace_period", grace)
         .put_some("concurrency", phase.concurrency)
         .put_some("rate", phase.rate)
