@@ -368,11 +368,8 @@ fn telemetry(
         }),
     };
     Ok(telemetry::Config {
-        url: flags
-            .otel_url
-            .clone()
-            .or_else(|| environment.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"))
-            .or_else(|| environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")),
+        // The exporter reads `OTEL_EXPORTER_OTLP_*` itself: each has its own rules.
+        url: flags.otel_url.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         provider: flags.gen_ai_provider.clone(),

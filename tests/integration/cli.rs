@@ -289,7 +289,6 @@ fn the_environment_gives_thresholds_and_flags_win() {
         ("AIPERF_DEV_MODE", "1"),
         ("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", "0.5"),
         ("AIPERF_API_KEY", "of-environment"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
     ];
     let run = |arguments: &[&str]| match parse_in(arguments, &variables) {
         Ok(Command::Profile(config)) => *config,
@@ -301,7 +300,6 @@ fn the_environment_gives_thresholds_and_flags_win() {
     assert!(config.metrics.developer_mode && !config.transport.ssl_verify);
     assert_eq!(config.transport.ip_version, IpVersion::V6);
     assert_eq!(config.telemetry.interval_seconds, 0.5);
-    assert_eq!(config.telemetry.url.as_deref(), Some("http://collector:4317"));
     assert_eq!(config.transport.api_key.unwrap().expose(), "of-environment");
     let config = run(&["profile", "-m", "m", "--api-key", "of-flag", "--otel-url", "http://o"]);
     assert_eq!(config.transport.api_key.unwrap().expose(), "of-flag");
