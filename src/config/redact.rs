@@ -78,7 +78,7 @@ fn without_user(text: &str) -> String {
 }
 
 /// `text` that need not be a URL: a name such as `model@revision` is kept.
-fn any(text: &str) -> String {
+fn text_or_url(text: &str) -> String {
     let has_password = text.find('@').is_some_and(|at| text[..at].contains(':'));
     if has_password || text.contains("://") { url(text) } else { text.to_owned() }
 }
@@ -96,7 +96,7 @@ pub fn json(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(json),
-        Value::String(text) => *text = any(text),
+        Value::String(text) => *text = text_or_url(text),
         _ => {}
     }
 }
@@ -110,7 +110,7 @@ fn pair(text: &str) -> String {
     }
     let part = |part: &str| match part.find([':', '=']) {
         Some(at) if is_secret_name(&part[..at]) => format!("{}{REDACTED}", &part[..=at]),
-        Some(at) => format!("{}{}", &part[..=at], any(&part[at + 1..])),
+        Some(at) => format!("{}{}", &part[..=at], text_or_url(&part[at + 1..])),
         None => part.to_owned(),
     };
     // After a secret everything up to the end belongs to it: it may hold commas.
@@ -165,7 +165,7 @@ fn flag_value(flag: &str, value: &str) -> String {
         "--header" | "-H" | "--extra-inputs" | "--otel-resource-attributes" => pair(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
         "--url" | "-u" | "--otel-url" => value.split(',').map(url).collect::<Vec<_>>().join(","),
-        _ => value.split(',').map(any).collect::<Vec<_>>().join(","),
+        _ => value.split(',').map(text_or_url).collect::<Vec<_>>().join(","),
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(url("u:p@host:8000"), "redacted@host:8000/");
         assert_eq!(url("https://h/?api_key=s&x=1"), "https://h/?api_key=redacted&x=1");
         assert_eq!(url("http://u:p@h:port"), "http://redacted@h:port", "no URL, yet a secret");
-        assert_eq!(any("org/model@rev"), "org/model@rev");
+        assert_eq!(text_or_url("org/model@rev"), "org/model@rev");
         for plain in ["http://h:1", "localhost:8000", "a b", "", "time_to_first_token:50"] {
             assert_eq!(url(plain), plain);
         }

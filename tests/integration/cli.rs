@@ -1,5 +1,7 @@
 //! The command line as users write it.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 use std::ffi::OsString;
 use std::fs;
 
@@ -324,6 +326,9 @@ fn a_tokenizer_that_cannot_be_had_stops_nobody() {
     let snapshot = cache.path().join("models--org--name/snapshots/abc");
     fs::create_dir_all(&snapshot).unwrap();
     fs::write(snapshot.join("tokenizer.json"), "{}").unwrap();
+    let refs = cache.path().join("models--org--name/refs");
+    fs::create_dir_all(&refs).unwrap();
+    fs::write(refs.join("main"), "abc").unwrap();
     let source = |model: &str| {
         let variables = [("HF_HUB_CACHE", cache.path().to_str().unwrap())];
         match parse_in(&["profile", "-m", model], &variables) {

@@ -1,6 +1,8 @@
 //! Responses that real servers sent, read and compared with a reading of the
 //! same files by Python's `json`.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 use std::path::Path;
 
 use aiperf::endpoint::{Config, EndpointType, ParsedResponse, Usage, build, http_error};
@@ -92,6 +94,7 @@ fn counts(usage: Option<Usage>) -> Option<[Option<u64>; 4]> {
 /// Server, capture, pieces of content, text, counts.
 type Row = (&'static str, &'static str, usize, &'static str, Option<[Option<u64>; 4]>);
 
+#[expect(clippy::unnecessary_wraps, reason = "the rows hold an option")]
 const fn of(prompt: u64, completion: u64, cached: Option<u64>) -> Option<[Option<u64>; 4]> {
     Some([Some(prompt), Some(completion), Some(prompt + completion), cached])
 }
