@@ -50,7 +50,7 @@ pub struct Config {
     /// Threads that serve; 0 counts as 1.
     pub threads: usize,
     /// Most events, each request counting as one more, that the log keeps in
-    /// memory (about 40 bytes each); 0 keeps none.
+    /// memory (about 60 bytes each); 0 keeps none.
     pub write_log_capacity: usize,
     /// A file to which the log is appended, one JSON object a request.
     pub write_log_file: Option<PathBuf>,

@@ -17,7 +17,8 @@ use tokio::io::unix::AsyncFd;
 
 use crate::units::{Clock, Nanos};
 
-/// The waits of one runtime.
+/// The waits of one runtime. A wait that is given up stays until it is due, and
+/// then wakes nobody.
 #[derive(Debug, Clone)]
 pub(super) struct Alarm {
     shared: Arc<Shared>,

@@ -98,7 +98,13 @@ impl Tracked {
         }
         if let Some((log, sink)) = &mut self.log {
             let Handed { due, tokens, bytes, .. } = event;
-            log.events.push(EventLog { due, written: None, tokens, bytes: bytes as u64 });
+            log.events.push(EventLog {
+                due,
+                write_start: None,
+                written: None,
+                tokens,
+                bytes: bytes as u64,
+            });
             self.ends.push(self.length);
             if event.last {
                 sink.settle();
@@ -122,13 +128,14 @@ impl Tracked {
         }
     }
 
-    /// Takes note of `bytes`, written at `now`.
-    fn wrote(&mut self, bytes: &[u8], now: Nanos) {
+    /// Takes note of `bytes`, written from `start` to `end`.
+    fn wrote(&mut self, bytes: &[u8], start: Nanos, end: Nanos) {
         let Some(body) = self.head_end.find(bytes) else { return };
         self.written += (bytes.len() - body) as u64;
         let Some((log, _)) = &mut self.log else { return };
-        while self.ends.get(self.stamped).is_some_and(|end| *end <= self.written) {
-            log.events[self.stamped].written = Some(now);
+        while self.ends.get(self.stamped).is_some_and(|offset| *offset <= self.written) {
+            let event = &mut log.events[self.stamped];
+            (event.write_start, event.written) = (Some(start), Some(end));
             self.stamped += 1;
         }
     }
@@ -242,11 +249,11 @@ impl Wire {
         }
     }
 
-    /// `bytes` were written; an error if the connection is to end here.
-    fn wrote(&self, bytes: &[u8], now: Nanos) -> io::Result<()> {
+    /// `bytes` were written from `start` to `end`; an error if the connection is to end here.
+    fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
         let mut state = self.state();
         let Some(answer) = &mut state.answer else { return Ok(()) };
-        answer.wrote(bytes, now);
+        answer.wrote(bytes, start, end);
         let cut = answer.is_cut();
         if answer.is_complete() {
             state.answer = None;
@@ -320,10 +327,11 @@ impl hyper::rt::Write for Socket {
         if pause.is_some() {
             ready!(this.alarm.poll_until(&mut this.pause, this.next_write, cx));
         }
+        let start = Clock::now();
         let written = ready!(Pin::new(&mut this.stream).poll_write(cx, &buffer[..allowed]))?;
-        let now = Clock::now();
-        this.next_write = now + pause.unwrap_or_default();
-        this.wire.wrote(&buffer[..written], now)?;
+        let end = Clock::now();
+        this.next_write = end + pause.unwrap_or_default();
+        this.wire.wrote(&buffer[..written], start, end)?;
         Poll::Ready(Ok(written))
     }
 
@@ -382,8 +390,9 @@ mod tests {
             ends.sort_unstable();
             let mut start = 0;
             for end in &ends {
-                // The end of the write stands for its time.
-                wire.wrote(&bytes.as_bytes()[start..*end], Nanos(*end as u64)).unwrap();
+                // A write's place stands for its time.
+                let from_to = [start, *end].map(|at| Nanos(at as u64));
+                wire.wrote(&bytes.as_bytes()[start..*end], from_to[0], from_to[1]).unwrap();
                 start = *end;
             }
             let logs = sink.requests();
@@ -393,6 +402,7 @@ mod tests {
             };
             prop_assert_eq!(logs[0].events[0].written, first_at(8));
             prop_assert_eq!(logs[0].events[1].written, first_at(14));
+            prop_assert!(logs[0].events.iter().all(|event| event.write_start < event.written));
             prop_assert!(logs[0].complete);
         }
     }
@@ -405,10 +415,10 @@ mod tests {
         // "14\r\n" and five bytes.
         let bytes = format!("{HEAD}14\r\n{}\r\n", "x".repeat(20));
         assert_eq!(answer.allowed(bytes.as_bytes()), HEAD.len() + 4 + 5);
-        answer.wrote(&bytes.as_bytes()[..HEAD.len() + 2], Nanos(1));
+        answer.wrote(&bytes.as_bytes()[..HEAD.len() + 2], Nanos(1), Nanos(1));
         assert!(!answer.is_cut());
         assert_eq!(answer.allowed(&bytes.as_bytes()[HEAD.len() + 2..]), 2 + 5);
-        answer.wrote(&bytes.as_bytes()[HEAD.len() + 2..HEAD.len() + 9], Nanos(2));
+        answer.wrote(&bytes.as_bytes()[HEAD.len() + 2..HEAD.len() + 9], Nanos(2), Nanos(2));
         assert!(answer.is_cut() && !answer.is_complete());
     }
 

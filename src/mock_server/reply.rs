@@ -46,6 +46,13 @@ pub(super) struct Event {
     pub(super) cut: Option<usize>,
 }
 
+impl Event {
+    /// The tokens that the client gets whole.
+    pub(super) fn served_tokens(&self) -> u64 {
+        if self.cut.is_some_and(|cut| cut < self.bytes.len()) { 0 } else { self.tokens }
+    }
+}
+
 /// What an `error` event, or a body in its place, says.
 const ERROR: &str = r#"{"error":{"message":"The script fails this request.","type":"InternalServerError","param":null,"code":500}}"#;
 
@@ -88,9 +95,7 @@ impl Reply {
     pub(super) fn whole(&self, embedding: &str) -> Bytes {
         match self.fault {
             Some(Fault::EmptyStream) => return Bytes::new(),
-            Some(Fault::ErrorEvent { after_events: 0 }) => {
-                return Bytes::from_static(ERROR.as_bytes());
-            }
+            _ if self.fails_whole() => return Bytes::from_static(ERROR.as_bytes()),
             _ => {}
         }
         let mut body = self.opening(false);
@@ -112,6 +117,22 @@ impl Reply {
             body.truncate(body.len() / 2);
         }
         Bytes::from(body)
+    }
+
+    /// Whether a whole body says an error instead.
+    fn fails_whole(&self) -> bool {
+        self.fault == Some(Fault::ErrorEvent { after_events: 0 })
+    }
+
+    /// The tokens in a whole body.
+    pub(super) fn whole_tokens(&self) -> u64 {
+        let bears_text = !self.fails_whole() && self.fault != Some(Fault::EmptyStream);
+        if bears_text { self.tokens * self.choices } else { 0 }
+    }
+
+    /// Why an answer that is not streamed ends.
+    pub(super) fn whole_finish(&self) -> Finish {
+        if self.fails_whole() { Finish::Error } else { self.finish }
     }
 
     fn append_choice(&self, body: &mut String, choice: u64, embedding: &str) {
@@ -178,6 +199,8 @@ pub(super) struct Events {
     content_sent: u64,
     /// Whether the `error` event was sent.
     failed: bool,
+    /// Whether the connection closes here; nothing follows then.
+    cut: bool,
 }
 
 /// The event that comes next.
@@ -200,12 +223,18 @@ impl Events {
         };
         let opening = reply.opening(true);
         let due = schedule.next_due();
-        Self { reply, schedule, due, next, opening, content_sent: 0, failed: false }
+        Self { reply, schedule, due, next, opening, content_sent: 0, failed: false, cut: false }
     }
 
     /// Why the stream ends, once it has ended.
     pub(super) fn finish(&self) -> Finish {
-        if self.failed { Finish::Error } else { self.reply.finish }
+        if self.cut {
+            Finish::Abort
+        } else if self.failed {
+            Finish::Error
+        } else {
+            self.reply.finish
+        }
     }
 
     /// Whether the connection closes after the stream.
@@ -319,14 +348,19 @@ impl Iterator for Events {
             self.failed = true;
             self.next = Next::Error;
         }
-        match self.next {
-            Next::Role { choice } => Some(self.role(choice)),
-            Next::Chunk { first, choice } => Some(self.chunk(first, choice)),
-            Next::Error => Some(self.literal(ERROR, Next::Done)),
-            Next::Usage => Some(self.usage()),
-            Next::Done => Some(self.literal("[DONE]", Next::Nothing)),
-            Next::Nothing => None,
+        let event = match self.next {
+            Next::Role { choice } => self.role(choice),
+            Next::Chunk { first, choice } => self.chunk(first, choice),
+            Next::Error => self.literal(ERROR, Next::Done),
+            Next::Usage => self.usage(),
+            Next::Done => self.literal("[DONE]", Next::Nothing),
+            Next::Nothing => return None,
+        };
+        if event.cut.is_some() {
+            self.cut = true;
+            self.next = Next::Nothing;
         }
+        Some(event)
     }
 }
 

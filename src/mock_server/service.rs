@@ -283,15 +283,19 @@ impl Connection {
         let last = (1..chunks).map(|_| schedule.next_due()).last().unwrap_or(first);
         let body = reply.whole(&self.service.embedding);
         self.alarm.until(last).await;
-        let tokens = reply.tokens * reply.choices;
-        if tokens > 0 {
-            let rest = reply.tokens.saturating_sub(reply.per_chunk);
-            in_flight.generated(tokens, first, rest, last);
+        let (length, cut) = (body.len(), reply.whole_cut(body.len()));
+        let tokens = reply.whole_tokens();
+        if cut.is_some_and(|cut| cut < length) {
+            in_flight.finish(Finish::Abort);
+        } else {
+            if tokens > 0 {
+                let rest = reply.tokens.saturating_sub(reply.per_chunk);
+                in_flight.generated(tokens, first, rest, last);
+            }
+            in_flight.finish(reply.whole_finish());
         }
-        in_flight.finish(reply.finish);
-        let cut = reply.whole_cut(body.len());
         self.wire.head(200, Framing::Plain);
-        self.wire.hand(Handed { due: last, tokens, bytes: body.len(), last: true, cut });
+        self.wire.hand(Handed { due: last, tokens, bytes: length, last: true, cut });
         let closes = reply.fault == Some(Fault::CloseAfterEach);
         if closes {
             self.wire.close_after_this();
@@ -352,9 +356,9 @@ impl Stream {
         let Some(event) = std::mem::replace(&mut self.next, following) else {
             return Poll::Ready(None);
         };
-        let Event { due, bytes, tokens, choice, cut } = event;
+        self.in_flight.sent(event.served_tokens(), event.choice == 0);
+        let Event { due, bytes, tokens, cut, .. } = event;
         let last = self.next.is_none();
-        self.in_flight.sent(tokens, choice == 0);
         let wire = &self.connection.wire;
         wire.hand(Handed { due, tokens, bytes: bytes.len(), last, cut });
         if last {

@@ -44,7 +44,12 @@ pub struct EventLog {
     /// When the script wanted it sent.
     #[serde(rename = "due_ns")]
     pub due: Nanos,
-    /// Just after its last byte was handed to the kernel; absent if it never was.
+    /// Just before the write that took its last byte; absent if none did. No
+    /// client can have read the event earlier.
+    #[serde(rename = "write_start_ns", skip_serializing_if = "Option::is_none")]
+    pub write_start: Option<Nanos>,
+    /// Just after that write. A client may have read the event a little earlier,
+    /// where this thread was interrupted.
     #[serde(rename = "written_ns", skip_serializing_if = "Option::is_none")]
     pub written: Option<Nanos>,
     /// Tokens in it; 0 for role, usage, error and `[DONE]`.
@@ -192,7 +197,13 @@ mod tests {
     use super::*;
 
     fn request(number: u64, events: usize) -> RequestLog {
-        let event = EventLog { due: Nanos(5), written: Some(Nanos(6)), tokens: 1, bytes: 9 };
+        let event = EventLog {
+            due: Nanos(5),
+            write_start: Some(Nanos(6)),
+            written: Some(Nanos(7)),
+            tokens: 1,
+            bytes: 9,
+        };
         RequestLog {
             request_id: Some(format!("id-{number}")),
             number,
@@ -228,7 +239,7 @@ mod tests {
             std::fs::read_to_string(&path).unwrap(),
             concat!(
                 r#"{"request_id":"id-1","number":1,"path":"/v1/completions","arrival_ns":1,"#,
-                r#""admitted_ns":2,"status":200,"events":[{"due_ns":5,"written_ns":6,"#,
+                r#""admitted_ns":2,"status":200,"events":[{"due_ns":5,"write_start_ns":6,"written_ns":7,"#,
                 r#""tokens":1,"bytes":9}],"complete":true}"#,
                 "\n",
                 r#"{"number":2,"path":"/v1/completions","arrival_ns":1,"admitted_ns":2,"#,

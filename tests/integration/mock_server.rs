@@ -391,8 +391,8 @@ fn no_event_leaves_before_its_time() {
     assert_eq!(log.events.len(), steps.len());
     for (event, step) in log.events.iter().zip(steps) {
         assert_eq!(event.due.0, log.arrival.0 + 20_000_000 + step * 2_000_000);
-        let written = event.written.unwrap();
-        assert!(event.due <= written && written <= after);
+        let (start, end) = (event.write_start.unwrap(), event.written.unwrap());
+        assert!(event.due <= start && start <= end && start <= after);
     }
     assert!(log.events.is_sorted_by_key(|event| event.written));
     let counts: Vec<_> = log.events.iter().map(|event| event.tokens).collect();
@@ -473,12 +473,11 @@ fn a_cut_stream_ends_between_events() {
     let received = stream_of_five(&server);
     assert_eq!(content_events(&received), 2);
     assert!(received.ends_with("}\n\n\r\n"), "{received}");
-    until("the abort", || finished(&server, "abort") == 1.0);
+    assert_eq!((finished(&server, "abort"), finished(&server, "length")), (1.0, 0.0));
+    assert_eq!(metric(&server, "vllm:generation_tokens_total"), 2.0);
     let log = log(&server);
-    assert!(!log.complete);
-    let written: Vec<_> = log.events.iter().map(|event| event.written.is_some()).collect();
-    assert_eq!(written[..3], [true; 3]);
-    assert!(written[3..].iter().all(|written| !written));
+    assert_eq!((log.complete, log.events.len()), (false, 3));
+    assert!(log.events.iter().all(|event| event.written.is_some()));
 }
 
 #[test]
@@ -490,8 +489,11 @@ fn a_stream_cut_before_the_first_event_is_a_head() {
 
 #[test]
 fn a_stream_can_be_cut_within_an_event() {
-    let received = stream_of_five(&serve(faulty(&["all:cut-mid=3"])));
+    let server = serve(faulty(&["all:cut-mid=3"]));
+    let received = stream_of_five(&server);
     assert_eq!(content_events(&received), 3);
+    assert_eq!(metric(&server, "vllm:generation_tokens_total"), 3.0);
+    assert!(log(&server).events[4].written.is_none());
     let last = received.rsplit("data: ").next().unwrap();
     assert!(last.starts_with("{\"id\":\"chatcmpl-") && !last.ends_with('\n'));
     assert!(serde_json::from_str::<Value>(last).is_err());
