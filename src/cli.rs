@@ -108,12 +108,12 @@ pub fn parse_with(
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let matches = command().try_get_matches_from(&arguments).map_err(explain)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(explain)?;
+    let matches = command().try_get_matches_from(&arguments).map_err(|error| explain(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
     Ok(match cli.command {
         Action::Profile(flags) => {
             let shown: Vec<_> = arguments.iter().map(|a| a.to_string_lossy()).collect();
-            Command::Profile(Box::new(resolve::run_config(*flags, &shown, environment)?))
+            Command::Profile(Box::new(resolve::run_config(&flags, &shown, environment)?))
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
@@ -129,7 +129,7 @@ pub fn command() -> clap::Command {
 }
 
 /// What clap has to say; an unknown flag may be one of AIPerf's.
-fn explain(error: clap::Error) -> CliError {
+fn explain(error: &clap::Error) -> CliError {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp

@@ -1,5 +1,9 @@
 //! One binary of tests over real sockets and real files.
 
+#[path = "integration/cli.rs"]
+mod cli;
+#[path = "integration/endpoint.rs"]
+mod endpoint;
 #[path = "integration/load.rs"]
 mod load;
 #[path = "integration/metrics.rs"]

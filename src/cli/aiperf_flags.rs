@@ -1,4 +1,4 @@
-//! Flags that the Python `AIPerf` has and this program has not, in one table.
+//! Flags that the Python AIPerf has and this program has not, in one table.
 //!
 //! A flag of AIPerf is never ignored: either it does what it says, or the run
 //! is refused. Only what this program does anyway is accepted without effect.
@@ -251,6 +251,8 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
 /// Adds the flags that are accepted without effect, hidden from the help.
 pub(super) fn accept(command: Command) -> Command {
     let name = |flag: &'static str| flag.trim_start_matches('-');
+    // `--request-rate -1` is a wrong value, not an unknown flag.
+    let command = command.allow_negative_numbers(true);
     let command = OFF_SWITCHES.iter().fold(command, |command, flag| {
         command.arg(Arg::new(*flag).long(name(flag)).action(ArgAction::SetTrue).hide(true))
     });

@@ -9,12 +9,13 @@ use crate::dataset::{FileFormat, Sampling, Source, Spread};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
 use crate::tokenizer;
+use crate::units::Nanos;
 
 /// The object; members that were not set are absent, secrets are redacted.
 pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let models: Vec<Value> =
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
-    let mut members = Object::default()
+    Object::default()
         .put("models", json!({"items": models}))
         .put("endpoint", endpoint(config))
         .put("datasets", json!([dataset(flags, config)]))
@@ -25,9 +26,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put("otel", otel(config))
         .put("runtime", runtime(config))
         .put_some("random_seed", config.dataset.random_seed)
-        .into_value();
-    redact::json(&mut members);
-    members
+        .into_value()
 }
 
 /// A JSON object that grows member by member.
@@ -72,12 +71,19 @@ fn endpoint(config: &RunConfig) -> Value {
         .put_some("path", endpoint.path.clone())
         .put_some("api_key", transport.api_key.as_ref().map(ToString::to_string))
         .put_some("headers", non_empty(headers))
-        .put_some("extra", non_empty(extra))
+        .put_some("extra", shown(extra))
         .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
         .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
         .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
         .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
         .into_value()
+}
+
+/// The object with the values of secret names redacted; absent where empty.
+fn shown(object: Map<String, Value>) -> Option<Value> {
+    let mut object = non_empty(object);
+    object.iter_mut().for_each(redact::json);
+    object
 }
 
 fn non_empty(object: Map<String, Value>) -> Option<Value> {
@@ -139,7 +145,7 @@ fn spread(spread: Spread) -> Value {
 fn phase(phase: &PhaseConfig) -> Value {
     let is_warmup = phase.kind == PhaseKind::Warmup;
     let has_end = phase.stop.duration.is_some();
-    let grace = phase.grace_period.filter(|_| has_end).map(|grace| grace.as_seconds());
+    let grace = phase.grace_period.filter(|_| has_end).map(Nanos::as_seconds);
     let kind = match phase.arrival {
         ArrivalPattern::ConcurrencyBurst => "concurrency",
         ArrivalPattern::Constant => "constant",
@@ -154,7 +160,7 @@ fn phase(phase: &PhaseConfig) -> Value {
         .put_some("exclude_from_results", is_warmup.then_some(true))
         .put_some("requests", phase.stop.requests)
         .put_some("sessions", phase.stop.sessions)
-        .put_some("duration", phase.stop.duration.map(|duration| duration.as_seconds()))
+        .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
         .put_some("grace_period", grace)
         .put_some("concurrency", phase.concurrency)
         .put_some("rate", phase.rate)
@@ -196,7 +202,7 @@ fn otel(config: &RunConfig) -> Value {
     let attributes = attributes.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
     Object::default()
         .put_some("metrics_url", config.telemetry.url.as_deref().map(redact::url))
-        .put_some("resource_attributes", non_empty(attributes.collect()))
+        .put_some("resource_attributes", shown(attributes.collect()))
         .put_some("gen_ai_provider", config.telemetry.provider.clone())
         .into_value()
 }

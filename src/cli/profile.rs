@@ -1,5 +1,7 @@
 //! The flags of `aiperf profile`, under AIPerf's headings.
 
+#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};

@@ -22,26 +22,26 @@ use crate::{artifacts, dataset, endpoint, schedule, telemetry};
 
 /// The run that `flags` ask for, validated.
 pub(super) fn run_config(
-    flags: ProfileArgs,
+    flags: &ProfileArgs,
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
-    let schedule = schedule(&flags)?;
-    let endpoint = endpoint(&flags)?;
-    let (tokenizer, warning) = tokenizer(&flags, environment);
+    let schedule = schedule(flags)?;
+    let endpoint = endpoint(flags)?;
+    let (tokenizer, warning) = tokenizer(flags, environment);
     let mut config = RunConfig {
-        dataset: dataset(&flags)?,
+        dataset: dataset(flags)?,
         tokenizer,
-        transport: transport(&flags, environment)?,
+        transport: transport(flags, environment)?,
         runner: RunnerConfig {
             workers: flags.service.workers_max.map(|count| count as usize),
             processors: flags.service.record_processors.map(|count| count as usize),
         },
-        metrics: settings(&flags, environment)?,
+        metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
-        artifacts: artifacts(&flags, &endpoint, &schedule),
+        artifacts: artifacts(flags, &endpoint, &schedule),
         ui: flags.service.ui,
-        log_level: log_level(&flags),
+        log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
@@ -49,7 +49,7 @@ pub(super) fn run_config(
         schedule,
     };
     config.validate()?;
-    config.input_config = input_config::build(&flags, &config);
+    config.input_config = input_config::build(flags, &config);
     Ok(config)
 }
 
@@ -80,14 +80,12 @@ fn tokenizer(
     environment: Environment<'_>,
 ) -> (crate::tokenizer::Source, Option<String>) {
     let revision = &flags.tokenizer.tokenizer_revision;
-    match &flags.tokenizer.tokenizer {
-        Some(name) => (tokenizer::named(name, revision), None),
-        None => {
-            let model = flags.endpoint.models.first().map_or("", String::as_str);
-            let (source, warning) = tokenizer::default_for(model, revision, environment);
-            (source, warning.filter(|_| !flags.endpoint.use_server_token_count))
-        }
+    if let Some(name) = &flags.tokenizer.tokenizer {
+        return (tokenizer::named(name, revision), None);
     }
+    let model = flags.endpoint.models.first().map_or("", String::as_str);
+    let (source, warning) = tokenizer::default_for(model, revision, environment);
+    (source, warning.filter(|_| !flags.endpoint.use_server_token_count))
 }
 
 fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
@@ -370,11 +368,8 @@ fn telemetry(
         }),
     };
     Ok(telemetry::Config {
-        url: flags
-            .otel_url
-            .clone()
-            .or_else(|| environment.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"))
-            .or_else(|| environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")),
+        // The exporter reads `OTEL_EXPORTER_OTLP_*` itself: each has its own rules.
+        url: flags.otel_url.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         provider: flags.gen_ai_provider.clone(),
