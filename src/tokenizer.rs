@@ -81,7 +81,7 @@ impl fmt::Debug for TokenCounter {
 impl TokenCounter {
     /// Loads the tokenizer that `source` names. `environment` looks up the
     /// hub's variables: `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`,
-    /// `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `HOME`.
+    /// `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME`, `HOME`.
     pub fn load(
         source: &Source,
         environment: &dyn Fn(&str) -> Option<String>,

@@ -10,5 +10,9 @@ mod load;
 mod metrics;
 #[path = "integration/mock_server.rs"]
 mod mock_server;
+#[path = "integration/profile.rs"]
+mod profile;
 #[path = "integration/raw_server.rs"]
 mod raw_server;
+#[path = "integration/replay.rs"]
+mod replay;

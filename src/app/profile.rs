@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, logging, terminal_style};
 use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
-use crate::config::{RunConfig, url as urls};
+use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler, Sampling};
@@ -107,7 +107,7 @@ impl Run {
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
-        let api_key = config.transport.api_key.as_ref().map(|key| key.expose());
+        let api_key = config.transport.api_key.as_ref().map(Secret::expose);
         let builder =
             RequestBuilder::new(config.endpoint.streaming, api_key, &config.transport.headers)?;
         let builder = Arc::new(builder);
@@ -230,7 +230,9 @@ impl Run {
         while !load.is_finished() {
             thread::sleep(REFRESH);
             let phases = progress.snapshots();
-            phases.iter().for_each(|stats| telemetry.phase(stats));
+            for stats in &phases {
+                telemetry.phase(stats);
+            }
             if let Some(stats) = phases.last() {
                 view.update(stats);
             }
@@ -296,7 +298,13 @@ impl Run {
         match failure {
             Some(failure) => Err(failure),
             None if report.was_cancelled => Ok(Outcome::Interrupted),
-            None => Ok(Outcome::Done),
+            None if report.average("request_count").is_some_and(|count| count > 0.0) => {
+                Ok(Outcome::Done)
+            }
+            None => anyhow::bail!(
+                "no request succeeded; the error summary says why, and the records are in `{}`",
+                self.config.artifacts.directory.display()
+            ),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Which tokenizer counts when none is named.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Environment;
-use crate::tokenizer::Source;
+use crate::tokenizer::{self, Source};
 
 /// The tokenizer of `--tokenizer NAME`: `builtin`, a path, or a hub name.
 #[must_use]
@@ -28,7 +28,8 @@ pub fn default_for(
     revision: &str,
     environment: Environment<'_>,
 ) -> (Source, Option<String>) {
-    let is_local = is_tokenizer(Path::new(model)) || in_hub_cache(model, revision, environment);
+    let is_cached = tokenizer::is_cached(model, revision, &|name| environment.get(name));
+    let is_local = is_tokenizer(Path::new(model)) || is_cached;
     if is_local {
         return (named(model, revision), None);
     }
@@ -44,23 +45,4 @@ pub fn default_for(
 fn is_tokenizer(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|ending| ending == "json")
         || path.join("tokenizer.json").is_file()
-}
-
-/// Whether the hub cache has the tokenizer of this revision of `model`.
-fn in_hub_cache(model: &str, revision: &str, environment: Environment<'_>) -> bool {
-    let Some(cache) = hub_cache(environment) else { return false };
-    let folder = cache.join(format!("models--{}", model.replace('/', "--")));
-    // A branch or tag is a file that names its commit; a commit is a snapshot.
-    let commit = std::fs::read_to_string(folder.join("refs").join(revision));
-    let commit = commit.as_deref().map_or(revision, str::trim);
-    folder.join("snapshots").join(commit).join("tokenizer.json").is_file()
-}
-
-fn hub_cache(environment: Environment<'_>) -> Option<PathBuf> {
-    let below =
-        |name: &str, path: &str| environment.get(name).map(|dir| Path::new(&dir).join(path));
-    below("HF_HUB_CACHE", "")
-        .or_else(|| below("HF_HOME", "hub"))
-        .or_else(|| below("XDG_CACHE_HOME", "huggingface/hub"))
-        .or_else(|| below("HOME", ".cache/huggingface/hub"))
 }

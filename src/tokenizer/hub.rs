@@ -62,11 +62,11 @@ fn model_directory(name: &str, environment: Environment<'_>) -> Option<PathBuf> 
     if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
         return None;
     }
-    let cache = match (environment("HF_HUB_CACHE"), environment("HF_HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, Some(home)) => Path::new(&home).join("hub"),
-        (None, None) => Path::new(&environment("HOME")?).join(".cache/huggingface/hub"),
-    };
+    let below = |variable, path| Some(Path::new(&environment(variable)?).join(path));
+    let cache = below("HF_HUB_CACHE", "")
+        .or_else(|| below("HF_HOME", "hub"))
+        .or_else(|| below("XDG_CACHE_HOME", "huggingface/hub"))
+        .or_else(|| below("HOME", ".cache/huggingface/hub"))?;
     Some(cache.join(format!("models--{}", name.replace('/', "--"))))
 }
 

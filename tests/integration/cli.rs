@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
-use aiperf::config::{Environment, IpVersion, LogLevel, RunConfig, UiMode, WaitMode};
+use aiperf::config::{Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
 use aiperf::dataset::{Source, Spread};
 use aiperf::endpoint::EndpointType;
 use aiperf::schedule::PhaseKind;
@@ -199,7 +199,7 @@ fn defaults() {
     assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
     assert!(config.transport.ssl_verify && config.transport.quick_ack);
     assert_eq!(config.transport.ip_version, IpVersion::V4);
-    assert_eq!((config.ui, config.log_level), (UiMode::Dashboard, LogLevel::Info));
+    assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
     let Source::Synthetic(synthetic) = &config.dataset.source else { panic!() };
     assert_eq!(synthetic.entries, 100);

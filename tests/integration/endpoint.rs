@@ -10,14 +10,14 @@ use aiperf::record::{ErrorKind, ResponseBody, SseEvent};
 use aiperf::units::Nanos;
 
 /// The response in a capture: status, reason, body.
-struct Capture {
+pub(crate) struct Capture {
     status: u16,
     reason: String,
     is_event_stream: bool,
-    body: String,
+    pub(crate) body: String,
 }
 
-fn capture(server: &str, name: &str) -> Capture {
+pub(crate) fn capture(server: &str, name: &str) -> Capture {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let text = std::fs::read_to_string(root.join(server).join("http").join(format!("{name}.txt")));
     // Header lines end in CR LF, the files' own lines in LF.
@@ -92,14 +92,14 @@ fn counts(usage: Option<Usage>) -> Option<[Option<u64>; 4]> {
 }
 
 /// Server, capture, pieces of content, text, counts.
-type Row = (&'static str, &'static str, usize, &'static str, Option<[Option<u64>; 4]>);
+pub(crate) type Row = (&'static str, &'static str, usize, &'static str, Option<[Option<u64>; 4]>);
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows hold an option")]
 const fn of(prompt: u64, completion: u64, cached: Option<u64>) -> Option<[Option<u64>; 4]> {
     Some([Some(prompt), Some(completion), Some(prompt + completion), cached])
 }
 
-const STREAMS: &[Row] = &[
+pub(crate) const STREAMS: &[Row] = &[
     (
         "vllm",
         "chat_stream",

@@ -1,5 +1,7 @@
 //! Transport and runner against real sockets: the mock server and bare ones.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -22,12 +24,12 @@ use tokio::sync::watch;
 use crate::raw_server;
 
 /// A load on a server, and what comes of it.
-struct Load {
-    url: String,
+pub(crate) struct Load {
+    pub(crate) url: String,
     turns: usize,
     turn_delay: Nanos,
     streaming: bool,
-    phases: Vec<PhaseConfig>,
+    pub(crate) phases: Vec<PhaseConfig>,
     transport: transport::Config,
     workers: usize,
     /// Sent by the test while the load runs.
@@ -35,14 +37,14 @@ struct Load {
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.
-struct Outcome {
-    records: Vec<RequestRecord>,
+pub(crate) struct Outcome {
+    pub(crate) records: Vec<RequestRecord>,
     phases: Vec<PhaseStats>,
     peak_in_flight: u64,
 }
 
 impl Load {
-    fn on(url: &str) -> Self {
+    pub(crate) fn on(url: &str) -> Self {
         Self {
             url: format!("{url}/v1/chat/completions"),
             turns: 1,
@@ -55,7 +57,7 @@ impl Load {
         }
     }
 
-    fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let endpoint = endpoint::build(&endpoint::Config {
             endpoint_type: EndpointType::Chat,
             streaming: self.streaming,
@@ -109,7 +111,7 @@ impl Load {
     }
 }
 
-fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
+pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
         kind: PhaseKind::Profiling,
         concurrency: Some(concurrency),
@@ -320,19 +322,22 @@ fn an_interrupt_drains_and_a_second_one_stops() {
     let load = Load { phases: vec![closed_loop(4, 1000)], ..Load::on(&server.url()) };
     let interrupt = load.interrupt.clone();
     let (sender, receiver) = mpsc::channel();
-    let user = thread::spawn(move || {
-        // Once the requests are with the server.
-        while server.requests_received() < 4 {
-            thread::yield_now();
-        }
-        interrupt.send(Interrupt::Drain).unwrap();
-        let drained_early = receiver.recv_timeout(Duration::from_millis(50)).is_ok();
-        interrupt.send(Interrupt::Abort).unwrap();
-        drained_early
+    let (outcome, drained_early) = thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            // Once the requests are with the server.
+            while server.requests_received() < 4 {
+                thread::yield_now();
+            }
+            interrupt.send(Interrupt::Drain).unwrap();
+            let drained_early = receiver.recv_timeout(Duration::from_millis(50)).is_ok();
+            interrupt.send(Interrupt::Abort).unwrap();
+            drained_early
+        });
+        let outcome = load.run();
+        let _ = sender.send(());
+        (outcome, user.join().unwrap())
     });
-    let outcome = load.run();
-    let _ = sender.send(());
-    assert!(!user.join().unwrap(), "requests in flight were not waited for");
+    assert!(!drained_early, "requests in flight were not waited for");
     let stats = outcome.phases[0];
     assert!(stats.was_cancelled);
     assert_eq!((stats.requests_sent, stats.requests_cancelled), (4, 4));
@@ -454,7 +459,9 @@ fn a_fresh_connection_that_dies_is_an_error() {
 fn streamed(pieces: Vec<Vec<u8>>) -> RequestRecord {
     let address: SocketAddr = raw_server::serve(move |_, stream| {
         if raw_server::read_request(stream).is_some() {
-            pieces.iter().for_each(|piece| raw_server::write(stream, piece));
+            for piece in &pieces {
+                raw_server::write(stream, piece);
+            }
         }
     });
     Load::on(&format!("http://{address}")).run().records.remove(0)

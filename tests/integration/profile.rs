@@ -1,0 +1,403 @@
+//! The program as its users run it: whole runs against the mock server, and
+//! what they leave behind.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::units::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program, with nothing of the tester's environment that changes it.
+fn aiperf(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
+    for (name, _) in std::env::vars() {
+        if ["OTEL_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn mock(script: Script) -> MockServer {
+    MockServer::start(Config { script, ..Config::default() }).unwrap()
+}
+
+fn faulty(fault: &str) -> MockServer {
+    mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
+}
+
+/// A run that has ended.
+struct Run {
+    output: Output,
+    directory: TempDir,
+}
+
+/// Profiles the server at `url`, streamed chat of 4 tokens unless `extra` says
+/// otherwise.
+fn profile(url: &str, extra: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let output = profile_command(url, directory.path(), extra).output().unwrap();
+    Run { output, directory }
+}
+
+fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
+    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
+    command.args(["--url", url, "--isl", "20", "--osl", "4", "--ui", "none", "--artifact-dir"]);
+    command.arg(directory).args(extra);
+    if !extra.contains(&"--endpoint-type") {
+        command.arg("--streaming");
+    }
+    command
+}
+
+impl Run {
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn summary(&self) -> Value {
+        serde_json::from_str(&self.text("profile_export_aiperf.json")).unwrap()
+    }
+
+    fn records(&self) -> Vec<Value> {
+        let text = self.text("profile_export.jsonl");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn exit_code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn succeeded(self) -> Self {
+        assert_eq!(self.exit_code(), Some(0), "{}\n{}", self.stdout(), self.stderr());
+        self
+    }
+}
+
+const SUMMARIES: [&str; 3] =
+    ["profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_console.txt"];
+
+#[test]
+fn the_demo_prints_tables_and_writes_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = aiperf(&["demo", "--request-count", "10", "--ttft", "2ms", "--itl", "1ms"]);
+    let output = command.arg("--artifact-dir").arg(directory.path()).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    for shown in ["aiperf | LLM Metrics", "Time to First Token (ms)", "profile_export.jsonl"] {
+        assert!(run.stdout().contains(shown), "{shown}: {}", run.stdout());
+    }
+    for name in
+        SUMMARIES.iter().chain(&["inputs.json", "profile_export.parquet", "logs/aiperf.log"])
+    {
+        assert!(run.path(name).is_file(), "{name}");
+    }
+    assert_eq!(run.records().len(), 10);
+}
+
+#[test]
+fn a_run_says_the_same_as_its_records() {
+    let server = mock(Script { ttft: Nanos::from_millis(3.0), ..Script::default() });
+    let run = profile(&server.url(), &["--concurrency", "4", "--request-count", "20"]).succeeded();
+    let summary = run.summary();
+    assert_eq!(summary["request_count"]["avg"], 20.0);
+    assert_eq!(summary["total_isl"]["avg"], 400.0);
+    assert_eq!(summary["total_osl"]["avg"], 80.0);
+    assert_eq!(summary["usage_discrepancy_count"]["avg"], 0.0);
+    assert_eq!(summary["load"]["reached_concurrency"], 4);
+    assert_eq!(summary["was_cancelled"], false);
+    let mut latencies: Vec<f64> = run
+        .records()
+        .iter()
+        .map(|record| record["metrics"]["request_latency"]["value"].as_f64().unwrap())
+        .collect();
+    latencies.sort_by(f64::total_cmp);
+    let latency = &summary["request_latency"];
+    assert_eq!(latency["unit"], "ms");
+    assert_eq!(latency["count"], 20);
+    assert_eq!(
+        (latency["min"].as_f64(), latency["max"].as_f64()),
+        (Some(latencies[0]), Some(latencies[19]))
+    );
+    // Linear between order statistics 9 and 10 of 20.
+    let median = f64::midpoint(latencies[9], latencies[10]);
+    assert!((latency["p50"].as_f64().unwrap() - median).abs() < 1e-9 * median);
+    // Client and server count alike.
+    assert_eq!(server.requests_served(), 20);
+    if let Ok(python) = std::env::var("AIPERF_TEST_PYTHON") {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check_profile_export.py");
+        let check = Command::new(python).arg(script).arg(run.directory.path()).output().unwrap();
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    }
+}
+
+#[test]
+fn warmup_requests_are_records_but_not_results() {
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--request-count", "5", "--warmup-request-count", "3"])
+        .succeeded();
+    let phases: Vec<Value> =
+        run.records().iter().map(|record| record["metadata"]["benchmark_phase"].clone()).collect();
+    assert_eq!(phases.iter().filter(|phase| *phase == "warmup").count(), 3);
+    let summary = run.summary();
+    assert_eq!(summary["request_count"]["avg"], 5.0);
+    assert_eq!(summary["warmup_metrics"]["request_count"]["avg"], 3.0);
+}
+
+#[test]
+fn other_endpoints_and_unstreamed_requests_are_measured() {
+    let server = mock(Script::default());
+    for (endpoint, tokens) in [("completions", true), ("embeddings", false), ("chat", true)] {
+        let extra = ["--endpoint-type", endpoint, "--request-count", "4"];
+        let run = profile(&server.url(), &extra).succeeded();
+        let summary = run.summary();
+        assert_eq!(summary["request_count"]["avg"], 4.0, "{endpoint}");
+        assert_eq!(summary["input_sequence_length"]["avg"], 20.0, "{endpoint}");
+        let osl = summary["output_sequence_length"]["avg"].as_f64();
+        assert_eq!(osl, tokens.then_some(4.0), "{endpoint}");
+        assert!(summary["time_to_first_token"].is_null(), "{endpoint}");
+    }
+}
+
+#[test]
+fn failures_are_records_and_are_counted() {
+    for (fault, kind) in [
+        ("every=2:status=500,boom", "http_5xx"),
+        ("every=2:status=404,what", "http_4xx"),
+        ("every=2:cut=1", "_OTHER"),
+        ("every=2:garbage=1", "parse_error"),
+        ("every=2:empty", "_OTHER"),
+        ("every=2:error=1", "http_5xx"),
+        ("every=2:hang", "timeout"),
+    ] {
+        let server = faulty(fault);
+        let extra = ["--request-count", "4", "--request-timeout-seconds", "0.4"];
+        let run = profile(&server.url(), &extra).succeeded();
+        let summary = run.summary();
+        let context = format!("{fault}: {}", summary["error_summary"]);
+        assert_eq!(summary["request_count"]["avg"], 2.0, "{context}");
+        assert_eq!(summary["error_request_count"]["avg"], 2.0, "{context}");
+        assert_eq!(summary["error_isl"]["sum"], 40.0, "{context}");
+        assert_eq!(summary["error_summary"][0]["error_details"]["error_type"], kind, "{context}");
+        let errors = run.records().iter().filter(|record| !record["error"].is_null()).count();
+        assert_eq!(errors, 2, "{context}");
+    }
+}
+
+#[test]
+fn a_run_without_any_success_fails_and_says_why() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let run = profile(&url, &["--request-count", "3"]);
+    assert_eq!(run.exit_code(), Some(1));
+    assert!(run.stderr().contains("no request succeeded"), "{}", run.stderr());
+    assert!(run.stdout().contains("ConnectionRefused"), "{}", run.stdout());
+    assert_eq!(run.summary()["error_request_count"]["avg"], 3.0);
+    assert_eq!(run.records().len(), 3);
+}
+
+#[test]
+fn a_seed_gives_the_same_requests_again() {
+    let server = mock(Script::default());
+    let inputs = |seed: &str| {
+        let extra = ["--request-count", "2", "--random-seed", seed, "--isl-stddev", "5"];
+        profile(&server.url(), &extra).succeeded().text("inputs.json")
+    };
+    assert_eq!(inputs("7"), inputs("7"));
+    assert_ne!(inputs("7"), inputs("8"));
+}
+
+#[test]
+fn inputs_of_a_run_can_be_sent_again() {
+    let server = mock(Script::default());
+    let first =
+        profile(&server.url(), &["--request-count", "10", "--num-prompts", "3"]).succeeded();
+    let inputs = first.path("inputs.json");
+    let directory = tempfile::tempdir().unwrap();
+    let mut command =
+        aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin", "--streaming"]);
+    command.args(["--ui", "none", "--url", &server.url(), "--custom-dataset-type", "inputs_json"]);
+    command.arg("--input-file").arg(&inputs).arg("--artifact-dir").arg(directory.path());
+    let again = Run { output: command.output().unwrap(), directory }.succeeded();
+    // Without a bound of its own, each conversation is asked once.
+    assert_eq!(again.summary()["request_count"]["avg"], 3.0);
+    let data = |run: &Run| {
+        serde_json::from_str::<Value>(&run.text("inputs.json")).unwrap()["data"].clone()
+    };
+    assert_eq!(data(&again), data(&first));
+}
+
+#[test]
+fn secrets_reach_the_server_and_nothing_else() {
+    let server = mock(Script::default());
+    let run = profile(
+        &server.url().replace("http://", "http://user:hunter2@"),
+        &[
+            "--request-count",
+            "2",
+            "--api-key",
+            "sk-5ecret",
+            "--header",
+            "X-Api-Key: t0psecret",
+            "--export-level",
+            "raw",
+            "--export-http-trace",
+        ],
+    )
+    .succeeded();
+    let mut everything = run.stdout() + &run.stderr();
+    for name in SUMMARIES.iter().chain(&[
+        "profile_export.jsonl",
+        "profile_export_raw.jsonl",
+        "inputs.json",
+        "run_manifest.json",
+        "logs/aiperf.log",
+    ]) {
+        everything += &run.text(name);
+    }
+    everything += &String::from_utf8_lossy(&fs::read(run.path("profile_export.parquet")).unwrap());
+    for secret in ["5ecret", "t0psecret", "hunter2"] {
+        assert!(!everything.contains(secret), "{secret}");
+    }
+    assert!(everything.contains("<redacted>"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_fails_before_the_first_request() {
+    let server = mock(Script::default());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let output =
+        profile_command(&server.url(), &file.path().join("run"), &["--request-count", "2"])
+            .output()
+            .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("--artifact-dir"), "{stderr}");
+    assert_eq!(server.requests_received(), 0);
+}
+
+/// Starts a long run and waits until `requests` have come to the server.
+fn start_long_run(server: &MockServer, directory: &Path, requests: u64) -> Child {
+    let extra = ["--concurrency", "4", "--request-count", "100000"];
+    let child = profile_command(&server.url(), directory, &extra).spawn().unwrap();
+    while server.requests_received() < requests {
+        std::thread::yield_now();
+    }
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn an_interrupt_completes_the_files_and_exits_130() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let child = start_long_run(&server, directory.path(), 40);
+    signal(&child, Signal::INT);
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let summary = run.summary();
+    assert_eq!((&summary["was_cancelled"], &summary["is_complete"]), (&true.into(), &false.into()));
+    let records = run.records();
+    // Drained: every request that was sent is a record without an error.
+    assert_eq!(records.len() as u64, server.requests_received());
+    assert!(records.iter().all(|record| record["error"].is_null()));
+    assert_eq!(summary["request_count"]["avg"].as_f64(), Some(records.len() as f64));
+    assert!(run.stdout().contains("aiperf | LLM Metrics"));
+}
+
+#[test]
+fn a_killed_run_leaves_records_that_a_report_can_be_made_of() {
+    let server = mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = start_long_run(&server, directory.path(), 100);
+    let records = directory.path().join("profile_export.jsonl");
+    // The files are flushed each second.
+    while fs::metadata(&records).map_or(0, |file| file.len()) == 0 {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    let whole = run.text("profile_export.jsonl").lines().filter(|line| line.ends_with('}')).count();
+    let counted = run.summary()["request_count"]["avg"].as_f64().unwrap();
+    assert!(
+        counted >= 1.0 && counted <= whole as f64 && counted >= whole as f64 - 1.0,
+        "{counted} of {whole}"
+    );
+    assert_eq!(run.summary()["is_complete"], false);
+}
+
+#[test]
+fn a_report_of_a_complete_run_equals_its_own_summaries() {
+    let server = faulty("every=5:status=500,boom");
+    let extra = [
+        "--request-count",
+        "20",
+        "--warmup-request-count",
+        "2",
+        "--goodput",
+        "time_to_first_token:1000 request_latency:2000",
+    ];
+    let run = profile(&server.url(), &extra).succeeded();
+    let before = SUMMARIES.map(|name| run.text(name));
+    for name in SUMMARIES.iter().skip(1) {
+        fs::remove_file(run.path(name)).unwrap();
+    }
+    let output = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+    let run = Run { output, directory: run.directory }.succeeded();
+    for (name, before) in SUMMARIES.iter().zip(before) {
+        assert_eq!(run.text(name), before, "{name}");
+    }
+}
+
+#[test]
+fn the_catalogue_is_listed() {
+    let output = aiperf(&["metrics", "--json"]).output().unwrap();
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ttft =
+        listed.as_array().unwrap().iter().find(|row| row["tag"] == "time_to_first_token").unwrap();
+    assert_eq!(ttft["unit"], "ns");
+    assert_eq!(ttft["display_unit"], "ms");
+    assert_eq!(ttft["kind"], "record");
+    let table = aiperf(&["metrics"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&table.stdout).contains("time_to_first_token"));
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    for (arguments, reason) in [
+        (&["profile"][..], "--model"),
+        (&["profile", "-m", "x", "--concurrency", "0"], "--concurrency"),
+        (&["profile", "-m", "x", "--fixed-schedule"], "does not have yet"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let output = aiperf(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+    }
+}

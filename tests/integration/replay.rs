@@ -1,0 +1,92 @@
+//! Responses of real servers, sent again byte for byte over a socket, however
+//! the bytes are split: content, usage and text are those of the capture.
+
+use aiperf::endpoint::{self, Config, EndpointType};
+use aiperf::record::{ResponseBody, SseEvent};
+use aiperf::transport::SseDecoder;
+use aiperf::units::Nanos;
+
+use crate::endpoint::{STREAMS, capture};
+use crate::load::Load;
+use crate::raw_server;
+
+fn dialect(name: &str) -> std::sync::Arc<dyn endpoint::Endpoint> {
+    let chat = name.starts_with("chat");
+    endpoint::build(&Config {
+        endpoint_type: if chat { EndpointType::Chat } else { EndpointType::Completions },
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    })
+}
+
+/// The stream's bytes in HTTP's chunked framing, `size` bytes a chunk.
+fn framed(body: &str, size: usize) -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    let mut bytes = head.as_bytes().to_vec();
+    for piece in body.as_bytes().chunks(size) {
+        bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        bytes.extend_from_slice(piece);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}
+
+#[test]
+fn captures_over_a_socket_read_as_they_stand() {
+    for (server, name, pieces, text, _) in STREAMS {
+        let body = capture(server, name).body;
+        for (chunk, write) in [(1, 1_000_000), (17, 1), (1000, 7), (100_000, 64)] {
+            let bytes = framed(&body, chunk);
+            let address = raw_server::serve(move |_, stream| {
+                if raw_server::read_request(stream).is_some() {
+                    for piece in bytes.chunks(write) {
+                        raw_server::write(stream, piece);
+                    }
+                }
+            });
+            let record = Load::on(&format!("http://{address}")).run().records.remove(0);
+            let context = format!("{server} {name} {chunk} {write}");
+            assert_eq!(record.error, None, "{context}");
+            let parsed = dialect(name).parse(&record.body);
+            assert_eq!(parsed.error, None, "{context}");
+            assert_eq!(parsed.output_text, *text, "{context}");
+            assert_eq!(parsed.content.len(), *pieces, "{context}");
+            assert!(parsed.content.is_sorted_by_key(|piece| piece.arrival), "{context}");
+        }
+    }
+}
+
+#[test]
+fn every_split_of_a_capture_gives_the_same_events() {
+    for (server, name, ..) in STREAMS {
+        let body = capture(server, name).body.into_bytes();
+        let split = |at: usize| {
+            let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
+            decoder.scan(&body[..at], 0, Nanos(1), &mut events);
+            decoder.scan(&body, at, Nanos(2), &mut events);
+            decoder.finish(&body, Nanos(2), &mut events);
+            events
+        };
+        let whole: Vec<_> = split(body.len()).iter().map(SseEvent::range).collect();
+        for at in 0..body.len() {
+            let events = split(at);
+            assert!(
+                events.iter().map(SseEvent::range).eq(whole.iter().cloned()),
+                "{server} {name} {at}"
+            );
+            // What ended before the split arrived first.
+            assert!(
+                events
+                    .iter()
+                    .all(|event| ((event.end as usize) < at) == (event.arrival == Nanos(1)))
+            );
+        }
+        let read = ResponseBody { events: split(0), bytes: body.clone(), is_event_stream: true };
+        assert_eq!(dialect(name).parse(&read).error, None);
+    }
+}
