@@ -323,7 +323,8 @@ fn an_interrupt_drains_and_a_second_one_stops() {
     let interrupt = load.interrupt.clone();
     let (sender, receiver) = mpsc::channel();
     let (outcome, drained_early) = thread::scope(|scope| {
-        let user = scope.spawn(|| {
+        let (server, interrupt) = (&server, &interrupt);
+        let user = scope.spawn(move || {
             // Once the requests are with the server.
             while server.requests_received() < 4 {
                 thread::yield_now();
