@@ -4,6 +4,7 @@
 //! are generated from it, so that no other code spells a name.
 
 #[rustfmt::skip]
+#[expect(clippy::unreadable_literal, reason = "numbers as the generator writes them")]
 mod generated;
 #[cfg(test)]
 mod tests;
