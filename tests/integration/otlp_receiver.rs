@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 /// How the receiver answers an export.
 #[derive(Debug, Clone, Copy)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Takes it.
     Take,
     /// Takes it but for so many data points.
@@ -51,7 +51,7 @@ enum Transport {
 }
 
 /// A running receiver; it stops when dropped.
-pub struct OtlpReceiver {
+pub(crate) struct OtlpReceiver {
     address: SocketAddr,
     transport: Transport,
     shared: Arc<Shared>,
@@ -60,16 +60,16 @@ pub struct OtlpReceiver {
 
 /// An export as it arrived.
 #[derive(Debug, Clone)]
-pub struct Export {
+pub(crate) struct Export {
     /// The message.
-    pub message: ExportMetricsServiceRequest,
+    pub(crate) message: ExportMetricsServiceRequest,
     /// Headers or metadata, in order of arrival.
-    pub headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Export {
     /// A header's value.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 }
@@ -89,27 +89,27 @@ struct Script {
 
 impl OtlpReceiver {
     /// A gRPC receiver that takes everything.
-    pub fn grpc() -> Self {
+    pub(crate) fn grpc() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::Grpc)
     }
 
     /// An HTTP receiver that takes everything at `/v1/metrics`.
-    pub fn http() -> Self {
+    pub(crate) fn http() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::Http)
     }
 
     /// A gRPC receiver over TLS, as `localhost`, that wants a client certificate.
-    pub fn grpc_tls() -> Self {
+    pub(crate) fn grpc_tls() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::GrpcTls)
     }
 
     /// Whether it speaks gRPC rather than HTTP.
-    pub fn is_grpc(&self) -> bool {
+    pub(crate) fn is_grpc(&self) -> bool {
         self.transport != Transport::Http
     }
 
     /// A gRPC receiver at an address that was in use before.
-    pub fn grpc_at(address: SocketAddr) -> Self {
+    pub(crate) fn grpc_at(address: SocketAddr) -> Self {
         Self::start(address, Transport::Grpc)
     }
 
@@ -139,45 +139,45 @@ impl OtlpReceiver {
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// `http://host:port`
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Answers every further export like this.
-    pub fn always(self, answer: Answer) -> Self {
+    pub(crate) fn always(self, answer: Answer) -> Self {
         self.shared.script.lock().unwrap().otherwise = answer;
         self
     }
 
     /// Answers the next exports like these, each once.
-    pub fn first(self, answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn first(self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.shared.script.lock().unwrap().next.extend(answers);
         self
     }
 
     /// Changes the answer while running.
-    pub fn now(&self, answer: Answer) {
+    pub(crate) fn now(&self, answer: Answer) {
         self.shared.script.lock().unwrap().otherwise = answer;
     }
 
     /// Exports that it took, in order.
-    pub fn taken(&self) -> Vec<Export> {
+    pub(crate) fn taken(&self) -> Vec<Export> {
         self.shared.script.lock().unwrap().taken.clone()
     }
 
     /// The last export it took: cumulative, so the whole run.
-    pub fn last(&self) -> Received {
+    pub(crate) fn last(&self) -> Received {
         let taken = self.taken();
         Received(taken.last().expect("the receiver took no export").message.clone())
     }
 
     /// Waits until `count` exports arrived, however they were answered.
-    pub fn wait_for_exports(&self, count: usize) {
+    pub(crate) fn wait_for_exports(&self, count: usize) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut script = self.shared.script.lock().unwrap();
         while script.seen < count {
@@ -349,20 +349,20 @@ impl hyper::rt::Write for TokioIo {
 
 /// An export, to be asked for what is in it.
 #[derive(Debug, Clone)]
-pub struct Received(pub ExportMetricsServiceRequest);
+pub(crate) struct Received(pub(crate) ExportMetricsServiceRequest);
 
 /// Attributes as text, for comparing.
-pub type Attributes<'a> = &'a [(&'a str, &'a str)];
+pub(crate) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Received {
     /// Every metric.
-    pub fn metrics(&self) -> Vec<&Metric> {
+    pub(crate) fn metrics(&self) -> Vec<&Metric> {
         let scopes = self.0.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
         scopes.flat_map(|scope| &scope.metrics).collect()
     }
 
     /// The metric called `name`.
-    pub fn metric(&self, name: &str) -> &Metric {
+    pub(crate) fn metric(&self, name: &str) -> &Metric {
         let metrics = self.metrics();
         let found = metrics.iter().find(|metric| metric.name == name);
         found.unwrap_or_else(|| {
@@ -372,7 +372,7 @@ impl Received {
     }
 
     /// The explicit histogram point of `name` that has (at least) `with`.
-    pub fn histogram(&self, name: &str, with: Attributes<'_>) -> &HistogramDataPoint {
+    pub(crate) fn histogram(&self, name: &str, with: Attributes<'_>) -> &HistogramDataPoint {
         let Some(Data::Histogram(histogram)) = &self.metric(name).data else {
             panic!("{name} is no histogram")
         };
@@ -380,7 +380,11 @@ impl Received {
     }
 
     /// The exponential histogram point of `name` that has `with`.
-    pub fn exponential(&self, name: &str, with: Attributes<'_>) -> &ExponentialHistogramDataPoint {
+    pub(crate) fn exponential(
+        &self,
+        name: &str,
+        with: Attributes<'_>,
+    ) -> &ExponentialHistogramDataPoint {
         let Some(Data::ExponentialHistogram(histogram)) = &self.metric(name).data else {
             panic!("{name} is no exponential histogram")
         };
@@ -388,7 +392,7 @@ impl Received {
     }
 
     /// The sum or gauge of `name` that has `with`.
-    pub fn number(&self, name: &str, with: Attributes<'_>) -> f64 {
+    pub(crate) fn number(&self, name: &str, with: Attributes<'_>) -> f64 {
         let points = match &self.metric(name).data {
             Some(Data::Sum(sum)) => &sum.data_points,
             Some(Data::Gauge(gauge)) => &gauge.data_points,
@@ -402,14 +406,14 @@ impl Received {
     }
 
     /// A resource attribute.
-    pub fn resource(&self, key: &str) -> Option<String> {
+    pub(crate) fn resource(&self, key: &str) -> Option<String> {
         let resource = self.0.resource_metrics[0].resource.as_ref().unwrap();
         attribute(&resource.attributes, key)
     }
 }
 
 /// An attribute's value as text.
-pub fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
+pub(crate) fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     let pair = attributes.iter().find(|pair| pair.key == key)?;
     match pair.value.as_ref()?.value.as_ref()? {
         Value::StringValue(text) => Some(text.clone()),

@@ -22,12 +22,13 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use proptest::prelude::*;
 use serde_norway::Value as Yaml;
 use uuid::Uuid;
 
 use crate::otlp_receiver::{Answer, OtlpReceiver, Received, attribute};
 
-/// Long enough for any healthy receiver on a loaded machine.
+/// Long enough for any healthy collector on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const fn row(tag: &'static str, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
@@ -177,7 +178,11 @@ fn record(telemetry: &Telemetry, request: &Request) {
 
 /// Three that succeed and one that timed out after 2 s.
 fn four() -> [Request; 4] {
-    let failed = Request { error: Some(ErrorKind::Timeout), ..Request::ok(2000.0, 0.0, 0.0, 0.0) };
+    let failed = Request {
+        error: Some(ErrorKind::Timeout),
+        model: None,
+        ..Request::ok(2000.0, 0.0, 0.0, 0.0)
+    };
     [
         Request::ok(10.0, 4.0, 16.0, 3.0),
         Request::ok(100.0, 30.0, 100.0, 65.0),
@@ -186,6 +191,13 @@ fn four() -> [Request; 4] {
     ]
 }
 
+fn record_four(telemetry: &Telemetry) {
+    for request in four() {
+        record(telemetry, &request);
+    }
+}
+
+/// Attributes of those that succeed.
 const OK: &[(&str, &str)] = &[
     ("gen_ai.operation.name", "chat"),
     ("gen_ai.provider.name", "_OTHER"),
@@ -200,7 +212,7 @@ fn close(one: f64, other: f64) {
     assert!((one - other).abs() <= 1e-9 * other.abs(), "{one} is not {other}");
 }
 
-/// What the receiver must have after [`four`], by hand.
+/// What the collector must have after [`four`], by hand.
 fn assert_four(received: &Received) {
     let seconds =
         [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -279,32 +291,32 @@ fn assert_delivered(report: &TelemetryReport) {
 
 #[test]
 fn a_grpc_collector_receives_what_was_recorded() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
-    four().iter().for_each(|request| record(&telemetry, request));
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    record_four(&telemetry);
     let report = telemetry.finish(PATIENCE);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
     assert_delivered(&report);
     assert_eq!((report.exports_ok, report.exports_failed, report.rejected_data_points), (1, 0, 0));
-    assert_eq!(report.endpoint, Some(format!("{}/", receiver.url())));
+    assert_eq!(report.endpoint, Some(format!("{}/", collector.url())));
 }
 
 #[test]
 fn an_http_collector_receives_what_was_recorded() {
-    let receiver = OtlpReceiver::http();
+    let collector = OtlpReceiver::http();
     let variables = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".into()),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip".into()),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2".into()),
     ];
     let variables: Vec<_> = variables.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let telemetry = start(&config(None), &variables);
-    four().iter().for_each(|request| record(&telemetry, request));
+    record_four(&telemetry);
     let report = telemetry.finish(PATIENCE);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
     assert_delivered(&report);
-    let export = &receiver.taken()[0];
+    let export = &collector.taken()[0];
     assert_eq!(export.header("content-encoding"), Some("gzip"));
     assert_eq!(export.header("content-type"), Some("application/x-protobuf"));
     assert_eq!(export.header("x-key"), Some("hunter2"));
@@ -313,22 +325,22 @@ fn an_http_collector_receives_what_was_recorded() {
 
 #[test]
 fn grpc_bears_headers_and_compression() {
-    let receiver = OtlpReceiver::grpc();
+    let collector = OtlpReceiver::grpc();
     let variables =
         [("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")];
-    let telemetry = start(&config(Some(receiver.url())), &variables);
-    four().iter().for_each(|request| record(&telemetry, request));
+    let telemetry = start(&config(Some(collector.url())), &variables);
+    record_four(&telemetry);
     assert_delivered(&telemetry.finish(PATIENCE));
-    let export = &receiver.taken()[0];
+    let export = &collector.taken()[0];
     assert_eq!(export.header("x-key"), Some("k"));
     assert_eq!(export.header("grpc-encoding"), Some("gzip"));
 }
 
 #[test]
 fn the_resource_says_what_ran_and_flags_override() {
-    let receiver = OtlpReceiver::grpc();
+    let collector = OtlpReceiver::grpc();
     let attributes = vec![("deployment".into(), "flag".into()), ("os.type".into(), "mine".into())];
-    let config = Config { resource_attributes: attributes, ..config(Some(receiver.url())) };
+    let config = Config { resource_attributes: attributes, ..config(Some(collector.url())) };
     let variables = [
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment=env,team=a%20b,service.name=env"),
         ("OTEL_SERVICE_NAME", "bench"),
@@ -336,7 +348,7 @@ fn the_resource_says_what_ran_and_flags_override() {
     let telemetry = start(&config, &variables);
     record(&telemetry, &four()[0]);
     assert_delivered(&telemetry.finish(PATIENCE));
-    let received = receiver.last();
+    let received = collector.last();
     let id = Uuid::from_u128(7).to_string();
     for (key, value) in [
         ("service.name", "bench"),
@@ -356,7 +368,7 @@ fn the_resource_says_what_ran_and_flags_override() {
 #[test]
 fn without_a_collector_both_halves_are_compared_all_the_same() {
     let telemetry = start(&config(None), &[]);
-    four().iter().for_each(|request| record(&telemetry, request));
+    record_four(&telemetry);
     telemetry.phase(&snapshot(2, 1, 0.5));
     let report = telemetry.finish(PATIENCE);
     assert!(report.reconciled, "{report:?}");
@@ -366,20 +378,35 @@ fn without_a_collector_both_halves_are_compared_all_the_same() {
 
 #[test]
 fn what_refused_exports_missed_is_in_the_next() {
-    let receiver = OtlpReceiver::grpc().always(Answer::Refuse);
-    let config = Config { interval_seconds: 0.02, ..config(Some(receiver.url())) };
+    let collector = OtlpReceiver::grpc().always(Answer::Refuse);
+    let config = Config { interval_seconds: 0.02, ..config(Some(collector.url())) };
     let telemetry = start(&config, &[]);
     let [first, second, third, failed] = four();
     record(&telemetry, &first);
     record(&telemetry, &second);
-    receiver.wait_for_exports(2);
-    receiver.now(Answer::Take);
+    collector.wait_for_exports(2);
+    collector.now(Answer::Take);
     record(&telemetry, &third);
     record(&telemetry, &failed);
     let report = telemetry.finish(PATIENCE);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
     assert_delivered(&report);
     assert!(report.exports_failed >= 2, "{report:?}");
+}
+
+#[test]
+fn a_collector_that_asks_for_a_retry_gets_one() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.first([Answer::Unavailable]);
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+        let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
+        let telemetry = start(&config(Some(collector.url())), &variables);
+        record_four(&telemetry);
+        let report = telemetry.finish(PATIENCE);
+        assert_four(&collector.last());
+        assert_delivered(&report);
+        assert_eq!((report.exports_ok, report.exports_failed), (1, 0), "{protocol}");
+    }
 }
 
 /// Accepts connections and cuts them: a collector that is restarting.
@@ -407,11 +434,11 @@ fn a_collector_that_comes_back_has_the_whole_run() {
     record(&telemetry, &first);
     record(&telemetry, &second);
     cut.recv_timeout(PATIENCE).unwrap();
-    let receiver = OtlpReceiver::grpc_at(address);
+    let collector = OtlpReceiver::grpc_at(address);
     record(&telemetry, &third);
     record(&telemetry, &failed);
     let report = telemetry.finish(PATIENCE);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
     assert_delivered(&report);
 }
 
@@ -420,7 +447,7 @@ fn no_collector_at_the_address_fails_nothing() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
         let telemetry = start(&config(Some(url)), &[]);
-        four().iter().for_each(|request| record(&telemetry, request));
+        record_four(&telemetry);
         let report = telemetry.finish(PATIENCE);
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
         assert_eq!((report.exports_ok, report.exports_failed), (0, 1));
@@ -429,18 +456,18 @@ fn no_collector_at_the_address_fails_nothing() {
 
 #[test]
 fn a_collector_that_hangs_is_given_up_at_the_deadline() {
-    for receiver in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
-        let receiver = receiver.always(Answer::Hang);
-        let protocol = if receiver.is_grpc() { "grpc" } else { "http/protobuf" };
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Hang);
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
         let config = Config {
             interval_seconds: 0.02,
             // Far beyond the deadline: only giving up ends this.
             timeout_seconds: 3600.0,
-            ..config(Some(receiver.url()))
+            ..config(Some(collector.url()))
         };
         let telemetry = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
-        four().iter().for_each(|request| record(&telemetry, request));
-        receiver.wait_for_exports(1);
+        record_four(&telemetry);
+        collector.wait_for_exports(1);
         // The export under way does not have this one.
         telemetry.phase(&snapshot(2, 1, 0.5));
         let report = telemetry.finish(Duration::from_millis(200));
@@ -451,24 +478,24 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 
 #[test]
 fn a_hanging_collector_is_left_after_its_timeout() {
-    let receiver = OtlpReceiver::grpc().first([Answer::Hang]);
+    let collector = OtlpReceiver::grpc().first([Answer::Hang]);
     let config =
-        Config { interval_seconds: 0.02, timeout_seconds: 0.3, ..config(Some(receiver.url())) };
+        Config { interval_seconds: 0.02, timeout_seconds: 0.3, ..config(Some(collector.url())) };
     let telemetry = start(&config, &[]);
-    four().iter().for_each(|request| record(&telemetry, request));
-    receiver.wait_for_exports(2);
+    record_four(&telemetry);
+    collector.wait_for_exports(2);
     let report = telemetry.finish(PATIENCE);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
     assert_delivered(&report);
 }
 
 #[test]
 fn rejected_points_are_counted() {
-    for receiver in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
-        let receiver = receiver.always(Answer::Reject(5));
-        let protocol = if receiver.is_grpc() { "grpc" } else { "http/protobuf" };
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Reject(5));
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
         let telemetry =
-            start(&config(Some(receiver.url())), &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
+            start(&config(Some(collector.url())), &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         record(&telemetry, &four()[0]);
         let report = telemetry.finish(PATIENCE);
         assert_eq!((report.exports_ok, report.rejected_data_points), (1, 5), "{protocol}");
@@ -477,15 +504,15 @@ fn rejected_points_are_counted() {
 
 #[test]
 fn exponential_histograms_have_the_same_counts_and_sums() {
-    let receiver = OtlpReceiver::grpc();
-    let config = Config { exponential_histograms: true, ..config(Some(receiver.url())) };
+    let collector = OtlpReceiver::grpc();
+    let config = Config { exponential_histograms: true, ..config(Some(collector.url())) };
     let telemetry = start(&config, &[]);
     for n in 1..=1000 {
         record(&telemetry, &Request::ok(f64::from(n) * 7.3, f64::from(n) * 0.11, 16.0, 3.0));
     }
     let report = telemetry.finish(PATIENCE);
     assert_delivered(&report);
-    let received = receiver.last();
+    let received = collector.last();
     let latency = received.exponential("aiperf.request_latency", OK);
     assert_eq!(latency.count, 1000);
     // 7.3 ms · 1000 · 1001 / 2
@@ -501,8 +528,8 @@ fn exponential_histograms_have_the_same_counts_and_sums() {
 
 #[test]
 fn many_threads_record_at_once() {
-    let receiver = OtlpReceiver::grpc();
-    let config = Config { interval_seconds: 0.005, ..config(Some(receiver.url())) };
+    let collector = OtlpReceiver::grpc();
+    let config = Config { interval_seconds: 0.005, ..config(Some(collector.url())) };
     let telemetry = start(&config, &[]);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -514,7 +541,7 @@ fn many_threads_record_at_once() {
         }
     });
     assert_delivered(&telemetry.finish(PATIENCE));
-    let received = receiver.last();
+    let received = collector.last();
     assert_eq!(received.number("aiperf.request_count", OK), 2000.0);
     // 4 · (1 + … + 500) ms
     close(received.histogram("aiperf.request_latency", OK).sum.unwrap(), 501.0);
@@ -522,14 +549,14 @@ fn many_threads_record_at_once() {
 
 #[test]
 fn a_server_that_invents_model_names_does_not_overflow() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
     for n in 0..100 {
         let model = Some(format!("model-{n}"));
         record(&telemetry, &Request { model, ..Request::ok(10.0, 4.0, 16.0, 3.0) });
     }
     assert_delivered(&telemetry.finish(PATIENCE));
-    let received = receiver.last();
+    let received = collector.last();
     let Some(Data::Sum(sum)) = &received.metric("aiperf.request_count").data else { panic!() };
     assert_eq!(sum.data_points.len(), 17);
     let of = |model| received.number("aiperf.request_count", &[("gen_ai.response.model", model)]);
@@ -550,8 +577,8 @@ fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
 
 #[test]
 fn phases_are_told_as_differences() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
     let warmup = |sent, seconds| PhaseStats {
         phase: PhaseKind::Warmup,
         phase_index: 0,
@@ -563,7 +590,7 @@ fn phases_are_told_as_differences() {
     telemetry.phase(&PhaseStats { was_cancelled: true, ..snapshot(9, 9, 2.0) });
     assert_delivered(&telemetry.finish(PATIENCE));
 
-    let received = receiver.last();
+    let received = collector.last();
     let profiling = [
         ("gen_ai.operation.name", "chat"),
         ("gen_ai.provider.name", "_OTHER"),
@@ -586,24 +613,24 @@ fn phases_are_told_as_differences() {
 
 #[test]
 fn a_phase_of_the_same_kind_starts_from_zero() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
     telemetry.phase(&snapshot(5, 5, 1.0));
     telemetry.phase(&PhaseStats { phase_index: 2, ..snapshot(2, 2, 1.0) });
     assert_delivered(&telemetry.finish(PATIENCE));
-    assert_eq!(receiver.last().number("aiperf.timing.requests.sent", &[]), 7.0);
+    assert_eq!(collector.last().number("aiperf.timing.requests.sent", &[]), 7.0);
 }
 
 #[test]
 fn streams_can_be_left_out() {
     for (metrics, timing) in [(true, false), (false, true)] {
-        let receiver = OtlpReceiver::grpc();
+        let collector = OtlpReceiver::grpc();
         let streams = Streams { metrics, timing };
-        let telemetry = start(&Config { streams, ..config(Some(receiver.url())) }, &[]);
+        let telemetry = start(&Config { streams, ..config(Some(collector.url())) }, &[]);
         record(&telemetry, &four()[0]);
         telemetry.phase(&snapshot(1, 1, 1.0));
         assert_delivered(&telemetry.finish(PATIENCE));
-        let received = receiver.last();
+        let received = collector.last();
         let is_timing = |name: &str| name.starts_with("aiperf.timing.");
         assert!(received.metrics().iter().all(|metric| is_timing(&metric.name) == timing));
     }
@@ -611,8 +638,8 @@ fn streams_can_be_left_out() {
 
 #[test]
 fn results_are_gauges_and_infinite_ones_are_listed() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
     let single = |metric, avg| MetricResult { metric, stats: Stats { avg, distribution: None } };
     let distribution = Some(Distribution { p50: 20.0, p99: 400.0, ..Distribution::default() });
     let results = [
@@ -626,7 +653,7 @@ fn results_are_gauges_and_infinite_ones_are_listed() {
     assert_delivered(&report);
     assert_eq!(report.not_exported, ["aiperf.request_throughput"]);
 
-    let received = receiver.last();
+    let received = collector.last();
     assert_eq!(received.metric("aiperf.benchmark_duration").unit, "s");
     close(received.number("aiperf.benchmark_duration", &[]), 12.5);
     let percentile = |p| {
@@ -704,9 +731,9 @@ fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
 
 #[test]
 fn everything_received_is_as_the_registry_says() {
-    let receiver = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(receiver.url())), &[]);
-    four().iter().for_each(|request| record(&telemetry, request));
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    record_four(&telemetry);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;
     telemetry.record(&retried, &[("request_count", 1.0)]);
@@ -726,7 +753,7 @@ fn everything_received_is_as_the_registry_says() {
     assert_delivered(&telemetry.finish(PATIENCE));
 
     let registry = registry();
-    let received = receiver.last();
+    let received = collector.last();
     let own: BTreeSet<String> = catalogue().iter().map(|m| format!("aiperf.{}", m.tag)).collect();
     let mut seen = BTreeSet::new();
     for metric in received.metrics() {
@@ -749,7 +776,7 @@ fn everything_received_is_as_the_registry_says() {
 
 #[test]
 fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
-    let receiver = OtlpReceiver::grpc_tls();
+    let collector = OtlpReceiver::grpc_tls();
     let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
     let files = [
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", golden("ca.pem")),
@@ -757,12 +784,12 @@ fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", golden("client.key")),
     ];
     let variables: Vec<_> = files.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    let url = format!("https://localhost:{}", receiver.address().port());
+    let url = format!("https://localhost:{}", collector.address().port());
     let telemetry = start(&config(Some(url.clone())), &variables);
-    four().iter().for_each(|request| record(&telemetry, request));
+    record_four(&telemetry);
     let report = telemetry.finish(PATIENCE);
     assert_delivered(&report);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
 
     // Without a certificate of our own the collector does not let us in.
     let telemetry = start(&config(Some(url)), &variables[..1]);
@@ -773,20 +800,44 @@ fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
 
 #[test]
 fn telemetry_works_inside_an_asynchronous_runtime() {
-    let receiver = OtlpReceiver::http();
+    let collector = OtlpReceiver::http();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let url = format!("{}/v1/metrics", receiver.url());
+    let url = format!("{}/v1/metrics", collector.url());
     let report = runtime.block_on(async {
         let telemetry = start(&config(Some(url)), &[]);
-        four().iter().for_each(|request| record(&telemetry, request));
+        record_four(&telemetry);
         telemetry.finish(PATIENCE)
     });
     assert_delivered(&report);
-    assert_four(&receiver.last());
+    assert_four(&collector.last());
 }
 
 #[test]
 fn arcs_of_one_telemetry_can_be_shared() {
     fn shareable<T: Send + Sync>() {}
     shareable::<Arc<Telemetry>>();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Boundaries, powers of two and everything between: the SDK's buckets and
+    /// our own are the same.
+    #[test]
+    fn both_halves_agree_on_any_values(
+        exponents in proptest::collection::vec(-20i32..40, 1..50),
+        others in proptest::collection::vec(0.0..1e6f64, 1..50),
+        boundaries in proptest::collection::vec(0usize..64, 1..20),
+        exponential_histograms: bool,
+    ) {
+        let bounds = LATENCY.instrument().unwrap().spec.boundaries;
+        let powers = exponents.iter().map(|exponent| 2f64.powi(*exponent));
+        let edges = boundaries.iter().map(|index| bounds[*index] * 1e3);
+        let telemetry = start(&Config { exponential_histograms, ..config(None) }, &[]);
+        for value in powers.chain(others).chain(edges) {
+            record(&telemetry, &Request::ok(value, value, value, value));
+        }
+        let report = telemetry.finish(PATIENCE);
+        prop_assert_eq!(report.discrepancies, Vec::<String>::new());
+    }
 }

@@ -38,7 +38,9 @@ fn histogram(point: HistogramDataPoint) -> ExportMetricsServiceRequest {
 /// 0.5, 1 and 3 in buckets (..1], (1..2], (2..).
 fn three() -> (Exact, HistogramDataPoint) {
     let mut exact = Exact::explicit(&Arc::from([1.0, 2.0]));
-    [0.5, 1.0, 3.0].into_iter().for_each(|value| exact.add(value));
+    for value in [0.5, 1.0, 3.0] {
+        exact.add(value);
+    }
     let point = HistogramDataPoint {
         count: 3,
         sum: Some(4.5),
@@ -90,8 +92,8 @@ fn sum(value: f64, attributes: Vec<KeyValue>) -> ExportMetricsServiceRequest {
 #[test]
 fn sums_may_differ_by_rounding_only() {
     let exact = Exact { count: 2, sum: 1000.0, magnitude: 1000.0, ..Exact::default() };
-    assert!(compare(&series(exact.clone()), &sum(1000.000_000_5, attributes())).is_empty());
-    assert!(!compare(&series(exact), &sum(1000.000_002, attributes())).is_empty());
+    assert!(compare(&series(exact.clone()), &sum(1_000.000_000_5, attributes())).is_empty());
+    assert!(!compare(&series(exact), &sum(1_000.000_002, attributes())).is_empty());
 }
 
 #[test]
@@ -119,7 +121,9 @@ fn exponential_export(scale: i32, offset: i32, counts: &[u64]) -> ExportMetricsS
 #[test]
 fn exponential_buckets_are_compared_at_the_exports_scale() {
     let mut exact = Exact::exponential();
-    [1.5, 3.0, 5.0].into_iter().for_each(|value| exact.add(value));
+    for value in [1.5, 3.0, 5.0] {
+        exact.add(value);
+    }
     // At scale 0 the buckets are (1, 2], (2, 4], (4, 8]: indices 0, 1 and 2.
     assert!(compare(&series(exact.clone()), &exponential_export(0, 0, &[1, 1, 1])).is_empty());
     // One bucket further is rounding, two are not.
