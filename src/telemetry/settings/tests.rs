@@ -151,8 +151,8 @@ proptest! {
 
     #[test]
     fn encoded_pairs_come_back(key in "[a-z.]{1,8}", value in "\\PC{0,12}") {
-        let encoded: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let text = format!("{key}={encoded}");
+        let encoded: Vec<String> = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let text = format!("{key}={}", encoded.concat());
         let read = pairs(&|_| Some(text.clone()), "OTEL_RESOURCE_ATTRIBUTES").unwrap();
         prop_assert_eq!(read, vec![(key, value)]);
     }
