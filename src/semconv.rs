@@ -4,7 +4,7 @@
 //! are generated from it, so that no other code spells a name.
 
 #[rustfmt::skip]
-#[allow(clippy::unreadable_literal, reason = "numbers stand as in the conventions")]
+#[expect(clippy::unreadable_literal, reason = "numbers as the generator writes them")]
 mod generated;
 #[cfg(test)]
 mod tests;

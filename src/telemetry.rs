@@ -48,7 +48,7 @@ use self::timing::Timing;
 const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
 
 /// Without a collector only the final collection is wanted.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const NEVER: Duration = Duration::from_hours(365 * 24);
 
 /// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
 const EXPONENTIAL_MAX_SIZE: u32 = 160;

@@ -1,5 +1,7 @@
 //! One binary of tests over real sockets and real files.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 #[path = "integration/cli.rs"]
 mod cli;
 #[path = "integration/endpoint.rs"]
@@ -10,9 +12,13 @@ mod load;
 mod metrics;
 #[path = "integration/mock_server.rs"]
 mod mock_server;
+#[path = "integration/otlp_receiver.rs"]
+mod otlp_receiver;
 #[path = "integration/profile.rs"]
 mod profile;
 #[path = "integration/raw_server.rs"]
 mod raw_server;
 #[path = "integration/replay.rs"]
 mod replay;
+#[path = "integration/telemetry.rs"]
+mod telemetry;

@@ -116,7 +116,7 @@ impl Interner {
             KeyValue::new(attribute::GEN_AI_OPERATION_NAME, self.operation),
             KeyValue::new(
                 attribute::GEN_AI_REQUEST_MODEL,
-                model.map_or_else(|| OTHER.to_owned(), |model| model.to_string()),
+                model.map_or(OTHER, |model| model).to_owned(),
             ),
         ];
         if let Some(server) = self.servers.get(key.server) {

@@ -26,6 +26,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber;
+use tracing::level_filters::LevelFilter;
 use tracing::span;
 use url::Url;
 
@@ -211,6 +212,11 @@ const REJECTED: &str = "rejected_data_points";
 impl tracing::Subscriber for Rejections {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.is_event() && metadata.fields().field(REJECTED).is_some()
+    }
+
+    /// What the exporter's event has; more would make other code's events dearer.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
     }
 
     fn event(&self, event: &tracing::Event<'_>) {

@@ -142,7 +142,9 @@ impl Instruments {
                 match value {
                     Value::Scalar(value) => add(target.column, value * target.scale),
                     Value::List(values) => {
-                        values.iter().for_each(|value| add(target.column, value * target.scale));
+                        for value in values {
+                            add(target.column, value * target.scale);
+                        }
                     }
                 }
             }

@@ -1,7 +1,5 @@
 //! The command line as users write it.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::ffi::OsString;
 use std::fs;
 

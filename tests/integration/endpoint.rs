@@ -1,8 +1,6 @@
 //! Responses that real servers sent, read and compared with a reading of the
 //! same files by Python's `json`.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::path::Path;
 
 use aiperf::endpoint::{Config, EndpointType, ParsedResponse, Usage, build, http_error};

@@ -1,7 +1,5 @@
 //! Transport and runner against real sockets: the mock server and bare ones.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};

@@ -1,8 +1,6 @@
 //! The mock server as clients see it: through reqwest where the protocol
 //! matters, through a bare socket where the bytes do.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

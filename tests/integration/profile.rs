@@ -1,8 +1,6 @@
 //! The program as its users run it: whole runs against the mock server, and
 //! what they leave behind.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

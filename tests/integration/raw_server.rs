@@ -1,7 +1,5 @@
 //! A server of bare sockets: what it sends is written out byte for byte.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;

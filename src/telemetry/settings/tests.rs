@@ -1,1 +1,159 @@
+use proptest::prelude::*;
 
+use super::*;
+
+fn resolve(url: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, TelemetryError> {
+    let config = Config { url: url.map(str::to_owned), ..Config::default() };
+    let found = |name: &str| {
+        let pair = variables.iter().find(|(have, _)| *have == name);
+        pair.map(|(_, value)| (*value).to_owned())
+    };
+    Settings::resolve(&config, &found)
+}
+
+fn destination(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol) {
+    let settings = resolve(url, variables).unwrap_or_else(|e| panic!("{e}"));
+    let destination = settings.destination.expect("no destination");
+    (destination.url.to_string(), destination.protocol)
+}
+
+fn complaint(url: Option<&str>, variables: &[(&str, &str)]) -> String {
+    resolve(url, variables).err().expect("was accepted").to_string()
+}
+
+#[test]
+fn the_url_decides_the_protocol_and_the_path() {
+    let table = [
+        ("localhost:4317", "http://localhost:4317/", Protocol::Grpc),
+        ("https://c.example:4317", "https://c.example:4317/", Protocol::Grpc),
+        ("http://c:9999/", "http://c:9999/", Protocol::Grpc),
+        ("http://c:4318", "http://c:4318/v1/metrics", Protocol::Http),
+        ("http://c:4318/v1/metrics", "http://c:4318/v1/metrics", Protocol::Http),
+        ("https://c/otlp/v1/metrics", "https://c/otlp/v1/metrics", Protocol::Http),
+        ("http://c:4318/custom", "http://c:4318/custom", Protocol::Http),
+    ];
+    for (given, url, protocol) in table {
+        assert_eq!(destination(Some(given), &[]), (url.into(), protocol), "{given}");
+    }
+}
+
+#[test]
+fn the_variable_decides_the_protocol_over_the_url() {
+    let grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
+    assert_eq!(
+        destination(Some("http://c:4318/v1/metrics"), &grpc),
+        ("http://c:4318/".into(), Protocol::Grpc)
+    );
+    let both = [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf"),
+    ];
+    assert_eq!(
+        destination(Some("http://c:4317"), &both),
+        ("http://c:4317/v1/metrics".into(), Protocol::Http)
+    );
+    let json = [("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")];
+    assert!(complaint(Some("http://c"), &json).contains("http/protobuf"));
+}
+
+#[test]
+fn the_flag_wins_over_the_variables() {
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/otlp/");
+    let metrics = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics:4318/m");
+    assert_eq!(destination(Some("http://flag:4317"), &[base, metrics]).0, "http://flag:4317/");
+    assert_eq!(destination(None, &[base, metrics]).0, "http://metrics:4318/m");
+    assert_eq!(destination(None, &[base]).0, "http://base:4318/otlp/v1/metrics");
+    assert!(resolve(None, &[]).unwrap().destination.is_none());
+    assert!(resolve(Some(" "), &[]).unwrap().destination.is_none());
+}
+
+#[test]
+fn delta_is_refused() {
+    let delta = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
+    assert!(complaint(Some("http://c:4317"), &delta).contains("cumulative values only"));
+    let cumulative = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative")];
+    assert!(resolve(Some("http://c:4317"), &cumulative).is_ok());
+}
+
+#[test]
+fn secrets_are_in_no_message() {
+    let url = complaint(Some("http://user:hunter2@c:4317"), &[]);
+    assert!(!url.contains("hunter2") && url.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{url}");
+    let url = complaint(Some("http://user:hunter2@c:99999?key=hunter2"), &[]);
+    assert!(!url.contains("hunter2"), "{url}");
+    for headers in ["Authorization hunter2", "x-key=hunter2%0A", "hunter2 x=1"] {
+        let message = complaint(Some("http://c:4317"), &[("OTEL_EXPORTER_OTLP_HEADERS", headers)]);
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
+#[test]
+fn headers_for_metrics_replace_the_others() {
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,b=2"),
+        ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "Authorization=Bearer%20x%3D, c = 3,"),
+    ];
+    let settings = resolve(Some("http://c:4317"), &variables).unwrap();
+    let headers = settings.destination.unwrap().headers;
+    assert_eq!(headers.len(), 2);
+    assert_eq!(headers["authorization"], "Bearer x=");
+    assert_eq!(headers["c"], "3");
+    assert!(headers.values().all(HeaderValue::is_sensitive));
+}
+
+#[test]
+fn standard_times_are_milliseconds_and_ours_come_first() {
+    let of = |variables: &[(&str, &str)]| {
+        let settings = resolve(Some("http://c:4317"), variables).unwrap();
+        (settings.interval, settings.destination.unwrap().timeout)
+    };
+    let seconds = Duration::from_secs_f64;
+    assert_eq!(of(&[]), (seconds(2.0), seconds(10.0)));
+    let standard = [("OTEL_METRIC_EXPORT_INTERVAL", "500"), ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")];
+    assert_eq!(of(&standard), (seconds(0.5), seconds(1.5)));
+    let ours = [standard[0], standard[1], ("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", "2")];
+    assert_eq!(of(&ours), (seconds(2.0), seconds(1.5)));
+    assert!(complaint(Some("c:1"), &[("OTEL_METRIC_EXPORT_INTERVAL", "2s")]).contains("number"));
+}
+
+#[test]
+fn times_that_make_no_sense_are_refused() {
+    for interval_seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let config = Config { url: Some("c:1".into()), interval_seconds, ..Config::default() };
+        assert!(Settings::resolve(&config, &|_| None).is_err(), "{interval_seconds}");
+    }
+}
+
+#[test]
+fn resource_attributes_are_decoded_and_the_last_of_a_key_counts() {
+    let variables = [("OTEL_RESOURCE_ATTRIBUTES", "a=x%2Cy,b=1,a=100%")];
+    let settings = resolve(Some("c:1"), &variables).unwrap();
+    let expected = [("a".to_owned(), "100%".to_owned()), ("b".to_owned(), "1".to_owned())];
+    assert_eq!(settings.resource_attributes, expected);
+}
+
+#[test]
+fn a_missing_certificate_is_named() {
+    let variables = [("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/ca.pem")];
+    let message = complaint(Some("https://c:4317"), &variables);
+    assert!(message.contains("/no/such/ca.pem") && message.contains("OTEL_EXPORTER_OTLP_CERT"));
+}
+
+proptest! {
+    #[test]
+    fn any_values_are_taken_or_refused(url in ".{0,40}", list in ".{0,40}") {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_HEADERS", list.as_str()),
+            ("OTEL_RESOURCE_ATTRIBUTES", list.as_str()),
+        ];
+        let _ = resolve(Some(&url), &variables);
+    }
+
+    #[test]
+    fn encoded_pairs_come_back(key in "[a-z.]{1,8}", value in "\\PC{0,12}") {
+        let encoded: Vec<String> = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let text = format!("{key}={}", encoded.concat());
+        let read = pairs(&|_| Some(text.clone()), "OTEL_RESOURCE_ATTRIBUTES").unwrap();
+        prop_assert_eq!(read, vec![(key, value)]);
+    }
+}

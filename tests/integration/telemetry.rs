@@ -1,0 +1,843 @@
+//! What a collector receives is what was recorded, whatever it does meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use aiperf::endpoint::{EndpointType, ParsedResponse};
+use aiperf::metrics::metric::{
+    ConsoleGroup, Distribution, Fold, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
+    Observation, RecordValues, Stats, Value, ValueType,
+};
+use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
+use aiperf::schedule::{PhaseKind, PhaseStats};
+use aiperf::telemetry::{Config, Identity, Streams, Telemetry, TelemetryReport};
+use aiperf::units::{Nanos, Unit};
+use bytes::Bytes;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use proptest::prelude::*;
+use serde_norway::Value as Yaml;
+use uuid::Uuid;
+
+use crate::otlp_receiver::{Answer, OtlpReceiver, Received, attribute};
+
+/// Long enough for any healthy collector on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const fn row(tag: &'static str, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
+    Metric {
+        tag,
+        header: tag,
+        short_header: tag,
+        brief: "For tests",
+        formula: "None",
+        unit,
+        display_unit,
+        value_type: ValueType::Float,
+        flags: MetricFlags::empty(),
+        group: ConsoleGroup::Default,
+        order: None,
+        requires: &[],
+        kind,
+    }
+}
+
+const RECORD: Kind = Kind::Record(|_, _| None);
+const SUM: Kind = Kind::Aggregate(Fold::Sum, |_, _| None);
+
+static LATENCY: Metric = row("request_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static TTFT: Metric = row("time_to_first_token", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static ITL: Metric = row("inter_token_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static GAPS: Metric = row("inter_chunk_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static INPUT: Metric = row("input_sequence_length", Unit::Tokens, Unit::Tokens, RECORD);
+static OUTPUT: Metric = row("output_sequence_length", Unit::Tokens, Unit::Tokens, RECORD);
+static COUNT: Metric = row("request_count", Unit::Requests, Unit::Requests, SUM);
+static ERRORS: Metric = row("error_request_count", Unit::Requests, Unit::Requests, SUM);
+static RATE: Metric = row(
+    "request_throughput",
+    Unit::RequestsPerSecond,
+    Unit::RequestsPerSecond,
+    Kind::Derived(|_| None),
+);
+static DURATION: Metric =
+    row("benchmark_duration", Unit::Nanoseconds, Unit::Seconds, Kind::Derived(|_| None));
+
+fn catalogue() -> Vec<&'static Metric> {
+    vec![&LATENCY, &TTFT, &ITL, &GAPS, &INPUT, &OUTPUT, &COUNT, &ERRORS, &RATE, &DURATION]
+}
+
+fn identity() -> Identity {
+    Identity {
+        benchmark_id: Uuid::from_u128(7),
+        endpoint_type: EndpointType::Chat,
+        models: vec!["tiny".into()],
+        urls: vec!["http://127.0.0.1:8000".into()],
+    }
+}
+
+fn config(url: Option<String>) -> Config {
+    // Only the final export, unless a test wants more.
+    Config { url, interval_seconds: 3600.0, ..Config::default() }
+}
+
+fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
+    let found = |name: &str| {
+        let pair = variables.iter().find(|(have, _)| *have == name);
+        pair.map(|(_, value)| (*value).to_owned())
+    };
+    Telemetry::start_in(config, &identity(), &catalogue(), &found).unwrap()
+}
+
+/// A request in whole milliseconds.
+struct Request {
+    latency_ms: f64,
+    first_token_ms: f64,
+    token_gap_ms: f64,
+    gaps_ms: Vec<f64>,
+    input: f64,
+    output: f64,
+    model: Option<String>,
+    error: Option<ErrorKind>,
+}
+
+impl Request {
+    fn ok(latency_ms: f64, first_token_ms: f64, input: f64, output: f64) -> Self {
+        Self {
+            latency_ms,
+            first_token_ms,
+            token_gap_ms: 5.0,
+            gaps_ms: vec![4.0, 6.0],
+            input,
+            output,
+            model: Some("tiny-v1".into()),
+            error: None,
+        }
+    }
+
+    fn measured(&self) -> MeasuredRecord {
+        let mut values = RecordValues::default();
+        if self.error.is_none() {
+            values.push("request_latency", Value::Scalar(self.latency_ms * 1e6));
+            values.push("time_to_first_token", Value::Scalar(self.first_token_ms * 1e6));
+            values.push("inter_token_latency", Value::Scalar(self.token_gap_ms * 1e6));
+            let gaps = self.gaps_ms.iter().map(|gap| gap * 1e6).collect();
+            values.push("inter_chunk_latency", Value::List(gaps));
+            values.push("input_sequence_length", Value::Scalar(self.input));
+            values.push("output_sequence_length", Value::Scalar(self.output));
+        }
+        let error = self.error.map(|kind| RequestError::new(kind, "Scripted", "for the test"));
+        let observation = Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: 0,
+            requested_output_tokens: None,
+            error: error.clone(),
+            values,
+        };
+        let response = ParsedResponse { model: self.model.clone(), ..ParsedResponse::default() };
+        MeasuredRecord { record: self.record(error), response, observation }
+    }
+
+    fn record(&self, error: Option<RequestError>) -> RequestRecord {
+        let start = Nanos::from_millis(1000.0);
+        RequestRecord {
+            turn: TurnId::default(),
+            phase: PhaseKind::Profiling,
+            phase_index: 0,
+            worker: 0,
+            request_id: Uuid::nil(),
+            correlation_id: Uuid::nil(),
+            url: "http://127.0.0.1:8000/v1/chat/completions".into(),
+            payload: Bytes::new(),
+            earlier_answers: Vec::new(),
+            due: Some(Nanos::from_millis(999.997)),
+            issued: start,
+            start,
+            ack: None,
+            end: start + Nanos::from_millis(self.latency_ms),
+            status: None,
+            body: ResponseBody::default(),
+            trace: HttpTrace::default(),
+            retry_count: 0,
+            cancelled_at: None,
+            error,
+        }
+    }
+}
+
+fn record(telemetry: &Telemetry, request: &Request) {
+    let increment = if request.error.is_some() { "error_request_count" } else { "request_count" };
+    telemetry.record(&request.measured(), &[(increment, 1.0)]);
+}
+
+/// Three that succeed and one that timed out after 2 s.
+fn four() -> [Request; 4] {
+    let failed = Request {
+        error: Some(ErrorKind::Timeout),
+        model: None,
+        ..Request::ok(2000.0, 0.0, 0.0, 0.0)
+    };
+    [
+        Request::ok(10.0, 4.0, 16.0, 3.0),
+        Request::ok(100.0, 30.0, 100.0, 65.0),
+        Request::ok(90_000.0, 700.0, 17.0, 4096.0),
+        failed,
+    ]
+}
+
+fn record_four(telemetry: &Telemetry) {
+    for request in four() {
+        record(telemetry, &request);
+    }
+}
+
+/// Attributes of those that succeed.
+const OK: &[(&str, &str)] = &[
+    ("gen_ai.operation.name", "chat"),
+    ("gen_ai.provider.name", "_OTHER"),
+    ("gen_ai.request.model", "tiny"),
+    ("gen_ai.response.model", "tiny-v1"),
+    ("server.address", "127.0.0.1"),
+    ("server.port", "8000"),
+    ("aiperf.benchmark_phase", "profiling"),
+];
+
+fn close(one: f64, other: f64) {
+    assert!((one - other).abs() <= 1e-9 * other.abs(), "{one} is not {other}");
+}
+
+/// What the collector must have after [`four`], by hand.
+fn assert_four(received: &Received) {
+    let seconds =
+        [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+    let all = received.metric("gen_ai.client.operation.duration");
+    assert_eq!(all.unit, "s");
+    let Some(Data::Histogram(histogram)) = &all.data else { panic!("no histogram") };
+    assert_eq!(histogram.aggregation_temporality(), AggregationTemporality::Cumulative);
+    let (failed, succeeded): (Vec<_>, Vec<_>) = histogram
+        .data_points
+        .iter()
+        .partition(|point| attribute(&point.attributes, "error.type").is_some());
+    assert_eq!((failed.len(), succeeded.len()), (1, 1));
+
+    let point = succeeded[0];
+    assert_eq!(point.explicit_bounds, seconds);
+    // 10 ms is in the first bucket (bounds are inclusive), 100 ms in (0.08, 0.16],
+    // 90 s above all.
+    assert_eq!(point.bucket_counts, [1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(point.count, 3);
+    close(point.sum.unwrap(), 90.11);
+    assert_eq!((point.min, point.max), (Some(0.01), Some(90.0)));
+    for (key, value) in OK {
+        assert_eq!(attribute(&point.attributes, key).as_deref(), Some(*value), "{key}");
+    }
+    let point = failed[0];
+    assert_eq!(attribute(&point.attributes, "error.type").as_deref(), Some("timeout"));
+    assert_eq!((point.count, point.sum), (1, Some(2.0)));
+
+    let first = received.histogram("gen_ai.client.operation.time_to_first_chunk", OK);
+    assert_eq!(first.explicit_bounds, seconds);
+    // 4 ms, 30 ms in (0.02, 0.04], 700 ms in (0.64, 1.28].
+    assert_eq!(first.bucket_counts, [1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    close(first.sum.unwrap(), 0.734);
+    let between = received.histogram("gen_ai.client.operation.time_per_output_chunk", OK);
+    assert_eq!(between.count, 3);
+    close(between.sum.unwrap(), 0.015);
+    assert_tokens(received);
+    assert_own(received);
+}
+
+fn assert_tokens(received: &Received) {
+    let with = |kind| [OK, &[("gen_ai.token.type", kind)]].concat();
+    let input = received.histogram("gen_ai.client.token.usage", &with("input"));
+    assert_eq!(input.explicit_bounds[..4], [1.0, 4.0, 16.0, 64.0]);
+    assert_eq!(input.explicit_bounds[13], 67_108_864.0);
+    // 16 in (4, 16], 17 in (16, 64], 100 in (64, 256].
+    assert_eq!(input.bucket_counts, [0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!((input.count, input.sum), (3, Some(133.0)));
+    let output = received.histogram("gen_ai.client.token.usage", &with("output"));
+    // 3 in (1, 4], 65 in (64, 256], 4096 in (1024, 4096].
+    assert_eq!(output.bucket_counts, [0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!((output.count, output.sum), (3, Some(4164.0)));
+}
+
+fn assert_own(received: &Received) {
+    let latency = received.histogram("aiperf.request_latency", OK);
+    assert_eq!(latency.count, 3);
+    close(latency.sum.unwrap(), 90.11);
+    assert_eq!(latency.explicit_bounds, LATENCY.instrument().unwrap().spec.boundaries);
+    // A list's values go one by one: three requests of two gaps.
+    let gaps = received.histogram("aiperf.inter_chunk_latency", OK);
+    assert_eq!(gaps.count, 6);
+    close(gaps.sum.unwrap(), 0.030);
+    assert_eq!(received.number("aiperf.request_count", OK), 3.0);
+    assert_eq!(received.number("aiperf.error_request_count", &[("error.type", "timeout")]), 1.0);
+    // Every request was 3 µs late, in (2 µs, 5 µs].
+    let slip = received.histogram("aiperf.client.schedule_slip", OK);
+    assert_eq!((slip.count, slip.bucket_counts[2]), (3, 3));
+    close(slip.sum.unwrap(), 9e-6);
+}
+
+fn assert_delivered(report: &TelemetryReport) {
+    assert_eq!(report.discrepancies, Vec::<String>::new());
+    assert!(report.reconciled && report.delivered_final, "{report:?}");
+}
+
+#[test]
+fn a_grpc_collector_receives_what_was_recorded() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    record_four(&telemetry);
+    let report = telemetry.finish(PATIENCE);
+    assert_four(&collector.last());
+    assert_delivered(&report);
+    assert_eq!((report.exports_ok, report.exports_failed, report.rejected_data_points), (1, 0, 0));
+    assert_eq!(report.endpoint, Some(format!("{}/", collector.url())));
+}
+
+#[test]
+fn an_http_collector_receives_what_was_recorded() {
+    let collector = OtlpReceiver::http();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url()),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".into()),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip".into()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2".into()),
+    ];
+    let variables: Vec<_> = variables.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    let telemetry = start(&config(None), &variables);
+    record_four(&telemetry);
+    let report = telemetry.finish(PATIENCE);
+    assert_four(&collector.last());
+    assert_delivered(&report);
+    let export = &collector.taken()[0];
+    assert_eq!(export.header("content-encoding"), Some("gzip"));
+    assert_eq!(export.header("content-type"), Some("application/x-protobuf"));
+    assert_eq!(export.header("x-key"), Some("hunter2"));
+    assert!(!format!("{report:?}").contains("hunter2"));
+}
+
+#[test]
+fn grpc_bears_headers_and_compression() {
+    let collector = OtlpReceiver::grpc();
+    let variables =
+        [("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")];
+    let telemetry = start(&config(Some(collector.url())), &variables);
+    record_four(&telemetry);
+    assert_delivered(&telemetry.finish(PATIENCE));
+    let export = &collector.taken()[0];
+    assert_eq!(export.header("x-key"), Some("k"));
+    assert_eq!(export.header("grpc-encoding"), Some("gzip"));
+}
+
+#[test]
+fn the_resource_says_what_ran_and_flags_override() {
+    let collector = OtlpReceiver::grpc();
+    let attributes = vec![("deployment".into(), "flag".into()), ("os.type".into(), "mine".into())];
+    let config = Config { resource_attributes: attributes, ..config(Some(collector.url())) };
+    let variables = [
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment=env,team=a%20b,service.name=env"),
+        ("OTEL_SERVICE_NAME", "bench"),
+    ];
+    let telemetry = start(&config, &variables);
+    record(&telemetry, &four()[0]);
+    assert_delivered(&telemetry.finish(PATIENCE));
+    let received = collector.last();
+    let id = Uuid::from_u128(7).to_string();
+    for (key, value) in [
+        ("service.name", "bench"),
+        ("service.instance.id", &id),
+        ("aiperf.benchmark.id", &id),
+        ("aiperf.endpoint.type", "chat"),
+        ("aiperf.model.name", "tiny"),
+        ("deployment", "flag"),
+        ("team", "a b"),
+        ("os.type", "mine"),
+    ] {
+        assert_eq!(received.resource(key).as_deref(), Some(value), "{key}");
+    }
+    assert!(received.resource("host.name").is_some_and(|name| !name.is_empty()));
+}
+
+#[test]
+fn without_a_collector_both_halves_are_compared_all_the_same() {
+    let telemetry = start(&config(None), &[]);
+    record_four(&telemetry);
+    telemetry.phase(&snapshot(2, 1, 0.5));
+    let report = telemetry.finish(PATIENCE);
+    assert!(report.reconciled, "{report:?}");
+    assert!(!report.delivered_final && report.endpoint.is_none());
+    assert_eq!((report.exports_ok, report.exports_failed), (0, 0));
+}
+
+#[test]
+fn what_refused_exports_missed_is_in_the_next() {
+    let collector = OtlpReceiver::grpc().always(Answer::Refuse);
+    let config = Config { interval_seconds: 0.02, ..config(Some(collector.url())) };
+    let telemetry = start(&config, &[]);
+    let [first, second, third, failed] = four();
+    record(&telemetry, &first);
+    record(&telemetry, &second);
+    collector.wait_for_exports(2);
+    collector.now(Answer::Take);
+    record(&telemetry, &third);
+    record(&telemetry, &failed);
+    let report = telemetry.finish(PATIENCE);
+    assert_four(&collector.last());
+    assert_delivered(&report);
+    assert!(report.exports_failed >= 2, "{report:?}");
+}
+
+#[test]
+fn a_collector_that_asks_for_a_retry_gets_one() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.first([Answer::Unavailable]);
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+        let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
+        let telemetry = start(&config(Some(collector.url())), &variables);
+        record_four(&telemetry);
+        let report = telemetry.finish(PATIENCE);
+        assert_four(&collector.last());
+        assert_delivered(&report);
+        assert_eq!((report.exports_ok, report.exports_failed), (1, 0), "{protocol}");
+    }
+}
+
+/// Accepts connections and cuts them: a collector that is restarting.
+fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (done, wait) = mpsc::channel();
+    thread::spawn(move || {
+        for _ in 0..count {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1]);
+        }
+        drop(listener);
+        done.send(()).unwrap();
+    });
+    (address, wait)
+}
+
+#[test]
+fn a_collector_that_comes_back_has_the_whole_run() {
+    let (address, cut) = cut_connections(2);
+    let config = Config { interval_seconds: 0.02, ..config(Some(format!("http://{address}"))) };
+    let telemetry = start(&config, &[]);
+    let [first, second, third, failed] = four();
+    record(&telemetry, &first);
+    record(&telemetry, &second);
+    cut.recv_timeout(PATIENCE).unwrap();
+    let collector = OtlpReceiver::grpc_at(address);
+    record(&telemetry, &third);
+    record(&telemetry, &failed);
+    let report = telemetry.finish(PATIENCE);
+    assert_four(&collector.last());
+    assert_delivered(&report);
+}
+
+#[test]
+fn no_collector_at_the_address_fails_nothing() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
+        let telemetry = start(&config(Some(url)), &[]);
+        record_four(&telemetry);
+        let report = telemetry.finish(PATIENCE);
+        assert!(report.reconciled && !report.delivered_final, "{report:?}");
+        assert_eq!((report.exports_ok, report.exports_failed), (0, 1));
+    }
+}
+
+#[test]
+fn a_collector_that_hangs_is_given_up_at_the_deadline() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Hang);
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+        let config = Config {
+            interval_seconds: 0.02,
+            // Far beyond the deadline: only giving up ends this.
+            timeout_seconds: 3600.0,
+            ..config(Some(collector.url()))
+        };
+        let telemetry = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
+        record_four(&telemetry);
+        collector.wait_for_exports(1);
+        // The export under way does not have this one.
+        telemetry.phase(&snapshot(2, 1, 0.5));
+        let report = telemetry.finish(Duration::from_millis(200));
+        assert!(report.reconciled && !report.delivered_final, "{report:?}");
+        assert_eq!(report.exports_ok, 0);
+    }
+}
+
+#[test]
+fn a_hanging_collector_is_left_after_its_timeout() {
+    let collector = OtlpReceiver::grpc().first([Answer::Hang]);
+    let config =
+        Config { interval_seconds: 0.02, timeout_seconds: 0.3, ..config(Some(collector.url())) };
+    let telemetry = start(&config, &[]);
+    record_four(&telemetry);
+    collector.wait_for_exports(2);
+    let report = telemetry.finish(PATIENCE);
+    assert_four(&collector.last());
+    assert_delivered(&report);
+}
+
+#[test]
+fn rejected_points_are_counted() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Reject(5));
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+        let telemetry =
+            start(&config(Some(collector.url())), &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
+        record(&telemetry, &four()[0]);
+        let report = telemetry.finish(PATIENCE);
+        assert_eq!((report.exports_ok, report.rejected_data_points), (1, 5), "{protocol}");
+    }
+}
+
+#[test]
+fn exponential_histograms_have_the_same_counts_and_sums() {
+    let collector = OtlpReceiver::grpc();
+    let config = Config { exponential_histograms: true, ..config(Some(collector.url())) };
+    let telemetry = start(&config, &[]);
+    for n in 1..=1000 {
+        record(&telemetry, &Request::ok(f64::from(n) * 7.3, f64::from(n) * 0.11, 16.0, 3.0));
+    }
+    let report = telemetry.finish(PATIENCE);
+    assert_delivered(&report);
+    let received = collector.last();
+    let latency = received.exponential("aiperf.request_latency", OK);
+    assert_eq!(latency.count, 1000);
+    // 7.3 ms · 1000 · 1001 / 2
+    close(latency.sum.unwrap(), 3653.65);
+    let buckets = latency.positive.as_ref().unwrap();
+    assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), 1000);
+    assert!(buckets.bucket_counts.len() <= 160);
+    // The largest value, 7.3 s, lies in the last bucket: (b^i, b^(i+1)].
+    let base = 2f64.powf(2f64.powi(-latency.scale));
+    let last = buckets.offset + i32::try_from(buckets.bucket_counts.len()).unwrap() - 1;
+    assert!(base.powi(last) < 7.3 && 7.3 <= base.powi(last + 1));
+}
+
+#[test]
+fn many_threads_record_at_once() {
+    let collector = OtlpReceiver::grpc();
+    let config = Config { interval_seconds: 0.005, ..config(Some(collector.url())) };
+    let telemetry = start(&config, &[]);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 1..=500 {
+                    record(&telemetry, &Request::ok(f64::from(n), 1.0, f64::from(n), 2.0));
+                }
+            });
+        }
+    });
+    assert_delivered(&telemetry.finish(PATIENCE));
+    let received = collector.last();
+    assert_eq!(received.number("aiperf.request_count", OK), 2000.0);
+    // 4 · (1 + … + 500) ms
+    close(received.histogram("aiperf.request_latency", OK).sum.unwrap(), 501.0);
+}
+
+#[test]
+fn a_server_that_invents_model_names_does_not_overflow() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    for n in 0..100 {
+        let model = Some(format!("model-{n}"));
+        record(&telemetry, &Request { model, ..Request::ok(10.0, 4.0, 16.0, 3.0) });
+    }
+    assert_delivered(&telemetry.finish(PATIENCE));
+    let received = collector.last();
+    let Some(Data::Sum(sum)) = &received.metric("aiperf.request_count").data else { panic!() };
+    assert_eq!(sum.data_points.len(), 17);
+    let of = |model| received.number("aiperf.request_count", &[("gen_ai.response.model", model)]);
+    assert_eq!((of("model-15"), of("_OTHER")), (1.0, 84.0));
+}
+
+fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
+    PhaseStats {
+        phase: PhaseKind::Profiling,
+        phase_index: 1,
+        start: Nanos(1_000),
+        now: Nanos(1_000) + Nanos::from_seconds(seconds),
+        requests_sent: sent,
+        requests_completed: completed,
+        ..PhaseStats::default()
+    }
+}
+
+#[test]
+fn phases_are_told_as_differences() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    let warmup = |sent, seconds| PhaseStats {
+        phase: PhaseKind::Warmup,
+        phase_index: 0,
+        ..snapshot(sent, sent, seconds)
+    };
+    telemetry.phase(&warmup(3, 0.25));
+    telemetry.phase(&snapshot(4, 1, 0.5));
+    telemetry.phase(&snapshot(4, 1, 0.5));
+    telemetry.phase(&PhaseStats { was_cancelled: true, ..snapshot(9, 9, 2.0) });
+    assert_delivered(&telemetry.finish(PATIENCE));
+
+    let received = collector.last();
+    let profiling = [
+        ("gen_ai.operation.name", "chat"),
+        ("gen_ai.provider.name", "_OTHER"),
+        ("gen_ai.request.model", "tiny"),
+        ("aiperf.benchmark_phase", "profiling"),
+    ];
+    let of = |name: &str| received.number(&format!("aiperf.timing.{name}"), &profiling);
+    assert_eq!(of("requests.sent"), 9.0);
+    assert_eq!(of("requests.completed"), 9.0);
+    // 3 were in flight, then none: + 3, - 3.
+    assert_eq!(of("requests.in_flight"), 0.0);
+    assert_eq!(of("phase.elapsed_sec"), 2.0);
+    assert_eq!(of("phase.was_cancelled"), 1.0);
+    let warm =
+        received.number("aiperf.timing.requests.sent", &[("aiperf.benchmark_phase", "warmup")]);
+    assert_eq!(warm, 3.0);
+    // Never anything but zero: never told.
+    assert!(received.metrics().iter().all(|m| m.name != "aiperf.timing.requests.errors"));
+}
+
+#[test]
+fn a_phase_of_the_same_kind_starts_from_zero() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    telemetry.phase(&snapshot(5, 5, 1.0));
+    telemetry.phase(&PhaseStats { phase_index: 2, ..snapshot(2, 2, 1.0) });
+    assert_delivered(&telemetry.finish(PATIENCE));
+    assert_eq!(collector.last().number("aiperf.timing.requests.sent", &[]), 7.0);
+}
+
+#[test]
+fn streams_can_be_left_out() {
+    for (metrics, timing) in [(true, false), (false, true)] {
+        let collector = OtlpReceiver::grpc();
+        let streams = Streams { metrics, timing };
+        let telemetry = start(&Config { streams, ..config(Some(collector.url())) }, &[]);
+        record(&telemetry, &four()[0]);
+        telemetry.phase(&snapshot(1, 1, 1.0));
+        assert_delivered(&telemetry.finish(PATIENCE));
+        let received = collector.last();
+        let is_timing = |name: &str| name.starts_with("aiperf.timing.");
+        assert!(received.metrics().iter().all(|metric| is_timing(&metric.name) == timing));
+    }
+}
+
+#[test]
+fn results_are_gauges_and_infinite_ones_are_listed() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    let single = |metric, avg| MetricResult { metric, stats: Stats { avg, distribution: None } };
+    let distribution = Some(Distribution { p50: 20.0, p99: 400.0, ..Distribution::default() });
+    let results = [
+        single(&DURATION, 12.5),
+        single(&RATE, f64::NAN),
+        single(&COUNT, 3.0),
+        MetricResult { metric: &LATENCY, stats: Stats { avg: 50.0, distribution } },
+    ];
+    telemetry.results(PhaseKind::Profiling, &results);
+    let report = telemetry.finish(PATIENCE);
+    assert_delivered(&report);
+    assert_eq!(report.not_exported, ["aiperf.request_throughput"]);
+
+    let received = collector.last();
+    assert_eq!(received.metric("aiperf.benchmark_duration").unit, "s");
+    close(received.number("aiperf.benchmark_duration", &[]), 12.5);
+    let percentile = |p| {
+        let with = [("aiperf.percentile", p), ("aiperf.benchmark_phase", "profiling")];
+        received.number("aiperf.percentiles.request_latency", &with)
+    };
+    // 20 and 400 ms.
+    close(percentile("50"), 0.02);
+    close(percentile("99"), 0.4);
+    // A count is a counter that requests have told already.
+    assert!(received.metrics().iter().all(|metric| metric.name != "aiperf.request_count"));
+}
+
+/// The hand-written registry: every metric with its kind, unit and required attributes.
+fn registry() -> BTreeMap<String, (String, String, BTreeSet<String>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| -> Yaml {
+        serde_norway::from_str(&std::fs::read_to_string(root.join(path)).unwrap()).unwrap()
+    };
+    let text = |of: &Yaml, key: &str| of[key].as_str().unwrap().to_owned();
+    let files = ["gen-ai", "aiperf-timing", "aiperf-client"];
+    let files: Vec<Yaml> = files.iter().map(|f| read(&format!("semconv/{f}.yaml"))).collect();
+    let required = |of: &Yaml| -> BTreeSet<String> {
+        let list = of["attributes"].as_sequence().unwrap().iter();
+        list.filter(|a| a["requirement_level"].as_str() == Some("required"))
+            .map(|a| text(a, "ref"))
+            .collect()
+    };
+    let groups: BTreeMap<String, BTreeSet<String>> = files[0]["attribute_groups"]
+        .as_sequence()
+        .unwrap()
+        .iter()
+        .map(|group| (text(group, "id"), required(group)))
+        .collect();
+
+    let mut metrics = BTreeMap::new();
+    for metric in files.iter().filter_map(|file| file["metrics"].as_sequence()).flatten() {
+        let group = text(&metric["attributes"][0], "ref_group");
+        let row = (text(metric, "instrument"), text(metric, "unit"), groups[&group].clone());
+        metrics.insert(text(metric, "name"), row);
+    }
+    let imported = files[0]["imports"]["metrics"].as_sequence().unwrap();
+    let conventions = read("tests/golden/semconv-1.41.1/gen-ai-metrics.yaml");
+    for group in conventions["groups"].as_sequence().unwrap() {
+        if imported.contains(&group["metric_name"]) {
+            let mut attributes = groups["aiperf.request.attributes"].clone();
+            if let Some(own) = group.get("attributes") {
+                attributes.extend(required(&Yaml::Mapping(
+                    [("attributes".into(), own.clone())].into_iter().collect(),
+                )));
+            }
+            let row = (text(group, "instrument"), text(group, "unit"), attributes);
+            metrics.insert(text(group, "metric_name"), row);
+        }
+    }
+    metrics
+}
+
+/// Kind as the registry writes it, and every point's attributes.
+fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
+    match data {
+        Data::Gauge(gauge) => {
+            ("gauge", gauge.data_points.iter().map(|point| &point.attributes).collect())
+        }
+        Data::Sum(sum) => (
+            if sum.is_monotonic { "counter" } else { "updowncounter" },
+            sum.data_points.iter().map(|point| &point.attributes).collect(),
+        ),
+        Data::Histogram(histogram) => {
+            ("histogram", histogram.data_points.iter().map(|point| &point.attributes).collect())
+        }
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn everything_received_is_as_the_registry_says() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&config(Some(collector.url())), &[]);
+    record_four(&telemetry);
+    let mut retried = four()[0].measured();
+    retried.record.retry_count = 1;
+    telemetry.record(&retried, &[("request_count", 1.0)]);
+    // Every timing instrument moves.
+    telemetry.phase(&PhaseStats {
+        requests_cancelled: 1,
+        request_errors: 1,
+        sessions_sent: 5,
+        sessions_completed: 1,
+        sessions_cancelled: 1,
+        session_turns_total: 4,
+        timeout_triggered: true,
+        grace_timeout_triggered: true,
+        was_cancelled: true,
+        ..snapshot(4, 2, 1.0)
+    });
+    assert_delivered(&telemetry.finish(PATIENCE));
+
+    let registry = registry();
+    let received = collector.last();
+    let own: BTreeSet<String> = catalogue().iter().map(|m| format!("aiperf.{}", m.tag)).collect();
+    let mut seen = BTreeSet::new();
+    for metric in received.metrics() {
+        if own.contains(&metric.name) {
+            continue;
+        }
+        let (kind, unit, required) =
+            registry.get(&metric.name).unwrap_or_else(|| panic!("{} is unknown", metric.name));
+        let (have, points) = kind_and_points(metric.data.as_ref().unwrap());
+        assert_eq!((have, &metric.unit), (kind.as_str(), unit), "{}", metric.name);
+        for attributes in points {
+            let keys: BTreeSet<&String> = attributes.iter().map(|pair| &pair.key).collect();
+            assert!(required.iter().all(|key| keys.contains(key)), "{}: {keys:?}", metric.name);
+        }
+        seen.insert(metric.name.clone());
+    }
+    // And everything in it is really emitted.
+    assert_eq!(seen, registry.into_keys().collect());
+}
+
+#[test]
+fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
+    let collector = OtlpReceiver::grpc_tls();
+    let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let files = [
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", golden("ca.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", golden("client.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", golden("client.key")),
+    ];
+    let variables: Vec<_> = files.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    let url = format!("https://localhost:{}", collector.address().port());
+    let telemetry = start(&config(Some(url.clone())), &variables);
+    record_four(&telemetry);
+    let report = telemetry.finish(PATIENCE);
+    assert_delivered(&report);
+    assert_four(&collector.last());
+
+    // Without a certificate of our own the collector does not let us in.
+    let telemetry = start(&config(Some(url)), &variables[..1]);
+    record(&telemetry, &four()[0]);
+    let report = telemetry.finish(PATIENCE);
+    assert!(!report.delivered_final && report.exports_failed == 1, "{report:?}");
+}
+
+#[test]
+fn telemetry_works_inside_an_asynchronous_runtime() {
+    let collector = OtlpReceiver::http();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let url = format!("{}/v1/metrics", collector.url());
+    let report = runtime.block_on(async {
+        let telemetry = start(&config(Some(url)), &[]);
+        record_four(&telemetry);
+        telemetry.finish(PATIENCE)
+    });
+    assert_delivered(&report);
+    assert_four(&collector.last());
+}
+
+#[test]
+fn arcs_of_one_telemetry_can_be_shared() {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<Arc<Telemetry>>();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Boundaries, powers of two and everything between: the SDK's buckets and
+    /// our own are the same.
+    #[test]
+    fn both_halves_agree_on_any_values(
+        exponents in proptest::collection::vec(-20i32..40, 1..50),
+        others in proptest::collection::vec(0.0..1e6f64, 1..50),
+        boundaries in proptest::collection::vec(0usize..64, 1..20),
+        exponential_histograms: bool,
+    ) {
+        let bounds = LATENCY.instrument().unwrap().spec.boundaries;
+        let powers = exponents.iter().map(|exponent| 2f64.powi(*exponent));
+        let edges = boundaries.iter().map(|index| bounds[*index] * 1e3);
+        let telemetry = start(&Config { exponential_histograms, ..config(None) }, &[]);
+        for value in powers.chain(others).chain(edges) {
+            record(&telemetry, &Request::ok(value, value, value, value));
+        }
+        let report = telemetry.finish(PATIENCE);
+        prop_assert_eq!(report.discrepancies, Vec::<String>::new());
+    }
+}
