@@ -6,6 +6,8 @@
 mod cli;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
+#[path = "integration/layout.rs"]
+mod layout;
 #[path = "integration/load.rs"]
 mod load;
 #[path = "integration/metrics.rs"]

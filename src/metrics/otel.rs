@@ -56,6 +56,22 @@ impl Metric {
         };
         Some(Instrument { spec, scale })
     }
+
+    /// The gauge that bears the percentiles of a phase's exact distribution,
+    /// one point each, told apart by `aiperf.percentile`; `None` where the
+    /// metric has no distribution.
+    #[must_use]
+    pub fn percentiles_instrument(&self) -> Option<Instrument> {
+        let Instrument { spec, scale } = self.instrument()?;
+        let spec = MetricSpec {
+            name: format!("aiperf.percentiles.{}", self.tag),
+            kind: InstrumentKind::Gauge,
+            boundaries: Vec::new(),
+            ..spec
+        };
+        matches!(self.kind, Kind::Record(_) | Kind::RecordList(_))
+            .then_some(Instrument { spec, scale })
+    }
 }
 
 /// The UCUM unit of values in `unit`, and the factor that converts to it.

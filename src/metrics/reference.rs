@@ -11,9 +11,21 @@ use super::otel::Instrument;
 /// How both files are written anew.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
 
-/// Attributes that `aiperf.<tag>` instruments bear: name, requirement level,
-/// and for a conditional one the condition.
-const ATTRIBUTES: [(&str, &str, Option<&str>); 8] = [
+/// An attribute: its name, requirement level, and for a conditional one the
+/// condition.
+type Attribute = (&'static str, &'static str, Option<&'static str>);
+
+/// What `aiperf.percentiles.<tag>` instruments bear.
+const PERCENTILE_ATTRIBUTES: [Attribute; 5] = [
+    ("gen_ai.operation.name", "required", None),
+    ("gen_ai.provider.name", "required", None),
+    ("gen_ai.request.model", "required", None),
+    ("aiperf.benchmark_phase", "required", None),
+    ("aiperf.percentile", "required", None),
+];
+
+/// What `aiperf.<tag>` instruments bear.
+const ATTRIBUTES: [Attribute; 8] = [
     ("gen_ai.operation.name", "required", None),
     ("gen_ai.provider.name", "required", None),
     ("gen_ai.request.model", "required", None),
@@ -98,13 +110,16 @@ pub fn semconv_yaml() -> String {
     );
     for metric in FAMILIES.iter().flat_map(|family| family.rows) {
         if let Some(instrument) = metric.instrument() {
-            metric_entry(&mut text, &instrument);
+            metric_entry(&mut text, &instrument, &ATTRIBUTES);
+        }
+        if let Some(instrument) = metric.percentiles_instrument() {
+            metric_entry(&mut text, &instrument, &PERCENTILE_ATTRIBUTES);
         }
     }
     text
 }
 
-fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument) {
+fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument, attributes: &[Attribute]) {
     let _ = write!(
         text,
         "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n    attributes:\n",
@@ -113,7 +128,7 @@ fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument) {
         spec.kind.as_str(),
         quoted(spec.unit),
     );
-    for (name, level, condition) in ATTRIBUTES {
+    for (name, level, condition) in attributes {
         let _ = writeln!(text, "      - ref: {name}");
         let _ = match condition {
             None => writeln!(text, "        requirement_level: {level}"),

@@ -12,6 +12,7 @@ use super::exact::{Exact, Series};
 use super::lock;
 use crate::metrics::Metric;
 use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, MetricTag, Value};
+use crate::metrics::otel::Instrument;
 use crate::schedule::PhaseKind;
 use crate::semconv::{InstrumentKind, MetricSpec, attribute, metric};
 
@@ -176,12 +177,13 @@ impl Instruments {
             if spec.kind == InstrumentKind::Gauge {
                 self.gauge(&spec.name, spec, own_unit(result.stats.avg), &attributes);
             }
-            if let Some(distribution) = &result.stats.distribution {
-                let name = format!("aiperf.percentiles.{}", result.metric.tag);
+            if let Some(distribution) = &result.stats.distribution
+                && let Some(Instrument { spec, .. }) = result.metric.percentiles_instrument()
+            {
                 for (percentile, value) in percentiles(distribution) {
                     let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
                     let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
-                    self.gauge(&name, spec, own_unit(value), &attributes);
+                    self.gauge(&spec.name, &spec, own_unit(value), &attributes);
                 }
             }
         }

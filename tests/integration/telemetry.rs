@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aiperf::endpoint::{EndpointType, ParsedResponse};
 use aiperf::metrics::metric::{
-    ConsoleGroup, Distribution, Fold, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
+    ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
     Observation, RecordValues, Stats, Value, ValueType,
 };
 use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
@@ -50,7 +50,7 @@ const fn row(tag: &'static str, unit: Unit, display_unit: Unit, kind: Kind) -> M
 }
 
 const RECORD: Kind = Kind::Record(|_, _| None);
-const SUM: Kind = Kind::Aggregate(Fold::Sum, |_, _| None);
+const SUM: Kind = Kind::Sum(|_, _| None);
 
 static LATENCY: Metric = row("request_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
 static TTFT: Metric = row("time_to_first_token", Unit::Nanoseconds, Unit::Milliseconds, RECORD);

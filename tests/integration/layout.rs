@@ -1,0 +1,100 @@
+//! The layout of the source: modules import only from those above them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn modules() -> Vec<String> {
+    let lib = fs::read_to_string(root().join("lib.rs")).unwrap();
+    let name = |line: &str| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
+    lib.lines().filter_map(name).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The source files of a module: `name.rs` and all below `name/`.
+fn files(module: &str) -> Vec<PathBuf> {
+    let mut found = vec![root().join(format!("{module}.rs"))];
+    let mut directories = vec![root().join(module)];
+    while let Some(directory) = directories.pop() {
+        let Ok(entries) = fs::read_dir(directory) else { continue };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Modules that `source` names after `crate::`, also in `use crate::{a, b}`.
+fn imports(source: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let mut names = Vec::new();
+    for (at, found) in source.match_indices("crate::") {
+        let rest = &source[at + found.len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut item = String::new();
+            for c in group.chars() {
+                match c {
+                    '}' if depth == 0 => break,
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => names.push(std::mem::take(&mut item)),
+                    _ if depth == 0 => item.push(c),
+                    _ => {}
+                }
+            }
+            names.push(item);
+        } else {
+            names.push(rest.to_owned());
+        }
+    }
+    names
+        .iter()
+        .map(|name| name.trim_start().chars().take_while(|c| is_name(*c)).collect())
+        .collect()
+}
+
+#[test]
+fn imports_are_found() {
+    let source =
+        "use crate::units::Clock; use crate::{dataset, endpoint::{a, b}, record}; crate::cli::x()";
+    assert_eq!(imports(source), ["units", "dataset", "endpoint", "record", "cli"]);
+}
+
+#[test]
+fn a_module_imports_only_from_those_above_it() {
+    let modules = modules();
+    assert!(modules.len() > 10, "{modules:?}");
+    let place = |name: &str| modules.iter().position(|module| module == name);
+    for (own, module) in modules.iter().enumerate() {
+        for file in files(module) {
+            // Tests may build what they test from anything.
+            if file.file_stem().is_some_and(|stem| stem == "tests") {
+                continue;
+            }
+            let source = fs::read_to_string(&file).unwrap();
+            let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for import in imports(code) {
+                let Some(imported) = place(&import) else { continue };
+                assert!(
+                    imported <= own,
+                    "{} imports {import}, which is below {module}",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_file_is_a_mod_rs() {
+    for module in modules() {
+        assert!(files(&module).iter().all(|file| !file.ends_with("mod.rs")), "{module}");
+    }
+}
