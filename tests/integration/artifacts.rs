@@ -1,5 +1,7 @@
 //! The files of a run, written to disk and read back.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail by panicking")]
+
 #[path = "artifacts/lines.rs"]
 mod lines;
 #[path = "artifacts/run.rs"]
@@ -137,8 +139,9 @@ fn a_killed_run_keeps_what_was_flushed() {
     std::mem::forget(set);
     let path = run.directory().join("profile_export.jsonl");
     let text = fs::read(&path).unwrap();
-    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    let lines = text.split_inclusive(|byte| *byte == b'\n').count();
     assert_eq!(lines, run.measured.len());
+    assert!(text.ends_with(b"\n"));
     fs::write(&path, &text[..text.len() - 10]).unwrap();
 
     let rebuilt = report::rebuild(run.directory()).unwrap();

@@ -1,6 +1,8 @@
 //! The files' layouts, told apart from the code that writes them: nothing else
 //! may be in them.
 
+#![expect(clippy::struct_field_names, reason = "the files name their members")]
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;

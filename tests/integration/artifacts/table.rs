@@ -101,7 +101,7 @@ fn a_long_run_is_several_row_groups() {
     let reader = SerializedFileReader::new(file).unwrap();
     assert!(reader.num_row_groups() > 1);
     let rows = reader.metadata().file_metadata().num_rows();
-    assert_eq!(rows, 200 * run.measured.len() as i64);
+    assert_eq!(usize::try_from(rows).unwrap(), 200 * run.measured.len());
 }
 
 #[test]
