@@ -1,1 +1,151 @@
 //! The command line.
+//!
+//! The only module that knows clap: it reads arguments and environment into a
+//! [`Command`], whose parts are plain configuration.
+
+pub mod aiperf_flags;
+mod input_config;
+mod mock;
+mod profile;
+mod resolve;
+mod value;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::{ConfigError, Environment, RunConfig};
+use crate::mock_server;
+
+pub use mock::Demo;
+
+/// What the user wants done.
+#[derive(Debug)]
+pub enum Command {
+    /// Load a server and measure it.
+    Profile(Box<RunConfig>),
+    /// The same against a mock server that is started for it.
+    Demo(Demo),
+    /// Serve scripted answers until interrupted.
+    MockServer(Box<mock_server::Config>),
+    /// Compute a run's summaries again from its records.
+    Report {
+        /// Directory of the run's files.
+        directory: PathBuf,
+    },
+    /// List the catalogue of metrics.
+    Metrics {
+        /// As JSON instead of a table.
+        json: bool,
+    },
+}
+
+/// Why there is no command to do.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// Help or version was asked for: text for stdout.
+    #[error("{0}")]
+    Shown(String),
+    /// The arguments are wrong: text for stderr.
+    #[error("{0}")]
+    Usage(String),
+    /// Settings cannot be used.
+    #[error("error: {0}")]
+    Config(#[from] ConfigError),
+}
+
+impl CliError {
+    /// The program's exit code: 0 for help, 2 for wrong usage.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Shown(_) => 0,
+            Self::Usage(_) | Self::Config(_) => 2,
+        }
+    }
+}
+
+/// Measures LLM servers: latency, throughput and tokens of every request.
+#[derive(Debug, Parser)]
+#[command(name = "aiperf", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Load a server and measure every request
+    Profile(Box<profile::ProfileArgs>),
+    /// Try it without a server: starts a mock server and profiles it
+    Demo(Demo),
+    /// Serve scripted answers, as ground truth for clients
+    MockServer(Box<mock::MockServerArgs>),
+    /// Compute a run's summaries again from its records
+    Report {
+        /// Directory of the run's files
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// List the metrics that are computed
+    Metrics {
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Reads the arguments, program name first, and the process's environment.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
+    parse_with(arguments, Environment::new(&|name| std::env::var(name).ok()))
+}
+
+/// Reads the arguments, program name first, with another environment.
+pub fn parse_with(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: Environment<'_>,
+) -> Result<Command, CliError> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = command().try_get_matches_from(&arguments).map_err(|error| explain(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
+    Ok(match cli.command {
+        Action::Profile(flags) => {
+            let shown: Vec<_> = arguments.iter().map(|a| a.to_string_lossy()).collect();
+            Command::Profile(Box::new(resolve::run_config(&flags, &shown, environment)?))
+        }
+        Action::Demo(demo) => Command::Demo(demo),
+        Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
+        Action::Report { directory } => Command::Report { directory },
+        Action::Metrics { json } => Command::Metrics { json },
+    })
+}
+
+/// The definition of the command line.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command().mut_subcommand("profile", aiperf_flags::accept)
+}
+
+/// What clap has to say; an unknown flag may be one of AIPerf's.
+fn explain(error: &clap::Error) -> CliError {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        return match error.exit_code() {
+            0 => CliError::Shown(error.to_string()),
+            _ => CliError::Usage(error.to_string()),
+        };
+    }
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
+        && let Some(refusal) = aiperf_flags::refusal(flag)
+    {
+        return CliError::Usage(format!("error: {refusal}"));
+    }
+    CliError::Usage(error.to_string())
+}

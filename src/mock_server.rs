@@ -1,1 +1,345 @@
 //! An OpenAI-compatible server with scripted timing: ground truth for demo and tests.
+//!
+//! It answers what the [`Script`] says, when the script says it: the chunk `k`
+//! of an answer leaves at arrival + ttft + `k` × itl, never later because
+//! an earlier one was late. Each word it sends is one token of the o200k
+//! vocabulary. Its `/metrics` are shaped as vLLM's and move by exactly what was
+//! served; its [write log](MockServer::write_log) holds the instant at which
+//! each event was handed to the kernel.
+//!
+//! Endpoints: `POST /v1/chat/completions`, `/v1/completions`, `/v1/embeddings`;
+//! `GET /v1/models`, `/health`, `/version`, `/metrics`. It speaks HTTP/1 without TLS.
+
+mod activity;
+mod alarm;
+mod connection;
+mod reply;
+mod request;
+mod schedule;
+mod script;
+mod service;
+mod vocabulary;
+mod write_log;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+use self::alarm::Alarm;
+use self::connection::{Socket, Wire};
+pub use self::script::{Fault, FaultRule, Jitter, Script, Selector, parse_duration};
+use self::service::{Connection, Service};
+use self::write_log::WriteLog;
+pub use self::write_log::{EventLog, RequestLog};
+
+/// How the server runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Threads that serve; 0 counts as 1.
+    pub threads: usize,
+    /// Most events, each request counting as one more, that the log keeps in
+    /// memory (about 60 bytes each); 0 keeps none.
+    pub write_log_capacity: usize,
+    /// A file to which the log is appended, one JSON object a request.
+    pub write_log_file: Option<PathBuf>,
+    /// What it answers.
+    pub script: Script,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            threads: 1,
+            write_log_capacity: 1 << 20,
+            write_log_file: None,
+            script: Script::default(),
+        }
+    }
+}
+
+/// Why a server did not start, or what its script says wrongly.
+#[derive(Debug, thiserror::Error)]
+pub enum MockServerError {
+    /// The address is taken, or not this machine's.
+    #[error(
+        "cannot listen on {address}: {source}; choose another address, or port 0 for a free one"
+    )]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No thread, timer or event queue could be had.
+    #[error(
+        "cannot start the mock server's threads: {source}; close files or programs and try again"
+    )]
+    Start {
+        /// What the system said.
+        #[from]
+        source: io::Error,
+    },
+    /// The write log's file cannot be opened.
+    #[error("cannot append to the write log {}: {source}; name a file in a writable directory", path.display())]
+    WriteLog {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A fault rule cannot be read.
+    #[error("the fault `{rule}` {problem}; write SELECTOR:FAULT, as in every=9:status=500")]
+    Fault {
+        /// The rule as given.
+        rule: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A duration cannot be read.
+    #[error("`{text}` is not a duration; write a number and ns, us, ms or s, as in 250ms")]
+    Duration {
+        /// The text as given.
+        text: String,
+    },
+    /// A jitter cannot be read.
+    #[error(
+        "`{text}` is not a jitter; write a share up to 100%, as in 10%, or a deviation, as in 2ms"
+    )]
+    Jitter {
+        /// The text as given.
+        text: String,
+    },
+    /// The script cannot be played.
+    #[error("the mock server's script {problem}")]
+    Script {
+        /// What is wrong with it, and what to do.
+        problem: &'static str,
+    },
+}
+
+/// A running server. Dropping it stops it.
+#[derive(Debug)]
+pub struct MockServer {
+    address: SocketAddr,
+    service: Arc<Service>,
+    stop: watch::Sender<bool>,
+    threads: Mutex<Option<Threads>>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    /// Disconnected once all threads have ended.
+    ended: Receiver<()>,
+}
+
+/// Longest wait for the threads' end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections that may wait for a thread.
+const HANDOVER: usize = 1024;
+/// Connections that may wait to be accepted; more than a burst of a benchmark.
+const BACKLOG: u32 = 4096;
+/// Pause after a connection could not be accepted, for want of descriptors say.
+const ACCEPT_RETRY: Duration = Duration::from_millis(10);
+
+impl MockServer {
+    /// Listens and serves in threads of its own.
+    pub fn start(config: Config) -> Result<Self, MockServerError> {
+        config.script.check()?;
+        let runtimes =
+            (0..config.threads.max(1)).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
+        let listener = listen(&runtimes[0], config.address)?;
+        let address = listener.local_addr()?;
+        let service = Arc::new(Service::new(
+            config.script,
+            write_log(config.write_log_capacity, config.write_log_file)?,
+        ));
+        let (stop, stopped) = watch::channel(false);
+        let threads = spawn(runtimes, listener, &service, &stopped)?;
+        Ok(Self { address, service, stop, threads: Mutex::new(Some(threads)) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its base URL, such as `http://127.0.0.1:8000`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Most inference requests that were there at once, waiting ones included.
+    #[must_use]
+    pub fn peak_in_flight(&self) -> u64 {
+        self.service.activity.peak_in_flight()
+    }
+
+    /// Inference requests that came, those without a valid body left out.
+    #[must_use]
+    pub fn requests_received(&self) -> u64 {
+        self.service.activity.received()
+    }
+
+    /// Inference requests answered to the end, scripted errors included.
+    #[must_use]
+    pub fn requests_served(&self) -> u64 {
+        self.service.activity.served()
+    }
+
+    /// The inference requests that are over, in the order in which they ended.
+    #[must_use]
+    pub fn write_log(&self) -> Vec<RequestLog> {
+        self.service.log.as_ref().map(|log| log.requests()).unwrap_or_default()
+    }
+
+    /// Requests that the log has no room for, in memory or before the file.
+    #[must_use]
+    pub fn write_log_dropped(&self) -> u64 {
+        self.service.log.as_ref().map_or(0, |log| log.dropped())
+    }
+
+    /// Closes all connections, ends the threads and completes the log's file,
+    /// within two seconds. The counters and the log can still be read.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Threads { handles, ended }) = threads else { return };
+        // Nothing is ever sent: the wait ends by disconnection, or without success.
+        if ended.recv_timeout(STOP_TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
+        {
+            for handle in handles {
+                let _ = handle.join();
+            }
+        }
+        if let Some(log) = &self.service.log {
+            log.close();
+        }
+    }
+}
+
+impl Drop for MockServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+fn write_log(
+    capacity: usize,
+    file: Option<PathBuf>,
+) -> Result<Option<Arc<WriteLog>>, MockServerError> {
+    if capacity == 0 && file.is_none() {
+        return Ok(None);
+    }
+    match WriteLog::new(capacity, file.as_deref()) {
+        Ok(log) => Ok(Some(Arc::new(log))),
+        Err(source) => Err(MockServerError::WriteLog { path: file.unwrap_or_default(), source }),
+    }
+}
+
+fn listen(runtime: &Runtime, address: SocketAddr) -> Result<TcpListener, MockServerError> {
+    let _context = runtime.enter();
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|source| MockServerError::Listen { address, source })
+}
+
+/// Starts a thread for each runtime; the first one also accepts, for all in turn.
+fn spawn(
+    runtimes: Vec<Runtime>,
+    listener: TcpListener,
+    service: &Arc<Service>,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<Threads> {
+    let (alive, ended) = channel();
+    let (senders, receivers): (Vec<_>, Vec<_>) =
+        runtimes.iter().map(|_| mpsc::channel(HANDOVER)).unzip();
+    if let Some(first) = runtimes.first() {
+        first.spawn(accept(listener, senders));
+    }
+    let mut handles = Vec::new();
+    for (index, (runtime, connections)) in runtimes.into_iter().zip(receivers).enumerate() {
+        let (service, mut stopped, alive) = (service.clone(), stopped.clone(), alive.clone());
+        let run = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                    () = serve(service, connections) => {}
+                }
+            });
+            // Its tasks, and with them the connections, end before the thread says so.
+            drop(runtime);
+            drop(alive);
+        };
+        handles.push(std::thread::Builder::new().name(format!("mock-{index}")).spawn(run)?);
+    }
+    Ok(Threads { handles, ended })
+}
+
+async fn accept(listener: TcpListener, workers: Vec<mpsc::Sender<std::net::TcpStream>>) {
+    for worker in workers.iter().cycle() {
+        let stream = loop {
+            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => break stream,
+                Err(error) => {
+                    tracing::warn!("the mock server cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        };
+        if worker.send(stream).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<std::net::TcpStream>) {
+    let alarm = match Alarm::new() {
+        Ok(alarm) => alarm,
+        Err(error) => {
+            tracing::error!("the mock server has no timer and stops: {error}");
+            return;
+        }
+    };
+    tokio::spawn(alarm.clone().run());
+    while let Some(stream) = connections.recv().await {
+        let stream = stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream));
+        match stream {
+            Ok(stream) => drop(tokio::spawn(converse(stream, service.clone(), alarm.clone()))),
+            Err(error) => tracing::debug!("a connection to the mock server is lost: {error}"),
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, service: Arc<Service>, alarm: Alarm) {
+    let wire = Arc::new(Wire::default());
+    let socket = Socket::new(stream, wire.clone(), alarm.clone());
+    let connection = Connection { service, wire, alarm };
+    let answer = service_fn(move |request| connection.clone().answer(request));
+    if let Err(error) = http1::Builder::new().serve_connection(socket, answer).await {
+        tracing::debug!("a connection to the mock server ended: {error}");
+    }
+}

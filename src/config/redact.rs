@@ -48,7 +48,7 @@ pub fn url(text: &str) -> String {
         with_scheme = format!("http://{text}");
         (with_scheme.as_str(), "http://")
     };
-    let Ok(mut url) = Url::parse(candidate) else { return text.to_owned() };
+    let Ok(mut url) = Url::parse(candidate) else { return without_user(text) };
     let has_user = !url.username().is_empty() || url.password().is_some();
     let has_query = url.query_pairs().any(|(name, _)| is_secret_name(&name));
     if !has_user && !has_query {
@@ -68,6 +68,21 @@ pub fn url(text: &str) -> String {
     url.as_str().strip_prefix(prefix).unwrap_or(url.as_str()).to_owned()
 }
 
+/// `text`, which is no URL, without what stands between its scheme and an `@`.
+fn without_user(text: &str) -> String {
+    let start = text.find("://").map_or(0, |at| at + 3);
+    match text[start..].rfind('@') {
+        Some(at) => format!("{}redacted{}", &text[..start], &text[start + at..]),
+        None => text.to_owned(),
+    }
+}
+
+/// `text` that need not be a URL: a name such as `model@revision` is kept.
+fn text_or_url(text: &str) -> String {
+    let has_password = text.find('@').is_some_and(|at| text[..at].contains(':'));
+    if has_password || text.contains("://") { url(text) } else { text.to_owned() }
+}
+
 /// Replaces the secrets inside a JSON value, at any depth.
 pub fn json(value: &mut Value) {
     match value {
@@ -81,7 +96,7 @@ pub fn json(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(json),
-        Value::String(text) => *text = url(text),
+        Value::String(text) => *text = text_or_url(text),
         _ => {}
     }
 }
@@ -95,7 +110,7 @@ fn pair(text: &str) -> String {
     }
     let part = |part: &str| match part.find([':', '=']) {
         Some(at) if is_secret_name(&part[..at]) => format!("{}{REDACTED}", &part[..=at]),
-        Some(at) => format!("{}{}", &part[..=at], url(&part[at + 1..])),
+        Some(at) => format!("{}{}", &part[..=at], text_or_url(&part[at + 1..])),
         None => part.to_owned(),
     };
     // After a secret everything up to the end belongs to it: it may hold commas.
@@ -149,7 +164,8 @@ fn flag_value(flag: &str, value: &str) -> String {
     match flag {
         "--header" | "-H" | "--extra-inputs" | "--otel-resource-attributes" => pair(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
-        _ => value.split(',').map(url).collect::<Vec<_>>().join(","),
+        "--url" | "-u" | "--otel-url" => value.split(',').map(url).collect::<Vec<_>>().join(","),
+        _ => value.split(',').map(text_or_url).collect::<Vec<_>>().join(","),
     }
 }
 
@@ -160,5 +176,75 @@ fn quote(text: &str) -> String {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_that_hold_secrets() {
+        for name in [
+            "Authorization",
+            "x-api-key",
+            "apiKey",
+            "Cookie",
+            "Set-Cookie",
+            "access_token",
+            "Proxy-Authorization",
+            "client.secret",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["max_tokens", "stop_token_ids", "X-Request-ID", "tokenizer", "keys_count"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn urls_lose_credentials_only() {
+        assert_eq!(url("http://u:p@h:1/v1?x=1"), "http://redacted@h:1/v1?x=1");
+        assert_eq!(url("u:p@host:8000"), "redacted@host:8000/");
+        assert_eq!(url("https://h/?api_key=s&x=1"), "https://h/?api_key=redacted&x=1");
+        assert_eq!(url("http://u:p@h:port"), "http://redacted@h:port", "no URL, yet a secret");
+        assert_eq!(text_or_url("org/model@rev"), "org/model@rev");
+        for plain in ["http://h:1", "localhost:8000", "a b", "", "time_to_first_token:50"] {
+            assert_eq!(url(plain), plain);
+        }
+    }
+
+    #[test]
+    fn json_members_at_any_depth() {
+        let mut value = json!({"a": [{"api_key": 7, "b": "http://u:p@h/"}], "token": null});
+        json(&mut value);
+        let expected =
+            json!({"a": [{"api_key": REDACTED, "b": "http://redacted@h/"}], "token": null});
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let line =
+            command_line(&["aiperf", "--system-prompt", "it's $5", "-H", "A: b", "", "-m", "x"]);
+        assert_eq!(line, r"aiperf --system-prompt 'it'\''s $5' -H 'A: b' '' -m x");
+    }
+
+    proptest! {
+        #[test]
+        fn a_secret_never_shows(before in "[a-z:=,/@ {}\"]{0,12}", secret in "[A-Z]{12}") {
+            for arguments in [
+                vec!["--api-key".to_owned(), format!("{before}{secret}")],
+                vec![format!("--api-key={before}{secret}")],
+                vec!["-H".to_owned(), format!("Authorization:{before}{secret}")],
+                vec![format!("-HX-Api-Key: {before}{secret}")],
+                vec!["--extra-inputs".to_owned(), format!("token={before}{secret}")],
+            ] {
+                let shown = command_line(&arguments);
+                prop_assert!(!shown.contains(&secret), "{}", shown);
+            }
+        }
     }
 }

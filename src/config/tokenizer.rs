@@ -28,7 +28,7 @@ pub fn default_for(
     revision: &str,
     environment: Environment<'_>,
 ) -> (Source, Option<String>) {
-    let is_local = is_tokenizer(Path::new(model)) || in_hub_cache(model, environment);
+    let is_local = is_tokenizer(Path::new(model)) || in_hub_cache(model, revision, environment);
     if is_local {
         return (named(model, revision), None);
     }
@@ -46,19 +46,20 @@ fn is_tokenizer(path: &Path) -> bool {
         || path.join("tokenizer.json").is_file()
 }
 
-/// Whether the hub cache has a snapshot of `model` with a tokenizer.
-fn in_hub_cache(model: &str, environment: Environment<'_>) -> bool {
+/// Whether the hub cache has the tokenizer of this revision of `model`.
+fn in_hub_cache(model: &str, revision: &str, environment: Environment<'_>) -> bool {
     let Some(cache) = hub_cache(environment) else { return false };
-    let snapshots = cache.join(format!("models--{}", model.replace('/', "--"))).join("snapshots");
-    let Ok(entries) = std::fs::read_dir(snapshots) else { return false };
-    entries.flatten().any(|entry| entry.path().join("tokenizer.json").is_file())
+    let folder = cache.join(format!("models--{}", model.replace('/', "--")));
+    // A branch or tag is a file that names its commit; a commit is a snapshot.
+    let commit = std::fs::read_to_string(folder.join("refs").join(revision));
+    let commit = commit.as_deref().map_or(revision, str::trim);
+    folder.join("snapshots").join(commit).join("tokenizer.json").is_file()
 }
 
 fn hub_cache(environment: Environment<'_>) -> Option<PathBuf> {
     let below =
         |name: &str, path: &str| environment.get(name).map(|dir| Path::new(&dir).join(path));
     below("HF_HUB_CACHE", "")
-        .or_else(|| below("HUGGINGFACE_HUB_CACHE", ""))
         .or_else(|| below("HF_HOME", "hub"))
         .or_else(|| below("XDG_CACHE_HOME", "huggingface/hub"))
         .or_else(|| below("HOME", ".cache/huggingface/hub"))

@@ -62,3 +62,54 @@ fn is_version(segment: &str) -> bool {
         .strip_prefix('v')
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn joined(base: &str, path: &str) -> String {
+        join(&parse(base).unwrap(), path).to_string()
+    }
+
+    #[test]
+    fn a_scheme_is_added_and_nonsense_refused() {
+        assert_eq!(parse("localhost:8000").unwrap().as_str(), "http://localhost:8000/");
+        assert_eq!(parse(" https://h/v1 ").unwrap().as_str(), "https://h/v1");
+        assert_eq!(parse("[::1]:80").unwrap().as_str(), "http://[::1]/");
+        for wrong in ["", "ftp://h", "http://", "h:port", "http://u:secret@h:port"] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_not_doubled() {
+        let path = "/v1/chat/completions";
+        for base in ["http://h", "http://h/", "http://h/v1", "http://h/v1/"] {
+            assert_eq!(joined(base, path), "http://h/v1/chat/completions", "{base}");
+        }
+        assert_eq!(joined("http://h/v1/chat/completions", path), "http://h/v1/chat/completions");
+        assert_eq!(joined("http://h/api/v1", path), "http://h/api/v1/chat/completions");
+        assert_eq!(joined("http://h/api", path), "http://h/api/v1/chat/completions");
+        assert_eq!(joined("http://h/v2", path), "http://h/v2/v1/chat/completions");
+    }
+
+    #[test]
+    fn paths_of_ones_own_and_queries() {
+        assert_eq!(joined("http://h", "custom"), "http://h/custom");
+        assert_eq!(joined("http://h/base", ""), "http://h/base");
+        assert_eq!(joined("http://h/?k=v", "/v1/x"), "http://h/v1/x?k=v");
+        assert_eq!(joined("http://h", "/x?api-version=1"), "http://h/x?api-version=1");
+        assert_eq!(joined("http://h/chat", "/chat/x"), "http://h/chat/chat/x");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text: String, path: String) {
+            if let Ok(base) = parse(&text) {
+                let _ = join(&base, &path);
+            }
+        }
+    }
+}

@@ -129,3 +129,6 @@ pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Memb
         several => Member::Texts(several.iter().map(text).collect()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,3 +112,34 @@ pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
     };
     RequestError::new(ErrorKind::Other, "EmptyResponse", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_http_error_keeps_the_body_as_it_is() {
+        let error = http_error(500, Some("Internal Server Error"), br#"{"error": "boom"}"#);
+        assert_eq!((error.code, error.kind), (Some(500), ErrorKind::Http5xx));
+        assert_eq!(error.name, "Internal Server Error");
+        assert_eq!(error.message, r#"{"error": "boom"}"#);
+    }
+
+    #[test]
+    fn a_missing_phrase_and_an_empty_body_are_filled_in() {
+        let error = http_error(404, None, b" \n");
+        assert_eq!((&*error.name, error.kind), ("Not Found", ErrorKind::Http4xx));
+        assert_eq!(error.message, "status 404 without a body");
+        assert_eq!(http_error(301, Some(""), b"x").name, "Moved Permanently");
+        assert_eq!(http_error(799, None, b"x").kind, ErrorKind::Other);
+    }
+
+    #[test]
+    fn long_bodies_are_cut_between_characters() {
+        let body = format!("{}é{}", "a".repeat(MESSAGE_LIMIT - 1), "b".repeat(100));
+        let message = http_error(400, None, body.as_bytes()).message;
+        let expected = format!("{}… ({} bytes)", "a".repeat(MESSAGE_LIMIT - 1), body.len());
+        assert_eq!(message, expected);
+        let _ = http_error(400, None, &vec![0x80; MESSAGE_LIMIT + 1]);
+    }
+}

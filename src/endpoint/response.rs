@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::text::{Number, Text};
 use super::{ContentPiece, ParsedResponse, Usage, error, sse};
-use crate::record::ResponseBody;
+use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
 
 /// One event of a stream, or a whole body that is not streamed.
@@ -112,8 +112,8 @@ struct Reader {
     usage: Usage,
     choices: Vec<ChoiceText>,
     is_done: bool,
-    reported: Option<crate::record::RequestError>,
-    invalid: Option<crate::record::RequestError>,
+    reported: Option<RequestError>,
+    invalid: Option<RequestError>,
 }
 
 /// The text of one choice: those of `n=2` arrive interleaved.
@@ -129,10 +129,16 @@ const CHOICE_LIMIT: usize = 1024;
 
 impl Reader {
     fn data(&mut self, data: &[u8], index: usize, body: &ResponseBody, arrival: Nanos) {
-        let trimmed = data.trim_ascii();
-        if body.is_event_stream && (trimmed.is_empty() || trimmed == b"[DONE]") {
-            self.is_done |= !trimmed.is_empty();
-            return;
+        if body.is_event_stream {
+            match data.trim_ascii() {
+                b"[DONE]" => {
+                    self.is_done = true;
+                    return;
+                }
+                // llama.cpp opens batches with an event of `null`.
+                b"" | b"null" => return,
+                _ => {}
+            }
         }
         if let Err(why) = self.json(data, arrival) {
             // Streams are decoded with replacement characters, so bytes that
@@ -252,3 +258,6 @@ fn append(text: &mut String, more: String) {
         text.push_str(&more);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -167,3 +167,113 @@ fn field<'u>(usage: &'u mut Usage, within: Within, name: &str) -> Option<&'u mut
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn usage(json: &str) -> Usage {
+        let mut usage = Usage::default();
+        merge(&mut usage, json);
+        usage
+    }
+
+    fn merge(usage: &mut Usage, json: &str) {
+        usage.merge(serde_json::from_str::<&RawValue>(json).unwrap());
+    }
+
+    #[test]
+    fn openai_chat() {
+        let found = usage(
+            r#"{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30,
+                "prompt_tokens_details":{"cached_tokens":4,"audio_tokens":1},
+                "completion_tokens_details":{"reasoning_tokens":5,"audio_tokens":2,
+                    "accepted_prediction_tokens":6,"rejected_prediction_tokens":7}}"#,
+        );
+        let expected = Usage {
+            prompt_tokens: Some(10),
+            completion_tokens: Some(20),
+            total_tokens: Some(30),
+            reasoning_tokens: Some(5),
+            prompt_cache_read_tokens: Some(4),
+            prompt_audio_tokens: Some(1),
+            completion_audio_tokens: Some(2),
+            accepted_prediction_tokens: Some(6),
+            rejected_prediction_tokens: Some(7),
+            ..Usage::default()
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn openai_responses_and_anthropic() {
+        let found = usage(
+            r#"{"input_tokens":14,"input_tokens_details":{"cached_tokens":3,"cache_write_tokens":2},
+                "output_tokens":8,"output_tokens_details":{"reasoning_tokens":1},"total_tokens":22}"#,
+        );
+        assert_eq!((found.prompt_tokens, found.completion_tokens), (Some(14), Some(8)));
+        assert_eq!((found.prompt_cache_read_tokens, found.reasoning_tokens), (Some(3), Some(1)));
+        let found = usage(
+            r#"{"input_tokens":5,"cache_creation_input_tokens":6,"cache_read_input_tokens":7,
+                "cache_creation":{"ephemeral_5m_input_tokens":6},"output_tokens":8}"#,
+        );
+        assert_eq!(found.prompt_cache_write_tokens, Some(6));
+        assert_eq!(found.prompt_cache_read_tokens, Some(7));
+    }
+
+    #[test]
+    fn deepseek_and_mistral() {
+        let found = usage(r#"{"prompt_cache_hit_tokens":1,"prompt_cache_miss_tokens":2}"#);
+        assert_eq!(found.prompt_cache_read_tokens, Some(1));
+        assert_eq!(found.prompt_cache_miss_tokens, Some(2));
+        assert_eq!(usage(r#"{"prompt_audio_seconds":12.5}"#).prompt_audio_seconds, Some(12.5));
+        assert_eq!(usage(r#"{"prompt_audio_seconds":{}}"#).prompt_audio_seconds, None);
+    }
+
+    #[test]
+    fn gemini_counts_thoughts_apart() {
+        let found = usage(
+            r#"{"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":20,
+                "thoughtsTokenCount":5,"totalTokenCount":38,"cachedContentTokenCount":4,
+                "toolUsePromptTokenCount":3}}"#,
+        );
+        let expected = Usage {
+            prompt_tokens: Some(10),
+            completion_tokens: Some(25),
+            total_tokens: Some(38),
+            reasoning_tokens: Some(5),
+            prompt_cache_read_tokens: Some(4),
+            tool_use_prompt_tokens: Some(3),
+            ..Usage::default()
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_last_value_that_is_one_wins() {
+        let mut found = usage(r#"{"prompt_tokens":35,"completion_tokens":1}"#);
+        merge(&mut found, r#"{"prompt_tokens":null,"completion_tokens":6}"#);
+        merge(&mut found, r#"{"prompt_tokens":"9","completion_tokens":-1,"total_tokens":1.5}"#);
+        merge(&mut found, "null");
+        merge(&mut found, r#"[{"prompt_tokens":1}]"#);
+        assert_eq!((found.prompt_tokens, found.completion_tokens), (Some(35), Some(6)));
+        assert_eq!(found.total_tokens, None);
+        assert_eq!(usage(r#"{"completion_tokens_details":null}"#), Usage::default());
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_is_read(
+            name in "(prompt|completion|total)_tokens(_details)?|usage|thoughtsTokenCount",
+            number: f64,
+            text: String,
+        ) {
+            for value in [serde_json::json!(number), serde_json::json!([text]), serde_json::json!({&*text: number})] {
+                let mut members = serde_json::Map::new();
+                members.insert(name.clone(), value);
+                let _ = usage(&serde_json::Value::Object(members).to_string());
+            }
+        }
+    }
+}

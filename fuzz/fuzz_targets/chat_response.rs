@@ -1,0 +1,29 @@
+//! Any bytes, split into events anywhere, are a response: content or an error.
+#![no_main]
+
+use aiperf::endpoint::{Config, EndpointType, build};
+use aiperf::record::{ResponseBody, SseEvent};
+use aiperf::units::Nanos;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (bool, u8, Vec<u8>)| {
+    let (is_event_stream, cut, bytes) = input;
+    let end = bytes.len() as u32;
+    let middle = u32::from(cut).min(end);
+    let events = [(0, middle), (middle, end)]
+        .map(|(start, end)| SseEvent { arrival: Nanos(1), start, end })
+        .to_vec();
+    let body = ResponseBody { bytes, is_event_stream, events };
+    for endpoint_type in [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings] {
+        let endpoint = build(&Config {
+            endpoint_type,
+            streaming: true,
+            path: None,
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+        });
+        let parsed = endpoint.parse(&body);
+        assert!(parsed.error.is_some() || !parsed.content.is_empty());
+    }
+});

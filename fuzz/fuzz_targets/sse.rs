@@ -1,0 +1,10 @@
+//! Any bytes are an event; what its data lines say never grows.
+#![no_main]
+
+use aiperf::endpoint::sse;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|event: &[u8]| {
+    let data = sse::data(event).data;
+    assert!(data.is_none_or(|data| data.len() <= event.len()));
+});

@@ -1,0 +1,238 @@
+//! `input_config` of the JSON export: what was set, in AIPerf's shape.
+
+use serde_json::{Map, Value, json};
+
+use super::profile::ProfileArgs;
+use crate::artifacts::ExportLevel;
+use crate::config::{RunConfig, UiMode, redact};
+use crate::dataset::{FileFormat, Sampling, Source, Spread};
+use crate::schedule::PhaseKind;
+use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+use crate::tokenizer;
+use crate::units::Nanos;
+
+/// The object; members that were not set are absent, secrets are redacted.
+pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
+    let models: Vec<Value> =
+        config.dataset.models.iter().map(|name| json!({"name": name})).collect();
+    Object::default()
+        .put("models", json!({"items": models}))
+        .put("endpoint", endpoint(config))
+        .put("datasets", json!([dataset(flags, config)]))
+        .put("phases", config.schedule.phases.iter().map(phase).collect::<Vec<_>>())
+        .put("artifacts", artifacts(config))
+        .put_some("slos", slos(config))
+        .put("tokenizer", tokenizer(config))
+        .put("otel", otel(config))
+        .put("runtime", runtime(config))
+        .put_some("random_seed", config.dataset.random_seed)
+        .into_value()
+}
+
+/// A JSON object that grows member by member.
+#[derive(Default)]
+struct Object(Map<String, Value>);
+
+impl Object {
+    fn put(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    fn put_some(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self,
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+}
+
+fn endpoint(config: &RunConfig) -> Value {
+    let (endpoint, transport) = (&config.endpoint, &config.transport);
+    // Without its trailing slash, as it was written.
+    let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
+    let urls: Vec<String> = transport.urls.iter().map(url).collect();
+    let headers: Map<String, Value> = transport
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), Value::from(redact::header_value(name, value))))
+        .collect();
+    let extra: Map<String, Value> = endpoint.extra_inputs.iter().cloned().collect();
+    let timeout = transport.request_timeout.as_seconds();
+    let wait = transport.wait_for_model.timeout.as_seconds();
+    Object::default()
+        .put("urls", urls)
+        .put("type", endpoint.endpoint_type.traits().name)
+        .put("streaming", endpoint.streaming)
+        .put_some("path", endpoint.path.clone())
+        .put_some("api_key", transport.api_key.as_ref().map(ToString::to_string))
+        .put_some("headers", non_empty(headers))
+        .put_some("extra", shown(extra))
+        .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
+        .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
+        .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
+        .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
+        .into_value()
+}
+
+/// The object with the values of secret names redacted; absent where empty.
+fn shown(object: Map<String, Value>) -> Option<Value> {
+    let mut object = non_empty(object);
+    object.iter_mut().for_each(redact::json);
+    object
+}
+
+fn non_empty(object: Map<String, Value>) -> Option<Value> {
+    (!object.is_empty()).then_some(Value::Object(object))
+}
+
+fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
+    let object = Object::default().put("name", "main");
+    let object = match &config.dataset.source {
+        Source::File { path, format } => object
+            .put("type", "file")
+            .put("path", path.display().to_string())
+            .put_some("format", format.map(format_name)),
+        Source::Synthetic(synthetic) => object
+            .put("type", "synthetic")
+            .put("entries", synthetic.entries)
+            .put_some("prompts", prompts(flags, config))
+            .put_some(
+                "turns",
+                flags.conversation.session_turns_mean.map(|_| spread(synthetic.turns)),
+            )
+            .put_some(
+                "turn_delay",
+                flags.conversation.session_turn_delay_mean.map(|_| spread(synthetic.turn_delay_ms)),
+            )
+            .put_some("prefix_prompts", prefix_prompts(synthetic)),
+    };
+    object.put_some("sampling", config.dataset.sampling.map(sampling_name)).into_value()
+}
+
+fn prompts(flags: &ProfileArgs, config: &RunConfig) -> Option<Value> {
+    let Source::Synthetic(synthetic) = &config.dataset.source else { return None };
+    let object = Object::default()
+        .put_some("isl", flags.prompt.isl.map(|_| spread(synthetic.input_tokens)))
+        .put_some("osl", config.dataset.output_tokens.map(spread))
+        .put_some("batch_size", flags.prompt.batch_size)
+        .put_some("sequence_distribution", synthetic.sequence_distribution.clone());
+    non_empty(object.0)
+}
+
+fn prefix_prompts(synthetic: &crate::dataset::Synthetic) -> Option<Value> {
+    let above_zero = |count: usize| Some(count).filter(|count| *count > 0);
+    let object = Object::default()
+        .put_some("pool_size", above_zero(synthetic.prefix_pool_size))
+        .put_some("length", above_zero(synthetic.prefix_length))
+        .put_some("shared_system_length", synthetic.shared_system_prompt_length)
+        .put_some("user_context_length", synthetic.user_context_prompt_length)
+        .put_some("system_prompt", synthetic.system_prompt.clone());
+    non_empty(object.0)
+}
+
+fn spread(spread: Spread) -> Value {
+    Object::default()
+        .put("mean", spread.mean)
+        .put_some("stddev", Some(spread.stddev).filter(|stddev| *stddev > 0.0))
+        .into_value()
+}
+
+fn phase(phase: &PhaseConfig) -> Value {
+    let is_warmup = phase.kind == PhaseKind::Warmup;
+    let has_end = phase.stop.duration.is_some();
+    let grace = phase.grace_period.filter(|_| has_end).map(Nanos::as_seconds);
+    let kind = match phase.arrival {
+        ArrivalPattern::ConcurrencyBurst => "concurrency",
+        ArrivalPattern::Constant => "constant",
+        ArrivalPattern::Poisson => "poisson",
+        ArrivalPattern::Gamma => "gamma",
+    };
+    let smoothness = Some(phase.smoothness).filter(|_| phase.arrival == ArrivalPattern::Gamma);
+    Object::default()
+        .put("name", phase.kind.as_str())
+        .put("kind", phase.kind.as_str())
+        .put("type", kind)
+        .put_some("exclude_from_results", is_warmup.then_some(true))
+        .put_some("requests", phase.stop.requests)
+        .put_some("sessions", phase.stop.sessions)
+        .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
+        .put_some("grace_period", grace)
+        .put_some("concurrency", phase.concurrency)
+        .put_some("rate", phase.rate)
+        .put_some("smoothness", smoothness)
+        .into_value()
+}
+
+fn artifacts(config: &RunConfig) -> Value {
+    let artifacts = &config.artifacts;
+    let records =
+        if artifacts.export_level >= ExportLevel::Records { json!(["jsonl"]) } else { json!([]) };
+    Object::default()
+        .put("dir", artifacts.directory.display().to_string())
+        .put_some("prefix", artifacts.prefix.clone())
+        .put("records", records)
+        .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
+        .put_some("trace", artifacts.http_trace.then_some(true))
+        .into_value()
+}
+
+fn slos(config: &RunConfig) -> Option<Value> {
+    let objectives = &config.metrics.objectives;
+    non_empty(objectives.iter().map(|o| (o.tag.to_owned(), Value::from(o.threshold))).collect())
+}
+
+fn tokenizer(config: &RunConfig) -> Value {
+    match &config.tokenizer {
+        tokenizer::Source::Builtin => json!({"name": "builtin"}),
+        tokenizer::Source::Path(path) => json!({"name": path.display().to_string()}),
+        tokenizer::Source::Hub { name, revision } => Object::default()
+            .put("name", name.as_str())
+            .put_some("revision", Some(revision.as_str()).filter(|revision| *revision != "main"))
+            .into_value(),
+    }
+}
+
+fn otel(config: &RunConfig) -> Value {
+    let attributes = config.telemetry.resource_attributes.iter();
+    let attributes = attributes.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+    Object::default()
+        .put_some("metrics_url", config.telemetry.url.as_deref().map(redact::url))
+        .put_some("resource_attributes", shown(attributes.collect()))
+        .put_some("gen_ai_provider", config.telemetry.provider.clone())
+        .into_value()
+}
+
+fn runtime(config: &RunConfig) -> Value {
+    let ui = match config.ui {
+        UiMode::Dashboard => "dashboard",
+        UiMode::Simple => "simple",
+        UiMode::None => "none",
+    };
+    Object::default()
+        .put("ui", ui)
+        .put_some("workers", config.runner.workers)
+        .put_some("record_processors", config.runner.processors)
+        .into_value()
+}
+
+const fn format_name(format: FileFormat) -> &'static str {
+    match format {
+        FileFormat::SingleTurn => "single_turn",
+        FileFormat::MultiTurn => "multi_turn",
+        FileFormat::InputsJson => "inputs_json",
+        FileFormat::ShareGpt => "sharegpt",
+    }
+}
+
+const fn sampling_name(sampling: Sampling) -> &'static str {
+    match sampling {
+        Sampling::Sequential => "sequential",
+        Sampling::Shuffle => "shuffle",
+        Sampling::Random => "random",
+    }
+}

@@ -1,0 +1,430 @@
+//! Flags and environment become a [`RunConfig`].
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use super::profile::{
+    ConversationArgs, InputArgs, LoadArgs, OutputArgs, ProfileArgs, PromptArgs, Stream, WarmupArgs,
+};
+use super::{input_config, value};
+use crate::config::{
+    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
+    TransportConfig, WaitForModel, redact, tokenizer, url,
+};
+use crate::dataset::{Source, Spread, Synthetic};
+use crate::endpoint::EndpointType;
+use crate::metrics::metric::Settings;
+use crate::metrics::parse_objectives;
+use crate::schedule::PhaseKind;
+use crate::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
+use crate::units::Nanos;
+use crate::{artifacts, dataset, endpoint, schedule, telemetry};
+
+/// The run that `flags` ask for, validated.
+pub(super) fn run_config(
+    flags: &ProfileArgs,
+    arguments: &[Cow<'_, str>],
+    environment: Environment<'_>,
+) -> Result<RunConfig, ConfigError> {
+    let schedule = schedule(flags)?;
+    let endpoint = endpoint(flags)?;
+    let (tokenizer, warning) = tokenizer(flags, environment);
+    let mut config = RunConfig {
+        dataset: dataset(flags)?,
+        tokenizer,
+        transport: transport(flags, environment)?,
+        runner: RunnerConfig {
+            workers: flags.service.workers_max.map(|count| count as usize),
+            processors: flags.service.record_processors.map(|count| count as usize),
+        },
+        metrics: settings(flags, environment)?,
+        telemetry: telemetry(&flags.output, environment)?,
+        artifacts: artifacts(flags, &endpoint, &schedule),
+        ui: flags.service.ui,
+        log_level: log_level(flags),
+        input_config: serde_json::Value::Null,
+        cli_command: redact::command_line(arguments),
+        warnings: warning.into_iter().collect(),
+        endpoint,
+        schedule,
+    };
+    config.validate()?;
+    config.input_config = input_config::build(flags, &config);
+    Ok(config)
+}
+
+fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
+    let mut extra_inputs: Vec<(String, serde_json::Value)> = Vec::new();
+    for text in &flags.input.extra_inputs {
+        let wrong = || {
+            let why = "write members as name:value, name=value or a JSON object";
+            ConfigError::flag("--extra-inputs", why)
+        };
+        for (name, value) in value::members(text).ok_or_else(wrong)? {
+            extra_inputs.retain(|(earlier, _)| *earlier != name);
+            extra_inputs.push((name, value));
+        }
+    }
+    Ok(endpoint::Config {
+        endpoint_type: flags.endpoint.endpoint_type,
+        streaming: flags.endpoint.streaming,
+        path: flags.endpoint.endpoint.clone(),
+        extra_inputs,
+        use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
+        use_server_token_count: flags.endpoint.use_server_token_count,
+    })
+}
+
+fn tokenizer(
+    flags: &ProfileArgs,
+    environment: Environment<'_>,
+) -> (crate::tokenizer::Source, Option<String>) {
+    let revision = &flags.tokenizer.tokenizer_revision;
+    if let Some(name) = &flags.tokenizer.tokenizer {
+        return (tokenizer::named(name, revision), None);
+    }
+    let model = flags.endpoint.models.first().map_or("", String::as_str);
+    let (source, warning) = tokenizer::default_for(model, revision, environment);
+    (source, warning.filter(|_| !flags.endpoint.use_server_token_count))
+}
+
+fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
+    let source = match &flags.input.input_file {
+        Some(path) => {
+            only_synthetic(&flags.conversation, &flags.prompt)?;
+            Source::File { path: path.clone(), format: flags.input.custom_dataset_type }
+        }
+        None => Source::Synthetic(synthetic(&flags.conversation, &flags.prompt)?),
+    };
+    let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
+    Ok(dataset::Config {
+        source,
+        models: flags.endpoint.models.clone(),
+        model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
+        sampling: flags.input.dataset_sampling_strategy,
+        output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
+        random_seed: flags.input.random_seed,
+    })
+}
+
+fn synthetic(
+    conversation: &ConversationArgs,
+    prompt: &PromptArgs,
+) -> Result<Synthetic, ConfigError> {
+    let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
+        mean: mean.unwrap_or(default),
+        stddev: stddev.unwrap_or(0.0),
+    };
+    let (mean, stddev) =
+        (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
+    Ok(Synthetic {
+        entries: conversation.num_dataset_entries.or(conversation.num_sessions).unwrap_or(100)
+            as usize,
+        input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
+        sequence_distribution: prompt.seq_dist.clone(),
+        batch_size: prompt.batch_size.unwrap_or(1) as usize,
+        turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
+        turn_delay_ms: spread(mean, 0.0, stddev),
+        delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),
+        prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,
+        prefix_length: prompt.prefix_prompt_length.unwrap_or(0) as usize,
+        shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
+        user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
+        system_prompt: system_prompt(prompt)?,
+    })
+}
+
+fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
+    let Some(path) = &prompt.system_prompt_file else { return Ok(prompt.system_prompt.clone()) };
+    std::fs::read_to_string(path).map(Some).map_err(|error| ConfigError::File {
+        flag: "--system-prompt-file",
+        path: path.display().to_string(),
+        why: error.to_string(),
+    })
+}
+
+/// Refuses flags about generated prompts beside a file.
+fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Result<(), ConfigError> {
+    let given = [
+        ("--isl", prompt.isl.is_some()),
+        ("--isl-stddev", prompt.isl_stddev.is_some()),
+        ("--seq-dist", prompt.seq_dist.is_some()),
+        ("--batch-size", prompt.batch_size.is_some()),
+        ("--system-prompt", prompt.system_prompt.is_some()),
+        ("--system-prompt-file", prompt.system_prompt_file.is_some()),
+        ("--num-prefix-prompts", prompt.num_prefix_prompts.is_some()),
+        ("--prefix-prompt-length", prompt.prefix_prompt_length.is_some()),
+        ("--shared-system-prompt-length", prompt.shared_system_prompt_length.is_some()),
+        ("--user-context-prompt-length", prompt.user_context_prompt_length.is_some()),
+        ("--num-dataset-entries", conversation.num_dataset_entries.is_some()),
+        ("--session-turns-mean", conversation.session_turns_mean.is_some()),
+        ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
+        ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
+        ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
+        ("--session-delay-ratio", conversation.session_delay_ratio.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            let why = "it is about generated prompts, and --input-file brings its own: leave one \
+                       of the two out";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn schedule(flags: &ProfileArgs) -> Result<schedule::config::Config, ConfigError> {
+    let profiling = profiling_phase(flags);
+    let warmup = warmup_phase(&flags.warmup, &profiling)?;
+    Ok(schedule::config::Config { phases: warmup.into_iter().chain([profiling]).collect() })
+}
+
+fn profiling_phase(flags: &ProfileArgs) -> PhaseConfig {
+    let load: &LoadArgs = &flags.load;
+    let rate = load.request_rate;
+    let concurrency = load.concurrency.or(if rate.is_none() { Some(1) } else { None });
+    let mut stop = StopCondition {
+        requests: load.request_count,
+        sessions: flags.conversation.num_sessions,
+        duration: load.benchmark_duration.map(Nanos::from_seconds),
+    };
+    if stop.is_unset() && flags.input.input_file.is_none() {
+        stop.requests = Some(concurrency.map_or(10, |count| count.saturating_mul(2).max(10)));
+    }
+    PhaseConfig {
+        kind: PhaseKind::Profiling,
+        concurrency,
+        rate,
+        arrival: arrival(load.arrival_pattern, rate, load.arrival_smoothness),
+        smoothness: load.arrival_smoothness.unwrap_or(1.0),
+        stop,
+        grace_period: grace_period(load.benchmark_grace_period),
+    }
+}
+
+/// The pattern asked for, else Poisson (gamma where a shape is given) with a
+/// rate, and a closed loop without.
+fn arrival(
+    pattern: Option<ArrivalPattern>,
+    rate: Option<f64>,
+    smoothness: Option<f64>,
+) -> ArrivalPattern {
+    pattern.unwrap_or(match (rate, smoothness) {
+        (None, _) => ArrivalPattern::ConcurrencyBurst,
+        (Some(_), None) => ArrivalPattern::Poisson,
+        (Some(_), Some(_)) => ArrivalPattern::Gamma,
+    })
+}
+
+fn grace_period(seconds: f64) -> Option<Nanos> {
+    seconds.is_finite().then(|| Nanos::from_seconds(seconds))
+}
+
+/// The warmup, if one of its ends is given. What it does not say is as in the
+/// measurement; a rate or a concurrency of its own replaces both.
+fn warmup_phase(
+    flags: &WarmupArgs,
+    profiling: &PhaseConfig,
+) -> Result<Option<PhaseConfig>, ConfigError> {
+    let stop = StopCondition {
+        requests: flags.warmup_request_count,
+        sessions: flags.num_warmup_sessions,
+        duration: flags.warmup_duration.map(Nanos::from_seconds),
+    };
+    if stop.is_unset() {
+        let given = [
+            ("--warmup-concurrency", flags.warmup_concurrency.is_some()),
+            ("--warmup-request-rate", flags.warmup_request_rate.is_some()),
+            ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
+        ];
+        return match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => {
+                let why = "there is no warmup: give --warmup-request-count, --warmup-duration or \
+                           --num-warmup-sessions";
+                Err(ConfigError::flag(flag, why))
+            }
+            None => Ok(None),
+        };
+    }
+    if stop.requests == Some(0) && stop.sessions.is_none() && stop.duration.is_none() {
+        return Ok(None);
+    }
+    let has_own = flags.warmup_request_rate.is_some() || flags.warmup_concurrency.is_some();
+    let rate = flags.warmup_request_rate.or(if has_own { None } else { profiling.rate });
+    let concurrency = if has_own { flags.warmup_concurrency } else { profiling.concurrency };
+    let inherited = Some(profiling.arrival).filter(|_| rate.is_some() && profiling.rate.is_some());
+    let pattern = flags.warmup_arrival_pattern.or(inherited);
+    Ok(Some(PhaseConfig {
+        kind: PhaseKind::Warmup,
+        concurrency: concurrency.map(|count| count.min(stop.requests.unwrap_or(count)).max(1)),
+        rate,
+        arrival: arrival(pattern, rate, None),
+        smoothness: profiling.smoothness,
+        stop,
+        grace_period: flags.warmup_grace_period.and_then(grace_period),
+    }))
+}
+
+fn transport(
+    flags: &ProfileArgs,
+    environment: Environment<'_>,
+) -> Result<TransportConfig, ConfigError> {
+    let flags_of_endpoint = &flags.endpoint;
+    Ok(TransportConfig {
+        urls: flags_of_endpoint
+            .url
+            .iter()
+            .map(|text| url::parse(text))
+            .collect::<Result<_, _>>()?,
+        request_timeout: Nanos::from_seconds(flags_of_endpoint.request_timeout_seconds),
+        connection_limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", 2500)?,
+        ssl_verify: environment.switch("AIPERF_HTTP_SSL_VERIFY", true)?,
+        quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
+        headers: headers(&flags.input)?,
+        api_key: flags_of_endpoint
+            .api_key
+            .clone()
+            .or_else(|| environment.get("AIPERF_API_KEY"))
+            .map(Secret::new),
+        wait_for_model: WaitForModel {
+            timeout: Nanos::from_seconds(flags_of_endpoint.wait_for_model_timeout),
+            mode: flags_of_endpoint.wait_for_model_mode,
+            interval: Nanos::from_seconds(flags_of_endpoint.wait_for_model_interval),
+        },
+        ip_version: ip_version(environment)?,
+    })
+}
+
+fn ip_version(environment: Environment<'_>) -> Result<IpVersion, ConfigError> {
+    let read = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "4" => Some(IpVersion::V4),
+        "6" => Some(IpVersion::V6),
+        "auto" | "any" => Some(IpVersion::Any),
+        _ => None,
+    };
+    let found = environment.parse("AIPERF_HTTP_IP_VERSION", "4, 6 or auto", read)?;
+    Ok(found.unwrap_or(IpVersion::V4))
+}
+
+fn headers(flags: &InputArgs) -> Result<Vec<(String, String)>, ConfigError> {
+    flags
+        .header
+        .iter()
+        .map(|text| {
+            // The text may be a secret, so the message does not repeat it.
+            let (name, value) = value::pair(text).ok_or_else(|| {
+                ConfigError::flag("--header", "write a header as in 'Name: value'")
+            })?;
+            Ok((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Settings, ConfigError> {
+    let defaults = Settings::default();
+    let objectives = parse_objectives(&flags.input.goodput.join(" "))
+        .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
+    let number = |name, default| environment.number(name, default);
+    Ok(Settings {
+        objectives,
+        usage_diff_threshold_percent: number(
+            "AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD",
+            defaults.usage_diff_threshold_percent,
+        )?,
+        osl_mismatch_threshold_percent: number(
+            "AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD",
+            defaults.osl_mismatch_threshold_percent,
+        )?,
+        osl_mismatch_threshold_tokens: number(
+            "AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD",
+            defaults.osl_mismatch_threshold_tokens,
+        )?,
+        use_server_token_count: flags.endpoint.use_server_token_count,
+        developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
+    })
+}
+
+fn telemetry(
+    flags: &OutputArgs,
+    environment: Environment<'_>,
+) -> Result<telemetry::Config, ConfigError> {
+    let has = |stream| {
+        flags.stream.is_empty()
+            || flags.stream.contains(&Stream::Default)
+            || flags.stream.contains(&stream)
+    };
+    let resource_attributes = flags.otel_resource_attributes.iter().map(|text| {
+        let why = "write attributes as name=value";
+        let (name, value) = value::pair(text)
+            .ok_or_else(|| ConfigError::flag("--otel-resource-attributes", why))?;
+        Ok((name.to_owned(), value.to_owned()))
+    });
+    let positive = |name, default: f64| match environment.number(name, default)? {
+        seconds if seconds > 0.0 => Ok(seconds),
+        seconds => Err(ConfigError::Environment {
+            name: name.to_owned(),
+            value: seconds.to_string(),
+            wanted: "a number above 0",
+        }),
+    };
+    Ok(telemetry::Config {
+        // The exporter reads `OTEL_EXPORTER_OTLP_*` itself: each has its own rules.
+        url: flags.otel_url.clone(),
+        streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
+        resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
+        provider: flags.gen_ai_provider.clone(),
+        exponential_histograms: flags.otel_histograms,
+        interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
+        timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,
+    })
+}
+
+fn artifacts(
+    flags: &ProfileArgs,
+    endpoint: &endpoint::Config,
+    schedule: &schedule::config::Config,
+) -> artifacts::Config {
+    let output = &flags.output;
+    artifacts::Config {
+        directory: output
+            .artifact_dir
+            .clone()
+            .unwrap_or_else(|| directory(flags, endpoint, schedule)),
+        prefix: output.profile_export_prefix.clone(),
+        export_level: output.export_level,
+        http_trace: output.export_http_trace,
+    }
+}
+
+/// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it.
+fn directory(
+    flags: &ProfileArgs,
+    endpoint: &endpoint::Config,
+    schedule: &schedule::config::Config,
+) -> PathBuf {
+    let name = match flags.endpoint.models.as_slice() {
+        [only] => only.clone(),
+        [first, ..] => format!("{first}_multi"),
+        [] => String::new(),
+    };
+    let safe: String = name.chars().map(|c| if c == '/' || c == '\\' { '_' } else { c }).collect();
+    let kind = match endpoint.endpoint_type {
+        EndpointType::Chat | EndpointType::Completions | EndpointType::Embeddings => "openai",
+    };
+    let load = schedule.phases.last().map_or_else(String::new, |phase| {
+        let rate = phase.rate.map(|rate| format!("-request_rate{rate:?}")).unwrap_or_default();
+        let concurrency = phase.concurrency.map(|count| format!("-concurrency{count}"));
+        concurrency.unwrap_or_default() + &rate
+    });
+    let traits = endpoint.endpoint_type.traits();
+    PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name))
+}
+
+fn log_level(flags: &ProfileArgs) -> LogLevel {
+    let service = &flags.service;
+    match (service.extra_verbose, service.verbose) {
+        (true, _) | (false, 2..) => LogLevel::Trace,
+        (false, 1) => LogLevel::Debug,
+        (false, 0) => service.log_level.unwrap_or(LogLevel::Info),
+    }
+}

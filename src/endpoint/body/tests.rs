@@ -1,0 +1,119 @@
+use serde_json::json;
+
+use super::super::{EndpointType, build};
+use super::*;
+use crate::units::Nanos;
+
+fn config(endpoint_type: EndpointType) -> Config {
+    Config {
+        endpoint_type,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    }
+}
+
+fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {
+    Turn {
+        model: "m".into(),
+        role: None,
+        texts: texts.iter().map(|text| Arc::from(*text)).collect(),
+        max_tokens,
+        delay: Nanos::ZERO,
+        raw_payload: None,
+        input_tokens: None,
+    }
+}
+
+fn conversation(turns: Vec<Turn>) -> Conversation {
+    Conversation { id: "c".into(), turns, ..Conversation::default() }
+}
+
+fn body(config: &Config, conversation: &Conversation, at: usize, answers: &[&str]) -> String {
+    let answers: Vec<Arc<str>> = answers.iter().map(|text| Arc::from(*text)).collect();
+    String::from_utf8(build(config).request_body(conversation, at, &answers)).unwrap()
+}
+
+/// The first payload of AIPerf's own `inputs.json`, byte for byte but for blanks.
+#[test]
+fn a_chat_body_is_as_aiperf_sends_it() {
+    let text = "unts son And that blood we desire to shed is mutual In";
+    let conversation = conversation(vec![turn(&[text], Some(8))]);
+    assert_eq!(
+        body(&config(EndpointType::Chat), &conversation, 0, &[]),
+        concat!(
+            r#"{"messages":[{"role":"user","content":"#,
+            r#""unts son And that blood we desire to shed is mutual In"}],"model":"m","stream":true,"#,
+            r#""max_completion_tokens":8,"stream_options":{"include_usage":true}}"#
+        )
+    );
+}
+
+#[test]
+fn a_later_turn_repeats_the_conversation() {
+    let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);
+    conversation.system = Some("be brief".into());
+    conversation.user_context = Some("context".into());
+    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    let sent: Value = serde_json::from_str(&body(&config, &conversation, 1, &["answer"])).unwrap();
+    let message = |role, content| json!({"role": role, "content": content});
+    let messages = [
+        message("system", "be brief"),
+        message("user", "context"),
+        message("user", "one"),
+        message("assistant", "answer"),
+        message("user", "two"),
+    ];
+    assert_eq!(sent, json!({"messages": messages, "model": "m", "stream": false}));
+}
+
+#[test]
+fn extras_take_the_place_of_members() {
+    let mut config = Config { use_legacy_max_tokens: true, ..config(EndpointType::Chat) };
+    config.extra_inputs = vec![
+        ("stream_options".into(), json!({"include_usage": false})),
+        ("top_p".into(), json!(0.1)),
+        ("top_p".into(), json!(0.5)),
+        ("max_tokens".into(), json!(3)),
+    ];
+    assert_eq!(
+        body(&config, &conversation(vec![turn(&["a"], Some(8))]), 0, &[]),
+        concat!(
+            r#"{"messages":[{"role":"user","content":"a"}],"model":"m","stream":true,"#,
+            r#""max_tokens":3,"stream_options":{"include_usage":false},"top_p":0.5}"#
+        )
+    );
+}
+
+#[test]
+fn completions_and_embeddings_take_texts() {
+    let one = conversation(vec![turn(&["a"], Some(4))]);
+    let mut two = conversation(vec![turn(&["a", "b"], None)]);
+    let completions = config(EndpointType::Completions);
+    assert_eq!(
+        body(&completions, &one, 0, &[]),
+        concat!(
+            r#"{"prompt":"a","model":"m","stream":true,"max_tokens":4,"#,
+            r#""stream_options":{"include_usage":true}}"#
+        )
+    );
+    let embeddings = Config { streaming: false, ..config(EndpointType::Embeddings) };
+    assert_eq!(body(&embeddings, &two, 0, &[]), r#"{"input":["a","b"],"model":"m"}"#);
+    two.system = Some("s".into());
+    assert!(body(&completions, &two, 0, &[]).starts_with(r#"{"prompt":["s\na","s\nb"],"#));
+}
+
+#[test]
+fn a_raw_payload_is_sent_as_it_is() {
+    let payload = r#"{ "messages": [], "temperature": 0.10 }"#;
+    let mut raw = turn(&["ignored"], None);
+    raw.raw_payload =
+        Some(serde_json::value::RawValue::from_string(payload.into()).unwrap().into());
+    let conversation = conversation(vec![raw]);
+    for kind in [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings] {
+        assert_eq!(body(&config(kind), &conversation, 0, &[]), payload);
+        assert_eq!(body(&config(kind), &conversation, 7, &[]), "", "no such turn");
+    }
+}

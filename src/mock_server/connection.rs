@@ -1,0 +1,432 @@
+//! The socket below hyper: it stamps writes, and cuts or drips them where the
+//! script says so.
+//!
+//! Hyper merges the head and the events of an answer as it likes; what left
+//! when is told by counting bytes from the end of the head on.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::alarm::{Alarm, Pending};
+use super::write_log::{EventLog, RequestLog, WriteLog};
+use crate::units::{Clock, Nanos};
+
+/// What the socket and the answers on it tell each other. Pipelined requests
+/// are served, but their writes are not told apart.
+#[derive(Debug, Default)]
+pub(super) struct Wire(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last_read: Nanos,
+    answer: Option<Tracked>,
+}
+
+/// How an answer's body is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// By its length or the connection's end: no bytes but its own.
+    Plain,
+    /// In chunks, one an event.
+    Chunked,
+}
+
+/// An answer whose bytes are counted. Offsets are those on the wire, from the head's end.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    log: Option<(RequestLog, Arc<WriteLog>)>,
+    drip: Option<Nanos>,
+    framing: Framing,
+    /// How much of the blank line that ends the head has passed.
+    head_end: HeadEnd,
+    written: u64,
+    /// The end of all events handed over so far.
+    length: u64,
+    /// The end of each event in the log.
+    ends: Vec<u64>,
+    stamped: usize,
+    cut_at: Option<u64>,
+    ended: bool,
+}
+
+/// One event as it is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handed {
+    pub(super) due: Nanos,
+    pub(super) tokens: u64,
+    pub(super) bytes: usize,
+    /// Whether nothing follows.
+    pub(super) last: bool,
+    /// After how many of its bytes the connection closes; all of them also closes it.
+    pub(super) cut: Option<usize>,
+}
+
+impl Tracked {
+    pub(super) fn new(log: Option<(RequestLog, Arc<WriteLog>)>, drip: Option<Nanos>) -> Self {
+        Self {
+            log,
+            drip,
+            framing: Framing::Plain,
+            head_end: HeadEnd::default(),
+            written: 0,
+            length: 0,
+            ends: Vec::new(),
+            stamped: 0,
+            cut_at: None,
+            ended: false,
+        }
+    }
+
+    fn hand(&mut self, event: Handed) {
+        let (before, after) = match self.framing {
+            Framing::Chunked if event.bytes > 0 => (hex_digits(event.bytes) + 2, 2),
+            _ => (0, 0),
+        };
+        let start = self.length;
+        self.length += before + event.bytes as u64 + after;
+        if let Some(cut) = event.cut {
+            self.cut_at = Some(match cut {
+                0 => start,
+                _ if cut >= event.bytes => self.length,
+                _ => start + before + cut as u64,
+            });
+        }
+        if let Some((log, sink)) = &mut self.log {
+            let Handed { due, tokens, bytes, .. } = event;
+            log.events.push(EventLog {
+                due,
+                write_start: None,
+                written: None,
+                tokens,
+                bytes: bytes as u64,
+            });
+            self.ends.push(self.length);
+            if event.last {
+                sink.settle();
+            }
+        }
+        if event.last {
+            self.ended = true;
+            self.length += if self.framing == Framing::Chunked { 5 } else { 0 };
+        }
+    }
+
+    /// How many bytes of `buffer` may be written before the connection is cut.
+    fn allowed(&self, buffer: &[u8]) -> usize {
+        let Some(cut_at) = self.cut_at else { return buffer.len() };
+        match self.head_end.clone().find(buffer) {
+            Some(body) => {
+                let rest = usize::try_from(cut_at.saturating_sub(self.written));
+                buffer.len().min(body.saturating_add(rest.unwrap_or(usize::MAX)))
+            }
+            None => buffer.len(),
+        }
+    }
+
+    /// Takes note of `bytes`, written from `start` to `end`.
+    fn wrote(&mut self, bytes: &[u8], start: Nanos, end: Nanos) {
+        let Some(body) = self.head_end.find(bytes) else { return };
+        self.written += (bytes.len() - body) as u64;
+        let Some((log, _)) = &mut self.log else { return };
+        while self.ends.get(self.stamped).is_some_and(|offset| *offset <= self.written) {
+            let event = &mut log.events[self.stamped];
+            (event.write_start, event.written) = (Some(start), Some(end));
+            self.stamped += 1;
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.ended && self.head_end.passed() && self.written >= self.length
+    }
+
+    fn is_cut(&self) -> bool {
+        self.head_end.passed() && self.cut_at.is_some_and(|at| self.written >= at)
+    }
+
+    /// Hands the request to the log, if there is one.
+    fn finish(&mut self) {
+        if let Some((mut log, sink)) = self.log.take() {
+            log.complete = self.is_complete();
+            sink.add(log, self.ended);
+        }
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn hex_digits(n: usize) -> u64 {
+    u64::from(usize::BITS - n.leading_zeros()).div_ceil(4)
+}
+
+/// Looks for the blank line that ends a head, over any division into writes.
+#[derive(Debug, Clone, Default)]
+struct HeadEnd {
+    matched: usize,
+}
+
+impl HeadEnd {
+    const BLANK: &[u8; 4] = b"\r\n\r\n";
+
+    fn passed(&self) -> bool {
+        self.matched == Self::BLANK.len()
+    }
+
+    /// Where in `bytes`, which follow those seen so far, the body begins.
+    fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (index, byte) in bytes.iter().enumerate() {
+            if self.passed() {
+                return Some(index);
+            }
+            self.matched = if *byte == Self::BLANK[self.matched] {
+                self.matched + 1
+            } else {
+                usize::from(*byte == b'\r')
+            };
+        }
+        self.passed().then_some(bytes.len())
+    }
+}
+
+impl Wire {
+    /// Just after the latest read.
+    pub(super) fn last_read(&self) -> Nanos {
+        self.state().last_read
+    }
+
+    /// From here on, what is written belongs to `answer`.
+    pub(super) fn begin(&self, answer: Tracked) {
+        self.state().answer = Some(answer);
+    }
+
+    /// When the request's turn came.
+    pub(super) fn admit(&self, at: Nanos) {
+        if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.state().answer {
+            log.admitted = at;
+        }
+    }
+
+    /// What kind of answer begins.
+    pub(super) fn head(&self, status: u16, framing: Framing) {
+        if let Some(answer) = &mut self.state().answer {
+            answer.framing = framing;
+            if let Some((log, _)) = &mut answer.log {
+                log.status = Some(status);
+            }
+        }
+    }
+
+    /// An event is about to be written.
+    pub(super) fn hand(&self, event: Handed) {
+        if let Some(answer) = &mut self.state().answer {
+            answer.hand(event);
+        }
+    }
+
+    /// The connection closes once everything handed over so far is written.
+    pub(super) fn close_after_this(&self) {
+        if let Some(answer) = &mut self.state().answer {
+            answer.cut_at = Some(answer.length);
+        }
+    }
+
+    /// How much of `buffer` may go now, and the pause after it.
+    fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
+        match &self.state().answer {
+            None => (buffer.len(), None),
+            Some(answer) => {
+                let allowed = answer.allowed(buffer);
+                (if answer.drip.is_some() { allowed.min(1) } else { allowed }, answer.drip)
+            }
+        }
+    }
+
+    /// `bytes` were written from `start` to `end`; an error if the connection is to end here.
+    fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
+        let mut state = self.state();
+        let Some(answer) = &mut state.answer else { return Ok(()) };
+        answer.wrote(bytes, start, end);
+        let cut = answer.is_cut();
+        if answer.is_complete() {
+            state.answer = None;
+        }
+        if cut { Err(cut_error()) } else { Ok(()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cut_error() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the script cuts the connection here")
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TcpStream,
+    wire: Arc<Wire>,
+    alarm: Alarm,
+    pause: Pending,
+    next_write: Nanos,
+    incoming: Box<[u8]>,
+}
+
+/// Most that one read takes.
+const READ_SIZE: usize = 16 * 1024;
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>, alarm: Alarm) -> Self {
+        Self {
+            stream,
+            wire,
+            alarm,
+            pause: Pending::default(),
+            next_write: Nanos::ZERO,
+            incoming: vec![0; READ_SIZE].into_boxed_slice(),
+        }
+    }
+}
+
+impl hyper::rt::Read for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut into: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let size = READ_SIZE.min(into.remaining());
+        let mut buffer = ReadBuf::new(&mut this.incoming[..size]);
+        ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer))?;
+        this.wire.state().last_read = Clock::now();
+        into.put_slice(buffer.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl hyper::rt::Write for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let (allowed, pause) = this.wire.plan(buffer);
+        if allowed == 0 && !buffer.is_empty() {
+            return Poll::Ready(Err(cut_error()));
+        }
+        if pause.is_some() {
+            ready!(this.alarm.poll_until(&mut this.pause, this.next_write, cx));
+        }
+        let start = Clock::now();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, &buffer[..allowed]))?;
+        let end = Clock::now();
+        this.next_write = end + pause.unwrap_or_default();
+        this.wire.wrote(&buffer[..written], start, end)?;
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Socket {
+    /// An answer cut short is in the log before its client can know.
+    fn drop(&mut self) {
+        self.wire.state().answer = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request() -> RequestLog {
+        RequestLog {
+            request_id: None,
+            number: 1,
+            path: "/",
+            arrival: Nanos(0),
+            admitted: Nanos(0),
+            status: None,
+            events: Vec::new(),
+            complete: false,
+        }
+    }
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nx: \r y\r\n\r\n";
+
+    proptest! {
+        /// "abc" and "d" in chunks are "3\r\nabc\r\n" (8 bytes) and "1\r\nd\r\n0\r\n\r\n":
+        /// the events end at offsets 8 and 14 of 19.
+        #[test]
+        fn stamps_are_of_the_write_with_the_last_byte(cuts in prop::collection::vec(0..50usize, 0..6)) {
+            let sink = Arc::new(WriteLog::new(9, None).unwrap());
+            let wire = Wire::default();
+            wire.begin(Tracked::new(Some((request(), sink.clone())), None));
+            wire.head(200, Framing::Chunked);
+            let event = |bytes, last| Handed { due: Nanos(0), tokens: 1, bytes, last, cut: None };
+            wire.hand(event(3, false));
+            wire.hand(event(1, true));
+            let bytes = format!("{HEAD}3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n");
+            let mut ends: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            ends.push(bytes.len());
+            ends.sort_unstable();
+            let mut start = 0;
+            for end in &ends {
+                // A write's place stands for its time.
+                let from_to = [start, *end].map(|at| Nanos(at as u64));
+                wire.wrote(&bytes.as_bytes()[start..*end], from_to[0], from_to[1]).unwrap();
+                start = *end;
+            }
+            let logs = sink.requests();
+            let first_at = |offset: usize| {
+                let end = *ends.iter().find(|end| **end >= HEAD.len() + offset).unwrap();
+                Some(Nanos(end as u64))
+            };
+            prop_assert_eq!(logs[0].events[0].written, first_at(8));
+            prop_assert_eq!(logs[0].events[1].written, first_at(14));
+            prop_assert!(logs[0].events.iter().all(|event| event.write_start < event.written));
+            prop_assert!(logs[0].complete);
+        }
+    }
+
+    #[test]
+    fn a_cut_lets_pass_what_is_before_it() {
+        let mut answer = Tracked::new(None, None);
+        answer.framing = Framing::Chunked;
+        answer.hand(Handed { due: Nanos(0), tokens: 1, bytes: 20, last: false, cut: Some(5) });
+        // "14\r\n" and five bytes.
+        let bytes = format!("{HEAD}14\r\n{}\r\n", "x".repeat(20));
+        assert_eq!(answer.allowed(bytes.as_bytes()), HEAD.len() + 4 + 5);
+        answer.wrote(&bytes.as_bytes()[..HEAD.len() + 2], Nanos(1), Nanos(1));
+        assert!(!answer.is_cut());
+        assert_eq!(answer.allowed(&bytes.as_bytes()[HEAD.len() + 2..]), 2 + 5);
+        answer.wrote(&bytes.as_bytes()[HEAD.len() + 2..HEAD.len() + 9], Nanos(2), Nanos(2));
+        assert!(answer.is_cut() && !answer.is_complete());
+    }
+
+    #[test]
+    fn chunk_sizes_are_written_in_hexadecimal() {
+        let digits = |n: usize| format!("{n:x}").len() as u64;
+        for n in [1, 9, 15, 16, 255, 256, 4095, 4096, 65_536] {
+            assert_eq!(hex_digits(n), digits(n));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::mock_server::script::Script;
+
+/// A chat answer of three tokens, the chunks of which are due at 110, 120 and 130.
+fn reply(fault: Option<Fault>) -> Reply {
+    Reply {
+        vocabulary: Arc::new(Vocabulary::new(0)),
+        dialect: Dialect::Chat,
+        id: 10,
+        created: 1_700_000_000,
+        model: "\"m\"".to_owned(),
+        choices: 1,
+        tokens: 3,
+        reasoning: 0,
+        per_chunk: 1,
+        finish: Finish::Length,
+        usage: None,
+        fault,
+    }
+}
+
+fn events(reply: Reply) -> Events {
+    let script = Script { ttft: Nanos(10), itl: Nanos(10), ..Script::default() };
+    let schedule = Schedule::new(&script, 1, Nanos(100), reply.fault.as_ref());
+    Events::new(reply, schedule)
+}
+
+/// The data of an event.
+fn data(event: &Event) -> &str {
+    let text = std::str::from_utf8(&event.bytes).unwrap();
+    text.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap()
+}
+
+fn json(event: &Event) -> Value {
+    serde_json::from_str(data(event)).unwrap()
+}
+
+#[test]
+fn events_of_a_chat() {
+    let all: Vec<_> = events(reply(None)).collect();
+    let outline: Vec<_> = all.iter().map(|event| (event.due.0, event.tokens)).collect();
+    assert_eq!(outline, [(110, 0), (110, 1), (120, 1), (130, 1), (130, 0)]);
+    assert_eq!(
+        json(&all[0]),
+        json!({
+            "id": "chatcmpl-000000000000000a", "object": "chat.completion.chunk",
+            "created": 1_700_000_000, "model": "m",
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""},
+                         "logprobs": null, "finish_reason": null}]
+        })
+    );
+    let mut text = String::new();
+    Vocabulary::new(0).append(&mut text, 0, 3);
+    let sent: String = all[1..4]
+        .iter()
+        .map(|event| json(event)["choices"][0]["delta"]["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(sent, text);
+    let reasons: Vec<_> =
+        all[..4].iter().map(|event| json(event)["choices"][0]["finish_reason"].clone()).collect();
+    assert_eq!(reasons, [json!(null), json!(null), json!(null), json!("length")]);
+    assert_eq!(data(&all[4]), "[DONE]");
+}
+
+#[test]
+fn chunks_do_not_mix_reasoning_and_content() {
+    let reply = Reply { tokens: 8, reasoning: 3, per_chunk: 2, ..reply(None) };
+    assert_eq!(reply.chunks(), 5);
+    let kinds: Vec<_> = events(reply)
+        .filter(|event| event.tokens > 0)
+        .map(|event| (event.tokens, json(&event)["choices"][0]["delta"].get("content").is_some()))
+        .collect();
+    assert_eq!(kinds, [(2, false), (1, false), (2, true), (2, true), (1, true)]);
+}
+
+#[test]
+fn choices_take_turns_at_the_same_times() {
+    let reply = Reply {
+        dialect: Dialect::Completions,
+        choices: 2,
+        tokens: 2,
+        usage: Some(5),
+        ..reply(None)
+    };
+    let all: Vec<_> = events(reply).collect();
+    let outline: Vec<_> =
+        all.iter().map(|event| (event.due.0, event.choice, event.tokens)).collect();
+    assert_eq!(
+        outline,
+        [(110, 0, 1), (110, 1, 1), (120, 0, 1), (120, 1, 1), (120, 0, 0), (120, 0, 0)]
+    );
+    let usage = &json(&all[4])["usage"];
+    assert_eq!(*usage, json!({"prompt_tokens": 5, "total_tokens": 9, "completion_tokens": 4}));
+}
+
+#[test]
+fn faults_change_the_events_that_they_name() {
+    let with = |fault| events(reply(Some(fault))).collect::<Vec<_>>();
+    let plain: Vec<_> = events(reply(None)).collect();
+
+    let empty = with(Fault::EmptyStream);
+    assert_eq!(empty.iter().map(data).collect::<Vec<_>>(), ["[DONE]"]);
+
+    assert_eq!(with(Fault::NoDone), plain[..4]);
+
+    let garbage = with(Fault::GarbageJson { at_event: 1 });
+    assert!(serde_json::from_str::<Value>(data(&garbage[2])).is_err());
+    assert_eq!((&garbage[..2], &garbage[3..]), (&plain[..2], &plain[3..]));
+
+    let error = with(Fault::ErrorEvent { after_events: 2 });
+    assert_eq!(error[..3], plain[..3]);
+    assert_eq!(json(&error[3])["error"]["code"], 500);
+    assert_eq!((data(&error[4]), error.len()), ("[DONE]", 5));
+}
+
+#[test]
+fn an_error_event_makes_the_request_an_error() {
+    let finish = |after_events| {
+        let mut events = events(reply(Some(Fault::ErrorEvent { after_events })));
+        let errors = events.by_ref().filter(|event| data(event).contains("error")).count();
+        (errors, events.finish())
+    };
+    assert_eq!(finish(0), (1, Finish::Error));
+    assert_eq!(finish(3), (1, Finish::Error));
+    assert_eq!(finish(4), (0, Finish::Length));
+}
+
+#[test]
+fn cuts_are_before_within_or_after_an_event() {
+    let cuts = |after_events, mid_event| -> Vec<_> {
+        events(reply(Some(Fault::CutStream { after_events, mid_event })))
+            .map(|event| event.cut.map(|cut| (cut, event.bytes.len())))
+            .collect()
+    };
+    // The role comes before the first token; after the cut nothing does.
+    let at_once = cuts(0, false);
+    assert!(matches!(at_once[..], [Some((0, _))]));
+    let after_two = cuts(2, false);
+    assert!(matches!(after_two[..], [None, None, Some((cut, length))] if cut == length));
+    let within_third = cuts(2, true);
+    assert!(
+        matches!(within_third[..], [None, None, None, Some((cut, length))] if cut == length / 2)
+    );
+    assert!(cuts(9, true).iter().all(Option::is_none));
+}
+
+#[test]
+fn a_whole_chat() {
+    let reply = Reply { reasoning: 1, usage: Some(4), ..reply(None) };
+    let body: Value = serde_json::from_slice(&reply.whole("[]")).unwrap();
+    let text = |first, count| {
+        let mut text = String::new();
+        Vocabulary::new(0).append(&mut text, first, count);
+        text
+    };
+    assert_eq!(
+        body,
+        json!({
+            "id": "chatcmpl-000000000000000a", "object": "chat.completion",
+            "created": 1_700_000_000, "model": "m",
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "reasoning_content": text(0, 1),
+                            "content": text(1, 2), "refusal": null},
+                "logprobs": null, "finish_reason": "length"
+            }],
+            "usage": {"prompt_tokens": 4, "total_tokens": 7, "completion_tokens": 3,
+                      "completion_tokens_details": {"reasoning_tokens": 1}}
+        })
+    );
+}

@@ -1,0 +1,474 @@
+//! Routes, and the way of a request from its arrival to its last byte.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::activity::{Activity, Finish, InFlight};
+use super::alarm::{Alarm, Pending};
+use super::connection::{Framing, Handed, Tracked, Wire};
+use super::reply::{Event, Events, Reply};
+use super::request::{Ask, BadRequest, Dialect, Prompt};
+use super::schedule::{Schedule, mix, unit};
+use super::script::{Fault, Script};
+use super::vocabulary::{PromptCounter, Vocabulary};
+use super::write_log::{RequestLog, WriteLog};
+use crate::units::{Clock, Nanos};
+
+/// Longest request body that is read.
+const MAX_BODY: usize = 64 << 20;
+
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
+const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What all connections of a server share.
+#[derive(Debug)]
+pub(super) struct Service {
+    script: Script,
+    pub(super) activity: Arc<Activity>,
+    pub(super) log: Option<Arc<WriteLog>>,
+    clock: Clock,
+    vocabulary: Arc<Vocabulary>,
+    prompts: PromptCounter,
+    slots: Option<Arc<Semaphore>>,
+    /// The body of `/v1/models`.
+    models: Bytes,
+    /// A vector as a JSON array; the same for every input.
+    embedding: String,
+}
+
+/// One client's connection, as its requests see it.
+#[derive(Debug, Clone)]
+pub(super) struct Connection {
+    pub(super) service: Arc<Service>,
+    pub(super) wire: Arc<Wire>,
+    pub(super) alarm: Alarm,
+}
+
+/// The script wants this connection closed without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("closed without an answer, as the script says")]
+pub(super) struct Closed;
+
+/// What is generated for a request.
+struct Order {
+    dialect: Dialect,
+    /// The model's name as a JSON string.
+    model: String,
+    stream: bool,
+    tell_usage: bool,
+    prompt_tokens: u64,
+    choices: u64,
+    tokens: u64,
+    finish: Finish,
+}
+
+impl Service {
+    pub(super) fn new(script: Script, log: Option<Arc<WriteLog>>) -> Self {
+        let clock = Clock::start();
+        let created = clock.wall_ns(Clock::now()) / 1_000_000_000;
+        Self {
+            activity: Arc::default(),
+            log,
+            clock,
+            vocabulary: Arc::new(Vocabulary::new(script.seed)),
+            prompts: PromptCounter::default(),
+            slots: script.max_concurrent.map(|n| Arc::new(Semaphore::new(n))),
+            models: models_body(&script.models, created),
+            embedding: embedding(script.seed, script.embedding_dimensions),
+            script,
+        }
+    }
+
+    /// What `body` asks for, or the answer that it gets instead.
+    fn order(&self, dialect: Dialect, body: &[u8]) -> Result<Order, (StatusCode, Bytes)> {
+        let ask = Ask::parse(dialect, body).map_err(|BadRequest { message, param }| {
+            let body = error_body(&message, "BadRequestError", param, 400);
+            (StatusCode::BAD_REQUEST, body)
+        })?;
+        let model = ask.model.as_deref().unwrap_or(&self.script.models[0]);
+        if self.script.strict_models && !self.script.models.iter().any(|known| known == model) {
+            let message = format!("The model `{model}` does not exist.");
+            let body = error_body(&message, "NotFoundError", Some("model"), 404);
+            return Err((StatusCode::NOT_FOUND, body));
+        }
+        let count = |prompt: &Prompt<'_>| match prompt {
+            Prompt::Text(text) => self.prompts.count(text),
+            Prompt::TokenIds(count) => *count,
+        };
+        let (tokens, finish) = match (dialect, ask.max_tokens) {
+            (Dialect::Embeddings, _) => (0, Finish::Stop),
+            (_, Some(limit)) => (limit, Finish::Length),
+            (_, None) => (self.script.output_tokens, Finish::Stop),
+        };
+        let stream = ask.stream && dialect != Dialect::Embeddings;
+        Ok(Order {
+            dialect,
+            model: json_string(model),
+            stream,
+            tell_usage: self.script.usage && (!stream || ask.include_usage),
+            prompt_tokens: ask.prompts.iter().map(count).sum(),
+            choices: ask.choices,
+            tokens,
+            finish,
+        })
+    }
+
+    fn reply(&self, order: Order, number: u64, arrival: Nanos, fault: Option<Fault>) -> Reply {
+        let reasoning = match order.dialect {
+            Dialect::Chat => self.script.reasoning_tokens.min(order.tokens),
+            _ => 0,
+        };
+        Reply {
+            vocabulary: self.vocabulary.clone(),
+            dialect: order.dialect,
+            id: mix(self.script.seed, number),
+            created: self.clock.wall_ns(arrival) / 1_000_000_000,
+            model: order.model,
+            choices: order.choices,
+            tokens: order.tokens,
+            reasoning,
+            per_chunk: self.script.tokens_per_chunk,
+            finish: order.finish,
+            usage: order.tell_usage.then_some(order.prompt_tokens),
+            fault,
+        }
+    }
+}
+
+impl Connection {
+    /// Answers one request.
+    pub(super) async fn answer(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Answer>, Closed> {
+        let arrival = self.wire.last_read();
+        let service = &self.service;
+        match (request.method(), request.uri().path()) {
+            (&Method::POST, path) => match Dialect::of_path(path) {
+                Some(dialect) => self.generate(dialect, arrival, request).await,
+                None => Ok(not_found(path)),
+            },
+            (&Method::GET, "/v1/models") => Ok(plain(JSON, service.models.clone())),
+            (&Method::GET, "/health") => Ok(plain(JSON, Bytes::new())),
+            (&Method::GET, "/version") => Ok(plain(JSON, Bytes::from_static(VERSION.as_bytes()))),
+            (&Method::GET, "/metrics") => {
+                let Script { models, kv_cache_tokens, .. } = &service.script;
+                let text = service.activity.exposition(&models[0], *kv_cache_tokens);
+                Ok(plain(EXPOSITION, Bytes::from(text)))
+            }
+            (_, path) => Ok(not_found(path)),
+        }
+    }
+
+    async fn generate(
+        &self,
+        dialect: Dialect,
+        arrival: Nanos,
+        request: Request<Incoming>,
+    ) -> Result<Response<Answer>, Closed> {
+        let (head, body) = request.into_parts();
+        let body = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Ok(too_large()),
+            // The client is gone.
+            Err(_) => return Err(Closed),
+        };
+        let order = match self.service.order(dialect, &body) {
+            Ok(order) => order,
+            Err((status, body)) => return Ok(response(status, JSON, Answer::whole(body))),
+        };
+        let mut in_flight = self.service.activity.arrive(arrival);
+        let number = in_flight.number();
+        let fault = self.service.script.fault_for(number).cloned();
+        self.track(dialect, arrival, number, &head.headers, fault.as_ref());
+        match &fault {
+            Some(Fault::Hang) => return pending().await,
+            Some(Fault::CloseBeforeResponse) => return Err(Closed),
+            Some(Fault::Status { code, body }) => {
+                in_flight.finish(Finish::Error);
+                return Ok(self.refuse(arrival, *code, body.as_deref()));
+            }
+            _ => {}
+        }
+        let (origin, permit) = self.turn(arrival).await;
+        in_flight.admit(order.prompt_tokens, permit);
+        let schedule = Schedule::new(&self.service.script, number, origin, fault.as_ref());
+        let stream = order.stream;
+        let reply = self.service.reply(order, number, arrival, fault);
+        if stream {
+            Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)
+        } else {
+            Ok(self.whole(&reply, schedule, in_flight).await)
+        }
+    }
+
+    /// Has the bytes of this answer counted, if anything needs it.
+    fn track(
+        &self,
+        dialect: Dialect,
+        arrival: Nanos,
+        number: u64,
+        headers: &http::HeaderMap,
+        fault: Option<&Fault>,
+    ) {
+        let drip = match fault {
+            Some(Fault::DripBytes { pause }) => Some(*pause),
+            _ => None,
+        };
+        let log = self.service.log.as_ref().map(|sink| {
+            let id = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+            let log = RequestLog {
+                request_id: id.map(str::to_owned),
+                number,
+                path: dialect.path(),
+                arrival,
+                admitted: arrival,
+                status: None,
+                events: Vec::new(),
+                complete: false,
+            };
+            (log, sink.clone())
+        });
+        if log.is_some() || fault.is_some() {
+            self.wire.begin(Tracked::new(log, drip));
+        }
+    }
+
+    /// Waits for a slot; the instant from which the schedule counts.
+    async fn turn(&self, arrival: Nanos) -> (Nanos, Option<OwnedSemaphorePermit>) {
+        let Some(slots) = &self.service.slots else { return (arrival, None) };
+        if let Ok(permit) = slots.clone().try_acquire_owned() {
+            return (arrival, Some(permit));
+        }
+        // The semaphore is never closed, so that there is always a permit.
+        let permit = slots.clone().acquire_owned().await.ok();
+        let admitted = Clock::now();
+        self.wire.admit(admitted);
+        (admitted, permit)
+    }
+
+    fn refuse(&self, arrival: Nanos, code: u16, body: Option<&str>) -> Response<Answer> {
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = match body {
+            // These statuses never have a body.
+            _ if matches!(code, 204 | 304) => Bytes::new(),
+            Some(body) => Bytes::copy_from_slice(body.as_bytes()),
+            None => error_body("The script fails this request.", "ScriptedError", None, code),
+        };
+        self.wire.head(code, Framing::Plain);
+        let (due, bytes) = (arrival, body.len());
+        self.wire.hand(Handed { due, tokens: 0, bytes, last: true, cut: None });
+        response(status, JSON, Answer::whole(body))
+    }
+
+    async fn whole(
+        &self,
+        reply: &Reply,
+        mut schedule: Schedule,
+        mut in_flight: InFlight,
+    ) -> Response<Answer> {
+        let chunks = reply.chunks();
+        let first = schedule.next_due();
+        let last = (1..chunks).map(|_| schedule.next_due()).last().unwrap_or(first);
+        let body = reply.whole(&self.service.embedding);
+        self.alarm.until(last).await;
+        let (length, cut) = (body.len(), reply.whole_cut(body.len()));
+        let tokens = reply.whole_tokens();
+        if cut.is_some_and(|cut| cut < length) {
+            in_flight.finish(Finish::Abort);
+        } else {
+            if tokens > 0 {
+                let rest = reply.tokens.saturating_sub(reply.per_chunk);
+                in_flight.generated(tokens, first, rest, last);
+            }
+            in_flight.finish(reply.whole_finish());
+        }
+        self.wire.head(200, Framing::Plain);
+        self.wire.hand(Handed { due: last, tokens, bytes: length, last: true, cut });
+        let closes = reply.fault == Some(Fault::CloseAfterEach);
+        if closes {
+            self.wire.close_after_this();
+        }
+        announce(response(StatusCode::OK, JSON, Answer::whole(body)), closes)
+    }
+
+    async fn stream(
+        &self,
+        version: Version,
+        mut events: Events,
+        in_flight: InFlight,
+    ) -> Response<Answer> {
+        let next = events.next();
+        // Head and first event leave together.
+        if let Some(event) = &next {
+            self.alarm.until(event.due).await;
+        }
+        let framing = if version < Version::HTTP_11 { Framing::Plain } else { Framing::Chunked };
+        self.wire.head(200, framing);
+        let closes = events.closes_after();
+        let wait = Pending::default();
+        let stream = Stream { events, next, in_flight, connection: self.clone(), wait };
+        let answer = Answer::Stream(Box::new(stream));
+        announce(response(StatusCode::OK, EVENT_STREAM, answer), closes)
+    }
+}
+
+/// A response's body.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// All of it at once.
+    Whole(Bytes),
+    /// Event by event.
+    Stream(Box<Stream>),
+}
+
+impl Answer {
+    fn whole(body: impl Into<Bytes>) -> Self {
+        Self::Whole(body.into())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    events: Events,
+    next: Option<Event>,
+    in_flight: InFlight,
+    connection: Connection,
+    wait: Pending,
+}
+
+impl Stream {
+    fn poll_event(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(event) = &self.next else { return Poll::Ready(None) };
+        ready!(self.connection.alarm.poll_until(&mut self.wait, event.due, cx));
+        let following = self.events.next();
+        let Some(event) = std::mem::replace(&mut self.next, following) else {
+            return Poll::Ready(None);
+        };
+        self.in_flight.sent(event.served_tokens(), event.choice == 0);
+        let Event { due, bytes, tokens, cut, .. } = event;
+        let last = self.next.is_none();
+        let wire = &self.connection.wire;
+        wire.hand(Handed { due, tokens, bytes: bytes.len(), last, cut });
+        if last {
+            self.in_flight.finish(self.events.finish());
+            if self.events.closes_after() {
+                wire.close_after_this();
+            }
+        }
+        Poll::Ready(Some(bytes))
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match self.get_mut() {
+            Self::Whole(bytes) if bytes.is_empty() => None,
+            Self::Whole(bytes) => Some(std::mem::take(bytes)),
+            Self::Stream(stream) => ready!(stream.poll_event(cx)),
+        };
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(stream) => stream.next.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+const VERSION: &str = concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+
+fn response(status: StatusCode, content_type: &'static str, body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn plain(content_type: &'static str, body: Bytes) -> Response<Answer> {
+    response(StatusCode::OK, content_type, Answer::whole(body))
+}
+
+/// Promises to keep the connection, where the script wants the promise broken.
+fn announce(mut response: Response<Answer>, closes: bool) -> Response<Answer> {
+    if closes {
+        let headers = response.headers_mut();
+        headers.insert(http::header::CONNECTION, HeaderValue::from_static("keep-alive"));
+        headers.insert(
+            HeaderName::from_static("keep-alive"),
+            HeaderValue::from_static("timeout=5, max=100"),
+        );
+    }
+    response
+}
+
+fn not_found(path: &str) -> Response<Answer> {
+    let body = error_body(&format!("There is no `{path}` here."), "NotFoundError", None, 404);
+    response(StatusCode::NOT_FOUND, JSON, Answer::whole(body))
+}
+
+fn too_large() -> Response<Answer> {
+    let body = error_body("The body is longer than 64 MiB.", "BadRequestError", None, 413);
+    response(StatusCode::PAYLOAD_TOO_LARGE, JSON, Answer::whole(body))
+}
+
+/// An error in OpenAI's form.
+fn error_body(message: &str, kind: &str, param: Option<&str>, code: u16) -> Bytes {
+    let message = json_string(message);
+    let param = param.map_or_else(|| "null".to_owned(), json_string);
+    Bytes::from(format!(
+        r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#
+    ))
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn models_body(models: &[String], created: u64) -> Bytes {
+    let entries: Vec<_> = models
+        .iter()
+        .map(|model| {
+            let id = json_string(model);
+            format!(
+                r#"{{"id":{id},"object":"model","created":{created},"owned_by":"aiperf","root":{id},"parent":null,"max_model_len":null}}"#
+            )
+        })
+        .collect();
+    Bytes::from(format!(r#"{{"object":"list","data":[{}]}}"#, entries.join(",")))
+}
+
+/// A vector of length 1 in a random direction.
+fn embedding(seed: u64, dimensions: usize) -> String {
+    let values: Vec<_> =
+        (0..dimensions as u64).map(|index| 2.0 * unit(mix(seed, index)) - 1.0).collect();
+    let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let values: Vec<_> = values.iter().map(|value| format!("{:.9}", value / length)).collect();
+    format!("[{}]", values.join(","))
+}

@@ -1,0 +1,465 @@
+//! The command line as users write it.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::ffi::OsString;
+use std::fs;
+
+use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
+use aiperf::config::{Environment, IpVersion, LogLevel, RunConfig, UiMode, WaitMode};
+use aiperf::dataset::{Source, Spread};
+use aiperf::endpoint::EndpointType;
+use aiperf::schedule::PhaseKind;
+use aiperf::schedule::config::{ArrivalPattern, StopCondition};
+use aiperf::tokenizer;
+use aiperf::units::Nanos;
+use serde_json::json;
+
+fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
+    let lookup = |name: &str| {
+        variables
+            .iter()
+            .find(|(variable, _)| *variable == name)
+            .map(|(_, value)| (*value).to_owned())
+    };
+    let arguments = ["aiperf"].iter().chain(arguments).map(OsString::from);
+    parse_with(arguments, Environment::new(&lookup))
+}
+
+/// The run of `aiperf profile --model m <flags>`, flags split at blanks.
+fn profile(flags: &str) -> RunConfig {
+    let arguments: Vec<&str> =
+        "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
+    match parse_in(&arguments, &[]) {
+        Ok(Command::Profile(config)) => *config,
+        other => panic!("{flags}: {other:?}"),
+    }
+}
+
+/// What `aiperf profile --model m <flags>` is refused with.
+fn refusal(flags: &str) -> String {
+    let arguments: Vec<&str> =
+        "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
+    let error = parse_in(&arguments, &[]).unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{flags}");
+    error.to_string()
+}
+
+/// Every flag of AIPerf 0.13's `profile`.
+const AIPERF_FLAGS: &str = "
+    --model-names --model -m --model-selection-strategy --custom-endpoint --endpoint
+    --endpoint-type --streaming --url -u --url-strategy --request-timeout-seconds
+    --wait-for-model-timeout --wait-for-model-mode --wait-for-model-interval
+    --reset-kv-cache --reset-kv-cache-timeout-seconds --reset-kv-cache-path
+    --server-profiler --server-profiler-timeout-seconds --server-profiler-start-path
+    --server-profiler-stop-path --api-key --transport --transport-type
+    --use-legacy-max-tokens --use-server-token-count --per-chunk-usage
+    --connection-reuse-strategy --download-video-content --request-content-type
+    --session-header --uuid-and-strip --extra-inputs --header -H --input-file
+    --public-dataset --hf-subset --hf-weka-dataset --dataset-filter --custom-dataset-type
+    --ignore-trace-delays --use-think-time-only --max-context-length
+    --dataset-sampling-strategy --allow-dataset-wrap --no-allow-dataset-wrap --random-seed
+    --trace-session-sample-ratio --config -f --fixed-schedule --no-fixed-schedule
+    --fixed-schedule-auto-offset --fixed-schedule-start-offset --fixed-schedule-end-offset
+    --goodput --output-artifact-dir --artifact-dir --profile-export-prefix
+    --profile-export-file --export-level --profile-export-level --slice-duration
+    --auto-plot --no-auto-plot --plot-required --export-outputs-json --otel-url --stream
+    --otel-resource-attributes --gen-ai-provider --mlflow-tracking-uri --mlflow-experiment
+    --mlflow-run-name --mlflow-tag --mlflow-parent-run-id --mlflow-artifact-glob
+    --wandb-project --wandb-entity --wandb-run-name --wandb-tag --export-http-trace
+    --show-trace-timing --tokenizer --tokenizer-revision --tokenizer-trust-remote-code
+    --apply-chat-template --benchmark-duration --benchmark-grace-period --concurrency
+    --prefill-concurrency --request-rate --arrival-pattern --request-rate-mode
+    --arrival-smoothness --vllm-burstiness --request-count --num-requests
+    --concurrency-ramp-duration --prefill-concurrency-ramp-duration
+    --request-rate-ramp-duration --request-rate-series --failed-request-threshold
+    --trajectory-start-min-ratio --trajectory-start-max-ratio --burst-phase-starts
+    --trace-idle-gap-cap-seconds --system-idle-gap-cap-seconds --scenario --unsafe-override
+    --warmup-request-count --num-warmup-requests --warmup-duration
+    --agentic-cache-warmup-duration --agentic-warmup-grace-period --num-warmup-sessions
+    --warmup-concurrency --warmup-prefill-concurrency --warmup-request-rate
+    --warmup-arrival-pattern --warmup-grace-period --warmup-concurrency-ramp-duration
+    --warmup-prefill-concurrency-ramp-duration --warmup-request-rate-ramp-duration
+    --user-centric-rate --num-users --request-cancellation-rate
+    --request-cancellation-delay --conversation-num --num-conversations --num-sessions
+    --num-dataset-entries --num-prompts --conversation-turn-mean --session-turns-mean
+    --conversation-turn-stddev --session-turns-stddev --conversation-turn-delay-mean
+    --session-turn-delay-mean --conversation-turn-delay-stddev --session-turn-delay-stddev
+    --conversation-turn-delay-ratio --session-delay-ratio --inter-turn-delay-cap-seconds
+    --max-idle-gap-cap-seconds --replay-speedup --open-loop-replay --no-open-loop-replay
+    --open-loop-strict --omit-kv-hints --force-min-tokens --no-force-min-tokens
+    --prompt-input-tokens-mean --synthetic-input-tokens-mean --isl
+    --prompt-input-tokens-stddev --synthetic-input-tokens-stddev --isl-stddev
+    --prompt-input-tokens-block-size --synthetic-input-tokens-block-size --isl-block-size
+    --seq-dist --sequence-distribution --random-range-ratio --random-corpus-style
+    --prompt-output-tokens-mean --output-tokens-mean --osl --prompt-output-tokens-stddev
+    --output-tokens-stddev --osl-stddev --prompt-batch-size --batch-size-text --batch-size
+    -b --prompt-corpus --system-prompt --system-prompt-file --prompt-prefix-pool-size
+    --prefix-prompt-pool-size --num-prefix-prompts --prompt-prefix-length
+    --prefix-prompt-length --shared-system-prompt-length --user-context-prompt-length
+    --cache-bust --rankings-passages-mean --rankings-passages-stddev
+    --rankings-passages-prompt-token-mean --rankings-passages-prompt-token-stddev
+    --rankings-query-prompt-token-mean --rankings-query-prompt-token-stddev
+    --synthesis-speedup-ratio --synthesis-prefix-len-multiplier
+    --synthesis-prefix-root-multiplier --synthesis-prompt-len-multiplier
+    --synthesis-output-len-multiplier --synthesis-max-isl --synthesis-max-osl
+    --audio-batch-size --batch-size-audio --audio-length-mean --audio-length-stddev
+    --audio-format --audio-depths --audio-sample-rates --audio-num-channels
+    --image-width-mean --image-width-stddev --image-height-mean --image-height-stddev
+    --image-batch-size --batch-size-image --image-format --image-source
+    --image-source-sampling --video-batch-size --batch-size-video --video-duration
+    --video-fps --video-width --video-height --video-synth-type --video-format
+    --video-codec --video-audio-sample-rate --video-audio-num-channels --video-audio-codec
+    --video-audio-depth --log-level --verbose -v --extra-verbose -vv
+    --record-processor-service-count --record-processors --api-port --api-host
+    --stats-interval --server-metrics --no-server-metrics --server-metrics-formats
+    --network-latency-automatic --network-latency-mean --network-latency-ping-interval
+    --gpu-telemetry --no-gpu-telemetry --ui-type --ui --workers-max --max-workers
+    --zmq-host --zmq-ipc-path --zmq-dual-bind --accuracy-benchmark --accuracy-tasks
+    --accuracy-n-shots --accuracy-enable-cot --accuracy-no-enable-cot --accuracy-grader
+    --accuracy-system-prompt --accuracy-verbose --num-profile-runs
+    --profile-run-cooldown-seconds --confidence-level
+    --profile-run-disable-warmup-after-first --no-profile-run-disable-warmup-after-first
+    --set-consistent-seed --no-set-consistent-seed --vary-seed-per-trial
+    --no-vary-seed-per-trial --convergence-metric --convergence-stat
+    --convergence-threshold --convergence-mode --parameter-sweep-cooldown-seconds
+    --parameter-sweep-same-seed --no-parameter-sweep-same-seed --parameter-sweep-mode
+    --sweep-type --no-sweep-table --search-space --search-metric --search-stat
+    --search-direction --search-max-iterations --search-initial-points --search-random-seed
+    --search-planner --optuna-sampler --optuna-acquisition --optuna-terminator
+    --search-percentile-pooling --bo-constraint-mode --variant --sweep-variant --search-sla
+    --search-sla-tier --search-recipe --ttft-sla-ms --isl-osl-pairs --itl-sla-ms
+    --tpot-sla-ms --e2e-sla-ms --error-rate-sla --slo-attainment-fraction --search-style
+    --degradation-threshold --degradation-metric-tag --degradation-stat --isl-min --isl-max
+    --isl-steps --concurrency-min --concurrency-max --concurrency-steps --osl-min --osl-max
+    --osl-steps
+";
+
+#[test]
+fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
+    let mut command = command();
+    command.build();
+    let profile = command.find_subcommand("profile").unwrap();
+    let is_ours = |flag: &str| {
+        profile.get_arguments().any(|argument| {
+            let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+            let short = argument.get_short().map(|letter| format!("-{letter}"));
+            short.as_deref() == Some(flag) || long.iter().any(|name| format!("--{name}") == flag)
+        })
+    };
+    // `-vv` is `-v` twice.
+    for flag in AIPERF_FLAGS.split_whitespace().filter(|flag| *flag != "-vv") {
+        let is_refused = aiperf_flags::REFUSED.contains(&flag);
+        assert!(
+            is_ours(flag) != is_refused,
+            "{flag}: ours {}, refused {is_refused}",
+            is_ours(flag)
+        );
+    }
+    for flag in aiperf_flags::REFUSED {
+        assert!(
+            AIPERF_FLAGS.split_whitespace().any(|known| known == *flag),
+            "{flag} is not AIPerf's"
+        );
+    }
+}
+
+#[test]
+fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
+    assert_eq!(
+        refusal("--gpu-telemetry all"),
+        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
+    );
+    for flags in ["--fixed-schedule", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"] {
+        assert!(refusal(flags).contains("does not have yet"), "{flags}");
+    }
+    let sharegpt = refusal("--public-dataset sharegpt");
+    assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
+    assert!(refusal("--concurrency 10,20").contains("sweep"));
+    assert!(refusal("--no-such-flag").contains("--no-such-flag"));
+    assert!(refusal("--connection-reuse-strategy never").contains("pooled"));
+}
+
+#[test]
+fn switches_for_what_is_never_on_are_accepted() {
+    profile(
+        "--no-gpu-telemetry --no-server-metrics --no-auto-plot --no-fixed-schedule \
+         --url-strategy round-robin --connection-reuse-strategy pooled --cache-bust none",
+    );
+}
+
+#[test]
+fn defaults() {
+    let config = profile("");
+    assert_eq!(config.endpoint.endpoint_type, EndpointType::Chat);
+    assert!(!config.endpoint.streaming);
+    assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
+    assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
+    assert_eq!(config.transport.connection_limit, 2500);
+    assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
+    assert!(config.transport.ssl_verify && config.transport.quick_ack);
+    assert_eq!(config.transport.ip_version, IpVersion::V4);
+    assert_eq!((config.ui, config.log_level), (UiMode::Dashboard, LogLevel::Info));
+    assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
+    let Source::Synthetic(synthetic) = &config.dataset.source else { panic!() };
+    assert_eq!(synthetic.entries, 100);
+    assert_eq!(synthetic.input_tokens, Spread { mean: 550.0, stddev: 0.0 });
+    let [phase] = &config.schedule.phases[..] else { panic!() };
+    assert_eq!((phase.concurrency, phase.rate), (Some(1), None));
+    assert_eq!(phase.arrival, ArrivalPattern::ConcurrencyBurst);
+    assert_eq!(phase.stop.requests, Some(10), "max(10, 2 × 1)");
+    assert_eq!(phase.grace_period, Some(Nanos(30_000_000_000)));
+}
+
+#[test]
+fn load_and_its_end() {
+    let phase = |flags| profile(flags).schedule.phases[0].clone();
+    assert_eq!(phase("--concurrency 50").stop.requests, Some(100));
+    let by_rate = phase("--request-rate 4.5");
+    assert_eq!((by_rate.rate, by_rate.concurrency), (Some(4.5), None));
+    assert_eq!(by_rate.arrival, ArrivalPattern::Poisson);
+    assert_eq!(phase("--request-rate 2 --arrival-smoothness 3").arrival, ArrivalPattern::Gamma);
+    let constant = phase("--request-rate 2 --request-rate-mode CONSTANT --concurrency 3");
+    assert_eq!((constant.arrival, constant.concurrency), (ArrivalPattern::Constant, Some(3)));
+    let timed = phase("--benchmark-duration 1.5 --benchmark-grace-period inf").stop;
+    let expected = StopCondition { duration: Some(Nanos(1_500_000_000)), ..Default::default() };
+    assert_eq!(timed, expected);
+    assert_eq!(phase("--num-conversations 7").stop.sessions, Some(7));
+    assert!(refusal("--request-count 5 --concurrency 6").contains("--request-count"));
+    assert!(refusal("--arrival-pattern poisson").contains("--request-rate"));
+    assert!(refusal("--concurrency 0").contains("at least 1"));
+    assert!(refusal("--request-rate -1").contains("--request-rate"));
+}
+
+#[test]
+fn a_warmup_takes_over_what_it_does_not_say() {
+    let config = profile("--request-rate 10 --request-count 40 --warmup-request-count 3");
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    assert_eq!((warmup.kind, profiling.kind), (PhaseKind::Warmup, PhaseKind::Profiling));
+    assert_eq!((warmup.rate, warmup.stop.requests), (Some(10.0), Some(3)));
+    assert_eq!(warmup.grace_period, None);
+    let config = profile("--request-rate 10 --warmup-duration 2 --warmup-concurrency 4");
+    let warmup = &config.schedule.phases[0];
+    assert_eq!((warmup.rate, warmup.concurrency), (None, Some(4)));
+    assert_eq!(warmup.arrival, ArrivalPattern::ConcurrencyBurst);
+    let capped = profile("--concurrency 8 --warmup-request-count 3");
+    assert_eq!(capped.schedule.phases[0].concurrency, Some(3));
+    assert!(refusal("--warmup-concurrency 4").contains("--warmup-request-count"));
+}
+
+#[test]
+fn lists_by_blank_by_comma_and_repeated() {
+    for flags in ["--url a:1 b:2", "--url a:1,b:2", "-u a:1 -u b:2"] {
+        let urls: Vec<String> =
+            profile(flags).transport.urls.iter().map(ToString::to_string).collect();
+        assert_eq!(urls, ["http://a:1/", "http://b:2/"], "{flags}");
+    }
+    let config = profile("--extra-inputs temperature:0.7 ignore_eos=true --extra-inputs {\"n\":2}");
+    let expected = [("temperature", json!(0.7)), ("ignore_eos", json!(true)), ("n", json!(2))];
+    assert_eq!(
+        config.endpoint.extra_inputs,
+        expected.map(|(name, value)| (name.to_owned(), value))
+    );
+    let arguments = ["profile", "-m", "m", "-H", "A: b, c", "--header", "X-Y:z"];
+    let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
+    let expected = [("A", "b, c"), ("X-Y", "z")];
+    assert_eq!(config.transport.headers, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+}
+
+#[test]
+fn choices_take_hyphens_and_underscores() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    for name in ["single_turn", "single-turn", "SINGLE_TURN"] {
+        let config = profile(&format!("--input-file {path} --custom-dataset-type {name}"));
+        let Source::File { format, .. } = config.dataset.source else { panic!() };
+        assert_eq!(format, Some(aiperf::dataset::FileFormat::SingleTurn));
+        assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
+    }
+    let message = refusal("--endpoint-type responses");
+    assert!(message.contains("responses") && message.contains("completions"), "{message}");
+    assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
+    assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
+}
+
+#[test]
+fn the_environment_gives_thresholds_and_flags_win() {
+    let variables = [
+        ("AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD", "2.5"),
+        ("AIPERF_HTTP_SSL_VERIFY", "False"),
+        ("AIPERF_HTTP_IP_VERSION", "6"),
+        ("AIPERF_DEV_MODE", "1"),
+        ("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", "0.5"),
+        ("AIPERF_API_KEY", "of-environment"),
+    ];
+    let run = |arguments: &[&str]| match parse_in(arguments, &variables) {
+        Ok(Command::Profile(config)) => *config,
+        other => panic!("{other:?}"),
+    };
+    let config = run(&["profile", "-m", "m"]);
+    assert_eq!(config.metrics.usage_diff_threshold_percent, 2.5);
+    assert_eq!(config.metrics.osl_mismatch_threshold_tokens, 50.0);
+    assert!(config.metrics.developer_mode && !config.transport.ssl_verify);
+    assert_eq!(config.transport.ip_version, IpVersion::V6);
+    assert_eq!(config.telemetry.interval_seconds, 0.5);
+    assert_eq!(config.transport.api_key.unwrap().expose(), "of-environment");
+    let config = run(&["profile", "-m", "m", "--api-key", "of-flag", "--otel-url", "http://o"]);
+    assert_eq!(config.transport.api_key.unwrap().expose(), "of-flag");
+    assert_eq!(config.telemetry.url.as_deref(), Some("http://o"));
+    let error = parse_in(&["profile", "-m", "m"], &[("AIPERF_HTTP_CONNECTION_LIMIT", "many")]);
+    assert!(error.unwrap_err().to_string().contains("AIPERF_HTTP_CONNECTION_LIMIT"));
+}
+
+#[test]
+fn streams_and_histograms() {
+    let default = profile("").telemetry;
+    assert!(default.streams.metrics && default.streams.timing && !default.exponential_histograms);
+    let config = profile("--stream timing --otel-histograms exponential").telemetry;
+    assert!(!config.streams.metrics && config.streams.timing && config.exponential_histograms);
+    let both = profile("--stream metrics,timing --otel-histograms explicit").telemetry;
+    assert!(both.streams.metrics && both.streams.timing && !both.exponential_histograms);
+}
+
+#[test]
+fn objectives_are_read_by_the_catalogue() {
+    let arguments =
+        ["profile", "-m", "m", "--goodput", "time_to_first_token:50 request_latency:9.5"];
+    let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
+    let found: Vec<_> = config.metrics.objectives.iter().map(|o| (o.tag, o.threshold)).collect();
+    assert_eq!(found, [("time_to_first_token", 50.0), ("request_latency", 9.5)]);
+    assert!(refusal("--goodput no_such_metric:1").contains("--goodput"));
+}
+
+#[test]
+fn a_tokenizer_that_cannot_be_had_stops_nobody() {
+    let cache = tempfile::tempdir().unwrap();
+    let snapshot = cache.path().join("models--org--name/snapshots/abc");
+    fs::create_dir_all(&snapshot).unwrap();
+    fs::write(snapshot.join("tokenizer.json"), "{}").unwrap();
+    let refs = cache.path().join("models--org--name/refs");
+    fs::create_dir_all(&refs).unwrap();
+    fs::write(refs.join("main"), "abc").unwrap();
+    let source = |model: &str| {
+        let variables = [("HF_HUB_CACHE", cache.path().to_str().unwrap())];
+        match parse_in(&["profile", "-m", model], &variables) {
+            Ok(Command::Profile(config)) => (config.tokenizer, config.warnings.len()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let hub = tokenizer::Source::Hub { name: "org/name".into(), revision: "main".into() };
+    assert_eq!(source("org/name"), (hub, 0));
+    assert_eq!(source("org/other"), (tokenizer::Source::Builtin, 1));
+    let path = snapshot.to_str().unwrap();
+    assert_eq!(source(path), (tokenizer::Source::Path(snapshot.clone()), 0));
+    assert_eq!(profile("--tokenizer builtin").warnings, Vec::<String>::new());
+}
+
+/// The command of AIPerf's sample, less what is not there yet, and its `input_config`.
+#[test]
+fn input_config_has_the_shape_of_aiperfs() {
+    let config = profile(
+        "--endpoint-type chat --streaming --url 127.0.0.1:18473 --request-count 40 \
+         --request-rate 10 --isl 50 --osl 8 --warmup-request-count 3 --export-level raw \
+         --num-prompts 40 --export-http-trace --goodput time_to_first_token:50 \
+         --otel-url http://127.0.0.1:18473/v1/metrics --ui None --workers-max 2 \
+         --artifact-dir artifacts/sample --tokenizer builtin",
+    );
+    let phase = |kind: &str| json!({"name": kind, "kind": kind, "type": "poisson"});
+    let with = |mut object: serde_json::Value, more: serde_json::Value| {
+        let members = more.as_object().unwrap().clone();
+        object.as_object_mut().unwrap().extend(members);
+        object
+    };
+    let expected = json!({
+        "models": {"items": [{"name": "m"}]},
+        "endpoint": {"urls": ["http://127.0.0.1:18473"], "type": "chat", "streaming": true},
+        "datasets": [{"name": "main", "type": "synthetic", "entries": 40,
+            "prompts": {"isl": {"mean": 50.0}, "osl": {"mean": 8.0}}}],
+        "phases": [
+            with(phase("warmup"), json!({"exclude_from_results": true, "requests": 3, "rate": 10.0})),
+            with(phase("profiling"), json!({"requests": 40, "rate": 10.0})),
+        ],
+        "artifacts": {"dir": "artifacts/sample", "records": ["jsonl"], "raw": true, "trace": true},
+        "slos": {"time_to_first_token": 50.0},
+        "tokenizer": {"name": "builtin"},
+        "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics"},
+        "runtime": {"ui": "none", "workers": 2},
+    });
+    assert_eq!(config.input_config, expected);
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let arguments = [
+        "profile",
+        "-m",
+        "m",
+        "--api-key",
+        "SECRET1",
+        "--api-key=SECRET2",
+        "-H",
+        "Authorization: Bearer SECRET3",
+        "-HX-Api-Key:SECRET4",
+        "--url",
+        "http://u:SECRET5@host:1",
+        "--extra-inputs",
+        "access_token:SECRET6",
+        "--extra-inputs={\"a\":{\"password\":\"SECRET7\"}}",
+        "--otel-url=http://u:SECRET8@o:4318",
+        "--otel-resource-attributes",
+        "api.key=SECRET9",
+        "--header",
+        "Cookie: a=b, SECRET10",
+        "--extra-inputs",
+        "max_tokens:5",
+    ];
+    // A flag given twice is refused, and the refusal must not repeat its value.
+    let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
+    assert!(!twice.contains("SECRET"), "{twice}");
+    let once: Vec<&str> =
+        arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
+    let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
+    for shown in [
+        config.cli_command.clone(),
+        config.input_config.to_string(),
+        format!("{:?}", config.transport),
+    ] {
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+    assert!(config.cli_command.contains("max_tokens:5"), "{}", config.cli_command);
+    assert_eq!(config.transport.urls[0].password(), Some("SECRET5"), "the wire gets it");
+    assert_eq!(config.transport.api_key.unwrap().expose(), "SECRET1");
+}
+
+#[test]
+fn other_commands() {
+    let demo = parse_in(&["demo", "--concurrency", "3", "--ttft", "20ms"], &[]);
+    let Ok(Command::Demo(demo)) = demo else { panic!("{demo:?}") };
+    assert_eq!((demo.concurrency, demo.ttft), (3, Nanos(20_000_000)));
+    assert_eq!(demo.server().script.ttft, Nanos(20_000_000));
+    let arguments = demo.profile_arguments("http://127.0.0.1:9");
+    assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
+    let report = parse_in(&["report", "some/dir"], &[]);
+    assert!(matches!(report, Ok(Command::Report { directory }) if directory.ends_with("dir")));
+    assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));
+    let mock = ["mock-server", "--port", "0", "--itl", "5ms", "--fault", "every=9:status=500"];
+    let Ok(Command::MockServer(config)) = parse_in(&mock, &[]) else { panic!() };
+    assert_eq!((config.address.port(), config.script.itl), (0, Nanos(5_000_000)));
+    assert_eq!(config.script.faults.len(), 1);
+    assert_eq!(parse_in(&["mock-server", "--fault", "x"], &[]).unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for arguments in [&["--help"][..], &["--version"], &["profile", "--help"]] {
+        assert_eq!(parse_in(arguments, &[]).unwrap_err().exit_code(), 0, "{arguments:?}");
+    }
+    let help = parse_in(&["profile", "--help"], &[]).unwrap_err().to_string();
+    for heading in ["Endpoint:", "Input:", "Load Generator:", "Warmup:", "Prefix Prompt:", "UI:"] {
+        assert!(help.contains(heading), "{heading}");
+    }
+    assert!(!help.contains("--no-gpu-telemetry"));
+    for arguments in [&[][..], &["profile"], &["nonsense"]] {
+        assert_eq!(parse_in(arguments, &[]).unwrap_err().exit_code(), 2, "{arguments:?}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Responses that real servers sent, read and compared with a reading of the
+//! same files by Python's `json`.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::path::Path;
+
+use aiperf::endpoint::{Config, EndpointType, ParsedResponse, Usage, build, http_error};
+use aiperf::record::{ErrorKind, ResponseBody, SseEvent};
+use aiperf::units::Nanos;
+
+/// The response in a capture: status, reason, body.
+struct Capture {
+    status: u16,
+    reason: String,
+    is_event_stream: bool,
+    body: String,
+}
+
+fn capture(server: &str, name: &str) -> Capture {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let text = std::fs::read_to_string(root.join(server).join("http").join(format!("{name}.txt")));
+    // Header lines end in CR LF, the files' own lines in LF.
+    let text = text.unwrap().replace("\r\n", "\n");
+    let response = &text[text.find("HTTP/1.1 ").unwrap()..];
+    let (head, rest) = response.split_once("\n\n").unwrap();
+    let status_line = head.lines().next().unwrap();
+    let end = ["\n<<<", "\n>>>"].iter().filter_map(|mark| rest.find(mark)).min();
+    Capture {
+        status: status_line[9..12].parse().unwrap(),
+        reason: status_line[13..].trim().to_owned(),
+        is_event_stream: head.contains("text/event-stream"),
+        body: rest[..end.unwrap_or(rest.len())].to_owned(),
+    }
+}
+
+/// The body as the transport hands it over; the `n`th event arrives at `n` ms,
+/// counted from 1. `end` is what ends the lines.
+fn response(capture: &Capture, end: &str) -> ResponseBody {
+    let mut body = ResponseBody { is_event_stream: capture.is_event_stream, ..Default::default() };
+    let parts: Vec<&str> = if capture.is_event_stream {
+        capture.body.split("\n\n").filter(|event| !event.trim().is_empty()).collect()
+    } else {
+        vec![&capture.body]
+    };
+    for (index, part) in parts.iter().enumerate() {
+        let start = body.bytes.len() as u32;
+        body.bytes.extend_from_slice(part.replace('\n', end).as_bytes());
+        let event_end = body.bytes.len() as u32;
+        body.bytes.extend_from_slice(end.repeat(2).as_bytes());
+        let arrival = Nanos((index as u64 + 1) * 1_000_000);
+        body.events.push(SseEvent { arrival, start, end: event_end });
+    }
+    body
+}
+
+fn read(server: &str, name: &str) -> ParsedResponse {
+    let endpoint_type = if name.starts_with("chat") || name.starts_with("err_bad") {
+        EndpointType::Chat
+    } else if name.starts_with("embed") {
+        EndpointType::Embeddings
+    } else {
+        EndpointType::Completions
+    };
+    let config = Config {
+        endpoint_type,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    };
+    let capture = capture(server, name);
+    let endpoint = build(&config);
+    let parsed = endpoint.parse(&response(&capture, "\n"));
+    for end in ["\r\n", "\r"] {
+        assert_eq!(endpoint.parse(&response(&capture, end)), parsed, "{server} {name} {end:?}");
+    }
+    parsed
+}
+
+/// Prompt, completion, total and cached tokens.
+fn counts(usage: Option<Usage>) -> Option<[Option<u64>; 4]> {
+    usage.map(|usage| {
+        [
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.total_tokens,
+            usage.prompt_cache_read_tokens,
+        ]
+    })
+}
+
+/// Server, capture, pieces of content, text, counts.
+type Row = (&'static str, &'static str, usize, &'static str, Option<[Option<u64>; 4]>);
+
+#[expect(clippy::unnecessary_wraps, reason = "the rows hold an option")]
+const fn of(prompt: u64, completion: u64, cached: Option<u64>) -> Option<[Option<u64>; 4]> {
+    Some([Some(prompt), Some(completion), Some(prompt + completion), cached])
+}
+
+const STREAMS: &[Row] = &[
+    (
+        "vllm",
+        "chat_stream",
+        16,
+        "inux LIABLEpolION !=hookpol yes WARRANTIES SHALL shouldSEQUENTIAL(*pol most warran",
+        of(35, 16, None),
+    ),
+    (
+        "vllm",
+        "chat_stream_n2",
+        8,
+        "\u{e}dedSEQUENTIALadapt Kerrisk zeroremovemeta",
+        of(35, 8, None),
+    ),
+    ("vllm", "chat_stream_logprobs", 4, "INGison__.ount", of(35, 4, None)),
+    (
+        "vllm",
+        "chat_stream_continuous_usage",
+        6,
+        " 20ATIONinux********:'\\================================================================",
+        of(35, 6, None),
+    ),
+    ("vllm", "chat_stream_no_usage", 6, "igh warranties relhookpol defined", None),
+    (
+        "vllm",
+        "completions_stream",
+        8,
+        "\n                     precationWarning ValueErrorcontextwwwthreadtingged",
+        of(5, 8, None),
+    ),
+    ("vllm", "completions_batch_stream", 6, " patent Novellalif Fileiaial", of(7, 6, None)),
+    // The first event has the role and text at once.
+    (
+        "dynamo",
+        "chat_stream",
+        15,
+        "ull PROFITStdUS[:orplog \u{fffd}liWEVER sc DIRECT Artisticalif disclaimeradd",
+        of(35, 16, Some(0)),
+    ),
+    ("dynamo", "chat_stream_logprobs", 4, "ayspyken).", of(35, 4, Some(32))),
+    ("dynamo", "completions_stream", 8, "LDAPUShtml OUTATIONdevvalidmd", of(5, 8, Some(0))),
+    (
+        "dynamo",
+        "completions_batch_stream",
+        6,
+        "tistic persALINGS restriction associated permitted",
+        of(7, 6, Some(0)),
+    ),
+    (
+        "llamacpp",
+        "chat_stream",
+        16,
+        "hooksecondspolcolorserverhookSEQUENTIALadapt parserrid credit prSEQUENTIAL This:'\\SEQUENTIAL",
+        of(35, 16, Some(0)),
+    ),
+    // Six tokens, one of them without text.
+    ("llamacpp", "chat_stream_continuous_usage", 5, "hook 20ison sing pr", of(35, 6, Some(34))),
+    (
+        "llamacpp",
+        "completions_stream",
+        8,
+        "num ValueErrorORK after forcharSUCH ValueError",
+        of(5, 8, Some(0)),
+    ),
+    // Opens with `data: null`; the last prompt's usage stands.
+    (
+        "llamacpp",
+        "completions_batch_stream",
+        6,
+        " inspectodulesodulesinvalidstats run",
+        of(3, 3, Some(2)),
+    ),
+];
+
+#[test]
+fn streams_of_real_servers() {
+    for (server, name, pieces, text, usage) in STREAMS {
+        let parsed = read(server, name);
+        let context = format!("{server} {name}");
+        assert_eq!(parsed.error, None, "{context}");
+        assert_eq!(parsed.output_text, *text, "{context}");
+        assert_eq!(parsed.content.len(), *pieces, "{context}");
+        assert!(parsed.content.iter().all(|piece| piece.is_output), "{context}");
+        assert_eq!(counts(parsed.usage), *usage, "{context}");
+        assert_eq!(parsed.finish_reason.as_deref(), Some("length"), "{context}");
+        assert_eq!(parsed.model.as_deref(), Some("tiny"), "{context}");
+    }
+}
+
+#[test]
+fn the_first_content_is_the_first_event_with_text() {
+    // vLLM and llama.cpp send the role first, Dynamo role and text together.
+    for (server, first) in [("vllm", 2), ("llamacpp", 2), ("dynamo", 1)] {
+        let parsed = read(server, "chat_stream");
+        assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server}");
+    }
+}
+
+#[test]
+fn bodies_that_are_not_streamed() {
+    let rows: &[Row] = &[
+        (
+            "vllm",
+            "completions_nonstream",
+            1,
+            " includes================================wwwscreenescapeContinput after",
+            of(5, 8, None),
+        ),
+        (
+            "dynamo",
+            "completions_nonstream",
+            1,
+            " 4ctionsalueErroreturn remriptfulattr",
+            of(5, 8, Some(0)),
+        ),
+        (
+            "llamacpp",
+            "completions_nonstream",
+            1,
+            "\u{fffd}escapemodulesescape provisions$ after$",
+            of(5, 8, Some(4)),
+        ),
+        (
+            "vllm",
+            "chat_nonstream",
+            1,
+            " 4SEQUENTIALadapt rel59 CONTcolor rel\n                        Reis zero",
+            of(35, 12, None),
+        ),
+    ];
+    for (server, name, pieces, text, usage) in rows {
+        let parsed = read(server, name);
+        assert_eq!((parsed.error, &*parsed.output_text), (None, *text), "{server} {name}");
+        assert_eq!((parsed.content.len(), counts(parsed.usage)), (*pieces, *usage), "{server}");
+    }
+}
+
+#[test]
+fn embeddings_are_one_piece_without_text() {
+    let parsed = read("llamacpp", "embeddings_enabled");
+    assert_eq!((parsed.error, parsed.content.len(), &*parsed.output_text), (None, 1, ""));
+    assert_eq!(counts(parsed.usage), Some([Some(6), None, Some(6), None]));
+}
+
+#[test]
+fn an_error_inside_a_stream_of_status_200() {
+    let error = read("dynamo", "err_context_too_long").error.unwrap();
+    assert_eq!((error.code, error.kind), (Some(500), ErrorKind::Http5xx));
+    assert_eq!((&*error.name, &*error.message), ("internal_server_error", "Internal server error"));
+}
+
+#[test]
+fn statuses_other_than_200_keep_the_servers_words() {
+    for (server, name, status, reason) in [
+        ("vllm", "err_bad_model", 404, "Not Found"),
+        ("dynamo", "err_bad_model", 404, "Not Found"),
+        ("llamacpp", "err_context_too_long", 400, "Bad Request"),
+    ] {
+        let capture = capture(server, name);
+        assert_eq!(capture.status, status);
+        let error = http_error(capture.status, Some(&capture.reason), capture.body.as_bytes());
+        assert_eq!((&*error.name, error.kind), (reason, ErrorKind::Http4xx), "{server}");
+        assert_eq!(error.message, capture.body, "{server}");
+    }
+}
+
+#[test]
+fn a_stream_that_stops_early_is_cut_wherever_it_stops() {
+    let capture = capture("vllm", "chat_stream");
+    let whole = response(&capture, "\n");
+    let config = Config {
+        endpoint_type: EndpointType::Chat,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    };
+    // 1 role, 16 texts of which the last finishes, usage, [DONE].
+    assert_eq!(whole.events.len(), 19);
+    for kept in 1..19 {
+        let mut cut = whole.clone();
+        cut.events.truncate(kept);
+        let parsed = build(&config).parse(&cut);
+        let name = parsed.error.map(|error| error.name);
+        assert_eq!(name.as_deref(), (kept < 17).then_some("CutStream"), "{kept} events");
+        assert_eq!(parsed.content.len(), kept.saturating_sub(1).min(16), "{kept} events");
+    }
+}
