@@ -1,7 +1,10 @@
 //! One binary of tests over real sockets and real files.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 
+#[path = "integration/artifacts.rs"]
+mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
 #[path = "integration/endpoint.rs"]

@@ -7,7 +7,7 @@
 //! nanoseconds to the last bit. A quotient of floats would lose some.
 
 use crate::metrics::Metric;
-use crate::metrics::metric::ValueType;
+use crate::metrics::metric::{Kind, ValueType};
 use crate::units::Unit;
 
 /// How the values of a metric are written.
@@ -34,7 +34,9 @@ impl Form {
         };
         if metric.unit == metric.display_unit {
             let is_whole = matches!(metric.value_type, ValueType::Int | ValueType::IntList);
-            return if is_whole { Self::Int } else { Self::Float };
+            // A request counts as one or not at all.
+            let is_count = matches!(metric.kind, Kind::Count(_));
+            return if is_whole || is_count { Self::Int } else { Self::Float };
         }
         match (places(metric.unit), places(metric.display_unit)) {
             (Some(from), Some(to)) => Self::Moved(to - from),
@@ -45,10 +47,11 @@ impl Form {
     /// Appends `value`, which must be finite.
     pub(super) fn write(self, out: &mut Vec<u8>, value: f64) {
         match self {
-            Self::Int if value.fract() == 0.0 && value.abs() < 9e15 => {
-                write_int(out, value as i64);
-            }
-            Self::Int | Self::Float => write_moved(out, value, 0),
+            Self::Int => match whole(value) {
+                Some(whole) => out.extend_from_slice(digits_of(whole, &mut [0; 20])),
+                None => write_moved(out, value, 0),
+            },
+            Self::Float => write_moved(out, value, 0),
             Self::Moved(places) => write_moved(out, value, places),
             Self::Divided(divisor) => write_moved(out, value / divisor, 0),
         }
@@ -71,13 +74,40 @@ impl Form {
     }
 }
 
-fn write_int(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(value.to_string().as_bytes());
+/// Whole numbers below this are exact.
+const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// `value`, if it is a whole number that is written by its digits alone.
+fn whole(value: f64) -> Option<u64> {
+    let is_whole = value.is_sign_positive() && value < LARGEST_WHOLE && value.fract() == 0.0;
+    is_whole.then_some(value as u64)
+}
+
+/// The decimal digits of `value`, in the end of `buffer`.
+fn digits_of(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &buffer[at..];
+        }
+    }
 }
 
 /// Appends the shortest decimal of `value` with its point moved `places` to the
 /// left, always with a fraction: `50.0`.
 fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
+    if let Some(value) = whole(value) {
+        let mut buffer = [0; 20];
+        let digits = digits_of(value, &mut buffer);
+        let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+        let significant = digits.len().saturating_sub(zeros).max(1);
+        let point = i32::try_from(digits.len()).unwrap_or(0) - places;
+        place_point(out, &digits[..significant], point);
+        return;
+    }
     let text = format!("{value:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let mantissa = match mantissa.strip_prefix('-') {
@@ -93,6 +123,8 @@ fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
     place_point(out, &digits, point);
 }
 
+/// Appends `digits` with a point after the first `point` of them; below zero,
+/// that many zeros stand between the point and the digits.
 fn place_point(out: &mut Vec<u8>, digits: &[u8], point: i32) {
     let whole = usize::try_from(point).unwrap_or(0);
     if !(-20..=20).contains(&point) {
@@ -155,18 +187,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_come_back_to_the_last_bit(bits in any::<u64>(), whole in 0_u64..1 << 53) {
-            let any = f64::from_bits(bits);
-            let moderate = f64::from_bits(bits % (1 << 62)) % 1e12;
-            for value in [any, moderate, whole as f64].into_iter().filter(|v| v.is_finite()) {
+        fn values_come_back_to_the_last_bit(
+            any in prop::num::f64::NORMAL | prop::num::f64::ZERO,
+            moderate in -1e12_f64..1e12,
+            whole in 0_u64..1 << 53,
+        ) {
+            for value in [any, moderate, whole as f64] {
                 for form in [Form::Moved(6), Form::Moved(-3), Form::Float, Form::Int] {
                     let written = text(form, value);
-                    if form.read(&written).is_none() { continue; }
-                    prop_assert_eq!(form.read(&written).unwrap().to_bits(), value.to_bits(),
-                        "{:?} {}", form, written);
+                    let back = form.read(&written).map(f64::to_bits);
+                    prop_assert_eq!(back, Some(value.to_bits()), "{:?} {}", form, written);
                 }
-                let written = text(Form::Float, value);
                 // An independent reader agrees that the text is JSON and means the value.
+                let written = text(Form::Float, value);
                 let json: f64 = serde_json::from_str(&written).unwrap();
                 prop_assert!((json - value).abs() <= value.abs() * 1e-15, "{}", written);
             }

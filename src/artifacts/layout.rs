@@ -1,4 +1,4 @@
-//! Names of the run's directory and of the files in it.
+//! Names of the files in a run's directory.
 
 use std::path::{Path, PathBuf};
 
@@ -92,22 +92,6 @@ fn strip_ending(prefix: &str) -> &str {
     PREFIX_ENDINGS.iter().find_map(|ending| prefix.strip_suffix(ending)).unwrap_or(prefix)
 }
 
-/// `artifacts/<model>-openai-<endpoint>-<load>`: where a run goes that names no
-/// directory. The load is `concurrency10`, `request_rate10.0`, both joined by
-/// `-`, or absent.
-#[must_use]
-pub fn default_directory(
-    model: &str,
-    endpoint: &str,
-    concurrency: Option<u64>,
-    request_rate: Option<f64>,
-) -> PathBuf {
-    let concurrency = concurrency.map(|most| format!("-concurrency{most}")).unwrap_or_default();
-    let rate = request_rate.map(|rate| format!("-request_rate{rate:?}")).unwrap_or_default();
-    let model = model.replace('/', "_");
-    Path::new("artifacts").join(format!("{model}-openai-{endpoint}{concurrency}{rate}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,19 +128,5 @@ mod tests {
         // Only an ending: nothing is left to name files by.
         let layout = Layout::new(Path::new("run"), Some(".json"));
         assert_eq!(layout.summary_json, Path::new("run/profile_export_aiperf.json"));
-    }
-
-    #[test]
-    fn directory_names_say_model_endpoint_and_load() {
-        let directory =
-            |concurrency, rate| default_directory("Qwen/Qwen3-0.6B", "chat", concurrency, rate);
-        assert_eq!(
-            directory(Some(10), None),
-            Path::new("artifacts/Qwen_Qwen3-0.6B-openai-chat-concurrency10")
-        );
-        assert_eq!(
-            directory(None, Some(10.0)),
-            Path::new("artifacts/Qwen_Qwen3-0.6B-openai-chat-request_rate10.0")
-        );
     }
 }

@@ -16,6 +16,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use tempfile::NamedTempFile;
 
+use super::decimal::Form;
 use super::json::{Entry, exported};
 use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
 use crate::metrics::metric::{Kind, MeasuredRecord, Value};
@@ -122,7 +123,7 @@ impl Column {
     fn of_metric(metric: &'static Metric) -> Self {
         let values = match metric.value_type {
             ValueType::IntList => Values::List(Vec::new()),
-            ValueType::Int if metric.unit == metric.display_unit => Values::Int(Vec::new()),
+            _ if Form::of(metric) == Form::Int => Values::Int(Vec::new()),
             _ => Values::Double(Vec::new()),
         };
         Self::new(metric.tag, Source::Metric(metric), values)

@@ -196,7 +196,8 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,
     /// Kind of histograms that are exported
-    #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS, default_value = "explicit")]
+    #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS, default_value = "explicit",
+          action = ArgAction::Set)]
     pub(super) otel_histograms: bool,
     /// gen_ai.provider.name instead of what the host implies
     #[arg(long, value_name = "NAME")]

@@ -66,22 +66,19 @@ fn numbers_have_two_decimals_and_thousands() {
 fn the_main_table_is_laid_out_as_aiperf_has_it() {
     let report = report(vec![
         single("request_count", 36.0),
-        single("completed_request_count", 40.0),
         distributed("output_token_throughput_per_user"),
         distributed("time_to_first_token"),
     ]);
     let expected = "\
                                aiperf | LLM Metrics
-┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━━━━━┳━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━┓
-┃                               Metric ┃   avg ┃   min ┃      max ┃ p99 ┃   p90 ┃   p50 ┃  std ┃
-┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━━━━━╇━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━┩
-│             Time to First Token (ms) │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
-│     Output Token Throughput Per User │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
-│                    (tokens/sec/user) │       │       │          │     │       │       │      │
-│ Completed Requests (Success + Error) │ 40.00 │   N/A │      N/A │ N/A │   N/A │   N/A │  N/A │
-│                           (requests) │       │       │          │     │       │       │      │
-│             Request Count (requests) │ 36.00 │   N/A │      N/A │ N/A │   N/A │   N/A │  N/A │
-└──────────────────────────────────────┴───────┴───────┴──────────┴─────┴───────┴───────┴──────┘
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━━━━━┳━━━━━┳━━━━━━━┳━━━━━━━┳━━━━━━┓
+┃                           Metric ┃   avg ┃   min ┃      max ┃ p99 ┃   p90 ┃   p50 ┃  std ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━━━━━╇━━━━━╇━━━━━━━╇━━━━━━━╇━━━━━━┩
+│         Time to First Token (ms) │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
+│ Output Token Throughput Per User │ 31.78 │ 31.06 │ 1,234.50 │ N/A │ 32.26 │ 31.75 │ 0.61 │
+│                (tokens/sec/user) │       │       │          │     │       │       │      │
+│         Request Count (requests) │ 36.00 │   N/A │      N/A │ N/A │   N/A │   N/A │  N/A │
+└──────────────────────────────────┴───────┴───────┴──────────┴─────┴───────┴───────┴──────┘
 
 ";
     assert_eq!(without_indent(&render(&report, Style::FILE)), without_indent(expected));
@@ -98,7 +95,7 @@ fn groups_have_tables_in_order_and_hidden_metrics_none() {
         single("request_count", 1.0),
         single("error_request_count", 1.0),
         single("total_output_tokens", 5.0),
-        distributed("reasoning_token_count"),
+        distributed("usage_reasoning_tokens"),
         distributed("usage_prompt_cache_read_tokens"),
         distributed("usage_prompt_tokens"),
     ]);

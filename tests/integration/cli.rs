@@ -309,6 +309,16 @@ fn the_environment_gives_thresholds_and_flags_win() {
 }
 
 #[test]
+fn streams_and_histograms() {
+    let default = profile("").telemetry;
+    assert!(default.streams.metrics && default.streams.timing && !default.exponential_histograms);
+    let config = profile("--stream timing --otel-histograms exponential").telemetry;
+    assert!(!config.streams.metrics && config.streams.timing && config.exponential_histograms);
+    let both = profile("--stream metrics,timing --otel-histograms explicit").telemetry;
+    assert!(both.streams.metrics && both.streams.timing && !both.exponential_histograms);
+}
+
+#[test]
 fn objectives_are_read_by_the_catalogue() {
     let arguments =
         ["profile", "-m", "m", "--goodput", "time_to_first_token:50 request_latency:9.5"];

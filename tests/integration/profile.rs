@@ -8,9 +8,12 @@ use std::process::{Child, Command, Output, Stdio};
 
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::otlp_receiver::{Answer, OtlpReceiver, Received};
 
 /// The program, with nothing of the tester's environment that changes it.
 fn aiperf(arguments: &[&str]) -> Command {
@@ -292,6 +295,151 @@ fn a_directory_that_cannot_be_made_fails_before_the_first_request() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(stderr.contains("--artifact-dir"), "{stderr}");
     assert_eq!(server.requests_received(), 0);
+}
+
+/// Runs against `collector`, and holds what it took to what the files say.
+fn observed_run(collector: &OtlpReceiver) {
+    let server = MockServer::start(Config {
+        script: Script {
+            reasoning_tokens: 1,
+            ttft: Nanos::from_millis(2.0),
+            faults: vec![Script::parse_fault("every=5:status=503,busy").unwrap()],
+            ..Script::default()
+        },
+        ..Config::default()
+    })
+    .unwrap();
+    let extra = [
+        "--request-count",
+        "20",
+        "--warmup-request-count",
+        "3",
+        "--concurrency",
+        "3",
+        "--goodput",
+        "request_latency:60000",
+        "--otel-url",
+        &collector.url(),
+    ];
+    let run = profile(&server.url(), &extra).succeeded();
+    let summary = run.summary();
+    let telemetry = &summary["telemetry"];
+    assert_eq!(telemetry["delivered_final"], true, "{telemetry}");
+    assert_eq!(telemetry["reconciled"], true, "{telemetry}");
+    assert_eq!(telemetry["rejected_data_points"], 0, "{telemetry}");
+
+    let received = collector.last();
+    let value = |tag: &str, stat: &str| summary[tag][stat].as_f64().unwrap();
+    let profiling = ("aiperf.benchmark_phase", "profiling");
+    let success = [profiling, ("gen_ai.response.model", "mock-model")];
+    // Distributions: count, and sum in UCUM units.
+    for (name, tag, scale) in [
+        ("gen_ai.client.operation.duration", "request_latency", 1e-3),
+        ("gen_ai.client.operation.time_to_first_chunk", "time_to_first_token", 1e-3),
+        ("gen_ai.client.operation.time_per_output_chunk", "inter_token_latency", 1e-3),
+        ("aiperf.request_latency", "request_latency", 1e-3),
+        ("aiperf.time_to_second_token", "time_to_second_token", 1e-3),
+        ("aiperf.inter_chunk_latency", "inter_chunk_latency", 1e-3),
+        ("aiperf.output_token_count", "output_token_count", 1.0),
+        ("aiperf.usage_prompt_tokens", "usage_prompt_tokens", 1.0),
+    ] {
+        let point = received.histogram(name, &success);
+        assert_eq!(point.count as f64, value(tag, "count"), "{name}");
+        let sum = value(tag, "sum") * scale;
+        assert!((point.sum.unwrap() - sum).abs() <= 1e-9 * sum.abs(), "{name}: {point:?} {sum}");
+    }
+    for (kind, tag) in [("input", "input_sequence_length"), ("output", "output_sequence_length")] {
+        let with =
+            [profiling, ("gen_ai.response.model", "mock-model"), ("gen_ai.token.type", kind)];
+        let point = received.histogram("gen_ai.client.token.usage", &with);
+        assert_eq!(point.sum, Some(value(tag, "sum")), "{kind}");
+    }
+    let failed = [profiling, ("error.type", "http_5xx")];
+    let point = received.histogram("gen_ai.client.operation.duration", &failed);
+    assert_eq!(point.count as f64, value("error_request_count", "avg"));
+    // Counters.
+    for tag in ["request_count", "good_request_count"] {
+        assert_eq!(received.number(&format!("aiperf.{tag}"), &success), value(tag, "avg"), "{tag}");
+    }
+    let errors = received.number("aiperf.error_request_count", &failed);
+    assert_eq!(errors, value("error_request_count", "avg"));
+    assert_eq!(received.number("aiperf.timing.requests.sent", &[profiling]), 20.0);
+    assert_eq!(received.number("aiperf.timing.requests.completed", &[profiling]), 20.0);
+    assert_eq!(received.number("aiperf.timing.requests.errors", &[profiling]), errors);
+    assert_eq!(received.number("aiperf.timing.requests.in_flight", &[profiling]), 0.0);
+    let warmup = [("aiperf.benchmark_phase", "warmup")];
+    assert_eq!(received.number("aiperf.timing.requests.sent", &warmup), 3.0);
+    // Single results and percentiles.
+    for tag in ["request_throughput", "goodput", "output_token_throughput"] {
+        let gauge = received.number(&format!("aiperf.{tag}"), &[profiling]);
+        assert!((gauge - value(tag, "avg")).abs() <= 1e-9 * gauge, "{tag}");
+    }
+    let p99 = [profiling, ("aiperf.percentile", "99")];
+    let gauge = received.number("aiperf.percentiles.request_latency", &p99);
+    assert!((gauge - value("request_latency", "p99") / 1e3).abs() <= 1e-9 * gauge);
+    assert_eq!(received.resource("service.name").as_deref(), Some("aiperf"));
+    assert_eq!(
+        received.resource("aiperf.benchmark.id"),
+        summary["benchmark_id"].as_str().map(str::to_owned)
+    );
+    names_are_registered(&received);
+}
+
+/// Every `aiperf.<tag>` that came is in the registry, with its kind and unit.
+fn names_are_registered(received: &Received) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("semconv/aiperf-metrics.yaml")).unwrap();
+    let registry: serde_norway::Value = serde_norway::from_str(&text).unwrap();
+    let entries = registry["metrics"].as_sequence().unwrap();
+    let mut checked = 0;
+    for metric in received.metrics() {
+        let other = ["gen_ai.", "aiperf.timing.", "aiperf.client."];
+        if other.iter().any(|prefix| metric.name.starts_with(prefix)) {
+            continue;
+        }
+        let entry = entries.iter().find(|entry| entry["name"].as_str() == Some(&metric.name));
+        let entry = entry.unwrap_or_else(|| panic!("{} is not registered", metric.name));
+        assert_eq!(entry["unit"].as_str(), Some(metric.unit.as_str()), "{}", metric.name);
+        let kind = match metric.data.as_ref().unwrap() {
+            Data::Gauge(_) => "gauge",
+            Data::Sum(_) => "counter",
+            Data::Histogram(_) => "histogram",
+            other => panic!("{}: {other:?}", metric.name),
+        };
+        assert_eq!(entry["instrument"].as_str(), Some(kind), "{}", metric.name);
+        checked += 1;
+    }
+    assert!(checked > 40, "{checked}");
+}
+
+#[test]
+fn a_collector_gets_the_numbers_of_the_files_over_grpc() {
+    observed_run(&OtlpReceiver::grpc());
+}
+
+#[test]
+fn a_collector_gets_the_numbers_of_the_files_over_http() {
+    observed_run(&OtlpReceiver::http());
+}
+
+#[test]
+fn a_collector_that_was_away_gets_the_final_numbers() {
+    observed_run(&OtlpReceiver::grpc().first([Answer::Refuse, Answer::Refuse]));
+}
+
+#[test]
+fn without_its_collector_a_run_succeeds_and_says_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--request-count", "5", "--otel-url", &url]).succeeded();
+    let telemetry = run.summary()["telemetry"].clone();
+    assert_eq!(telemetry["delivered_final"], false, "{telemetry}");
+    assert_eq!(telemetry["reconciled"], true, "{telemetry}");
+    assert!(telemetry["exports_failed"].as_u64().unwrap() >= 1, "{telemetry}");
+    assert!(run.stdout().to_lowercase().contains("collector"), "{}", run.stdout());
+    assert_eq!(run.summary()["request_count"]["avg"], 5.0);
 }
 
 /// Starts a long run and waits until `requests` have come to the server.

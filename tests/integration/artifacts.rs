@@ -1,0 +1,351 @@
+//! The files of a run, written to disk and read back.
+
+#[path = "artifacts/lines.rs"]
+mod lines;
+#[path = "artifacts/run.rs"]
+mod run;
+#[path = "artifacts/schema.rs"]
+mod schema;
+#[path = "artifacts/table.rs"]
+mod table;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fs, io};
+
+use aiperf::artifacts::report::{self, ReportError};
+use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel};
+use aiperf::console::{self, Style};
+use aiperf::metrics::Registry;
+use aiperf::units::Unit;
+use serde_json::Value;
+
+use run::TestRun;
+
+const SUMMARIES: [&str; 3] =
+    ["profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_console.txt"];
+
+fn golden(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/aiperf-0.13").join(name);
+    fs::read_to_string(path).unwrap()
+}
+
+fn names_in(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn each_export_level_has_its_files() {
+    let always = [
+        "inputs.json",
+        "logs",
+        "profile_export_aiperf.csv",
+        "profile_export_aiperf.json",
+        "profile_export_console.txt",
+        "run_manifest.json",
+    ];
+    let records = ["profile_export.jsonl", "profile_export.parquet"];
+    for (level, more) in [
+        (ExportLevel::Summary, &[][..]),
+        (ExportLevel::Records, &records),
+        (ExportLevel::Raw, &[records[0], records[1], "profile_export_raw.jsonl"]),
+    ] {
+        let run = TestRun::new(level);
+        let written = run.complete();
+        let expected: BTreeSet<String> =
+            always.iter().chain(more).map(ToString::to_string).collect();
+        assert_eq!(names_in(run.directory()), expected, "{level:?}");
+        // The log is another's.
+        assert_eq!(written.len(), expected.len() - 1, "{level:?}");
+    }
+}
+
+#[test]
+fn a_prefix_names_the_files() {
+    let mut run = TestRun::new(ExportLevel::Records);
+    run.config.prefix = Some("nightly.json".to_owned());
+    run.complete();
+    for name in
+        ["nightly.json", "nightly.csv", "nightly.jsonl", "nightly.parquet", "nightly_console.txt"]
+    {
+        assert!(run.directory().join(name).is_file(), "{name}");
+    }
+    // The report finds them by the manifest.
+    assert_eq!(
+        report::rebuild(run.directory()).unwrap().report.results.len(),
+        run.report().results.len()
+    );
+}
+
+#[test]
+fn a_complete_run_is_rebuilt_to_the_last_byte() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let original = SUMMARIES.map(|name| fs::read(run.directory().join(name)).unwrap());
+    for name in SUMMARIES {
+        fs::remove_file(run.directory().join(name)).unwrap();
+    }
+    let rebuilt = report::rebuild(run.directory()).unwrap();
+    assert!(rebuilt.notes.is_empty());
+    let console = console::render(&rebuilt.report, Style::FILE);
+    let written = report::write(&rebuilt, &console).unwrap();
+    assert_eq!(written.len(), 3);
+    for (name, before) in SUMMARIES.iter().zip(original) {
+        let after = fs::read(run.directory().join(name)).unwrap();
+        assert_eq!(String::from_utf8(after).unwrap(), String::from_utf8(before).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn without_a_manifest_the_summary_is_gone_by() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let original = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
+    fs::remove_file(run.directory().join("run_manifest.json")).unwrap();
+    let rebuilt = report::rebuild(run.directory()).unwrap();
+    report::write(&rebuilt, "").unwrap();
+    let again = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
+    assert_eq!(again, original);
+}
+
+#[test]
+fn records_alone_still_give_statistics() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    for name in ["run_manifest.json", SUMMARIES[0]] {
+        fs::remove_file(run.directory().join(name)).unwrap();
+    }
+    let rebuilt = report::rebuild(run.directory()).unwrap().report;
+    let report = run.report();
+    for tag in ["time_to_first_token", "inter_token_latency", "request_throughput"] {
+        assert_eq!(rebuilt.average(tag), report.average(tag), "{tag}");
+        assert!(rebuilt.average(tag).is_some(), "{tag}");
+    }
+    assert!(!rebuilt.is_complete());
+}
+
+#[test]
+fn a_killed_run_keeps_what_was_flushed() {
+    let run = TestRun::new(ExportLevel::Records);
+    let mut set = run.create();
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+    }
+    set.tick(aiperf::units::Clock::now());
+    // Killed: nothing is finished, and the last line is cut.
+    std::mem::forget(set);
+    let path = run.directory().join("profile_export.jsonl");
+    let text = fs::read(&path).unwrap();
+    let lines = text.split_inclusive(|byte| *byte == b'\n').count();
+    assert_eq!(lines, run.measured.len());
+    assert!(text.ends_with(b"\n"));
+    fs::write(&path, &text[..text.len() - 10]).unwrap();
+
+    let rebuilt = report::rebuild(run.directory()).unwrap();
+    assert_eq!(rebuilt.notes.len(), 1);
+    assert!(rebuilt.notes[0].contains("cut short"), "{}", rebuilt.notes[0]);
+    let report = rebuilt.report;
+    assert!(report.incomplete_reason.is_some());
+    assert_eq!(report.run.cli_command, run.description.cli_command);
+    let count = |tag| report.average(tag).unwrap_or(0.0);
+    let expected = run.measured.iter().filter(|m| run::is_profiling(m)).count() as f64 - 1.0;
+    assert_eq!(count("request_count") + count("error_request_count"), expected);
+}
+
+#[test]
+fn a_damaged_line_is_named() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let path = run.directory().join("profile_export.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"metadata\"", "metadata", 1)).unwrap();
+    let error = report::rebuild(run.directory()).unwrap_err();
+    assert!(matches!(error, ReportError::Malformed { line: 1, .. }), "{error}");
+    fs::write(&path, "").unwrap();
+    assert!(matches!(report::rebuild(run.directory()).unwrap_err(), ReportError::Empty { .. }));
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(report::rebuild(run.directory()).unwrap_err(), ReportError::NoRecords { .. }));
+}
+
+#[test]
+fn a_path_that_cannot_be_written_fails_before_the_run() {
+    let run = TestRun::new(ExportLevel::Records);
+    let blocked = |name: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join(name)).unwrap();
+        let mut config = run.config.clone();
+        config.directory = directory.path().to_owned();
+        ArtifactSet::create(&config, &run.description, &run.registry).unwrap_err()
+    };
+    for name in ["profile_export_aiperf.json", "profile_export.jsonl", "profile_export.parquet"] {
+        let error = blocked(name);
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(error.to_string().contains("--artifact-dir"), "{error}");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut config = run.config.clone();
+    config.directory = file.path().join("below-a-file");
+    let error = ArtifactSet::create(&config, &run.description, &run.registry).unwrap_err();
+    assert!(matches!(error, ArtifactError::Directory { .. }), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_costs_one_file_only() -> io::Result<()> {
+    let run = TestRun::new(ExportLevel::Records);
+    std::os::unix::fs::symlink("/dev/full", run.directory().join("profile_export.jsonl"))?;
+    let mut set = run.create();
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+        set.tick(aiperf::units::Clock::now());
+    }
+    let error = set.finish(&run.report(), "").unwrap_err();
+    let ArtifactError::Incomplete { written, failures } = error else { panic!("{error}") };
+    assert_eq!(failures.len(), 1);
+    assert!(failures[0].path.ends_with("profile_export.jsonl"));
+    assert!(written.iter().any(|path| path.ends_with("profile_export_aiperf.json")));
+    assert!(run.directory().join("profile_export.parquet").is_file());
+    Ok(())
+}
+
+#[test]
+fn no_secret_reaches_a_file() {
+    let mut run = TestRun::new(ExportLevel::Raw);
+    run.config.http_trace = true;
+    run.complete();
+    for name in names_in(run.directory()) {
+        if let Ok(bytes) = fs::read(run.directory().join(&name)) {
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains(run::SECRET), "{name} has the secret");
+        }
+    }
+    let lines = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
+    assert!(lines.contains(r#""Authorization":"<redacted>""#));
+}
+
+#[test]
+fn inputs_are_the_bodies_by_conversation() {
+    let run = TestRun::new(ExportLevel::Summary);
+    run.complete();
+    let text = fs::read_to_string(run.directory().join("inputs.json")).unwrap();
+    let inputs: schema::Inputs = serde_json::from_str(&text).unwrap();
+    let ids: Vec<_> = inputs.data.iter().map(|session| session.session_id.as_str()).collect();
+    assert_eq!(ids, ["first", "second"]);
+    assert_eq!(inputs.data[0].payloads[0]["model"], "m");
+}
+
+/// Metrics of AIPerf 0.13 that are not written, by tag or beginning of a tag.
+const NOT_WRITTEN: [(&str, &str); 10] = [
+    ("adj_", "needs failures as infinite latencies, which is not in the specification"),
+    ("effective_", "time-weighted analysis, which is not in the specification"),
+    ("active_", "time-weighted analysis, which is not in the specification"),
+    ("tokens_in_flight", "time-weighted analysis, which is not in the specification"),
+    ("credit_to_start_latency", "about the client, whose health is reported apart"),
+    ("context_overflow_count", "of agents' sessions, which are not run"),
+    ("completed_request_count", "request_count and error_request_count say it"),
+    ("request_error_rate", "request_count and error_request_count say it"),
+    ("e2e_output_token_throughput", "not in the specification"),
+    ("decode_duration", "not in the specification"),
+];
+/// Metrics of AIPerf 0.13 that the catalogue may have or not.
+const OPTIONAL: [&str; 2] = ["http_req_", "input_token_throughput"];
+
+#[test]
+fn the_summary_has_the_keys_of_aiperf() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let text = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
+    let ours: Value = serde_json::from_str(&text).unwrap();
+    let sample: Value = serde_json::from_str(&golden(SUMMARIES[0])).unwrap();
+    for (key, theirs) in sample.as_object().unwrap() {
+        let is_metric = theirs.get("unit").is_some();
+        let known = Registry::find(key);
+        if !is_metric {
+            // GPU telemetry alone is not there.
+            assert!(ours.get(key).is_some() || key == "telemetry_data", "{key}");
+        } else if let Some(metric) = known {
+            assert_eq!(metric.display_unit.label(), theirs["unit"], "{key}");
+            if let Some(ours) = ours.get(key) {
+                let keys = |entry: &Value| -> Vec<String> {
+                    entry.as_object().unwrap().keys().cloned().collect()
+                };
+                assert_eq!(keys(ours), keys(theirs), "{key}");
+            }
+        } else {
+            let is_listed = NOT_WRITTEN.iter().any(|(tag, _)| key.starts_with(tag))
+                || OPTIONAL.iter().any(|tag| key.starts_with(tag));
+            assert!(is_listed, "{key} is neither written nor listed as left out");
+        }
+    }
+    for tag in ["time_to_first_token", "inter_chunk_latency", "request_count", "goodput"] {
+        assert!(ours.get(tag).is_some(), "{tag}");
+    }
+}
+
+#[test]
+fn the_summary_can_be_read_strictly() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let text = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
+    let mut summary: Value = serde_json::from_str(&text).unwrap();
+    let members = summary.as_object_mut().unwrap();
+    let metrics: Vec<String> =
+        members.keys().filter(|key| Registry::find(key).is_some()).cloned().collect();
+    for key in &metrics {
+        let metric = members.shift_remove(key).unwrap();
+        let stats: schema::Stats = serde_json::from_value(metric).unwrap();
+        assert_eq!(stats.unit, Registry::find(key).unwrap().display_unit.label(), "{key}");
+    }
+    let rest: schema::Summary = serde_json::from_value(summary).unwrap();
+    assert_eq!(rest.schema_version, "1.4");
+    assert_eq!(rest.aiperf_version, env!("CARGO_PKG_VERSION"));
+    assert_eq!(rest.benchmark_id, rest.run_info.benchmark_id);
+    assert!(rest.is_complete && !rest.was_cancelled);
+    assert_eq!(rest.run_info.random_seed, Some(7));
+    let failures: u64 = rest.error_summary.iter().map(|error| error.count).sum();
+    assert_eq!(
+        failures,
+        run.measured.iter().filter(|m| m.observation.error.is_some()).count() as u64
+    );
+    assert_eq!(rest.start_time.len(), "2026-11-21T01:54:54.681160".len());
+    assert_eq!(rest.warmup_metrics["request_count"].avg, Some(2.0));
+    assert_eq!(rest.telemetry.unwrap()["exports_ok"], 3);
+}
+
+#[test]
+fn the_csv_has_the_rows_and_labels_of_aiperf() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    let ours = fs::read_to_string(run.directory().join(SUMMARIES[1])).unwrap();
+    let sample = golden(SUMMARIES[1]);
+    let sections = |text: &str| -> Vec<Vec<String>> {
+        let blocks = text.split("\r\n\r\n").take(2);
+        blocks.map(|block| block.lines().map(str::to_owned).collect()).collect()
+    };
+    let (ours, sample) = (sections(&ours), sections(&sample));
+    assert_eq!(ours.len(), 2);
+    for (ours, sample) in ours.iter().zip(&sample) {
+        assert_eq!(ours[0], sample[0]);
+        let label = |row: &String| row.split(',').next().unwrap().to_owned();
+        let labels: Vec<String> = ours[1..].iter().map(label).collect();
+        // What both have stands in the same order.
+        let theirs: Vec<String> =
+            sample[1..].iter().map(label).filter(|label| labels.contains(label)).collect();
+        let common: Vec<String> =
+            labels.iter().filter(|label| theirs.contains(label)).cloned().collect();
+        assert_eq!(common, theirs);
+        assert!(theirs.len() >= 7, "{theirs:?}");
+    }
+    let row = |label: &str| ours[1].iter().find(|row| row.starts_with(label)).unwrap();
+    let successes = run.measured.iter().filter(|m| run::is_good(m)).count();
+    assert_eq!(*row("Request Count"), format!("Request Count,{successes}.00"));
+    assert_eq!(Unit::Requests.label(), "requests");
+}
+
+#[test]
+fn numpy_finds_the_same_statistics() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    table::run_python("tests/check_profile_export.py", run.directory());
+}

@@ -1,0 +1,278 @@
+//! A run made by hand: responses whose every arrival is given, measured as in a
+//! real run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aiperf::artifacts::{
+    ArtifactSet, Config, ExportLevel, LoadReport, RunDescription, RunReport, report,
+};
+use aiperf::console::{self, Style};
+use aiperf::dataset::{Conversation, Dataset, Turn};
+use aiperf::endpoint::{self, EndpointType};
+use aiperf::metrics::metric::{MeasuredRecord, Settings};
+use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
+use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
+use aiperf::record::{SseEvent, TurnId};
+use aiperf::schedule::PhaseKind;
+use aiperf::telemetry::TelemetryReport;
+use aiperf::units::{Clock, Nanos};
+use uuid::Uuid;
+
+/// In headers only, from where it must not get into a file.
+pub(crate) const SECRET: &str = "hunter2-is-secret";
+
+const WARMUP: u64 = 2;
+const REQUESTS: u64 = 60;
+
+/// Everything about a run, with a directory of its own.
+pub(crate) struct TestRun {
+    pub(crate) config: Config,
+    pub(crate) description: RunDescription,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) clock: Clock,
+    pub(crate) measured: Vec<MeasuredRecord>,
+    directory: tempfile::TempDir,
+}
+
+impl TestRun {
+    pub(crate) fn new(export_level: ExportLevel) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let objectives = parse_objectives("time_to_first_token:40").unwrap();
+        let settings = Settings { objectives, ..Settings::default() };
+        let endpoint = EndpointType::Chat.traits();
+        let registry = Arc::new(Registry::new(settings.clone(), endpoint, true).unwrap());
+        let clock = Clock::start();
+        Self {
+            config: Config {
+                directory: directory.path().to_owned(),
+                prefix: None,
+                export_level,
+                http_trace: false,
+            },
+            description: description(settings),
+            measured: measured(&registry, clock),
+            registry,
+            clock,
+            directory,
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn create(&self) -> ArtifactSet {
+        ArtifactSet::create(&self.config, &self.description, &self.registry).unwrap()
+    }
+
+    /// Writes every file.
+    pub(crate) fn complete(&self) -> Vec<PathBuf> {
+        let mut set = self.create();
+        let body = br#"{"model":"m","messages":[]}"#.to_vec();
+        set.write_inputs([
+            ("first".to_owned(), vec![body.clone()]),
+            ("second".to_owned(), vec![body]),
+        ]);
+        for measured in &self.measured {
+            set.record(measured, &self.clock);
+        }
+        let report = self.report();
+        let console = console::render(&report, Style::FILE);
+        set.finish(&report, &console).unwrap()
+    }
+
+    /// What the in-process reader says of the run.
+    pub(crate) fn report(&self) -> RunReport {
+        let mut profiling = Accumulator::new(Arc::clone(&self.registry));
+        let mut warmup = Accumulator::new(Arc::clone(&self.registry));
+        for measured in &self.measured {
+            let accumulator = if is_profiling(measured) { &mut profiling } else { &mut warmup };
+            accumulator.observe(&measured.observation);
+        }
+        RunReport {
+            run: self.description.clone(),
+            // Whole microseconds: that is what local times in a summary keep.
+            start_wall_ns: 1_795_226_094_681_160_000,
+            end_wall_ns: 1_795_226_099_215_039_000,
+            was_cancelled: false,
+            incomplete_reason: None,
+            results: profiling.results(),
+            warmup_results: warmup.results(),
+            errors: report::error_counts(&profiling),
+            phases: Vec::new(),
+            telemetry: Some(TelemetryReport {
+                endpoint: Some("http://localhost:4317".to_owned()),
+                exports_ok: 3,
+                delivered_final: true,
+                reconciled: true,
+                ..TelemetryReport::default()
+            }),
+            load: LoadReport {
+                requested_concurrency: Some(4),
+                reached_concurrency: 3,
+                requested_rate: Some(10.0),
+                reached_rate: Some(9.876_543_210_123),
+            },
+        }
+    }
+}
+
+pub(crate) fn is_profiling(measured: &MeasuredRecord) -> bool {
+    measured.observation.phase == PhaseKind::Profiling
+}
+
+/// Whether it counts as a request that succeeded.
+pub(crate) fn is_good(measured: &MeasuredRecord) -> bool {
+    is_profiling(measured) && measured.observation.error.is_none()
+}
+
+fn description(settings: Settings) -> RunDescription {
+    RunDescription {
+        benchmark_id: Uuid::from_u128(0x1234_5678),
+        endpoint: EndpointType::Chat.traits(),
+        streaming: true,
+        settings,
+        input_config: serde_json::json!({
+            "models": {"items": [{"name": "m"}]},
+            "endpoint": {"urls": ["http://127.0.0.1"], "type": "chat", "streaming": true},
+            "slos": {"time_to_first_token": 40.0},
+        }),
+        cli_command: "aiperf profile --model m --streaming".to_owned(),
+        random_seed: Some(7),
+        show_trace_timing: false,
+    }
+}
+
+fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
+    let turn = Turn { max_tokens: Some(10), input_tokens: Some(50), ..Turn::default() };
+    let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
+    let dataset = Dataset { conversations: vec![conversation.clone(), conversation] };
+    let config = endpoint::Config {
+        endpoint_type: EndpointType::Chat,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    };
+    let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
+    let measurer = Measurer::new(
+        endpoint::build(&config),
+        Some(words),
+        Arc::new(dataset),
+        Arc::clone(registry),
+        clock,
+    );
+    let origin = Clock::now();
+    (0..REQUESTS).map(|number| measurer.measure(record(number, origin))).collect()
+}
+
+/// Request `number`: each seventh is refused, each eleventh is cancelled midway.
+fn record(number: u64, origin: Nanos) -> RequestRecord {
+    let start = origin + Nanos(number * 100_000_003);
+    let (refused, cancelled) = (number % 7 == 5, number % 11 == 7);
+    let body = if refused { refusal(start) } else { stream(number, start, cancelled) };
+    let end = body.events.last().map_or(start, |event| event.arrival);
+    RequestRecord {
+        turn: TurnId {
+            session: number,
+            conversation: (number % 2) as usize,
+            turn: 0,
+            is_final: true,
+        },
+        phase: if number < WARMUP { PhaseKind::Warmup } else { PhaseKind::Profiling },
+        phase_index: u32::from(number >= WARMUP),
+        worker: (number % 3) as u32,
+        request_id: Uuid::from_u128(u128::from(number)),
+        correlation_id: Uuid::from_u128(u128::from(number) << 64),
+        url: "http://127.0.0.1/v1/chat/completions".into(),
+        payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true}"#),
+        earlier_answers: Vec::new(),
+        due: number.is_multiple_of(2).then_some(start),
+        issued: start,
+        start: start + Nanos(1_234),
+        ack: (!refused).then_some(start + Nanos(7_000_000)),
+        end,
+        status: Some(if refused { 500 } else { 200 }),
+        body,
+        trace: trace(start, end, number > 0 && !refused),
+        retry_count: u32::from(number == 3),
+        cancelled_at: cancelled.then_some(end),
+        error: cancelled
+            .then(|| RequestError::new(ErrorKind::Cancelled, "RequestCancelled", "cancelled")),
+    }
+}
+
+fn refusal(start: Nanos) -> ResponseBody {
+    let text = br#"{"error": "boom"}"#;
+    let arrival = start + Nanos(900_001);
+    let event = SseEvent { arrival, start: 0, end: text.len() as u32 };
+    ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
+}
+
+/// Some words with gaps that no two requests have alike, then usage.
+fn stream(number: u64, start: Nanos, is_cut: bool) -> ResponseBody {
+    let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
+    let words = 4 + number % 9;
+    let mut at = start + Nanos(30_000_000 + number * number * 7_919);
+    for word in 0..words {
+        let data = format!(r#"{{"choices":[{{"index":0,"delta":{{"content":" w{word}"}}}}]}}"#);
+        push(&mut body, at, &data);
+        at = at + Nanos(10_000_000 + (number * 31 + word * 17) % 101 * 10_007);
+    }
+    if !is_cut {
+        push(&mut body, at, r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#);
+        let usage = format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":{},"completion_tokens":{words},"total_tokens":60}}}}"#,
+            50 + number % 3 * 5
+        );
+        push(&mut body, at, &usage);
+        push(&mut body, at, "[DONE]");
+    }
+    body
+}
+
+fn push(body: &mut ResponseBody, arrival: Nanos, data: &str) {
+    let from = body.bytes.len() as u32;
+    body.bytes.extend_from_slice(format!("data: {data}").as_bytes());
+    body.events.push(SseEvent { arrival, start: from, end: body.bytes.len() as u32 });
+    body.bytes.extend_from_slice(b"\n\n");
+}
+
+fn trace(start: Nanos, end: Nanos, reused: bool) -> HttpTrace {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let at = |nanos| Some(start + Nanos(nanos));
+    HttpTrace {
+        pool_wait_start: at(10),
+        pool_wait_end: at(110),
+        connect_start: if reused { None } else { at(200) },
+        connect_end: if reused { None } else { at(900) },
+        reused: if reused { at(120) } else { None },
+        send_start: at(1_234),
+        headers_sent: at(2_000),
+        send_end: at(2_500),
+        headers_received: at(700_000),
+        receive_start: at(800_000),
+        receive_end: Some(end),
+        request_chunks: 1,
+        request_bytes: 200,
+        response_chunks: 2,
+        response_bytes: 1000,
+        request_chunk_log: vec![(start + Nanos(2_000), 200)],
+        response_chunk_log: vec![(start + Nanos(800_000), 600), (end, 400)],
+        local_addr: Some(([127, 0, 0, 1], 50_000).into()),
+        remote_addr: Some(([127, 0, 0, 1], 8_000).into()),
+        request_headers: vec![
+            header("Content-Type", "application/json"),
+            header("Authorization", SECRET),
+            header("X-Auth-Token", SECRET),
+        ],
+        response_headers: vec![
+            header("Content-Type", "text/event-stream"),
+            header("Set-Cookie", SECRET),
+        ],
+        reason: Some("OK".to_owned()),
+        ..HttpTrace::default()
+    }
+}

@@ -1,0 +1,96 @@
+"""Checks profile_export.parquet against profile_export.jsonl with pyarrow.
+
+    python3 tests/read_parquet.py DIR
+
+Names each difference on standard output and exits with 1 where there is any.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+
+METADATA = (
+    "session_num",
+    "x_request_id",
+    "conversation_id",
+    "turn_index",
+    "request_due_ns",
+    "credit_issued_ns",
+    "request_start_ns",
+    "request_end_ns",
+    "benchmark_phase",
+    "was_cancelled",
+    "requested_output_tokens",
+)
+
+
+def same(ours, theirs):
+    """Equal, or equal up to the rounding of a division."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    if isinstance(ours, float) and isinstance(theirs, (int, float)):
+        return abs(ours - theirs) <= 1e-12 * max(abs(ours), abs(theirs))
+    return ours == theirs
+
+
+def expected_row(line):
+    row = {name: line["metadata"].get(name) for name in METADATA}
+    row.update({tag: metric["value"] for tag, metric in line["metrics"].items()})
+    error = line["error"] or {}
+    row.update({f"error_{key}": error.get(key) for key in ("code", "type", "message")})
+    return row
+
+
+def check_rows(table, lines):
+    if table.num_rows != len(lines):
+        yield f"{table.num_rows} rows, {len(lines)} lines"
+    for number, (row, line) in enumerate(zip(table.to_pylist(), lines)):
+        expected = expected_row(line)
+        for name, value in expected.items():
+            if not same(row.get(name), value):
+                yield f"row {number}, {name}: {row.get(name)!r} is not {value!r}"
+        for name in set(row) & set(metric_columns(table)):
+            if name not in line["metrics"] and row[name] is not None:
+                yield f"row {number}, {name}: should be null"
+
+
+def metadata_of(table):
+    return {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+
+
+def metric_columns(table):
+    return json.loads(metadata_of(table)["aiperf.units"])
+
+
+def check_metadata(table, summary):
+    metadata = metadata_of(table)
+    if metadata.get("aiperf.benchmark_id") != summary["benchmark_id"]:
+        yield "another benchmark id"
+    singles = {
+        tag: metric
+        for tag, metric in summary.items()
+        if isinstance(metric, dict) and set(metric) == {"unit", "avg"}
+    }
+    if not singles:
+        yield "the summary has no single values"
+    for tag, metric in singles.items():
+        if json.loads(metadata.get(f"aiperf.metric.{tag}", "null")) != metric:
+            yield f"metadata of {tag} is not {metric}"
+
+
+def main():
+    directory = Path(sys.argv[1])
+    table = pyarrow.parquet.read_table(directory / "profile_export.parquet")
+    with open(directory / "profile_export.jsonl", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    summary = json.loads((directory / "profile_export_aiperf.json").read_text(encoding="utf-8"))
+    differences = [*check_rows(table, lines), *check_metadata(table, summary)]
+    for difference in differences:
+        print(difference)
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
