@@ -1,79 +1,27 @@
 //! What is asked: conversations, synthetic or from files.
+//!
+//! A dataset is complete before the first request: every text, model, requested
+//! length and token count is known, and all of it follows from the
+//! configuration and the seed.
 
-mod corpus;
-mod inputs_json;
-mod jsonl;
-mod load;
+mod file;
+mod finish;
+mod lengths;
+mod prompts;
 mod sampler;
 pub mod seed;
-mod sequence;
-mod share_gpt;
 mod synthetic;
 
-#[cfg(test)]
-mod tests;
-
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use rand::Rng;
-use rand_distr::{Distribution, Normal};
 use thiserror::Error;
 
+pub use self::lengths::{SequenceDistribution, SequencePair};
+pub use self::sampler::Sampler;
+pub use self::seed::Seed;
+use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
-
-pub use sampler::Sampler;
-pub use sequence::SequenceDistribution;
-
-/// A dataset that cannot be had.
-#[derive(Debug, Error)]
-pub enum DatasetError {
-    /// The file cannot be read.
-    #[error("dataset `{path}` cannot be read: {reason}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        reason: String,
-    },
-    /// A line is not what the format says.
-    #[error("dataset `{path}`, line {line}: {reason}")]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The file as a whole is not what the format says.
-    #[error("dataset `{path}`: {reason}")]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is nothing to ask.
-    #[error(
-        "the dataset has no conversation; give a file with at least one, or more --num-dataset-entries"
-    )]
-    Empty,
-    /// `--seq-dist` cannot be read.
-    #[error("--seq-dist `{0}`: {1}; give it as `isl|stddev,osl|stddev:probability;…`")]
-    SequenceDistribution(String, String),
-}
-
-impl DatasetError {
-    fn read(path: &Path, error: &io::Error) -> Self {
-        Self::Read { path: path.to_owned(), reason: error.to_string() }
-    }
-
-    fn line(path: &Path, line: usize, reason: String) -> Self {
-        Self::Line { path: path.to_owned(), line, reason }
-    }
-}
 
 /// Where conversations come from and how they are drawn.
 #[derive(Debug, Clone)]
@@ -127,21 +75,6 @@ pub struct Spread {
     pub mean: f64,
     /// Its standard deviation.
     pub stddev: f64,
-}
-
-impl Spread {
-    /// Always one.
-    pub const ONE: Self = Self { mean: 1.0, stddev: 0.0 };
-
-    /// Draws a value.
-    fn sample(&self, rng: &mut impl Rng) -> f64 {
-        Normal::new(self.mean, self.stddev).map_or(self.mean, |normal| normal.sample(rng))
-    }
-
-    /// Draws a whole number of at least one.
-    fn draw(&self, rng: &mut impl Rng) -> u64 {
-        self.sample(rng).round().max(1.0) as u64
-    }
 }
 
 /// What generated conversations look like.
@@ -237,4 +170,87 @@ pub struct Turn {
     /// Tokens of this turn's own texts (with `add_special_tokens=false`);
     /// absent where the endpoint does not tokenise or the payload is raw.
     pub input_tokens: Option<u64>,
+}
+
+impl Dataset {
+    /// Generates or reads the conversations that `config` describes.
+    ///
+    /// `counter` makes the prompts and counts them; `tokenizes_input` says
+    /// whether the endpoint's input is text, whose tokens are worth counting.
+    pub fn load(
+        config: &Config,
+        counter: &TokenCounter,
+        tokenizes_input: bool,
+    ) -> Result<Self, DatasetError> {
+        let seed = Seed::or_random(config.random_seed);
+        let mut conversations = match &config.source {
+            Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
+            Source::File { path, format } => file::read(path, *format, counter)?,
+        };
+        finish::fill_ids(&mut conversations, seed);
+        finish::assign_models(&mut conversations, config, seed)?;
+        finish::fill_output_tokens(&mut conversations, config.output_tokens, seed)?;
+        if tokenizes_input {
+            finish::count_tokens(&mut conversations, counter);
+        }
+        Ok(Self { conversations })
+    }
+}
+
+/// Why there is no dataset.
+#[derive(Debug, Error)]
+pub enum DatasetError {
+    /// The file cannot be read.
+    #[error("cannot read dataset {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Something in the file is not as its format has it.
+    #[error("{path}, line {line}: {reason}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// An entry of the document is not as the format has it.
+    #[error("{path}, entry {entry}: {reason}")]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// Its place in the document's array, from 1.
+        entry: usize,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// The content does not look like any format.
+    #[error(
+        "cannot tell the format of {path}: its first line has none of the members `text`, \
+         `texts`, `turns` and `data`; see --custom-dataset-type"
+    )]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has no conversation to offer.
+    #[error("{path} holds no conversation that can be asked{note}")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// What was skipped, if anything was.
+        note: String,
+    },
+    /// A setting that no dataset can be made from.
+    #[error("{flag}: {reason}")]
+    Setting {
+        /// The flag that sets it.
+        flag: &'static str,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
 }

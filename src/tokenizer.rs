@@ -1,12 +1,16 @@
 //! Text to token counts.
 //!
-//! Special tokens are never added: a count is that of the text alone
-//! (`add_special_tokens=false`).
+//! Three kinds of vocabulary: the embedded o200k, a local `tokenizer.json`,
+//! and a model's on the hub, found in the local cache or downloaded into it.
+//! Counts never include special tokens that a tokenizer would add by itself.
 
 mod hub;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -26,131 +30,221 @@ pub enum Source {
     },
 }
 
-/// A tokenizer that cannot be had.
-#[derive(Debug, Error)]
-pub enum TokenizerError {
-    /// No `tokenizer.json` at the path.
-    #[error(
-        "no tokenizer at `{0}`: give a tokenizer.json, a directory that holds one, or `builtin`"
-    )]
-    Missing(PathBuf),
-    /// The file cannot be read or is no tokenizer.
-    #[error("`{path}` is no tokenizer that can be used: {reason}")]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Not in the cache, and the environment forbids downloads.
-    #[error(
-        "tokenizer `{0}` is not in the local hub cache and {1} forbids to download it; \
-         give a local directory or `builtin` to --tokenizer, or unset {1}"
-    )]
-    Offline(String, &'static str),
-    /// The download failed.
-    #[error(
-        "tokenizer `{name}` cannot be downloaded: {reason}; \
-         give a local directory or `builtin` to --tokenizer"
-    )]
-    Download {
-        /// As in `org/name`.
-        name: String,
-        /// What went wrong.
-        reason: String,
-    },
-}
+impl Source {
+    /// Reads the value of `--tokenizer`: `builtin`, what exists as a path or can
+    /// be nothing else, else a name on the hub at revision `main`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let path = Path::new(text);
+        let is_path = path.is_absolute() || text.starts_with(['.', '~']);
+        if text == "builtin" {
+            Self::Builtin
+        } else if is_path || path.exists() {
+            Self::Path(PathBuf::from(text))
+        } else {
+            Self::Hub { name: text.to_owned(), revision: "main".to_owned() }
+        }
+    }
 
-/// Counts tokens. Shared between threads.
-pub struct TokenCounter(Vocabulary);
-
-enum Vocabulary {
-    Builtin(&'static bpe_openai::Tokenizer),
-    Loaded(Box<tokenizers::Tokenizer>),
-}
-
-impl fmt::Debug for TokenCounter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Vocabulary::Builtin(_) => "TokenCounter(builtin)",
-            Vocabulary::Loaded(_) => "TokenCounter(loaded)",
-        })
+    /// The same tokenizer at another revision; only the hub has revisions.
+    #[must_use]
+    pub fn at_revision(self, revision: &str) -> Self {
+        match self {
+            Self::Hub { name, .. } => Self::Hub { name, revision: revision.to_owned() },
+            other => other,
+        }
     }
 }
 
-impl TokenCounter {
-    /// Loads the tokenizer that `source` names. `environment` looks up the
-    /// hub's variables: `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`,
-    /// `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME`, `HOME`.
-    pub fn load(
-        source: &Source,
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, TokenizerError> {
-        match source {
-            Source::Builtin => Ok(Self::builtin()),
-            Source::Path(path) => Self::open(path),
-            Source::Hub { name, revision } => {
-                Self::open(&hub::tokenizer_file(name, revision, environment)?)
-            }
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Builtin => f.write_str("builtin"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Hub { name, .. } => f.write_str(name),
         }
+    }
+}
+
+/// Whether `model`'s tokenizer is on this machine: `model` is a path that holds
+/// one, or the hub's cache has its `revision`.
+#[must_use]
+pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bool {
+    let path = Path::new(model);
+    let is_file = path.is_file() && path.extension().is_some_and(|ending| ending == "json");
+    is_file
+        || path.join("tokenizer.json").is_file()
+        || hub::Hub::new(environment).cached(model, revision).is_some()
+}
+
+/// Looks an environment variable up by its name.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Why a tokenizer could not be had.
+#[derive(Debug, Error)]
+pub enum TokenizerError {
+    /// There is no readable `tokenizer.json` where the path says.
+    #[error(
+        "cannot read tokenizer {path}: {source}; \
+         --tokenizer takes a tokenizer.json, a directory that holds one, a hub name, or `builtin`"
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is no tokenizer, or one that cannot encode.
+    #[error("{origin} is no usable tokenizer: {reason}; `--tokenizer builtin` needs no file")]
+    Invalid {
+        /// File or URL.
+        origin: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The name cannot be one of the hub's.
+    #[error("{name:?} is neither an existing path nor a name on the hub such as `org/model`")]
+    Name {
+        /// Name or revision.
+        name: String,
+    },
+    /// It is not in the cache and the environment forbids the download.
+    #[error(
+        "tokenizer {name} is not in the cache {cache} and {variable} forbids the download; \
+         unset it, or give --tokenizer a local path or `builtin`"
+    )]
+    Offline {
+        /// Name on the hub.
+        name: String,
+        /// Directory that was searched.
+        cache: PathBuf,
+        /// Variable that forbids it.
+        variable: &'static str,
+    },
+    /// The download failed.
+    #[error(
+        "cannot download tokenizer {name}: {reason}; give --tokenizer a local path or `builtin`"
+    )]
+    Download {
+        /// Name on the hub.
+        name: String,
+        /// What happened; never holds a token or a signed address.
+        reason: String,
+    },
+}
+
+/// Counts tokens. Clones share one vocabulary and may be used from any thread.
+#[derive(Clone)]
+pub struct TokenCounter {
+    name: Arc<str>,
+    vocabulary: Vocabulary,
+}
+
+#[derive(Clone)]
+enum Vocabulary {
+    Builtin(&'static bpe_openai::Tokenizer),
+    File(Arc<tokenizers::Tokenizer>),
+}
+
+impl TokenCounter {
+    /// Loads the tokenizer that `source` names.
+    ///
+    /// `environment` is asked for the hub's variables: `HF_HUB_CACHE`,
+    /// `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`,
+    /// `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME` and `HOME`. May block for the
+    /// time of a download, at most two minutes.
+    pub fn load(source: &Source, environment: Environment<'_>) -> Result<Self, TokenizerError> {
+        let vocabulary = match source {
+            Source::Builtin => Vocabulary::Builtin(bpe_openai::o200k_base()),
+            Source::Path(path) => Vocabulary::File(from_path(path)?),
+            Source::Hub { name, revision } => {
+                Vocabulary::File(hub::Hub::new(environment).load(name, revision)?)
+            }
+        };
+        Ok(Self { name: source.to_string().into(), vocabulary })
     }
 
     /// The embedded o200k vocabulary.
     #[must_use]
     pub fn builtin() -> Self {
-        Self(Vocabulary::Builtin(bpe_openai::o200k_base()))
-    }
-
-    fn open(path: &Path) -> Result<Self, TokenizerError> {
-        let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
-        if !file.is_file() {
-            return Err(TokenizerError::Missing(path.to_owned()));
+        Self {
+            name: Source::Builtin.to_string().into(),
+            vocabulary: Vocabulary::Builtin(bpe_openai::o200k_base()),
         }
-        let invalid = |reason: String| TokenizerError::Invalid { path: file.clone(), reason };
-        let mut tokenizer =
-            tokenizers::Tokenizer::from_file(&file).map_err(|e| invalid(e.to_string()))?;
-        // The file may ask for padding or truncation, which would falsify counts.
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|e| invalid(e.to_string()))?;
-        Ok(Self(Vocabulary::Loaded(Box::new(tokenizer))))
     }
 
-    /// Tokens of `text`.
+    /// Its name as given: `builtin`, a path, or a name on the hub.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tokens of `text`, none added.
     #[must_use]
     pub fn count(&self, text: &str) -> u64 {
-        match &self.0 {
-            Vocabulary::Builtin(tokenizer) => tokenizer.count(text) as u64,
-            Vocabulary::Loaded(_) => self.encode(text).len() as u64,
+        match &self.vocabulary {
+            Vocabulary::Builtin(bpe) => bpe.count(text) as u64,
+            Vocabulary::File(_) => self.encode(text).len() as u64,
         }
     }
 
-    /// The tokens of `text`; none where the tokenizer cannot encode it.
+    /// The tokens of `text`, none added. Empty where the tokenizer has no
+    /// token for a character and none for the unknown: [`TokenCounter::load`]
+    /// refuses those it can tell.
     #[must_use]
     pub fn encode(&self, text: &str) -> Vec<u32> {
-        match &self.0 {
-            Vocabulary::Builtin(tokenizer) => tokenizer.encode(text),
-            Vocabulary::Loaded(tokenizer) => tokenizer
+        match &self.vocabulary {
+            Vocabulary::Builtin(bpe) => bpe.encode(text),
+            Vocabulary::File(tokenizer) => tokenizer
                 .encode_fast(text, false)
-                .map(|tokens| tokens.get_ids().to_vec())
+                .map(|encoding| encoding.get_ids().to_vec())
                 .unwrap_or_default(),
         }
     }
 
-    /// The text of `tokens`; bytes that are no UTF-8 become replacement characters.
+    /// The text of `tokens`; bytes that are no UTF-8 become U+FFFD and unknown
+    /// tokens nothing.
     #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
-        match &self.0 {
-            Vocabulary::Builtin(tokenizer) => tokenizer.decode(tokens).unwrap_or_default(),
-            Vocabulary::Loaded(tokenizer) => tokenizer.decode(tokens, false).unwrap_or_default(),
+        match &self.vocabulary {
+            Vocabulary::Builtin(bpe) => {
+                let known = |token: &&u32| (**token as usize) < bpe.bpe.num_tokens();
+                let tokens: Vec<u32> = tokens.iter().filter(known).copied().collect();
+                String::from_utf8_lossy(&bpe.bpe.decode_tokens(&tokens)).into_owned()
+            }
+            Vocabulary::File(tokenizer) => tokenizer.decode(tokens, false).unwrap_or_default(),
         }
     }
 }
 
-/// Whether `name`'s tokenizer is in the local hub cache.
-#[must_use]
-pub fn is_cached(name: &str, revision: &str, environment: &dyn Fn(&str) -> Option<String>) -> bool {
-    hub::cached_file(name, revision, environment).is_some()
+impl fmt::Debug for TokenCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenCounter").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
-#[cfg(test)]
-mod tests;
+/// Letters, digits, marks, an emoji and a private-use character: a tokenizer
+/// that can encode these does not fail on other text.
+const PROBE: &str = "The quick brown fox, 1234567890.\n\t\"Ünïcödé\" 漢字 \u{1F600} \u{E000}";
+
+fn from_path(path: &Path) -> Result<Arc<tokenizers::Tokenizer>, TokenizerError> {
+    let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
+    let bytes = std::fs::read(&file)
+        .map_err(|source| TokenizerError::Read { path: file.clone(), source })?;
+    from_bytes(&bytes, &file.display().to_string())
+}
+
+/// Reads a `tokenizer.json`, without the truncation and padding that it may
+/// ask for: a count is of the whole text.
+fn from_bytes(bytes: &[u8], origin: &str) -> Result<Arc<tokenizers::Tokenizer>, TokenizerError> {
+    let invalid = |reason: String| TokenizerError::Invalid { origin: origin.to_owned(), reason };
+    let mut tokenizer =
+        tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
+    match tokenizer.encode_fast(PROBE, false) {
+        Ok(encoding) if encoding.is_empty() => Err(invalid("it gives text no tokens".to_owned())),
+        Ok(_) => Ok(Arc::new(tokenizer)),
+        Err(error) => Err(invalid(error.to_string())),
+    }
+}

@@ -7,6 +7,8 @@
 mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
+#[path = "integration/dataset.rs"]
+mod dataset;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
 #[path = "integration/layout.rs"]

@@ -14,8 +14,7 @@ use super::{Outcome, logging, terminal_style};
 use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
-use crate::dataset::seed::Seed;
-use crate::dataset::{Dataset, Sampler, Sampling};
+use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{CountTokens, Measurer, Registry};
@@ -92,13 +91,12 @@ impl Run {
     /// Loads tokenizer and dataset and makes the request bodies.
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
         let environment = |name: &str| std::env::var(name).ok();
-        let seed =
-            Seed(config.dataset.random_seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0));
+        let seed = Seed::or_random(config.dataset.random_seed);
         let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
-        let dataset = Dataset::load(&config.dataset, &counter, traits.tokenizes_input, seed)?;
-        let dataset = Arc::new(dataset);
+        let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
+        let dataset = Arc::new(Dataset::load(&generated, &counter, traits.tokenizes_input)?);
         for phase in &mut config.schedule.phases {
             if phase.stop.is_unset() {
                 phase.stop.sessions = Some(dataset.conversations.len() as u64);

@@ -81,7 +81,7 @@ fn tokenizer(
 ) -> (crate::tokenizer::Source, Option<String>) {
     let revision = &flags.tokenizer.tokenizer_revision;
     if let Some(name) = &flags.tokenizer.tokenizer {
-        return (tokenizer::named(name, revision), None);
+        return (crate::tokenizer::Source::parse(name).at_revision(revision), None);
     }
     let model = flags.endpoint.models.first().map_or("", String::as_str);
     let (source, warning) = tokenizer::default_for(model, revision, environment);

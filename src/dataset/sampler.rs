@@ -1,91 +1,112 @@
-//! Which conversation a session draws: a function of its number alone.
+//! Which conversation a session draws.
 
-use std::sync::{Mutex, PoisonError};
+use super::{Sampling, Seed};
 
-use rand::RngExt;
-use rand::seq::SliceRandom;
-
-use super::Sampling;
-use super::seed::Seed;
-
-/// Draws conversations.
-#[derive(Debug)]
+/// Maps session numbers to conversations: a pure function, so that any worker
+/// may ask for any session.
+#[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
     conversations: u64,
     seed: Seed,
-    /// The epoch whose permutation was computed last, and the permutation.
-    shuffled: Mutex<(u64, Vec<usize>)>,
 }
 
 impl Sampler {
-    /// Draws from `conversations` many.
+    /// A sampler over `conversations` conversations; no conversations count as one.
     #[must_use]
-    pub const fn new(sampling: Sampling, conversations: usize, seed: Seed) -> Self {
-        Self {
-            sampling,
-            conversations: conversations as u64,
-            seed,
-            shuffled: Mutex::new((0, Vec::new())),
-        }
+    pub fn new(sampling: Sampling, conversations: usize, seed: Seed) -> Self {
+        let conversations = conversations.max(1) as u64;
+        Self { sampling, conversations, seed: seed.derive("dataset.sampling") }
     }
 
-    /// Index of the conversation that session number `session` draws.
+    /// The index of the conversation that session number `session`, from 0, has.
     #[must_use]
     pub fn conversation(&self, session: u64) -> usize {
-        let Some(place) = session.checked_rem(self.conversations) else { return 0 };
-        match self.sampling {
-            Sampling::Sequential => place as usize,
-            Sampling::Random => {
-                let mut rng = self.seed.stream(&format!("dataset.sample.{session}"));
-                rng.random_range(0..self.conversations) as usize
+        let index = match self.sampling {
+            Sampling::Sequential => session % self.conversations,
+            Sampling::Random => self.seed.below(session, self.conversations),
+            Sampling::Shuffle => {
+                let epoch = Seed(self.seed.number(session / self.conversations));
+                shuffled(session % self.conversations, self.conversations, epoch)
             }
-            Sampling::Shuffle => self.shuffled(session / self.conversations, place as usize),
-        }
+        };
+        index as usize
     }
+}
 
-    fn shuffled(&self, epoch: u64, place: usize) -> usize {
-        let mut shuffled = self.shuffled.lock().unwrap_or_else(PoisonError::into_inner);
-        if shuffled.1.is_empty() || shuffled.0 != epoch {
-            let mut order: Vec<usize> = (0..self.conversations as usize).collect();
-            order.shuffle(&mut self.seed.stream(&format!("dataset.shuffle.{epoch}")));
-            *shuffled = (epoch, order);
-        }
-        shuffled.1.get(place).copied().unwrap_or(0)
-    }
+/// The place of `card` in a shuffled deck of `cards`.
+///
+/// The swap-or-not shuffle (Hoang, Morris and Rogaway, "An Enciphering Scheme
+/// Based on a Card Shuffle", 2012): each round pairs every card with another
+/// and swaps the pair or not. It needs no memory and works for any number of
+/// cards; the paper's six rounds a bit, and some more for small decks.
+fn shuffled(card: u64, cards: u64, seed: Seed) -> u64 {
+    let rounds = 16 + 6 * u64::from(u64::BITS - cards.leading_zeros());
+    (0..rounds).fold(card, |place, round| {
+        let pivot = seed.below(2 * round, cards);
+        let partner = (pivot + cards - place) % cards;
+        let coins = Seed(seed.number(2 * round + 1));
+        let swap = coins.number(place.max(partner)) & 1 == 1;
+        if swap { partner } else { place }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn sequential_goes_round() {
-        let sampler = Sampler::new(Sampling::Sequential, 3, Seed(1));
-        assert_eq!((0..5).map(|n| sampler.conversation(n)).collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
+    fn drawn(sampling: Sampling, conversations: usize, sessions: u64) -> Vec<usize> {
+        let sampler = Sampler::new(sampling, conversations, Seed(11));
+        (0..sessions).map(|session| sampler.conversation(session)).collect()
     }
 
     #[test]
-    fn shuffle_draws_each_once_an_epoch() {
-        let sampler = Sampler::new(Sampling::Shuffle, 20, Seed(1));
-        let epoch =
-            |n: u64| (n * 20..n * 20 + 20).map(|s| sampler.conversation(s)).collect::<Vec<_>>();
-        let (first, second) = (epoch(0), epoch(1));
-        assert_ne!(first, second);
-        assert_eq!(epoch(0), first);
-        for mut order in [first, second] {
-            order.sort_unstable();
-            assert_eq!(order, (0..20).collect::<Vec<_>>());
+    fn sequential_repeats_the_order_of_the_file() {
+        assert_eq!(drawn(Sampling::Sequential, 3, 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn random_draws_evenly() {
+        let counts =
+            drawn(Sampling::Random, 4, 40_000).into_iter().fold([0u32; 4], |mut counts, index| {
+                counts[index] += 1;
+                counts
+            });
+        // Expected 10 000 each, standard deviation sqrt(40 000 · 1/4 · 3/4) = 87.
+        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 4 * 87), "{counts:?}");
+    }
+
+    #[test]
+    fn epochs_are_shuffled_differently() {
+        let drawn = drawn(Sampling::Shuffle, 50, 100);
+        assert_ne!(drawn[..50], drawn[50..]);
+    }
+
+    #[test]
+    fn all_orders_of_a_small_deck_are_equally_likely() {
+        let mut orders: HashMap<Vec<u64>, u32> = HashMap::new();
+        for seed in 0..24_000 {
+            let order = (0..4).map(|card| shuffled(card, 4, Seed(seed))).collect();
+            *orders.entry(order).or_default() += 1;
         }
+        // 24 orders, expected 1000 each, standard deviation 31.
+        assert_eq!(orders.len(), 24);
+        assert!(orders.values().all(|count| count.abs_diff(1000) < 155), "{orders:?}");
     }
 
-    #[test]
-    fn random_depends_on_the_session_alone() {
-        let sampler = Sampler::new(Sampling::Random, 10, Seed(1));
-        let forward: Vec<_> = (0..50).map(|n| sampler.conversation(n)).collect();
-        let mut backward: Vec<_> = (0..50).rev().map(|n| sampler.conversation(n)).collect();
-        backward.reverse();
-        assert_eq!(forward, backward);
-        assert!(forward.iter().any(|index| *index != forward[0]));
+    proptest! {
+        #[test]
+        fn shuffle_draws_each_once_an_epoch(conversations in 1usize..300, seed: u64, epoch in 0u64..1000) {
+            let sampler = Sampler::new(Sampling::Shuffle, conversations, Seed(seed));
+            let first = epoch * conversations as u64;
+            let mut drawn: Vec<usize> =
+                (first..first + conversations as u64).map(|s| sampler.conversation(s)).collect();
+            drawn.sort_unstable();
+            prop_assert_eq!(drawn, (0..conversations).collect::<Vec<_>>());
+        }
     }
 }

@@ -1,112 +1,152 @@
-//! Conversations generated from the embedded text.
+//! Generated conversations.
+//!
+//! Every aspect draws from a random stream of its own, so that asking for other
+//! output lengths leaves the prompts as they were.
 
 use std::sync::Arc;
 
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::corpus::{Corpus, Counted};
-use super::seed::Seed;
-use super::sequence::SequenceDistribution;
-use super::{Config, Conversation, DatasetError, Spread, Synthetic, Turn};
+use super::lengths::MAX_TOKENS;
+use super::prompts::PromptCutter;
+use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
-/// Generates the conversations that `synthetic` describes. Each depends on the
-/// seed and on its place alone.
+/// The conversations that `config` describes. Models, identifiers and token
+/// counts are filled in later, as are output lengths unless the sequence
+/// distribution says them.
 pub(super) fn generate(
-    config: &Config,
-    synthetic: &Synthetic,
+    config: &Synthetic,
     counter: &TokenCounter,
     seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
-    let sequences =
-        synthetic.sequence_distribution.as_deref().map(SequenceDistribution::parse).transpose()?;
-    let corpus = Corpus::new(counter);
-    let mut rng = seed.stream("dataset.prefix");
-    let prefixes: Vec<Counted> = (0..synthetic.prefix_pool_size)
-        .map(|_| corpus.prompt(synthetic.prefix_length, &mut rng))
-        .collect();
-    let generator = Generator {
-        synthetic,
-        output: config.output_tokens,
-        sequences,
-        prefixes,
-        system: system_prompt(synthetic, &corpus, counter, seed),
-        corpus,
-        counter,
-        seed,
-    };
-    Ok((0..synthetic.entries as u64).map(|index| generator.conversation(index)).collect())
+    check(config)?;
+    let mut generator = Generator::new(config, counter, seed)?;
+    (0..config.entries).map(|_| generator.conversation()).collect()
 }
 
-/// The system prompt that all conversations share.
-fn system_prompt(
-    synthetic: &Synthetic,
-    corpus: &Corpus<'_>,
-    counter: &TokenCounter,
-    seed: Seed,
-) -> Option<Counted> {
-    if let Some(text) = &synthetic.system_prompt {
-        return Some(Counted { text: text.clone(), tokens: counter.count(text) });
+fn check(config: &Synthetic) -> Result<(), DatasetError> {
+    let setting =
+        |flag, reason: &str| Err(DatasetError::Setting { flag, reason: reason.to_owned() });
+    config.input_tokens.check("--isl")?;
+    config.turns.check("--session-turns-mean")?;
+    config.turn_delay_ms.check("--session-turn-delay-mean")?;
+    if config.entries == 0 {
+        return setting("--num-dataset-entries", "it must be at least 1");
     }
-    let length = synthetic.shared_system_prompt_length?;
-    Some(corpus.prompt(length, &mut seed.stream("dataset.system")))
+    if config.batch_size == 0 {
+        return setting("--batch-size", "it must be at least 1");
+    }
+    if !config.delay_ratio.is_finite() || config.delay_ratio < 0.0 {
+        return setting("--session-delay-ratio", "it must be a number of zero or more");
+    }
+    if (config.prefix_pool_size == 0) != (config.prefix_length == 0) {
+        return setting(
+            "--prefix-prompt-pool-size",
+            "a pool of prefix prompts needs --prefix-prompt-length too, and the other way round",
+        );
+    }
+    if config.system_prompt.is_some() && config.shared_system_prompt_length.is_some() {
+        return setting(
+            "--system-prompt",
+            "there is one system prompt: leave this out, or --shared-system-prompt-length",
+        );
+    }
+    Ok(())
 }
 
 struct Generator<'a> {
-    synthetic: &'a Synthetic,
-    output: Option<Spread>,
-    sequences: Option<SequenceDistribution>,
-    prefixes: Vec<Counted>,
-    system: Option<Counted>,
-    corpus: Corpus<'a>,
-    counter: &'a TokenCounter,
-    seed: Seed,
+    config: &'a Synthetic,
+    distribution: Option<SequenceDistribution>,
+    cutter: PromptCutter<'a>,
+    system: Option<Arc<str>>,
+    prefixes: Vec<Arc<str>>,
+    turns: ChaCha8Rng,
+    lengths: ChaCha8Rng,
+    output_lengths: ChaCha8Rng,
+    delays: ChaCha8Rng,
+    prefix_choice: ChaCha8Rng,
 }
 
-impl Generator<'_> {
-    fn conversation(&self, index: u64) -> Conversation {
-        let mut rng = self.seed.stream(&format!("dataset.conversation.{index}"));
-        let turns = self.synthetic.turns.draw(&mut rng);
-        let context = self.synthetic.user_context_prompt_length;
-        let context = context.map(|length| self.corpus.prompt(length, &mut rng));
-        let tokens = |text: &Option<Counted>| text.as_ref().map_or(0, |counted| counted.tokens);
-        Conversation {
-            id: self.seed.uuid("dataset.id", index).to_string().into(),
-            context_tokens: Some(tokens(&self.system) + tokens(&context)),
-            system: self.system.as_ref().map(|counted| counted.text.as_str().into()),
-            user_context: context.map(|counted| counted.text.into()),
-            turns: (0..turns).map(|turn| self.turn(turn, &mut rng)).collect(),
-        }
+impl<'a> Generator<'a> {
+    fn new(
+        config: &'a Synthetic,
+        counter: &'a TokenCounter,
+        seed: Seed,
+    ) -> Result<Self, DatasetError> {
+        let distribution =
+            config.sequence_distribution.as_deref().map(SequenceDistribution::parse).transpose()?;
+        let mut cutter = PromptCutter::new(counter, seed);
+        let system = match (&config.system_prompt, config.shared_system_prompt_length) {
+            (Some(text), _) => Some(Arc::from(text.as_str())),
+            (None, Some(length)) => {
+                Some(cutter.cut(whole("--shared-system-prompt-length", length)?)?)
+            }
+            (None, None) => None,
+        };
+        let prefixes = (0..config.prefix_pool_size)
+            .map(|_| cutter.cut(whole("--prefix-prompt-length", config.prefix_length)?))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            config,
+            distribution,
+            cutter,
+            system,
+            prefixes,
+            turns: seed.stream("dataset.turns"),
+            lengths: seed.stream("dataset.input_tokens"),
+            output_lengths: seed.stream("dataset.sequence_output_tokens"),
+            delays: seed.stream("dataset.turn_delay"),
+            prefix_choice: seed.stream("dataset.prefix"),
+        })
     }
 
-    fn turn(&self, number: u64, rng: &mut ChaCha8Rng) -> Turn {
-        let (input, output) = match &self.sequences {
-            Some(sequences) => {
-                let (input, output) = sequences.draw(rng);
-                (input, Some(output))
-            }
-            None => (self.synthetic.input_tokens, self.output),
+    fn conversation(&mut self) -> Result<Conversation, DatasetError> {
+        let user_context = match self.config.user_context_prompt_length {
+            Some(length) => Some(self.cutter.cut(whole("--user-context-prompt-length", length)?)?),
+            None => None,
         };
-        let prefix = if number == 0 { self.prefixes.choose(rng) } else { None };
-        let (mut texts, mut tokens) = (Vec::new(), 0);
-        for _ in 0..self.synthetic.batch_size.max(1) {
-            let mut counted = self.corpus.prompt(input.draw(rng) as usize, rng);
-            if let Some(prefix) = prefix {
-                counted.text = format!("{} {}", prefix.text, counted.text);
-                counted.tokens = self.counter.count(&counted.text);
-            }
-            tokens += counted.tokens;
-            texts.push(Arc::from(counted.text));
-        }
-        let delay_ms = if number == 0 { 0.0 } else { self.synthetic.turn_delay_ms.sample(rng) };
-        Turn {
-            texts,
-            max_tokens: output.map(|output| output.draw(rng) as u32),
-            delay: Nanos::from_millis(delay_ms * self.synthetic.delay_ratio),
-            input_tokens: Some(tokens),
-            ..Turn::default()
-        }
+        let turns = self.config.turns.draw_count(&mut self.turns);
+        Ok(Conversation {
+            system: self.system.clone(),
+            user_context,
+            turns: (0..turns).map(|index| self.turn(index == 0)).collect::<Result<_, _>>()?,
+            ..Conversation::default()
+        })
     }
+
+    fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {
+        let pair = self.distribution.as_ref().map(|all| all.draw(&mut self.lengths));
+        let input_tokens = pair.map_or(self.config.input_tokens, |pair| pair.input_tokens);
+        let mut texts = Vec::with_capacity(self.config.batch_size);
+        for _ in 0..self.config.batch_size {
+            let length = input_tokens.draw_count(&mut self.lengths);
+            let prefix = if is_first { self.prefix() } else { None };
+            texts.push(self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?);
+        }
+        let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
+        let delay = if is_first { Nanos::ZERO } else { self.delay() };
+        Ok(Turn { texts, max_tokens, delay, ..Turn::default() })
+    }
+
+    /// One of the pool, at random; none where there is no pool.
+    fn prefix(&mut self) -> Option<Arc<str>> {
+        self.prefixes.choose(&mut self.prefix_choice).cloned()
+    }
+
+    fn delay(&mut self) -> Nanos {
+        let millis = self.config.turn_delay_ms.draw(&mut self.delays);
+        Nanos::from_millis(millis * self.config.delay_ratio)
+    }
+}
+
+/// The length that `flag` sets: at least one token, and no typing error.
+fn whole(flag: &'static str, length: usize) -> Result<u32, DatasetError> {
+    let within = u32::try_from(length).ok().filter(|length| (1..=MAX_TOKENS).contains(length));
+    within.ok_or_else(|| DatasetError::Setting {
+        flag,
+        reason: format!("{length} tokens are not between 1 and {MAX_TOKENS}"),
+    })
 }

@@ -40,7 +40,10 @@ const GEN_AI: [(MetricTag, usize); 5] = [
 pub(super) struct Instruments {
     meter: Meter,
     columns: Vec<Column>,
-    by_tag: HashMap<MetricTag, Vec<Target>>,
+    /// Where the values of requests go, by metric.
+    distributions: HashMap<MetricTag, Vec<Target>>,
+    /// Where increments of counts and sums go.
+    counters: HashMap<MetricTag, Vec<Target>>,
     exponential: bool,
     phases: PhaseAttributes,
     sets: Mutex<Sets>,
@@ -106,9 +109,15 @@ impl Instruments {
         exponential: bool,
     ) -> Self {
         let mut columns = fixed_columns(&meter);
-        let mut by_tag: HashMap<MetricTag, Vec<Target>> = HashMap::new();
+        let mut distributions: HashMap<MetricTag, Vec<Target>> = HashMap::new();
+        let mut counters: HashMap<MetricTag, Vec<Target>> = HashMap::new();
         for row in catalogue {
             let Some(instrument) = row.instrument() else { continue };
+            // What is counted may have a value among a request's own, too.
+            let by_tag = match instrument.spec.kind {
+                InstrumentKind::Histogram => &mut distributions,
+                _ => &mut counters,
+            };
             let targets = by_tag.entry(row.tag).or_default();
             let gen_ai = GEN_AI.iter().find(|(tag, _)| *tag == row.tag);
             targets.extend(
@@ -122,7 +131,8 @@ impl Instruments {
         Self {
             meter,
             columns,
-            by_tag,
+            distributions,
+            counters,
             exponential,
             phases: interner.of_phases(),
             sets: Mutex::new(Sets { interner, known: HashMap::new() }),
@@ -137,7 +147,7 @@ impl Instruments {
         let mut add = |column, value| self.add(&set.attributes, &mut series, column, value);
         let failed = measured.observation.error.is_some();
         for (tag, value) in measured.observation.values.iter() {
-            let Some(targets) = self.by_tag.get(tag) else { continue };
+            let Some(targets) = self.distributions.get(tag) else { continue };
             // The duration of a failed request is told below, whatever it has.
             for target in targets.iter().filter(|to| !(failed && to.column == DURATION)) {
                 match value {
@@ -151,7 +161,7 @@ impl Instruments {
             }
         }
         for (tag, increment) in aggregates {
-            for target in self.by_tag.get(tag).into_iter().flatten() {
+            for target in self.counters.get(tag).into_iter().flatten() {
                 add(target.column, increment * target.scale);
             }
         }

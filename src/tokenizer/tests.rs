@@ -1,142 +1,301 @@
-//! Counts are held to those of the Python packages `tokenizers` and `tiktoken`.
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use proptest::prelude::*;
 
 use super::*;
 
-const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+const GOLDEN: &str = "tests/golden/tiny-model";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-fn no_environment(_: &str) -> Option<String> {
-    None
-}
+/// Texts with their counts by the Python package `tokenizers` 0.23.3 for the
+/// golden tokenizer (`add_special_tokens=False`), and by the JavaScript package
+/// `js-tiktoken` 1.0.21 for o200k (no special tokens allowed).
+const COUNTS: [(&str, u64, u64); 9] = [
+    ("", 0, 0),
+    ("Hello, world!", 6, 4),
+    ("The quick brown fox jumps over the lazy dog.", 20, 10),
+    ("1234567890", 6, 4),
+    ("  two  spaces\n\nand lines\t", 10, 8),
+    ("Ünïcödé 漢字 \u{1F600}", 22, 9),
+    ("<|im_start|>user\nHi<|im_end|>", 6, 15),
+    ("fn main() { println!(\"{}\", 1 + 1); }", 19, 13),
+    ("don't DON'T we'll", 10, 3),
+];
 
-fn tiny() -> TokenCounter {
-    TokenCounter::load(&Source::Path(TINY.into()), &no_environment).unwrap()
-}
-
-#[test]
-fn a_local_tokenizer_counts_as_the_python_package_does() {
-    let counter = tiny();
-    for (text, tokens) in [
-        ("Tell me a story about the benchmark.", 13),
-        ("", 0),
-        ("Hello, wörld! 你好 🎉", 21),
-        ("def f(x):\n    return x ** 2\n", 11),
-        (" the the the", 3),
-        ("<|im_start|>user", 2),
-    ] {
-        assert_eq!(counter.count(text), tokens, "{text:?}");
-    }
-    assert_eq!(counter.encode(" the the the"), [276, 276, 276]);
-    assert_eq!(counter.decode(&[276, 276]), " the the");
-}
-
-#[test]
-fn the_builtin_vocabulary_is_o200k() {
-    let counter = TokenCounter::builtin();
-    // Published with tiktoken: o200k_base of "hello world" is [24912, 2375].
-    assert_eq!(counter.encode("hello world"), [24912, 2375]);
-    assert_eq!(counter.count("hello world"), 2);
-    assert_eq!(counter.decode(&[24912, 2375]), "hello world");
-}
-
-#[test]
-fn a_file_and_its_directory_are_the_same_tokenizer() {
-    let file = Source::Path(Path::new(TINY).join("tokenizer.json"));
-    let counter = TokenCounter::load(&file, &no_environment).unwrap();
-    assert_eq!(counter.count(" the the the"), 3);
-}
-
-#[test]
-fn what_is_no_tokenizer_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let load = |path: &Path| TokenCounter::load(&Source::Path(path.to_owned()), &no_environment);
-    assert!(matches!(load(directory.path()), Err(TokenizerError::Missing(_))));
-    let file = directory.path().join("tokenizer.json");
-    fs::write(&file, "{}").unwrap();
-    let message = load(&file).unwrap_err().to_string();
-    assert!(message.contains("tokenizer.json") && message.contains("no tokenizer"), "{message}");
-}
-
-/// Lays the tiny tokenizer into a hub cache.
-fn cache_with(name: &str) -> tempfile::TempDir {
-    let cache = tempfile::tempdir().unwrap();
-    let model = cache.path().join(format!("models--{}", name.replace('/', "--")));
-    fs::create_dir_all(model.join("snapshots/abc123")).unwrap();
-    fs::create_dir_all(model.join("refs")).unwrap();
-    fs::write(model.join("refs/main"), "abc123\n").unwrap();
-    fs::copy(Path::new(TINY).join("tokenizer.json"), model.join("snapshots/abc123/tokenizer.json"))
-        .unwrap();
-    cache
+fn golden() -> TokenCounter {
+    TokenCounter::load(&Source::parse(GOLDEN), &|_| None).unwrap()
 }
 
 fn hub(name: &str) -> Source {
-    Source::Hub { name: name.into(), revision: "main".into() }
+    Source::Hub { name: name.to_owned(), revision: "main".to_owned() }
+}
+
+fn load_with(source: &Source, variables: &[(&str, &str)]) -> Result<TokenCounter, TokenizerError> {
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    TokenCounter::load(source, &|name| variables.get(name).map(ToString::to_string))
 }
 
 #[test]
-fn a_cached_name_needs_no_network() {
-    let cache = cache_with("org/tiny");
-    let path = cache.path().to_string_lossy().into_owned();
-    let environment = |name: &str| match name {
-        "HF_HUB_CACHE" => Some(path.clone()),
-        "HF_HUB_OFFLINE" => Some("1".into()),
-        _ => None,
-    };
-    assert!(is_cached("org/tiny", "main", &environment));
-    assert_eq!(TokenCounter::load(&hub("org/tiny"), &environment).unwrap().count(" the"), 1);
-    let message = TokenCounter::load(&hub("org/other"), &environment).unwrap_err().to_string();
-    assert!(message.contains("HF_HUB_OFFLINE") && message.contains("builtin"), "{message}");
-}
-
-#[test]
-fn names_do_not_leave_the_cache() {
-    let environment = |name: &str| (name == "HF_HUB_CACHE").then(|| "/".to_owned());
-    for name in ["../x", "a/..", "/etc", ""] {
-        assert!(!is_cached(name, "main", &environment), "{name}");
+fn counts_are_those_of_other_implementations() {
+    let (golden, builtin) = (golden(), TokenCounter::builtin());
+    for (text, in_golden, in_o200k) in COUNTS {
+        assert_eq!(golden.count(text), in_golden, "{text:?}");
+        assert_eq!(builtin.count(text), in_o200k, "{text:?}");
     }
 }
 
 #[test]
-fn a_download_goes_into_the_cache_and_shows_no_token() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            request.push(byte[0]);
-        }
-        let body = fs::read(Path::new(TINY).join("tokenizer.json")).unwrap();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nx-repo-commit: c0ffee\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(&body).unwrap();
-        String::from_utf8(request).unwrap()
-    });
-    let cache = tempfile::tempdir().unwrap();
-    let path = cache.path().to_string_lossy().into_owned();
-    let environment = |name: &str| match name {
-        "HF_HUB_CACHE" => Some(path.clone()),
-        "HF_ENDPOINT" => Some(endpoint.clone()),
-        "HF_TOKEN" => Some("s3cret".into()),
-        _ => None,
+fn tokens_are_those_of_other_implementations() {
+    assert_eq!(golden().encode("Hello, world!"), [43, 2171, 82, 15, 3123, 4]);
+    let builtin = TokenCounter::builtin();
+    assert_eq!(builtin.encode("Hello, world!"), [13225, 11, 2375, 0]);
+    assert_eq!(
+        builtin.encode("Ünïcödé 漢字 \u{1F600}"),
+        [8858, 77, 191_375, 43369, 377, 82867, 95, 8134, 88038]
+    );
+}
+
+#[test]
+fn unknown_tokens_and_cut_characters_do_not_break_decoding() {
+    for counter in [golden(), TokenCounter::builtin()] {
+        let mut tokens = counter.encode("ab");
+        tokens.push(u32::MAX);
+        assert_eq!(counter.decode(&tokens), "ab");
+    }
+    let builtin = TokenCounter::builtin();
+    // o200k has no token for this rare character: it takes several.
+    let tokens = builtin.encode("\u{12345}");
+    assert!(tokens.len() > 1);
+    assert!(builtin.decode(&tokens[..1]).contains('\u{fffd}'));
+}
+
+#[test]
+fn sources_are_told_apart() {
+    assert_eq!(Source::parse("builtin"), Source::Builtin);
+    assert_eq!(Source::parse(GOLDEN), Source::Path(GOLDEN.into()));
+    assert_eq!(Source::parse("org/model"), hub("org/model"));
+    let Source::Hub { revision, .. } = Source::parse("org/model").at_revision("v2") else {
+        panic!("not of the hub")
     };
-    let counter = TokenCounter::load(&hub("org/tiny"), &environment).unwrap();
-    assert_eq!(counter.count(" the the"), 2);
-    let request = server.join().unwrap();
-    assert!(request.starts_with("GET /org/tiny/resolve/main/tokenizer.json "), "{request}");
-    assert!(request.to_ascii_lowercase().contains("authorization: bearer s3cret"));
-    let model = cache.path().join("models--org--tiny");
-    assert_eq!(fs::read_to_string(model.join("refs/main")).unwrap(), "c0ffee");
-    assert!(model.join("snapshots/c0ffee/tokenizer.json").is_file());
-    // The server is gone: an error that names the model and no secret.
-    let message = TokenCounter::load(&hub("org/more"), &environment).unwrap_err().to_string();
-    assert!(message.contains("org/more") && !message.contains("s3cret"), "{message}");
+    assert_eq!(revision, "v2");
+}
+
+#[test]
+fn a_path_may_be_the_file_or_its_directory() {
+    let file = Source::Path(PathBuf::from(GOLDEN).join("tokenizer.json"));
+    assert_eq!(TokenCounter::load(&file, &|_| None).unwrap().count("Hello, world!"), 6);
+}
+
+#[test]
+fn truncation_and_padding_of_the_file_are_not_obeyed() {
+    let text = std::fs::read_to_string(PathBuf::from(GOLDEN).join("tokenizer.json")).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    json["truncation"] = serde_json::json!({
+        "direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0
+    });
+    json["padding"] = serde_json::json!({
+        "strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null,
+        "pad_id": 0, "pad_type_id": 0, "pad_token": "<|endoftext|>"
+    });
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("tokenizer.json"), json.to_string()).unwrap();
+    let source = Source::Path(directory.path().to_owned());
+    assert_eq!(TokenCounter::load(&source, &|_| None).unwrap().count("Hello, world!"), 6);
+}
+
+#[test]
+fn files_that_are_no_tokenizer_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Source::Path(directory.path().to_owned());
+    let error = TokenCounter::load(&source, &|_| None).unwrap_err();
+    assert!(matches!(error, TokenizerError::Read { .. }), "{error}");
+
+    std::fs::write(directory.path().join("tokenizer.json"), "{}").unwrap();
+    let error = TokenCounter::load(&source, &|_| None).unwrap_err();
+    assert!(matches!(error, TokenizerError::Invalid { .. }), "{error}");
+}
+
+#[test]
+fn names_that_would_leave_the_cache_are_refused() {
+    for name in ["", "../x", "a/../b", "a/b/c", "a b", "/etc", "org/", "a\\b", "https://x/y"] {
+        let error = load_with(&hub(name), &[("HF_HUB_OFFLINE", "1")]).unwrap_err();
+        assert!(matches!(error, TokenizerError::Name { .. }), "{name}: {error}");
+    }
+    let source = hub("org/model").at_revision("../../x");
+    let error = load_with(&source, &[("HF_HUB_OFFLINE", "1")]).unwrap_err();
+    assert!(matches!(error, TokenizerError::Name { .. }), "{error}");
+}
+
+/// Puts the golden tokenizer into a cache, as other clients of the hub do.
+fn fill_cache(cache: &Path, with_ref: bool) {
+    let model = cache.join("models--org--model");
+    let snapshot = model.join("snapshots").join(COMMIT);
+    std::fs::create_dir_all(&snapshot).unwrap();
+    std::fs::copy(Path::new(GOLDEN).join("tokenizer.json"), snapshot.join("tokenizer.json"))
+        .unwrap();
+    if with_ref {
+        std::fs::create_dir_all(model.join("refs")).unwrap();
+        std::fs::write(model.join("refs/main"), COMMIT).unwrap();
+    }
+}
+
+#[test]
+fn the_cache_is_found_by_each_of_its_variables() {
+    let directory = tempfile::tempdir().unwrap();
+    for (variable, below) in [
+        ("HF_HUB_CACHE", ""),
+        ("HF_HOME", "hub"),
+        ("XDG_CACHE_HOME", "huggingface/hub"),
+        ("HOME", ".cache/huggingface/hub"),
+    ] {
+        let root = directory.path().join(variable);
+        fill_cache(&root.join(below), true);
+        let variables = [(variable, root.to_str().unwrap()), ("HF_HUB_OFFLINE", "1")];
+        let counter = load_with(&hub("org/model"), &variables).unwrap();
+        assert_eq!((counter.name(), counter.count("Hello, world!")), ("org/model", 6));
+    }
+}
+
+#[test]
+fn a_commit_needs_no_reference() {
+    let directory = tempfile::tempdir().unwrap();
+    fill_cache(directory.path(), false);
+    let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
+    let offline = ("TRANSFORMERS_OFFLINE", "yes");
+    assert!(load_with(&hub("org/model").at_revision(COMMIT), &[cache, offline]).is_ok());
+    let error = load_with(&hub("org/model"), &[cache, offline]).unwrap_err();
+    assert!(
+        matches!(error, TokenizerError::Offline { variable: "TRANSFORMERS_OFFLINE", .. }),
+        "{error}"
+    );
+}
+
+/// Answers one connection after the other with these responses, each once, and
+/// passes on what was asked. Ends after the last.
+fn serve(responses: Vec<Vec<u8>>) -> (SocketAddr, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (requests, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        for response in responses {
+            let (mut stream, _) = listener.accept().unwrap();
+            let request: Vec<String> = BufReader::new(&stream)
+                .lines()
+                .map(Result::unwrap)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            requests.send(request.join("\n").to_ascii_lowercase()).unwrap();
+            stream.write_all(&response).unwrap();
+        }
+    });
+    (address, received)
+}
+
+fn response(head: &str, body: &[u8]) -> Vec<u8> {
+    let head =
+        format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn a_download_fills_the_cache_and_the_token_stays_with_the_hub() {
+    let tokenizer = std::fs::read(Path::new(GOLDEN).join("tokenizer.json")).unwrap();
+    let (storage, asked_storage) = serve(vec![response("200 OK", &tokenizer)]);
+    let (endpoint, asked_hub) = serve(vec![response(
+        &format!("302 Found\r\nx-repo-commit: {COMMIT}\r\nlocation: http://{storage}/blob?sig=1"),
+        b"",
+    )]);
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
+    let endpoint = format!("http://{endpoint}/");
+    let variables = [cache, ("HF_ENDPOINT", endpoint.as_str()), ("HF_TOKEN", "hf_secret")];
+
+    let counter = load_with(&hub("org/model"), &variables).unwrap();
+    assert_eq!(counter.count("Hello, world!"), 6);
+
+    let request = asked_hub.recv().unwrap();
+    assert!(request.starts_with("get /org/model/resolve/main/tokenizer.json http/1.1"));
+    assert!(request.contains("authorization: bearer hf_secret"), "{request}");
+    let request = asked_storage.recv().unwrap();
+    assert!(request.starts_with("get /blob?sig=1 http/1.1"));
+    assert!(!request.contains("authorization"), "{request}");
+
+    // Found in the cache from now on: nobody listens any more.
+    assert!(load_with(&hub("org/model"), &variables).is_ok());
+    let reference = directory.path().join("models--org--model/refs/main");
+    assert_eq!(std::fs::read_to_string(reference).unwrap(), COMMIT);
+}
+
+#[test]
+fn failed_downloads_say_what_to_do_and_no_secret() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
+    for (head, words) in [
+        ("401 Unauthorized", "set HF_TOKEN"),
+        ("404 Not Found", "no such model"),
+        ("500 Internal Server Error", "500"),
+        ("302 Found", "redirects to nowhere"),
+    ] {
+        let (address, _requests) = serve(vec![response(head, b"no")]);
+        let endpoint = format!("http://user:hf_secret@{address}");
+        let variables = [cache, ("HF_ENDPOINT", endpoint.as_str()), ("HF_TOKEN", "hf_secret")];
+        let error = load_with(&hub("org/model"), &variables).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(words) && text.contains("`builtin`"), "{text}");
+        assert!(!text.contains("hf_secret"), "{text}");
+    }
+}
+
+#[test]
+fn redirects_without_end_are_given_up() {
+    let (address, _requests) = serve(vec![response("307 Temporary\r\nlocation: /again", b""); 6]);
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
+    let endpoint = format!("http://{address}");
+    let error =
+        load_with(&hub("org/model"), &[cache, ("HF_ENDPOINT", endpoint.as_str())]).unwrap_err();
+    assert!(error.to_string().contains("more than 5 redirects"), "{error}");
+}
+
+#[test]
+fn a_download_that_is_no_tokenizer_is_not_kept() {
+    let head = format!("200 OK\r\nx-repo-commit: {COMMIT}");
+    let (address, _requests) = serve(vec![response(&head, b"<html>")]);
+    let directory = tempfile::tempdir().unwrap();
+    let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
+    let endpoint = format!("http://{address}");
+    let error =
+        load_with(&hub("org/model"), &[cache, ("HF_ENDPOINT", endpoint.as_str())]).unwrap_err();
+    assert!(matches!(error, TokenizerError::Invalid { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_download_works_where_an_async_runtime_runs() {
+    let (address, _requests) = serve(vec![response("404 Not Found", b"")]);
+    let endpoint = format!("http://{address}");
+    let error = load_with(
+        &hub("org/model"),
+        &[("HF_HUB_CACHE", "/nonexistent"), ("HF_ENDPOINT", endpoint.as_str())],
+    )
+    .unwrap_err();
+    assert!(matches!(error, TokenizerError::Download { .. }), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn builtin_text_survives(text in ".{0,80}") {
+        let builtin = TokenCounter::builtin();
+        let tokens = builtin.encode(&text);
+        prop_assert_eq!(tokens.len() as u64, builtin.count(&text));
+        prop_assert_eq!(builtin.decode(&tokens), text);
+    }
+
+    #[test]
+    fn any_tokens_decode(tokens in prop::collection::vec(any::<u32>(), 0..20)) {
+        let _ = TokenCounter::builtin().decode(&tokens);
+    }
 }

@@ -302,13 +302,15 @@ fn observed_run(collector: &OtlpReceiver) {
     let server = MockServer::start(Config {
         script: Script {
             reasoning_tokens: 1,
-            ttft: Nanos::from_millis(2.0),
+            ttft: Nanos::from_millis(20.0),
             faults: vec![Script::parse_fault("every=5:status=503,busy").unwrap()],
             ..Script::default()
         },
         ..Config::default()
     })
     .unwrap();
+    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
+    let url = format!("{}{path}", collector.url());
     let extra = [
         "--request-count",
         "20",
@@ -319,9 +321,13 @@ fn observed_run(collector: &OtlpReceiver) {
         "--goodput",
         "request_latency:60000",
         "--otel-url",
-        &collector.url(),
+        &url,
     ];
-    let run = profile(&server.url(), &extra).succeeded();
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url(), directory.path(), &extra);
+    // Several exports in a short run.
+    let command = command.env("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", "0.02");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
     let summary = run.summary();
     let telemetry = &summary["telemetry"];
     assert_eq!(telemetry["delivered_final"], true, "{telemetry}");

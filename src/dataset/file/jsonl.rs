@@ -1,0 +1,166 @@
+//! JSONL: `single_turn`, one request a line, and `multi_turn`, one
+//! conversation a line.
+//!
+//! A turn has `text` or `texts`, and may have `role`, `model`, `max_tokens`
+//! (also `output_length`), `delay` in milliseconds and `timestamp`, which only
+//! a fixed schedule would use. Any other member is refused: a misspelt one
+//! would otherwise change the benchmark unseen.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::lines::Lines;
+use super::{Fault, Loaded, json_reason};
+use crate::dataset::{Conversation, Turn};
+use crate::units::Nanos;
+
+/// Members of other tools' files that nothing here reads yet.
+#[rustfmt::skip]
+const UNSUPPORTED: [&str; 14] = [
+    "image", "images", "audio", "audios", "video", "videos", "tools", "raw_tools",
+    "messages", "raw_messages", "payload", "extra", "hash_ids", "input_length",
+];
+
+/// What a turn may hold, for messages.
+const TURN_MEMBERS: &str =
+    "text, texts, role, model, max_tokens, output_length, delay and timestamp";
+
+#[derive(Deserialize)]
+struct TurnMembers {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    text: Option<String>,
+    texts: Option<Vec<String>>,
+    role: Option<String>,
+    model: Option<String>,
+    max_tokens: Option<u32>,
+    output_length: Option<u32>,
+    /// Milliseconds.
+    delay: Option<f64>,
+    #[serde(rename = "timestamp")]
+    _timestamp: Option<f64>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct ConversationMembers {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    session_id: Option<String>,
+    turns: Vec<TurnMembers>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// Reads all lines by `parse`. A conversation's identifier may occur once.
+pub(super) fn read<R: BufRead>(
+    lines: Lines<R>,
+    parse: fn(&str) -> Result<Conversation, String>,
+) -> Result<Loaded, Fault> {
+    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut seen: HashMap<Arc<str>, u64> = HashMap::new();
+    for line in lines {
+        let line = line?;
+        let conversation = parse(&line.text).map_err(|why| Fault::Line(line.number, why))?;
+        if !conversation.id.is_empty()
+            && let Some(earlier) = seen.insert(Arc::clone(&conversation.id), line.number)
+        {
+            let reason = format!("session_id {:?} is that of line {earlier}", conversation.id);
+            return Err(Fault::Line(line.number, reason));
+        }
+        conversations.push(conversation);
+    }
+    Ok(Loaded { conversations, note: String::new() })
+}
+
+/// One line of a `single_turn` file: a conversation of one turn.
+pub(super) fn single_turn(line: &str) -> Result<Conversation, String> {
+    let members: TurnMembers = from_object(line)?;
+    check_kind(members.kind.as_deref(), "single_turn")?;
+    Ok(Conversation { turns: vec![members.into_turn()?], ..Conversation::default() })
+}
+
+/// One line of a `multi_turn` file.
+pub(super) fn multi_turn(line: &str) -> Result<Conversation, String> {
+    let members: ConversationMembers = from_object(line)?;
+    check_kind(members.kind.as_deref(), "multi_turn")?;
+    refuse(&members.rest, "session_id and turns")?;
+    if members.turns.is_empty() {
+        return Err("the conversation has no turns".to_owned());
+    }
+    let turns = (1..)
+        .zip(members.turns)
+        .map(|(number, turn)| turn.into_turn().map_err(|why| format!("turn {number}: {why}")))
+        .collect::<Result<_, String>>()?;
+    let id = members.session_id.unwrap_or_default().into();
+    Ok(Conversation { id, turns, ..Conversation::default() })
+}
+
+impl TurnMembers {
+    fn into_turn(self) -> Result<Turn, String> {
+        refuse(&self.rest, TURN_MEMBERS)?;
+        let texts = match (self.text, self.texts) {
+            (Some(text), None) => vec![text],
+            (None, Some(texts)) => texts,
+            (Some(_), Some(_)) => return Err("it has both `text` and `texts`".to_owned()),
+            (None, None) => return Err("it has neither `text` nor `texts`".to_owned()),
+        };
+        if texts.is_empty() || texts.iter().any(String::is_empty) {
+            return Err("a text is empty".to_owned());
+        }
+        if self.max_tokens.is_some() && self.output_length.is_some() {
+            return Err("it has both `max_tokens` and `output_length`".to_owned());
+        }
+        let max_tokens = self.max_tokens.or(self.output_length);
+        if max_tokens == Some(0) {
+            return Err("zero output tokens are asked for".to_owned());
+        }
+        let delay = self.delay.unwrap_or(0.0);
+        if delay < 0.0 {
+            return Err(format!("the delay of {delay} ms is negative"));
+        }
+        Ok(Turn {
+            model: self.model.unwrap_or_default().into(),
+            role: self.role.map(Arc::from),
+            texts: texts.into_iter().map(Arc::from).collect(),
+            max_tokens,
+            delay: Nanos::from_millis(delay),
+            ..Turn::default()
+        })
+    }
+}
+
+/// Reads an object: serde would take an array of its members, too.
+fn from_object<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
+    if line.trim_start().starts_with('{') {
+        serde_json::from_str(line).map_err(|error| json_reason(&error))
+    } else {
+        Err("it is no JSON object".to_owned())
+    }
+}
+
+/// Lines may name their own format; it must be the one they are read as.
+fn check_kind(kind: Option<&str>, expected: &str) -> Result<(), String> {
+    match kind {
+        Some(kind) if kind != expected => {
+            Err(format!("its `type` is {kind:?}, but the file is read as {expected}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses members that nothing here reads.
+fn refuse(rest: &Map<String, Value>, known: &str) -> Result<(), String> {
+    match rest.keys().next() {
+        None => Ok(()),
+        Some(name) if UNSUPPORTED.contains(&name.as_str()) => {
+            Err(format!("`{name}` is not supported yet; known are {known}"))
+        }
+        Some(name) => Err(format!("unknown member `{name}`; known are {known}")),
+    }
+}

@@ -1,0 +1,117 @@
+//! Lines of a text file, each of bounded length.
+
+use std::io::{BufRead, Read};
+
+use super::Fault;
+
+/// No line may be longer than this many bytes.
+pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
+
+/// The lines that are not blank, in order.
+pub(super) struct Lines<R> {
+    input: R,
+    number: u64,
+    max_bytes: u64,
+}
+
+/// One line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Its number, from 1; blank lines count.
+    pub(super) number: u64,
+    /// Its text, without the end of line.
+    pub(super) text: String,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, number: 0, max_bytes: MAX_LINE_BYTES }
+    }
+
+    /// The next line, blank or not; `None` at the end.
+    fn read(&mut self) -> Result<Option<Line>, Fault> {
+        self.number += 1;
+        let number = self.number;
+        let mut bytes = Vec::new();
+        // One byte more than allowed tells a line that is too long.
+        let mut bounded = self.input.by_ref().take(self.max_bytes + 1);
+        bounded.read_until(b'\n', &mut bytes).map_err(Fault::Read)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        } else if bytes.len() as u64 > self.max_bytes {
+            return Err(Fault::Line(number, format!("longer than {} bytes", self.max_bytes)));
+        }
+        let mut text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to() + 1;
+            Fault::Line(number, format!("byte {at} is not UTF-8"))
+        })?;
+        text.truncate(text.trim_end_matches('\r').len());
+        Ok(Some(Line { number, text }))
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<Line, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.read().transpose()? {
+                Ok(line) if line.text.trim().is_empty() => {}
+                other => return Some(other),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(bytes: &[u8], max_bytes: u64) -> Lines<&[u8]> {
+        Lines { input: bytes, number: 0, max_bytes }
+    }
+
+    #[test]
+    fn numbers_count_blank_lines() {
+        let read: Vec<Line> = lines(b"a\r\n\n  \nb", 100).map(Result::unwrap).collect();
+        let line = |number, text: &str| Line { number, text: text.to_owned() };
+        assert_eq!(read, [line(1, "a"), line(4, "b")]);
+    }
+
+    #[test]
+    fn a_line_of_the_limit_passes_and_one_more_byte_does_not() {
+        assert_eq!(lines(b"12345\n12345", 5).flatten().count(), 2);
+        match lines(b"ok\n123456\n", 5).nth(1) {
+            Some(Err(Fault::Line(2, reason))) => assert_eq!(reason, "longer than 5 bytes"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_with_their_line() {
+        match lines(b"ok\nab\xff\n", 100).nth(1) {
+            Some(Err(Fault::Line(2, reason))) => assert_eq!(reason, "byte 3 is not UTF-8"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_the_text(text in "[a-z \n]{0,60}") {
+            let read: Vec<String> =
+                lines(text.as_bytes(), 100).map(|line| line.unwrap().text).collect();
+            let expected: Vec<&str> = text.split('\n').filter(|l| !l.trim().is_empty()).collect();
+            prop_assert_eq!(read, expected);
+        }
+
+        #[test]
+        fn any_bytes_come_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(lines(&bytes, 8).take(300).count() <= 200);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::dataset::Turn;
+use crate::units::Nanos;
+
+fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
+    read_from(content.as_bytes(), format, &TokenCounter::builtin())
+}
+
+fn conversations(content: &str) -> Vec<Conversation> {
+    loaded(content, None).unwrap().conversations
+}
+
+/// Line and reason of the fault in `content`.
+fn fault(content: &str, format: Option<FileFormat>) -> (u64, String) {
+    match loaded(content, format) {
+        Err(Fault::Line(line, reason)) => (line, reason),
+        Err(Fault::Entry(entry, reason)) => (entry as u64, reason),
+        other => panic!("{content}: {other:?}"),
+    }
+}
+
+fn texts(turn: &Turn) -> Vec<&str> {
+    turn.texts.iter().map(|text| &**text).collect()
+}
+
+#[test]
+fn single_turn_members_are_read() {
+    let read = conversations(concat!(
+        "{\"text\": \"Hi\"}\r\n\n",
+        r#"{"type": "single_turn", "texts": ["a", "b"], "role": "system", "model": "m2", "#,
+        r#""output_length": 7, "delay": 12.5, "timestamp": 1000}"#,
+    ));
+    assert_eq!(read.len(), 2);
+    assert_eq!(texts(&read[0].turns[0]), ["Hi"]);
+    assert_eq!((read[0].turns[0].max_tokens, read[0].turns[0].delay), (None, Nanos::ZERO));
+    let turn = &read[1].turns[0];
+    assert_eq!(texts(turn), ["a", "b"]);
+    assert_eq!(turn.role.as_deref(), Some("system"));
+    assert_eq!((&*turn.model, turn.max_tokens), ("m2", Some(7)));
+    assert_eq!(turn.delay, Nanos(12_500_000));
+}
+
+#[test]
+fn multi_turn_members_are_read() {
+    let read = conversations(
+        r#"{"session_id": "s1", "turns": [{"text": "a"}, {"text": "b", "delay": 500, "max_tokens": 9}]}"#,
+    );
+    assert_eq!(read.len(), 1);
+    assert_eq!(&*read[0].id, "s1");
+    assert_eq!(read[0].turns.len(), 2);
+    assert_eq!(texts(&read[0].turns[1]), ["b"]);
+    assert_eq!(read[0].turns[1].delay, Nanos(500_000_000));
+    assert_eq!(read[0].turns[1].max_tokens, Some(9));
+}
+
+#[test]
+fn payloads_are_kept_as_they_are() {
+    let document = r#"
+{
+  "data": [
+    {"session_id": "s", "payloads": [
+      {"messages": [{"role": "user", "content": "a  b"}],
+       "model": "m", "max_completion_tokens": 8, "temperature": 0.10},
+      {"prompt": "x"}
+    ]}
+  ]
+}"#;
+    let read = conversations(document);
+    assert_eq!(&*read[0].id, "s");
+    let [first, second] = read[0].turns.as_slice() else { panic!("not two turns") };
+    assert_eq!(
+        first.raw_payload.as_ref().unwrap().get(),
+        r#"{"messages":[{"role":"user","content":"a  b"}],"model":"m","max_completion_tokens":8,"temperature":0.10}"#
+    );
+    assert_eq!((&*first.model, first.max_tokens), ("m", Some(8)));
+    assert_eq!((&*second.model, second.max_tokens), ("", None));
+    assert!(second.texts.is_empty());
+}
+
+#[test]
+fn formats_are_told_from_the_content() {
+    let one_line = r#"{"data": [{"payloads": [{"prompt": "x"}]}]}"#;
+    assert!(conversations(one_line)[0].turns[0].raw_payload.is_some());
+    let with_mark = "\u{feff}\n {\"text\": \"Hi\"}";
+    assert_eq!(texts(&conversations(with_mark)[0].turns[0]), ["Hi"]);
+    assert!(conversations("").is_empty() && conversations(" \n\n").is_empty());
+    assert!(conversations(" [ ]").is_empty());
+    assert!(matches!(loaded("{\"prompt\": \"x\"}", None), Err(Fault::UnknownFormat)));
+    assert_eq!(fault("\n\nhello", None).0, 3);
+    assert_eq!(fault("7", None).0, 1);
+}
+
+#[test]
+fn a_document_in_one_line_may_be_longer_than_a_line_of_jsonl() {
+    let text = "x".repeat(MAX_LINE_BYTES as usize);
+    let document = format!("{{\"data\": [{{\"payloads\": [{{\"prompt\": \"{text}\"}}]}}]}}");
+    assert_eq!(conversations(&document).len(), 1);
+}
+
+#[test]
+fn faults_of_single_turn_are_named_with_their_line() {
+    for (line, words) in [
+        ("{\"text\": 1}", "expected a string"),
+        ("{\"text\": \"a\"", "EOF while parsing"),
+        ("[\"a\"]", "no JSON object"),
+        ("{}", "neither `text` nor `texts`"),
+        (r#"{"text": "a", "texts": ["b"]}"#, "both `text` and `texts`"),
+        (r#"{"texts": []}"#, "a text is empty"),
+        (r#"{"text": ""}"#, "a text is empty"),
+        (r#"{"text": "a", "images": ["x.png"]}"#, "`images` is not supported yet"),
+        (r#"{"text": "a", "max_token": 5}"#, "unknown member `max_token`; known are text"),
+        (r#"{"text": "a", "max_tokens": 5, "output_length": 5}"#, "both `max_tokens`"),
+        (r#"{"text": "a", "max_tokens": 0}"#, "zero output tokens"),
+        (r#"{"text": "a", "max_tokens": -1}"#, "integer `-1`"),
+        (r#"{"text": "a", "delay": -3}"#, "-3 ms is negative"),
+        (r#"{"type": "mooncake_trace", "text": "a"}"#, "read as single_turn"),
+    ] {
+        let (number, reason) = fault(&format!("{{\"text\": \"ok\"}}\n{line}\n"), None);
+        assert_eq!(number, 2, "{line}");
+        assert!(reason.contains(words) && !reason.contains("at line"), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn faults_of_multi_turn_are_named_with_line_and_turn() {
+    let format = Some(FileFormat::MultiTurn);
+    for (line, words) in [
+        (r#"{"turns": []}"#, "no turns"),
+        (r#"{"turns": [{"text": "a"}, {"text": "b", "video": 1}]}"#, "turn 2: `video` is not"),
+        (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown member `name`"),
+        (r#"{"text": "a"}"#, "missing field `turns`"),
+        (r#"{"session_id": "s", "turns": [{"text": "a"}]}"#, "is that of line 1"),
+    ] {
+        let first = r#"{"session_id": "s", "turns": [{"text": "a"}]}"#;
+        let (number, reason) = fault(&format!("{first}\n\n{line}"), format);
+        assert_eq!(number, 3, "{line}");
+        assert!(reason.contains(words), "{line}: {reason}");
+    }
+}
+
+#[test]
+fn faults_of_documents_are_named() {
+    let format = Some(FileFormat::InputsJson);
+    for (document, number, words) in [
+        ("{\n\"data\": 1}", 2, "expected a sequence"),
+        ("{\"data\": [", 1, "EOF"),
+        (r#"{"data": [{"payloads": [{}]}, {"payloads": []}]}"#, 2, "no payloads"),
+        (r#"{"data": [{"payloads": [1]}]}"#, 1, "no JSON object"),
+        (r#"{"data": [{"payloads": [{"model": 1}]}]}"#, 1, "expected a string"),
+    ] {
+        let (at, reason) = fault(document, format);
+        assert!(at == number && reason.contains(words), "{document}: {at} {reason}");
+    }
+    assert_eq!(fault("[\n{\"conversations\": 1}]", None).0, 2);
+    assert_eq!(fault("[] x", None).0, 1);
+}
+
+/// An entry of ShareGPT with a prompt and an answer of so many o200k tokens:
+/// " a" is one token, so is "a".
+fn exchange(prompt: usize, answer: usize) -> String {
+    let text = |tokens: usize| vec!["a"; tokens].join(" ");
+    format!(
+        r#"{{"id": "x", "conversations": [{{"from": "human", "value": "{}"}}, {{"from": "gpt", "value": "{}"}}]}}"#,
+        text(prompt),
+        text(answer)
+    )
+}
+
+#[test]
+fn sharegpt_takes_the_first_exchange_within_its_bounds() {
+    let taken = [(4, 4), (1024, 1024), (1024, 4), (4, 2044)];
+    let too_short = [(3, 100), (100, 3)];
+    let too_long = [(1025, 4), (1024, 1025), (4, 2045)];
+    let mut entries: Vec<String> = [&taken[..], &too_short, &too_long]
+        .concat()
+        .iter()
+        .map(|(p, a)| exchange(*p, *a))
+        .collect();
+    entries.push(r#"{"id": "y", "conversations": [{"from": "human", "value": "a b c d"}]}"#.into());
+    entries.push(r#"{"conversations": [{"from": "gpt", "value": "a b c d"}]}"#.into());
+    entries.push(
+        r#"{"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "one two three four"},
+            {"from": "gpt", "value": "five six seven eight nine"}, {"from": "human", "value": "ten"}]}"#
+            .into(),
+    );
+    let loaded = loaded(&format!("[{}]", entries.join(",\n")), None).unwrap();
+
+    let read: Vec<(usize, u32)> = loaded
+        .conversations
+        .iter()
+        .map(|c| (c.turns[0].texts[0].split(' ').count(), c.turns[0].max_tokens.unwrap()))
+        .collect();
+    assert_eq!(read, [(4, 4), (1024, 1024), (1024, 4), (4, 2044), (4, 5)]);
+    assert!(loaded.conversations.iter().all(|conversation| conversation.turns.len() == 1));
+    assert_eq!(
+        loaded.note,
+        " (left out: 2 without a human message and its answer, 2 too short, 3 too long)"
+    );
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    let names = "text|texts|turns|role|delay|max_tokens|data|payloads|session_id|from|value\
+                 |conversations|model|type|[a-z]{1,3}";
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((names, inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+const FORMATS: [Option<FileFormat>; 5] = [
+    None,
+    Some(FileFormat::SingleTurn),
+    Some(FileFormat::MultiTurn),
+    Some(FileFormat::InputsJson),
+    Some(FileFormat::ShareGpt),
+];
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        for format in FORMATS {
+            let _ = read_from(&bytes[..], format, &TokenCounter::builtin());
+        }
+    }
+
+    #[test]
+    fn any_json_is_read_or_refused(value in any_json()) {
+        for format in FORMATS {
+            let text = value.to_string();
+            if let Ok(loaded) = loaded(&text, format) {
+                prop_assert!(loaded.conversations.iter().all(|c| !c.turns.is_empty()), "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read(
+        rows in prop::collection::vec((".{1,20}", 1u32.., 0u32..100_000, "[a-z]{0,4}"), 1..6)
+    ) {
+        let line = |(text, tokens, delay, model): &(String, u32, u32, String)| {
+            serde_json::json!({"text": text, "max_tokens": tokens, "delay": delay, "model": model})
+        };
+        let expect = |conversation: &Conversation, turn: usize, row: &(String, u32, u32, String)| {
+            let turn = &conversation.turns[turn];
+            assert_eq!(turn.texts, [Arc::<str>::from(row.0.as_str())]);
+            assert_eq!((turn.max_tokens, &*turn.model), (Some(row.1), row.3.as_str()));
+            assert_eq!(turn.delay, Nanos(u64::from(row.2) * 1_000_000));
+        };
+        let lines: Vec<Value> = rows.iter().map(line).collect();
+        let single: Vec<String> = lines.iter().map(Value::to_string).collect();
+        let read = conversations(&single.join("\n"));
+        prop_assert_eq!(read.len(), rows.len());
+        for (conversation, row) in read.iter().zip(&rows) {
+            expect(conversation, 0, row);
+        }
+        let read = conversations(&serde_json::json!({"turns": lines}).to_string());
+        prop_assert_eq!((read.len(), read[0].turns.len()), (1, rows.len()));
+        for (turn, row) in rows.iter().enumerate() {
+            expect(&read[0], turn, row);
+        }
+    }
+
+    #[test]
+    fn payloads_survive(values in prop::collection::vec(any_json(), 1..4)) {
+        let payloads: Vec<Value> =
+            values.into_iter().map(|value| serde_json::json!({"messages": value})).collect();
+        let document = serde_json::json!({"data": [{"session_id": "s", "payloads": payloads}]});
+        let read = conversations(&serde_json::to_string_pretty(&document).unwrap());
+        let sent: Vec<Value> = read[0].turns.iter()
+            .map(|turn| serde_json::from_str(turn.raw_payload.as_ref().unwrap().get()).unwrap())
+            .collect();
+        prop_assert_eq!(sent, payloads);
+    }
+}

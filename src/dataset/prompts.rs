@@ -1,0 +1,193 @@
+//! Prompts of an exact number of tokens, cut from the embedded corpus.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::{DatasetError, Seed};
+use crate::tokenizer::TokenCounter;
+
+/// English prose in the public domain; `corpus/README.md` says which.
+const CORPUS: &str = include_str!("corpus/opticks.txt");
+
+/// Places tried for one prompt before a repeated or inexact one is taken.
+const MAX_PLACES: usize = 64;
+/// Lengths tried at one place.
+const MAX_LENGTHS: usize = 8;
+
+/// Cuts prompts out of the tokenised corpus, each at a place of its own.
+pub(super) struct PromptCutter<'a> {
+    counter: &'a TokenCounter,
+    tokens: Vec<u32>,
+    /// Places not used yet, in random order: two prompts that start at one
+    /// place would share a prefix, and a server's cache would serve the second.
+    places: Vec<usize>,
+    rng: ChaCha8Rng,
+    cut: HashSet<Arc<str>>,
+}
+
+impl<'a> PromptCutter<'a> {
+    /// Tokenises the corpus.
+    pub(super) fn new(counter: &'a TokenCounter, seed: Seed) -> Self {
+        Self {
+            counter,
+            tokens: counter.encode(CORPUS),
+            places: Vec::new(),
+            rng: seed.stream("dataset.prompts"),
+            cut: HashSet::new(),
+        }
+    }
+
+    /// A text of `length` tokens as the counter counts them, unlike all before.
+    ///
+    /// Without white space at its ends, which chat templates strip. Where the
+    /// tokenizer makes exactly `length` impossible, the nearest is taken; where
+    /// no unlike one is found (there are only so many of one token), a repeated.
+    pub(super) fn cut(&mut self, length: u32) -> Result<Arc<str>, DatasetError> {
+        self.cut_behind("", length)
+    }
+
+    /// The text `opening`, a space and a new prompt that adds `length` tokens
+    /// to those of the opening.
+    pub(super) fn cut_behind(
+        &mut self,
+        opening: &str,
+        length: u32,
+    ) -> Result<Arc<str>, DatasetError> {
+        let target = self.counter.count(opening) + u64::from(length);
+        let mut best: Option<(u64, Arc<str>)> = None;
+        for _ in 0..MAX_PLACES {
+            let place = self.next_place();
+            let Some((deviation, text)) = self.cut_at(place, opening, length, target) else {
+                continue;
+            };
+            if deviation == 0 && self.cut.insert(Arc::clone(&text)) {
+                return Ok(text);
+            }
+            if best.as_ref().is_none_or(|(least, _)| deviation < *least) {
+                best = Some((deviation, text));
+            }
+        }
+        best.map(|(_, text)| text).ok_or_else(|| DatasetError::Setting {
+            flag: "--tokenizer",
+            reason: "the tokenizer makes no text of its tokens, so no prompt can be generated; \
+                     use another, or give --input-file"
+                .to_owned(),
+        })
+    }
+
+    fn next_place(&mut self) -> usize {
+        if self.places.is_empty() {
+            self.places = (0..self.tokens.len()).collect();
+            self.places.shuffle(&mut self.rng);
+        }
+        self.places.pop().unwrap_or_default()
+    }
+
+    /// The text at `place`, behind `opening`, whose count comes nearest to
+    /// `target`, with the difference. A cut through a word, a join or the white
+    /// space taken off may change the count: from `length` on, the number of
+    /// corpus tokens is corrected until it fits.
+    fn cut_at(
+        &self,
+        place: usize,
+        opening: &str,
+        length: u32,
+        target: u64,
+    ) -> Option<(u64, Arc<str>)> {
+        let mut best: Option<(u64, String)> = None;
+        let mut taken = i64::from(length);
+        for _ in 0..MAX_LENGTHS {
+            let text = self.text_at(place, taken as usize);
+            let text = match (opening, text.trim()) {
+                (_, "") => {
+                    taken += 1;
+                    continue;
+                }
+                ("", text) => text.to_owned(),
+                (opening, text) => format!("{opening} {text}"),
+            };
+            let missing = target.cast_signed() - self.counter.count(&text).cast_signed();
+            if best.as_ref().is_none_or(|(least, _)| missing.unsigned_abs() < *least) {
+                best = Some((missing.unsigned_abs(), text));
+            }
+            if missing == 0 {
+                break;
+            }
+            taken = (taken + missing).max(1);
+        }
+        best.map(|(deviation, text)| (deviation, Arc::from(text)))
+    }
+
+    /// The text of `taken` tokens from `place` on; the corpus is a ring.
+    fn text_at(&self, place: usize, taken: usize) -> String {
+        let ring = self.tokens[place..].iter().chain(self.tokens.iter().cycle());
+        let tokens: Vec<u32> = ring.take(taken).copied().collect();
+        self.counter.decode(&tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::tokenizer::Source;
+
+    fn golden_counter() -> TokenCounter {
+        let path = PathBuf::from("tests/golden/tiny-model");
+        TokenCounter::load(&Source::Path(path), &|_| None).unwrap()
+    }
+
+    fn assert_exact(counter: &TokenCounter) {
+        let mut cutter = PromptCutter::new(counter, Seed(5));
+        for length in 1..=600 {
+            let text = cutter.cut(length).unwrap();
+            assert_eq!(counter.count(&text), u64::from(length), "{text:?}");
+            assert_eq!(text.trim(), &*text);
+        }
+    }
+
+    #[test]
+    fn prompts_have_exactly_the_length_asked_for() {
+        assert_exact(&TokenCounter::builtin());
+        assert_exact(&golden_counter());
+    }
+
+    #[test]
+    fn prompts_longer_than_the_corpus_are_exact_too() {
+        let counter = TokenCounter::builtin();
+        let text = PromptCutter::new(&counter, Seed(5)).cut(100_000).unwrap();
+        assert_eq!(counter.count(&text), 100_000);
+    }
+
+    #[test]
+    fn prompts_differ_from_the_first_tokens_on() {
+        let counter = TokenCounter::builtin();
+        let mut cutter = PromptCutter::new(&counter, Seed(5));
+        let mut starts = HashSet::new();
+        for _ in 0..2000 {
+            let text = cutter.cut(64).unwrap();
+            starts.insert(text.chars().take(120).collect::<String>());
+        }
+        assert_eq!(starts.len(), 2000);
+    }
+
+    #[test]
+    fn more_short_prompts_than_there_are_words_repeat() {
+        let counter = TokenCounter::builtin();
+        let mut cutter = PromptCutter::new(&counter, Seed(5));
+        for _ in 0..6000 {
+            assert_eq!(counter.count(&cutter.cut(1).unwrap()), 1);
+        }
+    }
+
+    #[test]
+    fn the_corpus_is_plain_prose() {
+        assert!((150_000..250_000).contains(&CORPUS.len()));
+        assert!(CORPUS.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)));
+        assert!(!CORPUS.contains("  "));
+    }
+}

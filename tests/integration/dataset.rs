@@ -1,0 +1,356 @@
+//! Datasets as a run loads them: complete, reproducible, and clear about what
+//! cannot be loaded.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use aiperf::dataset::{
+    Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, Source, Spread,
+    Synthetic,
+};
+use aiperf::tokenizer::TokenCounter;
+use aiperf::units::Nanos;
+
+fn synthetic() -> Synthetic {
+    Synthetic {
+        entries: 20,
+        input_tokens: Spread::exactly(50.0),
+        sequence_distribution: None,
+        batch_size: 1,
+        turns: Spread::exactly(1.0),
+        turn_delay_ms: Spread::exactly(0.0),
+        delay_ratio: 1.0,
+        prefix_pool_size: 0,
+        prefix_length: 0,
+        shared_system_prompt_length: None,
+        user_context_prompt_length: None,
+        system_prompt: None,
+    }
+}
+
+fn config(source: Source) -> Config {
+    Config {
+        source,
+        models: vec!["m".to_owned()],
+        model_selection: ModelSelection::RoundRobin,
+        sampling: None,
+        output_tokens: None,
+        random_seed: Some(42),
+    }
+}
+
+fn load(config: &Config) -> Result<Vec<Conversation>, DatasetError> {
+    Dataset::load(config, &TokenCounter::builtin(), true).map(|dataset| dataset.conversations)
+}
+
+fn generate(synthetic: Synthetic) -> Vec<Conversation> {
+    load(&config(Source::Synthetic(synthetic))).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn count(text: &str) -> u64 {
+    TokenCounter::builtin().count(text)
+}
+
+/// The texts of all first turns.
+fn first_texts(conversations: &[Conversation]) -> Vec<&str> {
+    conversations.iter().map(|conversation| &*conversation.turns[0].texts[0]).collect()
+}
+
+#[test]
+fn prompts_are_distinct_and_exact() {
+    let conversations = generate(synthetic());
+    assert_eq!(conversations.len(), 20);
+    let texts = first_texts(&conversations);
+    assert_eq!(texts.iter().collect::<HashSet<_>>().len(), 20);
+    assert!(texts.iter().all(|text| count(text) == 50));
+    for conversation in &conversations {
+        assert_eq!(conversation.turns.len(), 1);
+        assert_eq!(conversation.turns[0].input_tokens, Some(50));
+        assert_eq!(conversation.context_tokens, Some(0));
+        assert_eq!(conversation.turns[0].max_tokens, None);
+    }
+}
+
+/// Everything that a conversation holds, as text.
+fn fingerprint(conversations: &[Conversation]) -> String {
+    format!("{conversations:?}")
+}
+
+#[test]
+fn the_seed_decides_everything() {
+    let with_seed = |seed| {
+        let mut config = config(Source::Synthetic(Synthetic {
+            input_tokens: Spread { mean: 50.0, stddev: 10.0 },
+            turns: Spread { mean: 3.0, stddev: 1.0 },
+            turn_delay_ms: Spread { mean: 100.0, stddev: 20.0 },
+            prefix_pool_size: 3,
+            prefix_length: 5,
+            ..synthetic()
+        }));
+        config.output_tokens = Some(Spread { mean: 20.0, stddev: 4.0 });
+        config.models = vec!["a".to_owned(), "b".to_owned()];
+        config.model_selection = ModelSelection::Random;
+        config.random_seed = seed;
+        fingerprint(&load(&config).unwrap())
+    };
+    assert_eq!(with_seed(Some(1)), with_seed(Some(1)));
+    assert_ne!(with_seed(Some(1)), with_seed(Some(2)));
+    assert_ne!(with_seed(None), with_seed(None));
+}
+
+#[test]
+fn prompts_do_not_depend_on_other_settings() {
+    let plain = generate(synthetic());
+    let mut config = config(Source::Synthetic(Synthetic { entries: 10, ..synthetic() }));
+    config.output_tokens = Some(Spread { mean: 20.0, stddev: 4.0 });
+    config.models = vec!["a".to_owned(), "b".to_owned()];
+    let other = load(&config).unwrap();
+    assert_eq!(first_texts(&plain)[..10], first_texts(&other));
+    assert_eq!(plain[9].id, other[9].id);
+}
+
+#[test]
+fn lengths_turns_and_delays_have_the_means_asked_for() {
+    let mut config = config(Source::Synthetic(Synthetic {
+        entries: 1000,
+        input_tokens: Spread { mean: 40.0, stddev: 8.0 },
+        turns: Spread { mean: 4.0, stddev: 0.5 },
+        turn_delay_ms: Spread { mean: 200.0, stddev: 20.0 },
+        delay_ratio: 0.5,
+        ..synthetic()
+    }));
+    config.output_tokens = Some(Spread { mean: 30.0, stddev: 6.0 });
+    let conversations = load(&config).unwrap();
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+
+    let turns = mean(conversations.iter().map(|c| c.turns.len() as f64).collect());
+    // About 4000 turns; bounds are four standard errors.
+    assert!((turns - 4.0).abs() < 4.0 * 0.58 / 1000f64.sqrt(), "{turns}");
+    let all = || conversations.iter().flat_map(|c| &c.turns);
+    let inputs = mean(all().map(|turn| turn.input_tokens.unwrap() as f64).collect());
+    assert!((inputs - 40.0).abs() < 4.0 * 8.0 / 3900f64.sqrt(), "{inputs}");
+    let outputs = mean(all().map(|turn| f64::from(turn.max_tokens.unwrap())).collect());
+    assert!((outputs - 30.0).abs() < 4.0 * 6.0 / 3900f64.sqrt(), "{outputs}");
+
+    assert!(conversations.iter().all(|c| c.turns[0].delay == Nanos::ZERO));
+    let later = conversations.iter().flat_map(|c| &c.turns[1..]);
+    let delay = mean(later.map(|turn| turn.delay.as_millis()).collect());
+    assert!((delay - 100.0).abs() < 4.0 * 10.0 / 2900f64.sqrt(), "{delay}");
+}
+
+#[test]
+fn pairs_of_lengths_stay_together() {
+    let mut config = config(Source::Synthetic(Synthetic {
+        entries: 400,
+        sequence_distribution: Some("10,100:25;30,300:75".to_owned()),
+        ..synthetic()
+    }));
+    config.output_tokens = Some(Spread::exactly(7.0));
+    let pairs: Vec<(u64, u32)> = load(&config)
+        .unwrap()
+        .iter()
+        .map(|c| (c.turns[0].input_tokens.unwrap(), c.turns[0].max_tokens.unwrap()))
+        .collect();
+    assert!(pairs.iter().all(|pair| [(10, 100), (30, 300)].contains(pair)));
+    let short = pairs.iter().filter(|pair| pair.0 == 10).count();
+    // Expected 100, standard deviation sqrt(400 · 0.25 · 0.75) = 8.7.
+    assert!(short.abs_diff(100) < 35, "{short}");
+}
+
+#[test]
+fn batches_hold_texts_of_their_own() {
+    let conversations = generate(Synthetic { batch_size: 3, ..synthetic() });
+    let texts: HashSet<&Arc<str>> = conversations.iter().flat_map(|c| &c.turns[0].texts).collect();
+    assert_eq!(texts.len(), 60);
+    assert!(conversations.iter().all(|c| c.turns[0].input_tokens == Some(150)));
+}
+
+#[test]
+fn prefixes_come_from_the_pool_and_open_first_turns_only() {
+    let conversations = generate(Synthetic {
+        entries: 200,
+        turns: Spread::exactly(2.0),
+        prefix_pool_size: 4,
+        prefix_length: 30,
+        ..synthetic()
+    });
+    let prefixes: HashSet<String> = conversations
+        .iter()
+        .map(|c| c.turns[0].texts[0].chars().take(60).collect::<String>())
+        .collect();
+    assert_eq!(prefixes.len(), 4);
+    for conversation in &conversations {
+        let first = &conversation.turns[0];
+        assert_eq!(count(&first.texts[0]), 30 + 50);
+        assert_eq!(first.input_tokens, Some(80));
+        assert_eq!(conversation.turns[1].input_tokens, Some(50));
+    }
+}
+
+#[test]
+fn system_prompts_are_shared_and_contexts_are_not() {
+    let conversations = generate(Synthetic {
+        shared_system_prompt_length: Some(25),
+        user_context_prompt_length: Some(12),
+        ..synthetic()
+    });
+    let systems: HashSet<_> = conversations.iter().map(|c| c.system.clone().unwrap()).collect();
+    let contexts: HashSet<_> =
+        conversations.iter().map(|c| c.user_context.clone().unwrap()).collect();
+    assert_eq!((systems.len(), contexts.len()), (1, 20));
+    assert!(systems.iter().all(|text| count(text) == 25));
+    assert!(contexts.iter().all(|text| count(text) == 12));
+    assert!(conversations.iter().all(|c| c.context_tokens == Some(37)));
+
+    let verbatim = generate(Synthetic { system_prompt: Some("Be brief.".into()), ..synthetic() });
+    assert_eq!(verbatim[3].system.as_deref(), Some("Be brief."));
+    assert_eq!(verbatim[3].context_tokens, Some(3));
+}
+
+#[test]
+fn models_take_turns() {
+    let mut config = config(Source::Synthetic(Synthetic {
+        entries: 2,
+        turns: Spread::exactly(2.0),
+        ..synthetic()
+    }));
+    config.models = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+    let models: Vec<String> = load(&config)
+        .unwrap()
+        .iter()
+        .flat_map(|c| c.turns.iter().map(|turn| turn.model.to_string()))
+        .collect();
+    assert_eq!(models, ["a", "b", "c", "a"]);
+}
+
+#[test]
+fn nothing_is_counted_for_endpoints_without_text() {
+    let config = config(Source::Synthetic(synthetic()));
+    let dataset = Dataset::load(&config, &TokenCounter::builtin(), false).unwrap();
+    for conversation in &dataset.conversations {
+        assert_eq!(conversation.context_tokens, None);
+        assert_eq!(conversation.turns[0].input_tokens, None);
+    }
+}
+
+#[test]
+fn settings_that_make_no_dataset_name_their_flag() {
+    let fault = |synthetic| load(&config(Source::Synthetic(synthetic))).unwrap_err().to_string();
+    let not_a_number = Spread::exactly(f64::NAN);
+    let negative = Spread { mean: 10.0, stddev: -1.0 };
+    for (synthetic, flag) in [
+        (Synthetic { entries: 0, ..synthetic() }, "--num-dataset-entries: "),
+        (Synthetic { batch_size: 0, ..synthetic() }, "--batch-size: "),
+        (Synthetic { input_tokens: not_a_number, ..synthetic() }, "--isl: "),
+        (Synthetic { turns: negative, ..synthetic() }, "--session-turns-mean: "),
+        (Synthetic { delay_ratio: -1.0, ..synthetic() }, "--session-delay-ratio: "),
+        (Synthetic { prefix_pool_size: 2, ..synthetic() }, "--prefix-prompt-pool-size: "),
+        (
+            Synthetic { shared_system_prompt_length: Some(0), ..synthetic() },
+            "--shared-system-prompt-length: ",
+        ),
+        (
+            Synthetic { user_context_prompt_length: Some(20_000_000), ..synthetic() },
+            "--user-context-prompt-length: ",
+        ),
+        (
+            Synthetic { sequence_distribution: Some("1,1:5".to_owned()), ..synthetic() },
+            "--seq-dist: ",
+        ),
+        (
+            Synthetic {
+                system_prompt: Some("x".to_owned()),
+                shared_system_prompt_length: Some(5),
+                ..synthetic()
+            },
+            "--system-prompt: ",
+        ),
+    ] {
+        let words = fault(synthetic);
+        assert!(words.starts_with(flag), "{words}");
+    }
+    let mut without_model = config(Source::Synthetic(synthetic()));
+    without_model.models.clear();
+    assert!(load(&without_model).unwrap_err().to_string().starts_with("--model: "));
+}
+
+fn from_file(path: &Path, format: Option<FileFormat>) -> Config {
+    config(Source::File { path: path.to_owned(), format })
+}
+
+#[test]
+fn files_are_completed_as_generated_conversations_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("prompts.jsonl");
+    std::fs::write(
+        &path,
+        "{\"text\": \"Hello, world!\", \"max_tokens\": 5}\n{\"text\": \"1234567890\", \"model\": \"own\"}\n",
+    )
+    .unwrap();
+    let mut config = from_file(&path, None);
+    config.output_tokens = Some(Spread::exactly(9.0));
+    let conversations = load(&config).unwrap();
+    let turns: Vec<_> = conversations.iter().map(|c| &c.turns[0]).collect();
+    assert_eq!((turns[0].max_tokens, turns[1].max_tokens), (Some(5), Some(9)));
+    assert_eq!((&*turns[0].model, &*turns[1].model), ("m", "own"));
+    // o200k gives each of these four tokens.
+    assert_eq!((turns[0].input_tokens, turns[1].input_tokens), (Some(4), Some(4)));
+    assert_eq!(conversations[0].id.len(), 36);
+    assert_ne!(conversations[0].id, conversations[1].id);
+    assert_eq!(fingerprint(&conversations), fingerprint(&load(&config).unwrap()));
+}
+
+#[test]
+fn an_earlier_run_can_be_sent_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("inputs.json");
+    let document = serde_json::json!({"data": [{"session_id": "s", "payloads": [
+        {"messages": [{"role": "user", "content": "Hi"}], "model": "own", "stream": true},
+        {"messages": []},
+    ]}]});
+    std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
+    let mut config = from_file(&path, None);
+    config.output_tokens = Some(Spread::exactly(9.0));
+    let conversations = load(&config).unwrap();
+    let turns = &conversations[0].turns;
+    assert_eq!((&*conversations[0].id, turns.len()), ("s", 2));
+    assert_eq!((&*turns[0].model, &*turns[1].model), ("own", "m"));
+    assert_eq!(turns[1].raw_payload.as_ref().unwrap().get(), "{\"messages\":[]}");
+    assert!(turns.iter().all(|turn| turn.input_tokens.is_none() && turn.max_tokens.is_none()));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let fault = |content: &[u8], format| {
+        std::fs::write(&path, content).unwrap();
+        let words = load(&from_file(&path, format)).unwrap_err().to_string();
+        words.replace(path.to_str().unwrap(), "FILE")
+    };
+    assert_eq!(fault(b"", None), "FILE holds no conversation that can be asked");
+    assert_eq!(
+        fault(b"[{\"conversations\": []}]", None),
+        "FILE holds no conversation that can be asked \
+         (left out: 1 without a human message and its answer, 0 too short, 0 too long)"
+    );
+    assert_eq!(
+        fault(b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}\n", None),
+        "FILE, line 2: byte 11 is not UTF-8"
+    );
+    assert_eq!(
+        fault(b"{\"text\": \"a\"}\n\n{\"text\"}\n", Some(FileFormat::SingleTurn)),
+        "FILE, line 3: expected `:` (column 8)"
+    );
+    assert_eq!(
+        fault(b"{\"data\": [{\"payloads\": []}]}", None),
+        "FILE, entry 1: it has no payloads"
+    );
+    assert!(fault(b"{\"prompt\": \"a\"}", None).contains("see --custom-dataset-type"));
+
+    let missing = load(&from_file(&directory.path().join("absent"), None)).unwrap_err();
+    assert!(missing.to_string().starts_with("cannot read dataset "), "{missing}");
+    let directory_error = load(&from_file(directory.path(), None)).unwrap_err();
+    assert!(matches!(directory_error, DatasetError::Read { .. }), "{directory_error}");
+}
