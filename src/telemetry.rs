@@ -306,9 +306,9 @@ impl Telemetry {
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
             // The tee knows how the export went; the SDK only repeats it.
             let _ = provider.force_flush();
-            let _ = done.send(());
             // The shutdown collects once more: nothing new, so nothing to send.
-            tee.give_up();
+            tee.close();
+            let _ = done.send(());
             let _ = provider.shutdown();
         });
         if helper.is_err() {

@@ -36,6 +36,8 @@ pub(super) struct TeeState {
     rejected: AtomicU64,
     last_taken: AtomicBool,
     warned: AtomicBool,
+    /// The final export is done: what the interval still starts counts no more.
+    closed: AtomicBool,
     given_up: watch::Sender<bool>,
 }
 
@@ -52,6 +54,7 @@ impl Tee {
             // Nothing to tell is nothing missed.
             last_taken: AtomicBool::new(true),
             warned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
         });
         let collector = destination.map(Collector::new).transpose()?;
@@ -104,6 +107,12 @@ impl TeeState {
         self.given_up.send_replace(true);
     }
 
+    /// The final export is done: counts stand, and nothing more is sent.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.give_up();
+    }
+
     /// The last export's message, sent or not.
     pub(super) fn latest(&self) -> ExportMetricsServiceRequest {
         lock(&self.latest).clone()
@@ -126,6 +135,9 @@ impl TeeState {
 
     /// Counts an export: the points that were rejected, or why it failed.
     fn note(&self, collector: &Collector, outcome: Result<u64, String>) {
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
         self.last_taken.store(outcome.is_ok(), Ordering::Release);
         let complaint = match outcome {
             Ok(0) => {
