@@ -20,6 +20,7 @@ use std::thread;
 
 use bytes::Bytes;
 use thiserror::Error;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 pub use progress::{Counters, Progress};
@@ -33,7 +34,7 @@ use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Target, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{PhaseRun, Stop};
-use worker::{Worker, WorkerParts};
+use worker::{Worker, WorkerEvent, WorkerParts};
 
 /// How the load is driven.
 #[derive(Debug, Clone)]
@@ -145,9 +146,9 @@ impl Runner {
 
     fn run_phases(&self, mut interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let (done_sender, mut done) = tokio::sync::mpsc::unbounded_channel();
-        let workers = self.start_workers(&done_sender)?;
-        drop(done_sender);
+        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let workers = self.start_workers(&sender)?;
+        drop(sender);
         let mut first_session = 0;
         for (index, phase) in self.config.phases.iter().enumerate() {
             if *interrupt.borrow() > Interrupt::None {
@@ -164,7 +165,12 @@ impl Runner {
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
             }
-            runtime.block_on(oversee(&run, workers.len(), &mut done, &mut interrupt))?;
+            let overseen = oversee(&run, workers.len(), &mut events, &mut interrupt);
+            if let Err(error) = runtime.block_on(overseen) {
+                // Nobody would wait for what the others still sent.
+                run.abort(false);
+                return Err(error);
+            }
             self.progress.finish(index, Clock::now());
             first_session = run.next_session();
         }
@@ -177,7 +183,7 @@ impl Runner {
 
     fn start_workers(
         &self,
-        done: &tokio::sync::mpsc::UnboundedSender<()>,
+        events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
         let start = |id: usize| {
             let (phases, receiver) = mpsc::channel();
@@ -187,11 +193,11 @@ impl Runner {
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };
-            let done = done.clone();
+            let events = events.clone();
             let worker = Worker::new(parts)?;
             let thread = thread::Builder::new()
                 .name(format!("worker-{id}"))
-                .spawn(move || worker.run(&receiver, &done))?;
+                .spawn(move || worker.run(&receiver, &events))?;
             Ok(WorkerHandle { phases, thread })
         };
         (0..self.config.workers.max(1)).map(start).collect()
@@ -208,16 +214,16 @@ struct WorkerHandle {
 async fn oversee(
     run: &PhaseRun,
     workers: usize,
-    done: &mut tokio::sync::mpsc::UnboundedReceiver<()>,
+    events: &mut UnboundedReceiver<WorkerEvent>,
     interrupt: &mut watch::Receiver<Interrupt>,
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
     while remaining > 0 {
         tokio::select! {
-            finished = done.recv() => match finished {
-                Some(()) => remaining -= 1,
-                None => return Err(RunnerError::WorkerLost),
+            event = events.recv() => match event {
+                Some(WorkerEvent::PhaseDone) => remaining -= 1,
+                Some(WorkerEvent::Ended) | None => return Err(RunnerError::WorkerLost),
             },
             () = until(deadline) => {
                 deadline = match run.stop() {

@@ -151,6 +151,9 @@ impl RunConfig {
     }
 }
 
+/// A rate above this is a typing error.
+const MOST_PER_SECOND: f64 = 1e6;
+
 /// A distribution whose mean is at least `least` and whose deviation is no
 /// less than 0.
 fn spread(flag: &'static str, spread: Spread, least: f64) -> Result<(), ConfigError> {
@@ -176,6 +179,10 @@ fn validate_phase(phase: &PhaseConfig) -> Result<(), ConfigError> {
     zero("--benchmark-duration", phase.stop.duration.map(|duration| duration.0))?;
     if phase.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
         return Err(ConfigError::flag("--request-rate", "give requests per second, above 0"));
+    }
+    if phase.rate.is_some_and(|rate| rate > MOST_PER_SECOND) {
+        let why = format!("no machine sends more than {MOST_PER_SECOND} a second: give less");
+        return Err(ConfigError::flag("--request-rate", why));
     }
     if !(phase.smoothness.is_finite() && phase.smoothness > 0.0) {
         return Err(ConfigError::flag("--arrival-smoothness", "give a number above 0"));

@@ -50,7 +50,8 @@ impl PhaseRun {
             Mutex::new(Arrivals::new(config.arrival, rate, config.smoothness, rng))
         });
         let slots = config.concurrency.map(|slots| {
-            Arc::new(Semaphore::new(usize::try_from(slots).unwrap_or(Semaphore::MAX_PERMITS)))
+            let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+            Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS)))
         });
         Self {
             index,

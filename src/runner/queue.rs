@@ -52,9 +52,13 @@ impl RecordQueue {
         }
     }
 
-    /// Adds a record.
+    /// Adds a record. Once the queue is closed nobody takes it any more, and it
+    /// is dropped.
     pub fn push(&self, record: RequestRecord) {
         let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
         state.bytes += footprint(&record);
         state.stats.peak_bytes = state.stats.peak_bytes.max(state.bytes);
         state.stats.over_budget += u64::from(state.bytes > self.budget_bytes);
@@ -120,9 +124,12 @@ impl RecordQueue {
     }
 }
 
-/// Bytes that a record holds for itself; payloads are shared with the dataset.
+/// Bytes that a record holds for itself: a session's first payload is shared with
+/// the dataset, later ones are its own.
 fn footprint(record: &RequestRecord) -> usize {
+    let payload = if record.turn.turn > 0 { record.payload.len() } else { 0 };
     size_of::<RequestRecord>()
+        + payload
         + record.body.bytes.capacity()
         + record.body.events.capacity() * size_of::<SseEvent>()
 }

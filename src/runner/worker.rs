@@ -9,8 +9,9 @@ use std::sync::{Arc, mpsc};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
 use super::phase::{PhaseRun, Stop};
@@ -18,6 +19,28 @@ use super::timer::DueTimer;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::transport::{self, Client};
 use crate::units::{Clock, Nanos};
+
+/// Due times that are passed over at once where turns were not ready for them.
+const MOST_SKIPPED: usize = 1 << 16;
+
+/// What a worker says to the runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkerEvent {
+    /// It is done with the phase.
+    PhaseDone,
+    /// Its thread ends, also by a panic.
+    Ended,
+}
+
+/// Says that the thread ends, however it does.
+struct EndNotice<'a>(&'a UnboundedSender<WorkerEvent>);
+
+impl Drop for EndNotice<'_> {
+    fn drop(&mut self) {
+        // The runner has gone when the run is over.
+        let _ = self.0.send(WorkerEvent::Ended);
+    }
+}
 
 /// What a worker is made of.
 pub(super) struct WorkerParts {
@@ -50,15 +73,16 @@ impl Worker {
     pub(super) fn run(
         self,
         phases: &mpsc::Receiver<Arc<PhaseRun>>,
-        done: &tokio::sync::mpsc::UnboundedSender<()>,
+        events: &UnboundedSender<WorkerEvent>,
     ) {
+        let _notice = EndNotice(events);
         let Self { parts, runtime } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
         let (Ok(client), Ok(mut timer)) =
             (Client::new(parts.transport, Arc::clone(&parts.workload.targets)), DueTimer::new())
         else {
-            // The runner sees the closed channel and reports it.
+            // The runner hears of the end and reports it.
             return;
         };
         let shared = Rc::new(Shared {
@@ -79,10 +103,26 @@ impl Worker {
             if let Err(error) = local.block_on(&runtime, runner.run(&mut timer)) {
                 tracing::error!("worker {}: the timer failed: {error}", parts.id);
             }
-            if done.send(()).is_err() {
+            if events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
         }
+    }
+}
+
+/// Takes the sessions that have ended out of `tasks`.
+fn take_ended(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.try_join_next() {
+        settle(ended);
+    }
+}
+
+/// A session that panicked ends the worker: its slot and its turns are lost.
+fn settle(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 
@@ -134,7 +174,9 @@ impl PhaseWorker {
         };
         // Later turns that still wait will get no due time.
         self.ready.borrow_mut().clear();
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            settle(ended);
+        }
         outcome
     }
 
@@ -146,7 +188,7 @@ impl PhaseWorker {
             if !self.start_session(tasks, slot, None) {
                 return;
             }
-            while tasks.try_join_next().is_some() {}
+            take_ended(tasks);
         }
     }
 
@@ -172,7 +214,7 @@ impl PhaseWorker {
                 outcome = timer.until(due) => outcome?,
                 () = self.phase.stopped(Stop::Sending) => return Ok(()),
             }
-            while tasks.try_join_next().is_some() {}
+            take_ended(tasks);
             if self.send_ready(due) || !self.phase.may_start() {
                 continue;
             }
@@ -182,13 +224,16 @@ impl PhaseWorker {
         Ok(())
     }
 
+    /// The next due time from `not_before` on. A rate so high that there are very
+    /// many before does not hold the worker up: then it is `not_before` itself.
     fn next_due(&self, not_before: Nanos) -> Option<Nanos> {
-        loop {
+        for _ in 0..MOST_SKIPPED {
             let due = self.phase.next_due()?;
             if due >= not_before {
                 return Some(due);
             }
         }
+        Some(not_before)
     }
 
     /// Hands `due` to the turn that has been ready longest; whether there was one.

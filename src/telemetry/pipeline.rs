@@ -117,6 +117,7 @@ impl<S: RecordSink> Pipeline<S> {
 impl<S: RecordSink> Shared<S> {
     fn process(&self) {
         lower_priority();
+        let _notice = LossNotice(&self.parts.queue);
         while let Some(next) = self.parts.queue.pop(PATIENCE) {
             if let Some(record) = next {
                 self.observe(record);
@@ -149,6 +150,17 @@ impl<S: RecordSink> Shared<S> {
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the queue where a processor dies: workers would wait for it without end.
+struct LossNotice<'a>(&'a RecordQueue);
+
+impl Drop for LossNotice<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.close();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use flate2::write::{DeflateDecoder, GzDecoder};
+use flate2::write::{GzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
 use super::sse::SseDecoder;
@@ -133,7 +133,8 @@ pub(super) struct BodySink {
 
 enum Decoder {
     Gzip(Box<GzDecoder<Vec<u8>>>),
-    Deflate(Box<DeflateDecoder<Vec<u8>>>),
+    /// HTTP's `deflate` is zlib's format (RFC 9110, section 8.4.1.2).
+    Deflate(Box<ZlibDecoder<Vec<u8>>>),
 }
 
 impl BodySink {
@@ -145,10 +146,12 @@ impl BodySink {
         let is_event_stream = value(header::CONTENT_TYPE).is_some_and(|kind| {
             kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
         });
-        let coding = match value(header::CONTENT_ENCODING).map(str::trim) {
+        let coding =
+            value(header::CONTENT_ENCODING).map(|coding| coding.trim().to_ascii_lowercase());
+        let coding = match coding.as_deref() {
             None | Some("" | "identity") => None,
             Some("gzip" | "x-gzip") => Some(Decoder::Gzip(Box::new(GzDecoder::new(Vec::new())))),
-            Some("deflate") => Some(Decoder::Deflate(Box::new(DeflateDecoder::new(Vec::new())))),
+            Some("deflate") => Some(Decoder::Deflate(Box::new(ZlibDecoder::new(Vec::new())))),
             Some(other) => {
                 let message =
                     format!("the response has content-encoding `{other}`, which is not supported");

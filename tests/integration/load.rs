@@ -1,7 +1,7 @@
 //! Transport and runner against real sockets: the mock server and bare ones.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
-use aiperf::endpoint::{self, EndpointType};
+use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedResponse};
 use aiperf::mock_server::{self, MockServer, Script};
-use aiperf::record::{ErrorKind, RequestRecord};
-use aiperf::runner::{Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
+use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
+use aiperf::runner::{
+    Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, RunnerError, Workload,
+};
 use aiperf::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::transport::{self, Target};
@@ -30,6 +32,8 @@ pub(crate) struct Load {
     pub(crate) phases: Vec<PhaseConfig>,
     transport: transport::Config,
     workers: usize,
+    /// Whether the dialect is [`Broken`].
+    breaks: bool,
     /// Sent by the test while the load runs.
     interrupt: watch::Sender<Interrupt>,
 }
@@ -51,11 +55,13 @@ impl Load {
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
             workers: 1,
+            breaks: false,
             interrupt: watch::Sender::new(Interrupt::None),
         }
     }
 
-    pub(crate) fn run(self) -> Outcome {
+    /// Drives the load to its end, or as far as it goes.
+    fn drive(self) -> (Result<(), RunnerError>, Arc<RecordQueue>, Arc<Progress>, usize) {
         let endpoint = endpoint::build(&endpoint::Config {
             endpoint_type: EndpointType::Chat,
             streaming: self.streaming,
@@ -64,6 +70,7 @@ impl Load {
             use_legacy_max_tokens: false,
             use_server_token_count: false,
         });
+        let endpoint = if self.breaks { Arc::new(Broken(endpoint)) } else { endpoint };
         let turn = |number: usize| Turn {
             model: "mock-model".into(),
             texts: vec![format!("question {number}").into()],
@@ -96,7 +103,12 @@ impl Load {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        runner.run(self.interrupt.subscribe()).unwrap();
+        (runner.run(self.interrupt.subscribe()), queue, progress, last)
+    }
+
+    pub(crate) fn run(self) -> Outcome {
+        let (outcome, queue, progress, last) = self.drive();
+        outcome.unwrap();
         let mut records = Vec::new();
         while let Some(record) = queue.pop(Duration::from_secs(1)) {
             records.extend(record);
@@ -505,22 +517,61 @@ fn http_1_0_and_connection_close_are_served() {
     }
 }
 
-#[test]
-fn a_gzipped_stream_is_read_event_by_event() {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+/// Writes a stream of three events, each one readable when it has come.
+fn write_events(encoder: &mut impl Write) {
     for event in [CONTENT, CONTENT, DONE] {
         encoder.write_all(event.as_bytes()).unwrap();
         encoder.flush().unwrap();
     }
-    let body = encoder.finish().unwrap();
-    let mut bytes =
-        format!("{HEAD}content-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len())
-            .into_bytes();
-    bytes.extend_from_slice(&body);
-    let record = streamed(vec![bytes]);
-    assert_eq!(record.error, None);
-    assert_eq!(record.body.bytes, format!("{CONTENT}{CONTENT}{DONE}").into_bytes());
-    assert_eq!(record.body.events.len(), 3);
+}
+
+#[test]
+fn a_compressed_stream_is_read_event_by_event() {
+    let level = flate2::Compression::default();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+    write_events(&mut gzip);
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), level);
+    write_events(&mut zlib);
+    for (coding, body) in [("GZIP", gzip.finish().unwrap()), ("deflate", zlib.finish().unwrap())] {
+        let length = body.len();
+        let head = format!("{HEAD}content-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n");
+        let record = streamed(vec![[head.as_bytes(), &body].concat()]);
+        assert_eq!(record.error, None, "{coding}");
+        assert_eq!(record.body.bytes, format!("{CONTENT}{CONTENT}{DONE}").into_bytes());
+        assert_eq!(record.body.events.len(), 3);
+    }
+}
+
+/// A dialect that fails at the second turn, as only a fault of ours could.
+#[derive(Debug)]
+struct Broken(Arc<dyn Endpoint>);
+
+impl Endpoint for Broken {
+    fn traits(&self) -> &'static EndpointTraits {
+        self.0.traits()
+    }
+
+    fn request_body(&self, of: &Conversation, turn: usize, answers: &[Arc<str>]) -> Vec<u8> {
+        assert_eq!(turn, 0, "the fault that is wanted here");
+        self.0.request_body(of, turn, answers)
+    }
+
+    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+        self.0.parse(body)
+    }
+}
+
+#[test]
+fn a_worker_that_dies_ends_the_run_with_an_error() {
+    let server = mock(Script::default());
+    let load = Load {
+        turns: 2,
+        workers: 2,
+        phases: vec![closed_loop(2, 8)],
+        breaks: true,
+        ..Load::on(&server.url())
+    };
+    assert!(matches!(load.drive().0, Err(RunnerError::WorkerLost)));
 }
 
 #[test]
