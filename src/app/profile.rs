@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::readiness::Probe;
-use super::{Outcome, logging, terminal_style};
-use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
+use super::{Outcome, interrupt, logging, terminal_style};
+use crate::artifacts::report::error_counts;
+use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
@@ -37,14 +38,12 @@ const REFRESH: Duration = Duration::from_millis(100);
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the benchmark that `config` describes; results go to `out`.
-pub(super) fn profile(
-    config: RunConfig,
-    interrupt: &watch::Receiver<Interrupt>,
-    out: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let run = Run::prepare(config)?;
-    run.wait_until_ready(interrupt)?;
-    let measured = run.measure(interrupt)?;
+    // Until here there is nothing to drain or to write: a signal just ends it.
+    let interrupt = interrupt::listen()?;
+    run.wait_until_ready(&interrupt)?;
+    let measured = run.measure(&interrupt)?;
     run.conclude(measured, out)
 }
 
@@ -113,7 +112,7 @@ impl Run {
             Arc::clone(&dataset),
             Arc::new(sampler),
             Arc::clone(&endpoint),
-            targets(&config, traits.path)?,
+            targets(&config)?,
             Arc::clone(&builder),
         );
         let description = RunDescription {
@@ -145,16 +144,12 @@ impl Run {
     fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
         let probe = Probe {
             transport: &self.config.transport,
-            path: self.path(),
+            path: self.config.endpoint.path(),
             models: &self.config.dataset.models,
             body: self.workload.first_bodies().first().cloned().unwrap_or_default(),
             builder: &self.builder,
         };
         probe.wait(interrupt)
-    }
-
-    fn path(&self) -> &str {
-        self.config.endpoint.path.as_deref().unwrap_or(self.endpoint.traits().path)
     }
 
     /// Drives the load, with the processors beside it, to its end.
@@ -288,11 +283,12 @@ impl Run {
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
         let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
-        out.write_all(console::render(&report, terminal_style()).as_bytes())?;
+        // The files first: a terminal that is gone must not cost them.
         let text = console::render(&report, Style::FILE);
-        let files = pipeline.sink.set.finish(&report, &text)?;
+        let files = pipeline.sink.set.finish(&report, &text);
+        out.write_all(console::render(&report, terminal_style()).as_bytes())?;
         let directory = &self.config.artifacts.directory;
-        out.write_all(console::render_files(directory, &files).as_bytes())?;
+        out.write_all(console::render_files(directory, &files?).as_bytes())?;
         match failure {
             Some(failure) => Err(failure),
             None if report.was_cancelled => Ok(Outcome::Interrupted),
@@ -314,7 +310,9 @@ impl Run {
         telemetry: TelemetryReport,
         failure: Option<&anyhow::Error>,
     ) -> RunReport {
-        let was_cancelled = phases.iter().any(|phase| phase.was_cancelled);
+        // A run without a failure leaves a phase out only where the user stopped it before.
+        let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
+        let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
         let profiling = phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling);
         let (start, end) = profiling.map_or_else(
             || (Clock::now(), Clock::now()),
@@ -325,7 +323,6 @@ impl Run {
             None if was_cancelled => Some("cancelled by the user".to_owned()),
             None => None,
         };
-        let errors = pipeline.profiling.errors().into_iter();
         RunReport {
             run: self.description.clone(),
             start_wall_ns: self.clock.wall_ns(start),
@@ -334,9 +331,7 @@ impl Run {
             incomplete_reason,
             results: pipeline.profiling.results(),
             warmup_results: pipeline.warmup.results(),
-            errors: errors
-                .map(|(error_details, count)| ErrorCount { error_details, count })
-                .collect(),
+            errors: error_counts(&pipeline.profiling),
             load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
             phases,
             telemetry: Some(telemetry),
@@ -344,8 +339,8 @@ impl Run {
     }
 }
 
-fn targets(config: &RunConfig, path: &str) -> anyhow::Result<Arc<[Target]>> {
-    let path = config.endpoint.path.as_deref().unwrap_or(path);
+fn targets(config: &RunConfig) -> anyhow::Result<Arc<[Target]>> {
+    let path = config.endpoint.path();
     let target = |base| Target::new(&urls::join(base, path)).map_err(Into::into);
     config.transport.urls.iter().map(target).collect()
 }

@@ -17,6 +17,9 @@ use crate::units::{Clock, Nanos};
 /// Longest single attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
+/// Time between two looks at the interrupt.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// What is asked of each server until it answers.
 pub(super) struct Probe<'a> {
     pub(super) transport: &'a TransportConfig,
@@ -57,7 +60,7 @@ impl Probe<'_> {
                     );
                 }
                 tracing::info!("waiting for the model: {reason}");
-                thread::sleep(Duration::from(wait.interval.min(left)));
+                pause(wait.interval.min(left), interrupt);
             }
         }
         Ok(())
@@ -95,6 +98,17 @@ impl Probe<'_> {
 
     fn headers(&self) -> http::HeaderMap {
         self.builder.headers(Uuid::new_v4(), Uuid::new_v4())
+    }
+}
+
+/// Sleeps for `time`, or until interrupted.
+fn pause(time: Nanos, interrupt: &watch::Receiver<Interrupt>) {
+    let end = Clock::now() + time;
+    while *interrupt.borrow() == Interrupt::None {
+        match end.since(Clock::now()) {
+            Nanos::ZERO => return,
+            left => thread::sleep(Duration::from(left).min(LOOK)),
+        }
     }
 }
 

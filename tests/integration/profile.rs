@@ -481,6 +481,35 @@ fn an_interrupt_completes_the_files_and_exits_130() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_request_is_one_too() {
+    let server = faulty("every=1:status=503");
+    let directory = tempfile::tempdir().unwrap();
+    let wait = ["--wait-for-model-timeout", "600", "--wait-for-model-interval", "300"];
+    let child = profile_command(&server.url(), directory.path(), &wait).spawn().unwrap();
+    while server.requests_received() == 0 {
+        std::thread::yield_now();
+    }
+    signal(&child, Signal::INT);
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    assert_eq!(run.summary()["was_cancelled"], true);
+    assert!(run.records().is_empty());
+}
+
+#[test]
+fn a_reader_that_leaves_does_not_cost_the_files() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = profile_command(&server.url(), directory.path(), &["--request-count", "5"])
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+    assert_eq!(run.summary()["request_count"]["avg"], 5.0);
+}
+
+#[test]
 fn a_killed_run_leaves_records_that_a_report_can_be_made_of() {
     let server = mock(Script { ttft: Nanos::from_millis(2.0), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();
