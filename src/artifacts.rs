@@ -15,7 +15,6 @@ pub mod layout;
 mod manifest;
 mod parquet;
 mod raw;
-mod redact;
 mod replace;
 pub mod report;
 mod sink;
@@ -31,6 +30,7 @@ use crate::endpoint::EndpointTraits;
 use crate::metrics::Registry;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::record::RequestError;
+use crate::redact;
 use crate::schedule::PhaseStats;
 use crate::telemetry::TelemetryReport;
 use crate::units::{Clock, Nanos};
@@ -221,6 +221,8 @@ pub struct ArtifactSet {
     raw: Option<LineSink>,
     raw_line: Vec<u8>,
     table: Option<RecordTable>,
+    /// Members of request bodies that bear secrets, as they may be shown.
+    redacted: Vec<(String, serde_json::Value)>,
     conversation_ids: Vec<String>,
     next_flush: Nanos,
     written: Vec<PathBuf>,
@@ -258,6 +260,7 @@ impl ArtifactSet {
             raw,
             raw_line: Vec::new(),
             table,
+            redacted: redacted_extras(&run.input_config),
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
             written: Vec::new(),
@@ -275,7 +278,9 @@ impl ArtifactSet {
     /// order. Their ids name the conversations of the records from now on.
     pub fn write_inputs(&mut self, sessions: impl IntoIterator<Item = (String, Vec<Vec<u8>>)>) {
         let ids = &mut self.conversation_ids;
-        let outcome = write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, ids));
+        let redacted = &self.redacted;
+        let outcome =
+            write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, redacted, ids));
         self.note(outcome);
     }
 
@@ -294,7 +299,7 @@ impl ArtifactSet {
         }
         if let Some(raw) = &mut self.raw {
             self.raw_line.clear();
-            let outcome = raw::write_line(&mut self.raw_line, measured, id, clock);
+            let outcome = raw::write_line(&mut self.raw_line, measured, id, clock, &self.redacted);
             raw.append(outcome.map(|()| self.raw_line.as_slice()));
         }
         if let Some(table) = &mut self.table {
@@ -343,6 +348,23 @@ impl ArtifactSet {
         match outcome {
             Ok(path) => self.written.push(path),
             Err(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// The `--extra-inputs` of which something is redacted: bodies have the same members.
+fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
+    let extras = input_config.pointer("/endpoint/extra").and_then(serde_json::Value::as_object);
+    let is_redacted = |value: &serde_json::Value| value.to_string().contains(redact::MARK);
+    let all = extras.into_iter().flatten().filter(|(_, value)| is_redacted(value));
+    all.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Puts the members of `redacted` over those of `body`.
+fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) {
+    for (name, shown) in redacted {
+        if let Some(member) = body.get_mut(name) {
+            *member = shown.clone();
         }
     }
 }

@@ -68,14 +68,14 @@ impl CliError {
 }
 
 /// Measures LLM servers: latency, throughput and tokens of every request.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "aiperf", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Action,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Action {
     /// Load a server and measure every request
     Profile(Box<profile::ProfileArgs>),

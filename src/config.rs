@@ -5,7 +5,6 @@
 //! that says which settings do not go together.
 
 pub mod env;
-pub mod redact;
 pub mod tokenizer;
 pub mod url;
 pub mod validate;
@@ -15,7 +14,7 @@ use std::fmt;
 use ::url::Url;
 
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, metrics, schedule, telemetry};
+use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
 
 pub use crate::console::Ui;
 pub use crate::transport::IpVersion;

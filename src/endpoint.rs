@@ -11,10 +11,12 @@ pub mod sse;
 pub mod text;
 pub mod usage;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::dataset::Conversation;
 use crate::record::{RequestError, ResponseBody};
+use crate::redact;
 use crate::units::Nanos;
 
 pub use chat::ChatCompletions;
@@ -56,7 +58,7 @@ impl EndpointType {
 }
 
 /// How requests are formed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config {
     /// The dialect.
     pub endpoint_type: EndpointType,
@@ -70,6 +72,22 @@ pub struct Config {
     pub use_legacy_max_tokens: bool,
     /// Ask for usage in streams and count tokens by it.
     pub use_server_token_count: bool,
+}
+
+impl fmt::Debug for Config {
+    /// Shows neither extra members nor parameters that bear secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut extra = serde_json::Value::Object(self.extra_inputs.iter().cloned().collect());
+        redact::json(&mut extra);
+        f.debug_struct("Config")
+            .field("endpoint_type", &self.endpoint_type)
+            .field("streaming", &self.streaming)
+            .field("path", &self.path.as_deref().map(redact::path))
+            .field("extra_inputs", &extra)
+            .field("use_legacy_max_tokens", &self.use_legacy_max_tokens)
+            .field("use_server_token_count", &self.use_server_token_count)
+            .finish()
+    }
 }
 
 impl Config {

@@ -5,6 +5,8 @@
 
 pub mod units;
 
+pub mod redact;
+
 pub mod semconv;
 
 pub mod tokenizer;

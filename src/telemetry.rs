@@ -19,6 +19,7 @@ mod settings;
 mod tee;
 mod timing;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -35,6 +36,7 @@ use uuid::Uuid;
 use crate::endpoint::EndpointType;
 use crate::metrics::Metric;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
+use crate::redact;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
 
@@ -63,7 +65,7 @@ pub struct Streams {
 }
 
 /// Where and how telemetry goes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config {
     /// The collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables);
     /// `None` exports nothing, and the in-process reader works all the same.
@@ -80,6 +82,26 @@ pub struct Config {
     pub interval_seconds: f64,
     /// Seconds an export may take (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
     pub timeout_seconds: f64,
+}
+
+impl fmt::Debug for Config {
+    /// Shows neither credentials in the URL nor attributes that bear secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attribute = |(name, value): &(String, String)| {
+            let value = if redact::is_secret_name(name) { redact::REDACTED } else { value };
+            (name.clone(), value.to_owned())
+        };
+        let attributes: Vec<_> = self.resource_attributes.iter().map(attribute).collect();
+        f.debug_struct("Config")
+            .field("url", &self.url.as_deref().map(redact::url))
+            .field("streams", &self.streams)
+            .field("resource_attributes", &attributes)
+            .field("provider", &self.provider)
+            .field("exponential_histograms", &self.exponential_histograms)
+            .field("interval_seconds", &self.interval_seconds)
+            .field("timeout_seconds", &self.timeout_seconds)
+            .finish()
+    }
 }
 
 impl Default for Config {

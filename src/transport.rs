@@ -14,7 +14,6 @@ mod target;
 mod tls;
 mod traced_io;
 
-pub(crate) use client::redacted_headers;
 pub use client::{Client, ClientStats};
 pub use exchange::{Exchange, OutgoingRequest};
 pub use sse::SseDecoder;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::redact_body;
+
 #[derive(Serialize)]
 struct Session {
     session_id: String,
@@ -12,10 +14,11 @@ struct Session {
 }
 
 /// Writes `{"data":[{"session_id", "payloads"}]}`, indented by two, one session
-/// at a time; puts their ids into `ids`.
+/// at a time, members of bodies as `redacted` has them; puts their ids into `ids`.
 pub(super) fn write(
     out: &mut dyn Write,
     sessions: impl IntoIterator<Item = (String, Vec<Vec<u8>>)>,
+    redacted: &[(String, Value)],
     ids: &mut Vec<String>,
 ) -> io::Result<()> {
     ids.clear();
@@ -23,7 +26,7 @@ pub(super) fn write(
     for (at, (session_id, payloads)) in sessions.into_iter().enumerate() {
         out.write_all(if at == 0 { b"\n    " } else { b",\n    " })?;
         ids.push(session_id.clone());
-        let payloads = payloads.iter().map(|body| payload(body)).collect();
+        let payloads = payloads.iter().map(|body| payload(body, redacted)).collect();
         let text = serde_json::to_string_pretty(&Session { session_id, payloads })?;
         // JSON strings bear no line feeds: each one is the formatter's.
         out.write_all(text.replace('\n', "\n    ").as_bytes())?;
@@ -32,9 +35,14 @@ pub(super) fn write(
 }
 
 /// A body that is no JSON stands as a string.
-fn payload(body: &[u8]) -> Value {
-    serde_json::from_slice(body)
-        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+fn payload(body: &[u8], redacted: &[(String, Value)]) -> Value {
+    match serde_json::from_slice(body) {
+        Ok(mut body) => {
+            redact_body(&mut body, redacted);
+            body
+        }
+        Err(_) => Value::String(String::from_utf8_lossy(body).into_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -49,7 +57,7 @@ mod tests {
             ("a".to_owned(), vec![br#"{"model":"m","n":1}"#.to_vec()]),
             ("b".to_owned(), vec![b"plain".to_vec()]),
         ];
-        write(&mut out, sessions, &mut ids).unwrap();
+        write(&mut out, sessions, &[], &mut ids).unwrap();
         let expected = r#"{
   "data": [
     {
@@ -77,7 +85,7 @@ mod tests {
     #[test]
     fn no_sessions_are_still_a_document() {
         let mut out = Vec::new();
-        write(&mut out, Vec::new(), &mut Vec::new()).unwrap();
+        write(&mut out, Vec::new(), &[], &mut Vec::new()).unwrap();
         assert_eq!(out, b"{\n  \"data\": []\n}\n");
     }
 }

@@ -12,10 +12,10 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
-use super::redact::header_value;
 use super::trace::Trace;
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
+use crate::redact;
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
 
@@ -218,7 +218,7 @@ impl Serialize for Headers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in self.0 {
-            map.serialize_entry(name, header_value(name, value))?;
+            map.serialize_entry(name, redact::header_value(name, value))?;
         }
         map.end()
     }

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::jsonl::{Headers, Metadata, metadata};
+use super::redact_body;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{RequestError, ResponseBody};
 use crate::units::Clock;
@@ -47,15 +49,17 @@ struct Packet<'a> {
 #[serde(untagged)]
 enum Payload<'a> {
     Json(&'a RawValue),
+    Redacted(Value),
     Text(Cow<'a, str>),
 }
 
-/// Appends the line of a request to `out`.
+/// Appends the line of a request to `out`, members of its body as `redacted` has them.
 pub(super) fn write_line(
     out: &mut Vec<u8>,
     measured: &MeasuredRecord,
     conversation_id: &str,
     clock: &Clock,
+    redacted: &[(String, Value)],
 ) -> io::Result<()> {
     let record = &measured.record;
     let line = RawRecord {
@@ -65,14 +69,20 @@ pub(super) fn write_line(
         status: record.status,
         response_headers: Headers(&record.trace.response_headers),
         responses: responses(&record.body, &record.trace.response_headers),
-        payload: payload(&record.payload),
+        payload: payload(&record.payload, redacted),
         error: measured.observation.error.as_ref(),
     };
     serde_json::to_writer(&mut *out, &line)?;
     out.write_all(b"\n")
 }
 
-fn payload(body: &[u8]) -> Payload<'_> {
+fn payload<'a>(body: &'a [u8], redacted: &[(String, Value)]) -> Payload<'a> {
+    if !redacted.is_empty()
+        && let Ok(mut body) = serde_json::from_slice(body)
+    {
+        redact_body(&mut body, redacted);
+        return Payload::Redacted(body);
+    }
     let one_line = !body.contains(&b'\n');
     match serde_json::from_slice::<&RawValue>(body) {
         Ok(json) if one_line => Payload::Json(json),
@@ -141,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_body_of_several_lines_stays_on_one() {
-        let text = |body: &[u8]| serde_json::to_string(&payload(body)).unwrap();
+        let text = |body: &[u8]| serde_json::to_string(&payload(body, &[])).unwrap();
         assert_eq!(text(br#"{"model": "m"}"#), r#"{"model": "m"}"#);
         assert_eq!(text(b"{\n}"), r#""{\n}""#);
         assert_eq!(text(b"no json"), r#""no json""#);
@@ -150,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_make_one_line_of_json(body in any::<Vec<u8>>()) {
-            let written = serde_json::to_string(&(payload(&body), packets(&body))).unwrap();
+            let written = serde_json::to_string(&(payload(&body, &[]), packets(&body))).unwrap();
             prop_assert!(!written.contains('\n'));
             prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());
         }

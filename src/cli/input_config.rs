@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{RunConfig, Ui, redact};
+use crate::config::{RunConfig, Ui};
 use crate::dataset::{FileFormat, Sampling, Source, Spread};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
-use crate::tokenizer;
 use crate::units::Nanos;
+use crate::{redact, tokenizer};
 
 /// The object; members that were not set are absent, secrets are redacted.
 pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
@@ -68,7 +68,7 @@ fn endpoint(config: &RunConfig) -> Value {
         .put("urls", urls)
         .put("type", endpoint.endpoint_type.traits().name)
         .put("streaming", endpoint.streaming)
-        .put_some("path", endpoint.path.clone())
+        .put_some("path", endpoint.path.as_deref().map(redact::path))
         .put_some("api_key", transport.api_key.as_ref().map(ToString::to_string))
         .put_some("headers", non_empty(headers))
         .put_some("extra", shown(extra))

@@ -75,7 +75,7 @@ pub(super) enum Stream {
 }
 
 /// The flags of `aiperf profile`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
@@ -98,7 +98,7 @@ pub(super) struct ProfileArgs {
 }
 
 /// What is asked and how.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Endpoint")]
 pub(super) struct EndpointArgs {
     /// Models to ask
@@ -145,7 +145,7 @@ pub(super) struct EndpointArgs {
 }
 
 /// Where prompts come from.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Input")]
 pub(super) struct InputArgs {
     /// Members added to every request body: name:value, name=value or a JSON object
@@ -172,7 +172,7 @@ pub(super) struct InputArgs {
 }
 
 /// What is written and sent.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub(super) struct OutputArgs {
     /// Directory of the run's files
@@ -208,7 +208,7 @@ pub(super) struct OutputArgs {
 }
 
 /// What counts tokens.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Tokenizer")]
 pub(super) struct TokenizerArgs {
     /// builtin, a path, or a hub name [default: the model's if it is on this machine, else builtin]
@@ -220,7 +220,7 @@ pub(super) struct TokenizerArgs {
 }
 
 /// When requests are sent.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Load Generator")]
 pub(super) struct LoadArgs {
     /// How long requests are sent, in seconds
@@ -250,7 +250,7 @@ pub(super) struct LoadArgs {
 }
 
 /// What is sent before the measurement.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Warmup")]
 pub(super) struct WarmupArgs {
     /// Requests to send before the measurement
@@ -277,7 +277,7 @@ pub(super) struct WarmupArgs {
 }
 
 /// What conversations look like.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Conversation Input")]
 pub(super) struct ConversationArgs {
     /// Sessions to run
@@ -310,7 +310,7 @@ pub(super) struct ConversationArgs {
 }
 
 /// What prompts look like.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(super) struct PromptArgs {
     /// Tokens of a prompt, mean [default: 550]
     #[arg(long, visible_aliases = ["prompt-input-tokens-mean", "synthetic-input-tokens-mean"],
@@ -372,7 +372,7 @@ pub(super) struct PromptArgs {
 }
 
 /// How the program itself runs.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Service")]
 pub(super) struct ServiceArgs {
     /// Least severity that is logged [default: info]

@@ -9,7 +9,7 @@ use super::profile::{
 use super::{input_config, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
-    TransportConfig, WaitForModel, redact, tokenizer, url,
+    TransportConfig, WaitForModel, tokenizer, url,
 };
 use crate::dataset::{Source, Spread, Synthetic};
 use crate::endpoint::EndpointType;
@@ -18,7 +18,7 @@ use crate::metrics::parse_objectives;
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, schedule, telemetry};
+use crate::{artifacts, dataset, endpoint, redact, schedule, telemetry};
 
 /// The run that `flags` ask for, validated.
 pub(super) fn run_config(

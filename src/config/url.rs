@@ -2,7 +2,8 @@
 
 use url::Url;
 
-use super::{ConfigError, redact};
+use super::ConfigError;
+use crate::redact;
 
 /// Reads a base URL; `http://` is put before what has no scheme.
 pub fn parse(text: &str) -> Result<Url, ConfigError> {

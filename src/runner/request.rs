@@ -5,6 +5,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue,
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::redact;
+
 /// One per request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// One per session.
@@ -27,6 +29,8 @@ pub enum HeaderError {
 #[derive(Debug, Clone)]
 pub struct RequestBuilder {
     base: HeaderMap,
+    /// The same as they may be shown: made once, not for each request.
+    shown: Vec<(String, String)>,
 }
 
 impl RequestBuilder {
@@ -50,7 +54,11 @@ impl RequestBuilder {
                 HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.clone()))?;
             base.insert(parsed, secret(value.trim(), name)?);
         }
-        Ok(Self { base })
+        for name in OWN {
+            base.remove(name);
+        }
+        let shown = redact::headers(&base);
+        Ok(Self { base, shown })
     }
 
     /// The headers of one request.
@@ -63,7 +71,20 @@ impl RequestBuilder {
         headers.insert(SESSION_AFFINITY, session);
         headers
     }
+
+    /// What [`RequestBuilder::headers`] gives, with secrets redacted.
+    #[must_use]
+    pub fn shown_headers(&self, request_id: Uuid, correlation_id: Uuid) -> Vec<(String, String)> {
+        let mut headers = Vec::with_capacity(self.shown.len() + OWN.len());
+        headers.extend_from_slice(&self.shown);
+        let ids = [request_id, correlation_id, correlation_id];
+        headers.extend(OWN.iter().zip(ids).map(|(name, id)| (name.to_string(), id.to_string())));
+        headers
+    }
 }
+
+/// The headers that are each request's own.
+const OWN: [HeaderName; 3] = [REQUEST_ID, CORRELATION_ID, SESSION_AFFINITY];
 
 /// A value that debug output does not show.
 fn secret(value: &str, name: &str) -> Result<HeaderValue, HeaderError> {
@@ -96,6 +117,9 @@ mod tests {
         assert_eq!(headers["authorization"], "Bearer k3y");
         assert_eq!(headers["x-team"], "serving");
         assert!(!format!("{headers:?}").contains("k3y"));
+        let shown = builder.shown_headers(Uuid::from_u128(1), Uuid::from_u128(2));
+        assert_eq!(shown, redact::headers(&headers));
+        assert!(shown.contains(&("authorization".to_owned(), redact::REDACTED.to_owned())));
     }
 
     #[test]

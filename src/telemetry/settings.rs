@@ -2,11 +2,13 @@
 //!
 //! The environment is read through a closure, in this file only.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::{Config, TelemetryError};
@@ -274,18 +276,7 @@ fn pairs(
 
 /// `None` where the escapes do not make UTF-8. A `%` that is no escape stays.
 fn percent_decode(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
-        let escape = digits
-            .filter(|two| byte == b'%' && two.bytes().all(|b| b.is_ascii_hexdigit()))
-            .and_then(|two| u8::from_str_radix(two, 16).ok());
-        decoded.push(escape.unwrap_or(byte));
-        at += if escape.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8(decoded).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// The flag's seconds, unless its own variable `ours` is unset and one of the

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -17,11 +17,8 @@ use super::connector::Connector;
 use super::exchange::{BodySink, Exchange, OutgoingRequest};
 use super::{Config, Target, TlsError};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
+use crate::redact;
 use crate::units::Clock;
-
-/// Header names whose values are secrets wherever they stand.
-const SECRET_HEADERS: [&str; 6] =
-    ["authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie"];
 
 /// Counts of a client's connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,7 +177,7 @@ impl Client {
         exchange.trace.headers_received = Some(exchange.last_arrival());
         exchange.trace.reason = head.status.canonical_reason().map(str::to_owned);
         if self.config.keep_headers {
-            exchange.trace.response_headers = redacted_headers(&head.headers);
+            exchange.trace.response_headers = redact::headers(&head.headers);
         }
         let mut sink = BodySink::new(&head.headers, self.config.body_limit)?;
         exchange.body.is_event_stream = sink.is_event_stream();
@@ -238,6 +235,9 @@ fn http_request(
         })?;
     *http.headers_mut() = request.headers.clone();
     http.headers_mut().insert(header::HOST, target.host_header.clone());
+    if let Some(credentials) = &target.authorization {
+        http.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
+    }
     Ok(http)
 }
 
@@ -260,19 +260,4 @@ fn connection_error(error: &hyper::Error) -> RequestError {
         cause: cause.map(ToString::to_string),
         ..RequestError::new(kind, name, error.to_string())
     }
-}
-
-/// Headers as records keep them: values of secret ones replaced.
-pub(crate) fn redacted_headers(headers: &HeaderMap) -> Vec<(String, String)> {
-    let shown = |name: &str, value: &http::HeaderValue| {
-        if SECRET_HEADERS.contains(&name) {
-            "<redacted>".to_owned()
-        } else {
-            String::from_utf8_lossy(value.as_bytes()).into_owned()
-        }
-    };
-    headers
-        .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), shown(name.as_str(), value)))
-        .collect()
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use http::HeaderValue;
+use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::Url;
 
@@ -30,6 +32,8 @@ pub struct Target {
     pub port: u16,
     /// The `Host` header.
     pub host_header: HeaderValue,
+    /// The URL's user name and password, for requests without an `Authorization`.
+    pub authorization: Option<HeaderValue>,
     /// Path and query of requests.
     pub path_and_query: Arc<str>,
 }
@@ -59,9 +63,24 @@ impl Target {
             host: host.trim_start_matches('[').trim_end_matches(']').into(),
             port: url.port_or_known_default().unwrap_or(if tls { 443 } else { 80 }),
             host_header: HeaderValue::from_str(&authority).map_err(|_| no_host())?,
+            authorization: authorization(url),
             path_and_query: path_and_query.into(),
         })
     }
+}
+
+/// `Basic` credentials (RFC 7617), if the URL has a user name or a password.
+fn authorization(url: &Url) -> Option<HeaderValue> {
+    let password = url.password().unwrap_or_default();
+    if url.username().is_empty() && password.is_empty() {
+        return None;
+    }
+    let plain = |text| percent_decode_str(text).collect::<Vec<u8>>();
+    let credentials = [plain(url.username()), plain(password)].join(&b':');
+    let text = format!("Basic {}", BASE64_STANDARD.encode(credentials));
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 fn without_credentials(url: &Url) -> Url {
@@ -84,11 +103,14 @@ mod tests {
         assert_eq!((&*target.host, target.port, target.tls), ("::1", 8443, true));
         assert_eq!(target.host_header, "[::1]:8443");
         assert_eq!(&*target.path_and_query, "/v1/chat/completions?x=1");
+        assert_eq!(target.authorization.as_ref().unwrap(), "Basic dXNlcjpzZWNyZXQ=");
+        assert!(!format!("{target:?}").contains("dXNlcjpzZWNyZXQ"));
     }
 
     #[test]
     fn default_ports_are_left_out_of_the_host_header() {
         let target = Target::new(&Url::parse("http://example.org/v1").unwrap()).unwrap();
+        assert_eq!(target.authorization, None);
         assert_eq!((target.port, target.host_header.to_str().unwrap()), (80, "example.org"));
     }
 

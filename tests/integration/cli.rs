@@ -410,6 +410,9 @@ fn no_secret_is_shown() {
         "Cookie: a=b, SECRET10",
         "--extra-inputs",
         "max_tokens:5",
+        "opts:{\"n\":1,\"api_key\":\"SECRET11\"}",
+        "--endpoint",
+        "/v1/x?key=SECRET12",
     ];
     // A flag given twice is refused, and the refusal must not repeat its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
@@ -417,11 +420,9 @@ fn no_secret_is_shown() {
     let once: Vec<&str> =
         arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
-    for shown in [
-        config.cli_command.clone(),
-        config.input_config.to_string(),
-        format!("{:?}", config.transport),
-    ] {
+    for shown in
+        [config.cli_command.clone(), config.input_config.to_string(), format!("{config:?}")]
+    {
         assert!(!shown.contains("SECRET"), "{shown}");
     }
     assert!(config.cli_command.contains("max_tokens:5"), "{}", config.cli_command);

@@ -260,6 +260,8 @@ fn secrets_reach_the_server_and_nothing_else() {
             "sk-5ecret",
             "--header",
             "X-Api-Key: t0psecret",
+            "--extra-inputs",
+            "access_token:b0dysecret",
             "--export-level",
             "raw",
             "--export-http-trace",
@@ -277,7 +279,7 @@ fn secrets_reach_the_server_and_nothing_else() {
         everything += &run.text(name);
     }
     everything += &String::from_utf8_lossy(&fs::read(run.path("profile_export.parquet")).unwrap());
-    for secret in ["5ecret", "t0psecret", "hunter2"] {
+    for secret in ["5ecret", "t0psecret", "hunter2", "b0dysecret"] {
         assert!(!everything.contains(secret), "{secret}");
     }
     assert!(everything.contains("<redacted>"));

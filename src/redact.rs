@@ -1,10 +1,16 @@
-//! Takes secrets out of what is shown: URLs, headers, the command line.
+//! Takes secrets out of what is shown: URLs, headers, JSON, the command line.
+//!
+//! Everything that is written, logged or printed for debugging comes by here.
 
+use http::HeaderMap;
 use serde_json::Value;
 use url::Url;
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "<redacted>";
+
+/// What stands in [`REDACTED`], and in a URL where a secret was.
+pub const MARK: &str = "redacted";
 
 /// Words that make a name's value a secret where the name ends in them, as in
 /// `x-api-key` and `access_token`; `max_tokens` and `stop_token_ids` are none.
@@ -26,15 +32,45 @@ const SECRET_WORDS: &[&str] = &[
 /// Whether `name`, of a header or a parameter, holds a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    let last = name.rsplit(['-', '_', '.', ' ']).next().unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    let words = name.rsplit(|c: char| !c.is_ascii_alphanumeric());
+    let last = words.into_iter().find(|word| !word.is_empty()).unwrap_or_default();
     SECRET_WORDS.iter().any(|word| last.ends_with(word))
 }
+
+/// Parts that make a header's value a secret wherever they stand in its name,
+/// as in `X-Token-Id`: no header is worth the risk.
+const SECRET_PARTS: &[&str] = &["token", "secret", "key", "password", "cookie", "credential"];
 
 /// The value of a header as it may be shown.
 #[must_use]
 pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_secret_name(name) { REDACTED } else { value }
+    let has_part = || {
+        let name = name.to_ascii_lowercase();
+        SECRET_PARTS.iter().any(|part| name.contains(part))
+    };
+    if is_secret_name(name) || has_part() { REDACTED } else { value }
+}
+
+/// Headers as they may be shown.
+#[must_use]
+pub fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        (name.as_str().to_owned(), header_value(name.as_str(), &value).to_owned())
+    };
+    headers.iter().map(shown).collect()
+}
+
+/// A path with a query, without the values of its secret parameters.
+#[must_use]
+pub fn path(text: &str) -> String {
+    let Some((path, query)) = text.split_once('?') else { return text.to_owned() };
+    let parameter = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if is_secret_name(name) => format!("{name}={MARK}"),
+        _ => parameter.to_owned(),
+    };
+    format!("{path}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }
 
 /// `text` without credentials, if it is a URL: user name, password and secret
@@ -57,13 +93,15 @@ pub fn url(text: &str) -> String {
     if has_user {
         // Both fail only for URLs that cannot have credentials.
         let _ = url.set_password(None);
-        let _ = url.set_username("redacted");
+        let _ = url.set_username(MARK);
     }
     if has_query {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        url.query_pairs_mut().clear().extend_pairs(pairs.iter().map(|(name, value)| {
-            (name, if is_secret_name(name) { "redacted" } else { value.as_str() })
-        }));
+        url.query_pairs_mut().clear().extend_pairs(
+            pairs.iter().map(|(name, value)| {
+                (name, if is_secret_name(name) { MARK } else { value.as_str() })
+            }),
+        );
     }
     url.as_str().strip_prefix(prefix).unwrap_or(url.as_str()).to_owned()
 }
@@ -101,23 +139,34 @@ pub fn json(value: &mut Value) {
     }
 }
 
-/// `name<separator>value` with the value redacted where the name says so; a
-/// JSON object with its members redacted.
-fn pair(text: &str) -> String {
+/// `Name: value` of a header.
+fn header(text: &str) -> String {
+    match text.find([':', '=']) {
+        Some(at) if header_value(&text[..at], "") == REDACTED => {
+            format!("{}{REDACTED}", &text[..=at])
+        }
+        _ => pairs(text),
+    }
+}
+
+/// `name<separator>value`, several with commas between them, redacted where a
+/// name says so; a JSON object with its members redacted.
+fn pairs(text: &str) -> String {
     if let Ok(mut value @ Value::Object(_)) = serde_json::from_str(text) {
         json(&mut value);
         return value.to_string();
     }
+    // A secret may hold commas, and a name may stand in JSON within a value: from
+    // the first secret name on nothing is shown.
+    let secret = text.match_indices([':', '=']).find(|(at, _)| is_secret_name(&text[..*at]));
+    if let Some((at, _)) = secret {
+        return format!("{}{REDACTED}", &text[..=at]);
+    }
     let part = |part: &str| match part.find([':', '=']) {
-        Some(at) if is_secret_name(&part[..at]) => format!("{}{REDACTED}", &part[..=at]),
         Some(at) => format!("{}{}", &part[..=at], text_or_url(&part[at + 1..])),
         None => part.to_owned(),
     };
-    // After a secret everything up to the end belongs to it: it may hold commas.
-    match text.find([':', '=']) {
-        Some(at) if is_secret_name(&text[..at]) => part(text),
-        _ => text.split(',').map(part).collect::<Vec<_>>().join(","),
-    }
+    text.split(',').map(part).collect::<Vec<_>>().join(",")
 }
 
 /// The command line as one line that a shell reads back, secrets redacted.
@@ -127,14 +176,13 @@ pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
     let mut flag = "";
     for argument in arguments.iter().map(AsRef::as_ref) {
         let text = match split_flag(argument) {
-            Some((name, None)) => {
+            Some(Flag { name, value: None, .. }) => {
                 flag = name;
                 argument.to_owned()
             }
-            Some((name, Some(value))) => {
+            Some(Flag { name, shown, value: Some(value) }) => {
                 flag = "";
-                let separator = if argument.starts_with("--") { "=" } else { "" };
-                format!("{name}{separator}{}", flag_value(name, value))
+                format!("{shown}{}", flag_value(name, value))
             }
             None => flag_value(flag, argument),
         };
@@ -143,28 +191,45 @@ pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
     shown.join(" ")
 }
 
-/// A flag and the value attached to it, as in `--header=x` and `-Hx`.
-fn split_flag(argument: &str) -> Option<(&str, Option<&str>)> {
+/// A flag, and the value attached to it, as in `--header=x` and `-Hx`.
+struct Flag<'a> {
+    /// `--header`, or the letter alone.
+    name: &'a str,
+    /// What stands before the value.
+    shown: &'a str,
+    value: Option<&'a str>,
+}
+
+fn split_flag(argument: &str) -> Option<Flag<'_>> {
     if argument.starts_with("--") {
         return Some(match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (argument, None),
+            Some((name, value)) => {
+                Flag { name, shown: &argument[..=name.len()], value: Some(value) }
+            }
+            None => Flag { name: argument, shown: argument, value: None },
         });
     }
-    match argument.strip_prefix('-')?.chars().next()? {
-        '0'..='9' | '.' => None,
-        letter => {
-            let (name, value) = argument.split_at(1 + letter.len_utf8());
-            Some((name, (!value.is_empty()).then_some(value)))
-        }
+    let letters = argument.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+    // `-v` takes no value: another flag may follow it, as in `-vH`.
+    let last = letters.trim_start_matches('v');
+    let Some(letter) = last.chars().next() else {
+        return Some(Flag { name: letters, shown: argument, value: None });
+    };
+    if letter.is_ascii_digit() || letter == '.' {
+        return None;
     }
+    let (name, value) = last.split_at(letter.len_utf8());
+    let shown = &argument[..argument.len() - value.len()];
+    Some(Flag { name, shown, value: (!value.is_empty()).then_some(value) })
 }
 
 fn flag_value(flag: &str, value: &str) -> String {
     match flag {
-        "--header" | "-H" | "--extra-inputs" | "--otel-resource-attributes" => pair(value),
+        "--header" | "H" => header(value),
+        "--extra-inputs" | "--otel-resource-attributes" => pairs(value),
+        "--endpoint" | "--custom-endpoint" => path(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
-        "--url" | "-u" | "--otel-url" => value.split(',').map(url).collect::<Vec<_>>().join(","),
+        "--url" | "u" | "--otel-url" => value.split(',').map(url).collect::<Vec<_>>().join(","),
         _ => value.split(',').map(text_or_url).collect::<Vec<_>>().join(","),
     }
 }
@@ -205,6 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn headers_with_a_secret_part_anywhere_are_redacted() {
+        for name in
+            ["Authorization", "X-API-Key", "cookie", "Set-Cookie", "X-Auth-Token", "mySecret-Id"]
+        {
+            assert_eq!(header_value(name, "hunter2"), REDACTED, "{name}");
+        }
+        assert_eq!(header_value("Content-Type", "application/json"), "application/json");
+    }
+
+    #[test]
     fn urls_lose_credentials_only() {
         assert_eq!(url("http://u:p@h:1/v1?x=1"), "http://redacted@h:1/v1?x=1");
         assert_eq!(url("u:p@host:8000"), "redacted@host:8000/");
@@ -240,7 +315,11 @@ mod tests {
                 vec![format!("--api-key={before}{secret}")],
                 vec!["-H".to_owned(), format!("Authorization:{before}{secret}")],
                 vec![format!("-HX-Api-Key: {before}{secret}")],
+                vec!["-vH".to_owned(), format!("X-Token-Id: {before}{secret}")],
                 vec!["--extra-inputs".to_owned(), format!("token={before}{secret}")],
+                vec!["--extra-inputs".to_owned(), format!("a:1,token={before},{secret}")],
+                vec!["--extra-inputs".to_owned(), format!("a:{{\"api_key\":\"{before}{secret}\"}}")],
+                vec!["--endpoint".to_owned(), format!("/v1?x=1&api-key={secret}")],
             ] {
                 let shown = command_line(&arguments);
                 prop_assert!(!shown.contains(&secret), "{}", shown);
