@@ -61,7 +61,8 @@ pub(super) fn reported(error: &Value) -> RequestError {
         .find_map(|name| member(name).and_then(Value::as_str).filter(|text| !text.is_empty()))
         .unwrap_or("ServerError");
     let kind = code.map_or(ErrorKind::Other, kind_of);
-    RequestError { code, name: name.to_owned(), message, cause: None, kind }
+    let name = bounded(name.as_bytes());
+    RequestError { code, name, message, cause: None, kind }
 }
 
 /// An HTTP status as number or text; other codes are none.

@@ -9,6 +9,12 @@ use super::percentile::{distribution, exact_sum};
 use super::registry::Registry;
 use crate::record::RequestError;
 
+/// Kinds of failure that are told apart, by all that is known of them.
+const MOST_ERRORS: usize = 1000;
+
+/// Name of the failures that are not.
+const OTHER_ERRORS: &str = "OtherErrors";
+
 /// What has been observed of one phase. It keeps every value, in its display unit.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
@@ -66,11 +72,23 @@ impl Accumulator {
             }
         }
         if let Some(error) = &observation.error {
-            if let Some(count) = self.errors.get_mut(error) {
-                *count += 1;
-            } else {
-                self.errors.insert(error.clone(), 1);
-            }
+            self.count_error(error, 1);
+        }
+    }
+
+    /// Counts a failure. Servers put request numbers and times into their words:
+    /// above [`MOST_ERRORS`] only code and class of a new kind are kept.
+    fn count_error(&mut self, error: &RequestError, times: u64) {
+        if let Some(count) = self.errors.get_mut(error) {
+            *count += times;
+        } else if self.errors.len() < MOST_ERRORS {
+            self.errors.insert(error.clone(), times);
+        } else {
+            let rest = RequestError {
+                code: error.code,
+                ..RequestError::new(error.kind, OTHER_ERRORS, "errors with other messages")
+            };
+            *self.errors.entry(rest).or_default() += times;
         }
     }
 
@@ -115,7 +133,7 @@ impl Accumulator {
             }
         }
         for (error, count) in other.errors {
-            *self.errors.entry(error).or_default() += count;
+            self.count_error(&error, count);
         }
     }
 

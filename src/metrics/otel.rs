@@ -1,7 +1,7 @@
 //! What a row of the catalogue is in OpenTelemetry.
 
 use super::metric::{Kind, Metric, MetricFlags, MetricTag};
-use crate::semconv::{InstrumentKind, MetricSpec};
+use crate::semconv::{Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
 
 /// An `aiperf.<tag>` instrument and the factor from the metric's own unit.
@@ -13,20 +13,20 @@ pub struct Instrument {
     pub scale: f64,
 }
 
-/// The metrics that the GenAI conventions have a name for.
-const GEN_AI_NAMES: [(MetricTag, &str); 5] = [
-    ("request_latency", "gen_ai.client.operation.duration"),
-    ("time_to_first_token", "gen_ai.client.operation.time_to_first_chunk"),
-    ("inter_token_latency", "gen_ai.client.operation.time_per_output_chunk"),
-    ("input_sequence_length", "gen_ai.client.token.usage"),
-    ("output_sequence_length", "gen_ai.client.token.usage"),
+/// The metrics that the GenAI conventions have an instrument for.
+const GEN_AI: [(MetricTag, Definition); 5] = [
+    ("request_latency", metric::GEN_AI_CLIENT_OPERATION_DURATION),
+    ("time_to_first_token", metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
+    ("inter_token_latency", metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
+    ("input_sequence_length", metric::GEN_AI_CLIENT_TOKEN_USAGE),
+    ("output_sequence_length", metric::GEN_AI_CLIENT_TOKEN_USAGE),
 ];
 
 impl Metric {
     /// The instrument of the GenAI conventions that carries the metric too.
     #[must_use]
     pub fn gen_ai_name(&self) -> Option<&'static str> {
-        GEN_AI_NAMES.iter().find(|(tag, _)| *tag == self.tag).map(|(_, name)| *name)
+        GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| definition.name)
     }
 
     /// The metric's instrument; `None` for internal metrics, and for the

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Config, Identity};
-use crate::endpoint::EndpointType;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::ErrorKind;
 use crate::schedule::PhaseKind;
@@ -21,6 +20,9 @@ pub(super) const OTHER: &str = "_OTHER";
 /// Distinct `gen_ai.response.model` values; the server chooses them, so that
 /// their number must be bounded here.
 const MAX_RESPONSE_MODELS: usize = 16;
+
+/// Bytes of such a value; a longer one is no name.
+const LONGEST_MODEL: usize = 256;
 
 /// Values of `error.type`, and none.
 const ERROR_TYPES: usize = 7;
@@ -67,7 +69,7 @@ impl Interner {
     pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         let provider = config.provider.as_deref().map(str::trim).filter(|name| !name.is_empty());
         Self {
-            operation: operation_name(identity.endpoint_type),
+            operation: identity.endpoint_type.traits().operation_name,
             provider: provider.map(str::to_owned),
             models: identity.models.clone(),
             urls: identity.urls.clone(),
@@ -186,7 +188,7 @@ impl Interner {
         if let Some(index) = self.response_models.iter().position(|have| have == name) {
             return Some(ResponseModel::Known(index));
         }
-        if self.response_models.len() == MAX_RESPONSE_MODELS {
+        if self.response_models.len() == MAX_RESPONSE_MODELS || name.len() > LONGEST_MODEL {
             return Some(ResponseModel::Other);
         }
         self.response_models.push(name.to_owned());
@@ -203,24 +205,6 @@ impl PhaseAttributes {
     pub(super) fn of(&self, phase: PhaseKind) -> Vec<KeyValue> {
         let phase = KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, phase.as_str());
         self.0.iter().cloned().chain([phase]).collect()
-    }
-}
-
-/// `--endpoint-type`'s name of a dialect.
-pub(super) const fn endpoint_name(endpoint: EndpointType) -> &'static str {
-    match endpoint {
-        EndpointType::Chat => "chat",
-        EndpointType::Completions => "completions",
-        EndpointType::Embeddings => "embeddings",
-    }
-}
-
-/// `gen_ai.operation.name` of a dialect.
-const fn operation_name(endpoint: EndpointType) -> &'static str {
-    match endpoint {
-        EndpointType::Chat => "chat",
-        EndpointType::Completions => "text_completion",
-        EndpointType::Embeddings => "embeddings",
     }
 }
 

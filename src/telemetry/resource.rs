@@ -3,7 +3,6 @@
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 
-use super::attributes::endpoint_name;
 use super::settings::Settings;
 use super::{Config, Identity};
 use crate::semconv::{SCHEMA_URL, attribute};
@@ -22,7 +21,7 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         KeyValue::new("telemetry.sdk.name", "opentelemetry"),
         KeyValue::new("telemetry.sdk.language", "rust"),
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
-        KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, endpoint_name(identity.endpoint_type)),
+        KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, identity.endpoint_type.traits().name),
         KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
         KeyValue::new("host.name", host.nodename().to_string_lossy().into_owned()),
         KeyValue::new("host.arch", architecture()),

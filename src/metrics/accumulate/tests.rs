@@ -329,3 +329,21 @@ fn increments_of_counts_and_sums() {
         [("error_request_count", 1.0), ("good_request_count", 0.0), ("request_count", 0.0)]
     );
 }
+
+#[test]
+fn endless_kinds_of_errors_are_kept_apart_up_to_a_limit() {
+    let observed = |numbers: std::ops::Range<u64>| {
+        let mut accumulator = accumulator();
+        for number in numbers {
+            let error = RequestError::new(ErrorKind::Other, "Lost", format!("request {number}"));
+            accumulator.count_error(&error, 1);
+        }
+        accumulator
+    };
+    let mut all = observed(0..900);
+    all.merge(observed(500..1500));
+    let errors = all.errors();
+    assert_eq!(errors.len(), 1001);
+    assert_eq!((errors[0].0.name.as_str(), errors[0].1), ("OtherErrors", 500));
+    assert_eq!(errors.iter().map(|(_, count)| count).sum::<u64>(), 1900);
+}

@@ -2,6 +2,7 @@ use uuid::Uuid;
 
 use super::super::{Config, Identity};
 use super::*;
+use crate::endpoint::EndpointType;
 
 fn provider_of(url: &str) -> &'static str {
     infer_provider(&Url::parse(url).unwrap())
@@ -73,6 +74,12 @@ fn a_seventeenth_response_model_is_other() {
     assert_eq!(interner.response_model(Some("m16")), Some(ResponseModel::Other));
     assert_eq!(interner.response_model(Some("m3")), Some(ResponseModel::Known(3)));
     assert_eq!(interner.response_model(Some("")), None);
+}
+
+#[test]
+fn a_page_of_text_is_no_response_model() {
+    let page = "x".repeat(257);
+    assert_eq!(interner(&["m"]).response_model(Some(&page)), Some(ResponseModel::Other));
 }
 
 #[test]
