@@ -23,12 +23,14 @@ mod imp {
 
     impl DueTimer {
         /// A timer; needs the runtime of the thread.
-        #[expect(unsafe_code, reason = "the runtime takes foreign descriptors only so")]
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe to call; an OwnedFd keeps its descriptor as long as needed"
+        )]
         pub(in crate::runner) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            // SAFETY: the descriptor is open, and `AsyncFd` owns it until both end.
-            Ok(Self(unsafe { AsyncFd::register(timer)? }))
+            Ok(Self(AsyncFd::new(timer)?))
         }
 
         /// Waits until the instant `at`.

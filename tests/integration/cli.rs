@@ -227,6 +227,7 @@ fn load_and_its_end() {
     assert!(refusal("--arrival-pattern poisson").contains("--request-rate"));
     assert!(refusal("--concurrency 0").contains("at least 1"));
     assert!(refusal("--request-rate -1").contains("--request-rate"));
+    assert!(refusal("--request-rate 1e7").contains("--request-rate"));
 }
 
 #[test]
