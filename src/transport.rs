@@ -14,7 +14,6 @@ mod target;
 mod tls;
 mod traced_io;
 
-pub(crate) use client::redacted_headers;
 pub use client::{Client, ClientStats};
 pub use exchange::{Exchange, OutgoingRequest};
 pub use sse::SseDecoder;
@@ -39,7 +38,7 @@ pub struct Config {
     pub ip_version: IpVersion,
     /// Keep every read and write with its size (`--export-http-trace`).
     pub keep_chunks: bool,
-    /// Keep response headers.
+    /// Keep the headers of requests and responses.
     pub keep_headers: bool,
     /// Longest event, and longest body that is no event stream, in bytes.
     pub body_limit: usize,

@@ -10,7 +10,7 @@ use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::endpoint;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
-use crate::transport::{Exchange, OutgoingRequest, redacted_headers};
+use crate::transport::{Exchange, OutgoingRequest};
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -113,7 +113,6 @@ impl PhaseWorker {
         self.phase.counters.request_sent(Clock::now());
         let mut exchange =
             self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
-        exchange.trace.request_headers = redacted_headers(&request.headers);
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
