@@ -3,6 +3,7 @@
 //! A failed or cancelled request is a record too: its `error` names what
 //! happened, and whatever had been received is kept.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -166,12 +167,12 @@ pub struct HttpTrace {
     pub local_addr: Option<SocketAddr>,
     /// The server's end.
     pub remote_addr: Option<SocketAddr>,
-    /// Request headers, secrets redacted.
+    /// Request headers, secrets redacted; kept when they will be written.
     pub request_headers: Vec<(String, String)>,
     /// Response headers, secrets redacted; kept when they will be written.
     pub response_headers: Vec<(String, String)>,
-    /// Reason phrase of the response.
-    pub reason: Option<String>,
+    /// Reason phrase of the response: the server's own where it is not the standard one.
+    pub reason: Option<Cow<'static, str>>,
 }
 
 /// Why a request failed.

@@ -169,12 +169,13 @@ fn pairs(text: &str) -> String {
     text.split(',').map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The command line as one line that a shell reads back, secrets redacted.
+/// The command line as one line that a shell reads back, secrets redacted. The
+/// program, which comes first, is named without its path.
 #[must_use]
 pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
-    let mut shown = Vec::with_capacity(arguments.len());
+    let mut shown = vec!["aiperf".to_owned()];
     let mut flag = "";
-    for argument in arguments.iter().map(AsRef::as_ref) {
+    for argument in arguments.iter().skip(1).map(AsRef::as_ref) {
         let text = match split_flag(argument) {
             Some(Flag { name, value: None, .. }) => {
                 flag = name;
@@ -321,7 +322,8 @@ mod tests {
                 vec!["--extra-inputs".to_owned(), format!("a:{{\"api_key\":\"{before}{secret}\"}}")],
                 vec!["--endpoint".to_owned(), format!("/v1?x=1&api-key={secret}")],
             ] {
-                let shown = command_line(&arguments);
+                let line: Vec<_> = ["aiperf".to_owned()].into_iter().chain(arguments).collect();
+                let shown = command_line(&line);
                 prop_assert!(!shown.contains(&secret), "{}", shown);
             }
         }

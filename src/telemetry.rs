@@ -39,6 +39,7 @@ use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
 use crate::redact;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
+use crate::units::{Clock, Nanos};
 
 use self::instruments::Instruments;
 use self::settings::Settings;
@@ -48,6 +49,13 @@ use self::timing::Timing;
 /// After the deadline the collector is waited for no longer; what remains is
 /// one local collection, for which this is plenty.
 const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
+
+/// How long the final export is tried again when the collector does not take
+/// it: it may be starting anew.
+const FINAL_RETRIES: Nanos = Nanos(2_000_000_000);
+
+/// Between two tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Without a collector only the final collection is wanted.
 const NEVER: Duration = Duration::from_hours(365 * 24);
@@ -328,6 +336,11 @@ impl Telemetry {
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
             // The tee knows how the export went; the SDK only repeats it.
             let _ = provider.force_flush();
+            let until = Clock::now() + FINAL_RETRIES;
+            while tee.misses_the_last_export() && Clock::now() < until {
+                thread::sleep(RETRY_PAUSE);
+                let _ = provider.force_flush();
+            }
             // The shutdown collects once more: nothing new, so nothing to send.
             tee.close();
             let _ = done.send(());

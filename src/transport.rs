@@ -38,7 +38,7 @@ pub struct Config {
     pub ip_version: IpVersion,
     /// Keep every read and write with its size (`--export-http-trace`).
     pub keep_chunks: bool,
-    /// Keep response headers.
+    /// Keep the headers of requests and responses.
     pub keep_headers: bool,
     /// Longest event, and longest body that is no event stream, in bytes.
     pub body_limit: usize,

@@ -95,6 +95,7 @@ impl Run {
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
+        raise_file_limit();
         let dataset = Arc::new(Dataset::load(&generated, &counter, traits.tokenizes_input)?);
         for phase in &mut config.schedule.phases {
             if phase.stop.is_unset() {
@@ -122,7 +123,7 @@ impl Run {
             settings: config.metrics.clone(),
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
-            random_seed: config.dataset.random_seed,
+            random_seed: Some(seed.0),
             show_trace_timing: false,
         };
         let registry = Arc::new(registry);
@@ -158,6 +159,7 @@ impl Run {
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
+        self.warn_of_connection_limit();
         let phases = self.config.schedule.phases.clone();
         let telemetry = Arc::new(Telemetry::start(
             &self.config.telemetry,
@@ -183,10 +185,12 @@ impl Run {
             },
             transport_config(&self.config),
             self.workload.clone(),
-            queue,
+            Arc::clone(&queue),
             Arc::clone(&progress),
         );
         let failure = self.drive(runner, interrupt, &progress, &telemetry).err();
+        // A runner that could not start, or died, has not closed it.
+        queue.close();
         let pipeline = pipeline.finish()?;
         let phases = progress.snapshots();
         for stats in &phases {
@@ -204,6 +208,19 @@ impl Run {
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let peak_in_flight = progress.phase(last).map_or(0, |counters| counters.peak_in_flight());
         Ok(Measured { pipeline, phases, peak_in_flight, telemetry, failure })
+    }
+
+    /// Requests beyond the limit wait in the client, not at the server.
+    fn warn_of_connection_limit(&self) {
+        let workers = self.config.runner.workers.unwrap_or(1);
+        let limit = self.config.transport.connection_limit.saturating_mul(workers) as u64;
+        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency).max();
+        if let Some(asked) = asked.filter(|asked| *asked > limit) {
+            tracing::warn!(
+                "--concurrency {asked} is more than the {limit} connections allowed: the rest wait \
+                 in the client; raise AIPERF_HTTP_CONNECTION_LIMIT"
+            );
+        }
     }
 
     /// Runs the load on a thread of its own and shows how it goes.
@@ -336,6 +353,18 @@ impl Run {
             phases,
             telemetry: Some(telemetry),
         }
+    }
+}
+
+/// Allows as many open files as the system lets us: each connection is one.
+fn raise_file_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        // A system that refuses leaves the limit as it is; connections that
+        // meet it become error records.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 }
 

@@ -183,7 +183,6 @@ fn doubts_are_told_with_numbers_and_advice() {
         titles,
         [
             "Incomplete Run",
-            "Concurrency Not Reached",
             "Request Rate Not Reached",
             "Token Count Discrepancy",
             "Output Sequence Length Mismatch",
@@ -194,7 +193,6 @@ fn doubts_are_told_with_numbers_and_advice() {
     assert!(warnings.iter().all(|warning| !warning.advice().is_empty()));
     let text = render(&report, Style::FILE);
     for fact in [
-        "1,000 requests at once were asked for; there were never more than 36.",
         "10.00 requests per second were asked for; 4.90 were sent.",
         "In 9 of 36 requests (25.0%)",
         "differ by more than 10%.",
@@ -205,6 +203,22 @@ fn doubts_are_told_with_numbers_and_advice() {
         assert!(text.contains(fact), "{fact} is not in {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 140), "{text}");
+}
+
+#[test]
+fn a_closed_loop_that_falls_short_is_told() {
+    let mut report = report(vec![single("request_count", 36.0)]);
+    report.load = LoadReport {
+        requested_concurrency: Some(1000),
+        reached_concurrency: 36,
+        ..LoadReport::default()
+    };
+    let text = render(&report, Style::FILE);
+    let fact = "1,000 requests at once were asked for; there were never more than 36.";
+    assert!(text.contains("Concurrency Not Reached") && text.contains(fact), "{text}");
+    // With a rate, the concurrency is only a bound.
+    report.load.requested_rate = Some(10.0);
+    assert!(!render(&report, Style::FILE).contains("Concurrency Not Reached"));
 }
 
 #[test]

@@ -285,8 +285,10 @@ fn incomplete(report: &RunReport) -> Option<Warning> {
     Some(Warning::Incomplete { reason })
 }
 
+/// Of a closed loop: with a rate, the concurrency is only a bound.
 fn concurrency_not_reached(report: &RunReport) -> Option<Warning> {
-    let requested = report.load.requested_concurrency?;
+    let is_closed_loop = report.load.requested_rate.is_none();
+    let requested = report.load.requested_concurrency.filter(|_| is_closed_loop)?;
     let reached = report.load.reached_concurrency;
     (reached < requested).then_some(Warning::ConcurrencyNotReached { requested, reached })
 }

@@ -14,10 +14,11 @@ use uuid::Uuid;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed `given`, else one from the system.
+    /// The seed `given`, else one from the system: of 32 bits, so that it reads
+    /// back from JSON whatever reads it.
     #[must_use]
     pub fn or_random(given: Option<u64>) -> Self {
-        Self(given.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().1))
+        Self(given.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().1 & 0xffff_ffff))
     }
 
     /// The seed for the purpose `name`: FNV-1a of the name, mixed with this seed.

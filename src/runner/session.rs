@@ -113,8 +113,6 @@ impl PhaseWorker {
         self.phase.counters.request_sent(Clock::now());
         let mut exchange =
             self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
-        exchange.trace.request_headers =
-            workload.builder.shown_headers(request_id, session.correlation_id);
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);

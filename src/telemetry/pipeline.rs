@@ -95,16 +95,21 @@ impl<S: RecordSink> Pipeline<S> {
         let shared = Arc::new(Shared { parts, state: Mutex::new(state) });
         let start = |number: usize| {
             let shared = Arc::clone(&shared);
-            thread::Builder::new()
-                .name(format!("processor-{number}"))
-                .spawn(move || shared.process())
+            let work = move || {
+                lower_priority();
+                shared.process();
+            };
+            thread::Builder::new().name(format!("processor-{number}")).spawn(work)
         };
         let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
         Ok(Self { shared, threads })
     }
 
-    /// Waits until the queue is closed and empty; gives everything back.
+    /// Works off what is left in the queue, which must have been closed, and
+    /// gives everything back. The caller helps: the load is over, so the rest
+    /// need not wait for an idle processor.
     pub fn finish(self) -> Result<PipelineOutcome<S>, PipelineError> {
+        self.shared.process();
         for thread in self.threads {
             thread.join().map_err(|_| PipelineError::ProcessorLost)?;
         }
@@ -115,8 +120,8 @@ impl<S: RecordSink> Pipeline<S> {
 }
 
 impl<S: RecordSink> Shared<S> {
+    /// Observes records until the queue is closed and empty.
     fn process(&self) {
-        lower_priority();
         let _notice = LossNotice(&self.parts.queue);
         while let Some(next) = self.parts.queue.pop(PATIENCE) {
             if let Some(record) = next {

@@ -123,6 +123,11 @@ impl TeeState {
         self.last_taken.load(Ordering::Acquire)
     }
 
+    /// Whether the collector did not take the last export and is not given up.
+    pub(super) fn misses_the_last_export(&self) -> bool {
+        !self.last_export_was_taken() && !*self.given_up.borrow()
+    }
+
     /// How many exports went which way.
     pub(super) fn counts(&self) -> TelemetryReport {
         TelemetryReport {

@@ -1,5 +1,6 @@
 //! The HTTP client of one worker: a pool of connections and the exchanges on them.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::error::Error as _;
 use std::future::Future;
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::connection::Connection;
@@ -155,7 +157,11 @@ impl Client {
         };
         self.count(is_reused);
         exchange.attempt(connection.log());
-        let response = connection.send(http_request(request, target)?).await.map_err(|error| {
+        let http = http_request(request, target)?;
+        if self.config.keep_headers {
+            exchange.trace.request_headers = redact::headers(http.headers());
+        }
+        let response = connection.send(http).await.map_err(|error| {
             let is_silent = connection.log().read.get() == 0;
             AttemptError { error: connection_error(&error), is_retryable: is_reused && is_silent }
         })?;
@@ -175,7 +181,7 @@ impl Client {
         let (head, mut body) = response.into_parts();
         exchange.status = Some(head.status.as_u16());
         exchange.trace.headers_received = Some(exchange.last_arrival());
-        exchange.trace.reason = head.status.canonical_reason().map(str::to_owned);
+        exchange.trace.reason = reason(&head);
         if self.config.keep_headers {
             exchange.trace.response_headers = redact::headers(&head.headers);
         }
@@ -239,6 +245,14 @@ fn http_request(
         http.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
     }
     Ok(http)
+}
+
+/// The reason phrase: hyper keeps only those that are not the standard one.
+fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
+    match head.extensions.get::<ReasonPhrase>() {
+        Some(phrase) => Some(String::from_utf8_lossy(phrase.as_bytes()).into_owned().into()),
+        None => head.status.canonical_reason().map(Cow::Borrowed),
+    }
 }
 
 /// What a connection's failure is called.

@@ -33,6 +33,9 @@ impl SseDecoder {
         events: &mut Vec<SseEvent>,
     ) {
         let mut at = scanned;
+        if at == body.len() {
+            return;
+        }
         if self.after_cr && body.get(at) == Some(&b'\n') {
             at += 1;
             self.skip_line_feed(at);
@@ -131,6 +134,13 @@ mod tests {
         assert_eq!(events, [SseEvent { arrival: Nanos(2), start: 0, end: 10 }]);
         decoder.scan(body, 15, Nanos(3), &mut events);
         assert_eq!(events[1], SseEvent { arrival: Nanos(3), start: 11, end: 21 });
+    }
+
+    #[test]
+    fn a_crlf_may_be_split_even_around_nothing() {
+        let whole = [b"data: a\r\n".to_vec(), b"data: b\r\n".to_vec()];
+        let pieces: [&[u8]; 6] = [b"data: a\r", b"", b"\n\r", b"", b"\ndata: b\r\n\r", b"\n"];
+        assert_eq!(split(&pieces), whole);
     }
 
     #[test]

@@ -583,6 +583,33 @@ fn a_redirect_is_an_error_with_its_status() {
 }
 
 #[test]
+fn the_servers_own_reason_phrase_is_kept() {
+    let record = streamed(vec![b"HTTP/1.1 503 Warming Up\r\ncontent-length: 2\r\n\r\nno".to_vec()]);
+    let error = record.error.unwrap();
+    assert_eq!((error.code, error.name.as_str()), (Some(503), "Warming Up"));
+    assert_eq!(error.message, "no");
+}
+
+#[test]
+fn headers_are_kept_redacted_and_only_when_asked_for() {
+    let server = mock(Script::default());
+    let load = || Load { phases: vec![closed_loop(1, 1)], ..Load::on(&server.url()) };
+    let record = load().run().records.remove(0);
+    assert!(record.trace.request_headers.is_empty() && record.trace.response_headers.is_empty());
+    let transport = transport::Config { keep_headers: true, ..Default::default() };
+    let record = Load { transport, ..load() }.run().records.remove(0);
+    let value = |headers: &[(String, String)], name: &str| {
+        headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    };
+    let host = server.url().replace("http://", "");
+    assert_eq!(value(&record.trace.request_headers, "host"), Some(host));
+    let id = value(&record.trace.request_headers, "x-request-id");
+    assert_eq!(id, Some(record.request_id.to_string()));
+    let kind = value(&record.trace.response_headers, "content-type").unwrap();
+    assert!(kind.starts_with("text/event-stream"));
+}
+
+#[test]
 fn what_is_no_http_is_an_error() {
     let record = streamed(vec![b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()]);
     assert_eq!(record.error.unwrap().kind, ErrorKind::Parse);

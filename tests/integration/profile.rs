@@ -218,6 +218,48 @@ fn a_run_without_any_success_fails_and_says_why() {
 }
 
 #[test]
+fn servers_and_models_take_turns() {
+    let (first, second) = (mock(Script::default()), mock(Script::default()));
+    let extra = ["--request-count", "8", "--url", &second.url(), "--model", "other-model"];
+    let run = profile(&first.url(), &extra).succeeded();
+    assert_eq!((first.requests_served(), second.requests_served()), (4, 4));
+    let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
+    let sessions = inputs["data"].as_array().unwrap().iter();
+    let models: Vec<_> = sessions.map(|session| session["payloads"][0]["model"].clone()).collect();
+    assert_eq!(models[..4], ["mock-model", "other-model", "mock-model", "other-model"]);
+}
+
+#[test]
+fn sessions_carry_their_answers_and_are_counted() {
+    let server = mock(Script::default());
+    let extra = [
+        "--num-sessions",
+        "3",
+        "--session-turns-mean",
+        "2",
+        "--request-rate",
+        "500",
+        "--export-level",
+        "raw",
+    ];
+    let run = profile(&server.url(), &extra).succeeded();
+    assert_eq!(run.summary()["request_count"]["avg"], 6.0);
+    let (records, raw) = (run.records(), run.text("profile_export_raw.jsonl"));
+    for line in raw.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let turn = line["metadata"]["turn_index"].as_u64().unwrap() as usize;
+        let messages = line["payload"]["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 2 * turn + 1);
+        // The answer's four tokens are part of the second turn's input.
+        let id = &line["metadata"]["x_request_id"];
+        let record =
+            records.iter().find(|record| record["metadata"]["x_request_id"] == *id).unwrap();
+        let isl = record["metrics"]["input_sequence_length"]["value"].as_u64();
+        assert_eq!(isl, Some(if turn == 0 { 20 } else { 44 }));
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_requests_again() {
     let server = mock(Script::default());
     let inputs = |seed: &str| {

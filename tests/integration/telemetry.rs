@@ -450,7 +450,8 @@ fn no_collector_at_the_address_fails_nothing() {
         record_four(&telemetry);
         let report = telemetry.finish(PATIENCE);
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
-        assert_eq!((report.exports_ok, report.exports_failed), (0, 1));
+        // The final export is tried again for a while.
+        assert!(report.exports_ok == 0 && report.exports_failed >= 1, "{report:?}");
     }
 }
 
@@ -795,7 +796,7 @@ fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
     let telemetry = start(&config(Some(url)), &variables[..1]);
     record(&telemetry, &four()[0]);
     let report = telemetry.finish(PATIENCE);
-    assert!(!report.delivered_final && report.exports_failed == 1, "{report:?}");
+    assert!(!report.delivered_final && report.exports_failed >= 1, "{report:?}");
 }
 
 #[test]

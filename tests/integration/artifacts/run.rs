@@ -272,7 +272,7 @@ fn trace(start: Nanos, end: Nanos, reused: bool) -> HttpTrace {
             header("Content-Type", "text/event-stream"),
             header("Set-Cookie", SECRET),
         ],
-        reason: Some("OK".to_owned()),
+        reason: Some("OK".into()),
         ..HttpTrace::default()
     }
 }
