@@ -120,13 +120,15 @@ fn pair(text: &str) -> String {
     }
 }
 
-/// The command line as one line that a shell reads back, secrets redacted.
+/// The command line as one line that a shell reads back, secrets redacted, the
+/// program without its directory.
 #[must_use]
 pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
     let mut shown = Vec::with_capacity(arguments.len());
     let mut flag = "";
-    for argument in arguments.iter().map(AsRef::as_ref) {
+    for (number, argument) in arguments.iter().map(AsRef::as_ref).enumerate() {
         let text = match split_flag(argument) {
+            _ if number == 0 => argument.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(),
             Some((name, None)) => {
                 flag = name;
                 argument.to_owned()
@@ -227,8 +229,16 @@ mod tests {
 
     #[test]
     fn a_command_line_can_be_pasted_into_a_shell() {
-        let line =
-            command_line(&["aiperf", "--system-prompt", "it's $5", "-H", "A: b", "", "-m", "x"]);
+        let line = command_line(&[
+            "/opt/bin/aiperf",
+            "--system-prompt",
+            "it's $5",
+            "-H",
+            "A: b",
+            "",
+            "-m",
+            "x",
+        ]);
         assert_eq!(line, r"aiperf --system-prompt 'it'\''s $5' -H 'A: b' '' -m x");
     }
 
@@ -236,11 +246,11 @@ mod tests {
         #[test]
         fn a_secret_never_shows(before in "[a-z:=,/@ {}\"]{0,12}", secret in "[A-Z]{12}") {
             for arguments in [
-                vec!["--api-key".to_owned(), format!("{before}{secret}")],
-                vec![format!("--api-key={before}{secret}")],
-                vec!["-H".to_owned(), format!("Authorization:{before}{secret}")],
-                vec![format!("-HX-Api-Key: {before}{secret}")],
-                vec!["--extra-inputs".to_owned(), format!("token={before}{secret}")],
+                vec!["aiperf".to_owned(), "--api-key".to_owned(), format!("{before}{secret}")],
+                vec!["aiperf".to_owned(), format!("--api-key={before}{secret}")],
+                vec!["aiperf".to_owned(), "-H".to_owned(), format!("Authorization:{before}{secret}")],
+                vec!["aiperf".to_owned(), format!("-HX-Api-Key: {before}{secret}")],
+                vec!["aiperf".to_owned(), "--extra-inputs".to_owned(), format!("token={before}{secret}")],
             ] {
                 let shown = command_line(&arguments);
                 prop_assert!(!shown.contains(&secret), "{}", shown);
