@@ -333,7 +333,7 @@ impl Run {
             was_cancelled,
             incomplete_reason,
             results: pipeline.profiling.results(),
-            warmup_results: pipeline.warmup.results(),
+            warmup_results: pipeline.warmup.results_if_any(),
             errors: errors
                 .map(|(error_details, count)| ErrorCount { error_details, count })
                 .collect(),
