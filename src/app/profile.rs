@@ -44,6 +44,10 @@ pub(super) fn profile(
 ) -> anyhow::Result<Outcome> {
     let run = Run::prepare(config)?;
     run.wait_until_ready(interrupt)?;
+    if *interrupt.borrow() > Interrupt::None {
+        tracing::info!("interrupted before the first request: nothing was measured");
+        return Ok(Outcome::Interrupted);
+    }
     let measured = run.measure(interrupt)?;
     run.conclude(measured, out)
 }
