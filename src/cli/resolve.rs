@@ -113,6 +113,9 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
 
 fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
     let (conversation, prompt) = (&flags.conversation, &flags.prompt);
+    // Those of the warmup come first: the measurement must not meet them again.
+    let warmup = flags.warmup.warmup_request_count.unwrap_or(0);
+    let requests = flags.load.request_count.map(|count| count.saturating_add(warmup));
     let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
@@ -125,7 +128,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         entries: conversation
             .num_dataset_entries
             .or(conversation.num_sessions)
-            .or(flags.load.request_count.map(|count| count.min(MOST_ENTRIES)))
+            .or(requests.map(|count| count.min(MOST_ENTRIES)))
             .unwrap_or(100) as usize,
         input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
         sequence_distribution: prompt.seq_dist.clone(),

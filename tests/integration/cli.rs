@@ -193,6 +193,7 @@ fn a_prompt_is_generated_for_each_request() {
         Source::File { .. } => panic!("not synthetic"),
     };
     assert_eq!(entries("--request-count 640 --concurrency 8"), 640);
+    assert_eq!(entries("--request-count 640 --warmup-request-count 64"), 704);
     assert_eq!(entries("--request-count 640 --num-sessions 20"), 20);
     assert_eq!(entries("--request-count 640 --num-sessions 20 --num-prompts 7"), 7);
     assert_eq!(entries("--benchmark-duration 10"), 100);
