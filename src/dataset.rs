@@ -7,6 +7,7 @@
 mod file;
 mod finish;
 mod lengths;
+mod payload;
 mod prompts;
 mod sampler;
 pub mod seed;
@@ -167,8 +168,9 @@ pub struct Turn {
     pub delay: Nanos,
     /// Body to send as it is (`inputs_json`), instead of one built from the texts.
     pub raw_payload: Option<Arc<serde_json::value::RawValue>>,
-    /// Tokens of this turn's own texts (with `add_special_tokens=false`);
-    /// absent where the endpoint does not tokenise or the payload is raw.
+    /// Tokens of this turn's own texts (with `add_special_tokens=false`), or of
+    /// all texts of a raw payload; absent where the endpoint does not tokenise
+    /// or a raw payload has no text.
     pub input_tokens: Option<u64>,
 }
 

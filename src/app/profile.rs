@@ -43,6 +43,10 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     // Until here there is nothing to drain or to write: a signal just ends it.
     let interrupt = interrupt::listen()?;
     run.wait_until_ready(&interrupt)?;
+    if *interrupt.borrow() > Interrupt::None {
+        tracing::info!("interrupted before the first request: nothing was measured");
+        return Ok(Outcome::Interrupted);
+    }
     let measured = run.measure(&interrupt)?;
     run.conclude(measured, out)
 }
@@ -347,7 +351,7 @@ impl Run {
             was_cancelled,
             incomplete_reason,
             results: pipeline.profiling.results(),
-            warmup_results: pipeline.warmup.results(),
+            warmup_results: pipeline.warmup.results_if_any(),
             errors: error_counts(&pipeline.profiling),
             load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
             phases,

@@ -1,7 +1,7 @@
 //! The wait for the model before the first request (`--wait-for-model-*`).
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::config::{TransportConfig, WaitMode, url as urls};
+use crate::endpoint::http_error;
 use crate::runner::{Interrupt, RequestBuilder};
 use crate::units::{Clock, Nanos};
 
 /// Longest single attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);
-
-/// Time between two looks at the interrupt.
-const LOOK: Duration = Duration::from_millis(100);
+/// Between two looks for an interrupt.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What is asked of each server until it answers.
 pub(super) struct Probe<'a> {
@@ -60,7 +60,9 @@ impl Probe<'_> {
                     );
                 }
                 tracing::info!("waiting for the model: {reason}");
-                pause(wait.interval.min(left), interrupt);
+                if !pause(wait.interval.min(left).into(), interrupt) {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -101,19 +103,30 @@ impl Probe<'_> {
     }
 }
 
-/// Sleeps for `time`, or until interrupted.
-fn pause(time: Nanos, interrupt: &watch::Receiver<Interrupt>) {
-    let end = Clock::now() + time;
-    while *interrupt.borrow() == Interrupt::None {
-        match end.since(Clock::now()) {
-            Nanos::ZERO => return,
-            left => thread::sleep(Duration::from(left).min(LOOK)),
-        }
+/// The body of a success; else what is wrong: the server's words, or the
+/// client's without the URL's credentials.
+fn answer(request: reqwest::blocking::RequestBuilder) -> Result<String, String> {
+    let response = || -> reqwest::Result<_> {
+        let response = request.send()?;
+        Ok((response.status(), response.text()?))
+    };
+    let (status, text) = response().map_err(|error| error.without_url().to_string())?;
+    if status.is_success() {
+        return Ok(text);
     }
+    let refusal = http_error(status.as_u16(), None, text.as_bytes());
+    Err(format!("it answers {} {}: {}", status.as_u16(), refusal.name, refusal.message.trim()))
 }
 
-/// The body of a success; else what is wrong, without the URL's credentials.
-fn answer(request: reqwest::blocking::RequestBuilder) -> Result<String, String> {
-    let text = || -> reqwest::Result<String> { request.send()?.error_for_status()?.text() };
-    text().map_err(|error| error.without_url().to_string())
+/// Waits for `time`; false when interrupted.
+fn pause(time: Duration, interrupt: &watch::Receiver<Interrupt>) -> bool {
+    let end = Instant::now() + time;
+    while *interrupt.borrow() == Interrupt::None {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+    false
 }

@@ -95,7 +95,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         was_cancelled: end.was_cancelled,
         incomplete_reason: end.incomplete_reason,
         results: gathered.profiling.results(),
-        warmup_results: gathered.warmup.results(),
+        warmup_results: gathered.warmup.results_if_any(),
         errors: error_counts(&gathered.profiling),
         phases: Vec::new(),
         telemetry: end.telemetry,

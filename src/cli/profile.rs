@@ -284,7 +284,8 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_aliases = ["conversation-num", "num-conversations"], value_name = "COUNT",
           value_parser = positive)]
     pub(super) num_sessions: Option<u64>,
-    /// Conversations to generate [default: 100]
+    /// Conversations to generate [default: the sessions asked for, else as many as requests, up to
+    /// 10000, else 100]
     #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive)]
     pub(super) num_dataset_entries: Option<u64>,
     /// Turns of a conversation, mean [default: 1]

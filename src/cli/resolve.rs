@@ -20,6 +20,10 @@ use crate::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, redact, schedule, telemetry};
 
+/// Most conversations that are generated without being asked for: so many do
+/// not come back while a server still has them in its cache.
+const MOST_ENTRIES: u64 = 10_000;
+
 /// The run that `flags` ask for, validated.
 pub(super) fn run_config(
     flags: &ProfileArgs,
@@ -94,7 +98,7 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
             only_synthetic(&flags.conversation, &flags.prompt)?;
             Source::File { path: path.clone(), format: flags.input.custom_dataset_type }
         }
-        None => Source::Synthetic(synthetic(&flags.conversation, &flags.prompt)?),
+        None => Source::Synthetic(synthetic(flags)?),
     };
     let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
     Ok(dataset::Config {
@@ -107,10 +111,11 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
     })
 }
 
-fn synthetic(
-    conversation: &ConversationArgs,
-    prompt: &PromptArgs,
-) -> Result<Synthetic, ConfigError> {
+fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
+    let (conversation, prompt) = (&flags.conversation, &flags.prompt);
+    // Those of the warmup come first: the measurement must not meet them again.
+    let warmup = flags.warmup.warmup_request_count.unwrap_or(0);
+    let requests = flags.load.request_count.map(|count| count.saturating_add(warmup));
     let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
@@ -118,8 +123,13 @@ fn synthetic(
     let (mean, stddev) =
         (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
     Ok(Synthetic {
-        entries: conversation.num_dataset_entries.or(conversation.num_sessions).unwrap_or(100)
-            as usize,
+        // A prompt for each request: one that is asked again is answered from
+        // the server's cache.
+        entries: conversation
+            .num_dataset_entries
+            .or(conversation.num_sessions)
+            .or(requests.map(|count| count.min(MOST_ENTRIES)))
+            .unwrap_or(100) as usize,
         input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
         sequence_distribution: prompt.seq_dist.clone(),
         batch_size: prompt.batch_size.unwrap_or(1) as usize,

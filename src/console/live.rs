@@ -32,6 +32,8 @@ pub struct LiveView {
     /// The phase shown last.
     phase: Option<(PhaseKind, u32)>,
     next_line: Nanos,
+    /// The line written last.
+    last_line: String,
 }
 
 enum Output {
@@ -56,7 +58,7 @@ impl LiveView {
             Ui::Simple | Ui::Dashboard if is_terminal => Output::Bar(bar()),
             Ui::Simple | Ui::Dashboard => Output::Lines(lines),
         };
-        Self { output, phase: None, next_line: Nanos::ZERO }
+        Self { output, phase: None, next_line: Nanos::ZERO, last_line: String::new() }
     }
 
     /// Shows `stats`. Lines are written when a phase begins and every ten seconds.
@@ -74,7 +76,7 @@ impl LiveView {
             Output::Lines(lines) => {
                 if is_new || stats.now >= self.next_line {
                     self.next_line = stats.now + LINE_INTERVAL;
-                    write_line(lines.as_mut(), stats);
+                    write_line(lines.as_mut(), stats, &mut self.last_line);
                 }
             }
         }
@@ -85,7 +87,7 @@ impl LiveView {
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar) => bar.finish_and_clear(),
-            Output::Lines(lines) => write_line(lines.as_mut(), stats),
+            Output::Lines(lines) => write_line(lines.as_mut(), stats, &mut self.last_line),
         }
     }
 }
@@ -96,11 +98,16 @@ fn bar() -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Progress is a courtesy: a closed standard error does not stop a run.
-fn write_line(lines: &mut dyn Write, stats: &PhaseStats) {
+/// Writes a line unless it says what `last` did. Progress is a courtesy: a
+/// closed standard error does not stop a run.
+fn write_line(lines: &mut dyn Write, stats: &PhaseStats, last: &mut String) {
     let percent = stats.progress_percent();
-    let _ = writeln!(lines, "{} {percent:.0}%: {}", stats.phase.as_str(), status(stats));
-    let _ = lines.flush();
+    let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats));
+    if line != *last {
+        let _ = writeln!(lines, "{line}");
+        let _ = lines.flush();
+        *last = line;
+    }
 }
 
 /// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left`
@@ -171,6 +178,7 @@ mod tests {
         for seconds in 0..=20 {
             view.update(&stats(seconds, seconds * 100));
         }
+        view.finish(&stats(20, 2000));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         let expected = "\
 profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors

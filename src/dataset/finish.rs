@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread};
+use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, payload};
 use crate::tokenizer::TokenCounter;
 
 /// Gives an identifier to each conversation whose file named none.
@@ -78,9 +78,10 @@ pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCo
         let context = conversation.user_context.as_ref().map_or(0, |text| counter.count(text));
         conversation.context_tokens = Some(system + context);
         for turn in &mut conversation.turns {
-            if turn.raw_payload.is_none() {
-                turn.input_tokens = Some(turn.texts.iter().map(|text| counter.count(text)).sum());
-            }
+            turn.input_tokens = match &turn.raw_payload {
+                Some(payload) => payload::count_tokens(payload, counter),
+                None => Some(turn.texts.iter().map(|text| counter.count(text)).sum()),
+            };
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Accumulator {
     /// One for each of the registry's rows.
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
+    /// Whether any request was observed.
+    has_observed: bool,
 }
 
 /// What is kept of one metric.
@@ -51,11 +53,12 @@ impl Accumulator {
                 Kind::SumOf(_) | Kind::Derived(_) => Cell::Derived,
             })
             .collect();
-        Self { registry, cells, errors: HashMap::new() }
+        Self { registry, cells, errors: HashMap::new(), has_observed: false }
     }
 
     /// Takes in one finished request.
     pub fn observe(&mut self, observation: &Observation) {
+        self.has_observed = true;
         self.append_values(observation);
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
@@ -117,6 +120,7 @@ impl Accumulator {
 
     /// Takes in what `other`, of the same registry, has observed.
     pub fn merge(&mut self, other: Self) {
+        self.has_observed |= other.has_observed;
         for ((metric, cell), theirs) in
             self.registry.rows().iter().zip(&mut self.cells).zip(other.cells)
         {
@@ -158,6 +162,13 @@ impl Accumulator {
                 Some(MetricResult { metric, stats })
             })
             .collect()
+    }
+
+    /// The [results](Self::results) of a phase that there need not have been:
+    /// none where no request was observed, not even the metrics that are 0 then.
+    #[must_use]
+    pub fn results_if_any(&self) -> Vec<MetricResult> {
+        if self.has_observed { self.results() } else { Vec::new() }
     }
 
     /// The failures, most frequent first.

@@ -32,6 +32,10 @@ impl SseDecoder {
         arrival: Nanos,
         events: &mut Vec<SseEvent>,
     ) {
+        if body.len() == scanned {
+            // Nothing new: a LF that belongs to a CR may still come.
+            return;
+        }
         let mut at = scanned;
         if at == body.len() {
             return;
@@ -146,6 +150,14 @@ mod tests {
     #[test]
     fn empty_lines_alone_are_no_events() {
         assert!(split(&[b"\n\n\r\n\r\r\n"]).is_empty());
+    }
+
+    #[test]
+    fn a_piece_without_bytes_changes_nothing() {
+        let body = b"data: a\r\n\r\ndata: b\r\n\r\n";
+        for cut in 0..body.len() {
+            assert_eq!(split(&[&body[..cut], b"", &body[cut..]]), split(&[body]), "{cut}");
+        }
     }
 
     #[test]

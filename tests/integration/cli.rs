@@ -187,6 +187,20 @@ fn switches_for_what_is_never_on_are_accepted() {
 }
 
 #[test]
+fn a_prompt_is_generated_for_each_request() {
+    let entries = |flags: &str| match profile(flags).dataset.source {
+        Source::Synthetic(synthetic) => synthetic.entries,
+        Source::File { .. } => panic!("not synthetic"),
+    };
+    assert_eq!(entries("--request-count 640 --concurrency 8"), 640);
+    assert_eq!(entries("--request-count 640 --warmup-request-count 64"), 704);
+    assert_eq!(entries("--request-count 640 --num-sessions 20"), 20);
+    assert_eq!(entries("--request-count 640 --num-sessions 20 --num-prompts 7"), 7);
+    assert_eq!(entries("--benchmark-duration 10"), 100);
+    assert_eq!(entries("--request-count 100000"), 10_000);
+}
+
+#[test]
 fn defaults() {
     let config = profile("");
     assert_eq!(config.endpoint.endpoint_type, EndpointType::Chat);

@@ -317,7 +317,8 @@ fn an_earlier_run_can_be_sent_again() {
     assert_eq!((&*conversations[0].id, turns.len()), ("s", 2));
     assert_eq!((&*turns[0].model, &*turns[1].model), ("own", "m"));
     assert_eq!(turns[1].raw_payload.as_ref().unwrap().get(), "{\"messages\":[]}");
-    assert!(turns.iter().all(|turn| turn.input_tokens.is_none() && turn.max_tokens.is_none()));
+    assert_eq!((turns[0].input_tokens, turns[1].input_tokens), (Some(count("Hi")), None));
+    assert!(turns.iter().all(|turn| turn.max_tokens.is_none()));
 }
 
 #[test]

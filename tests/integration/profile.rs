@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::otlp_receiver::{Answer, OtlpReceiver, Received};
+use crate::raw_server;
 
 /// The program, with nothing of the tester's environment that changes it.
 fn aiperf(arguments: &[&str]) -> Command {
@@ -165,6 +167,55 @@ fn warmup_requests_are_records_but_not_results() {
 }
 
 #[test]
+fn a_run_without_warmup_says_nothing_of_one() {
+    let server = mock(Script::default());
+    // With objectives there is a metric that is 0 also where nothing was asked.
+    let goodput = ["--request-count", "2", "--goodput", "request_latency:60000"];
+    let run = profile(&server.url(), &goodput).succeeded();
+    assert!(run.summary().get("warmup_metrics").is_none());
+    let line = run.summary()["run_info"]["cli_command"].as_str().unwrap().to_owned();
+    assert!(line.starts_with("aiperf profile "), "{line}");
+}
+
+/// A server that refuses whatever it is asked; each request is told first.
+fn refusing(body: &'static str) -> (String, mpsc::Receiver<String>) {
+    let (asked, requests) = mpsc::channel();
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            let _ = asked.send(request);
+            let length = body.len();
+            let head = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {length}\r\n\r\n");
+            raw_server::write(stream, format!("{head}{body}").as_bytes());
+        }
+    });
+    (format!("http://{address}"), requests)
+}
+
+#[test]
+fn the_wait_for_a_model_ends_with_the_servers_words() {
+    let (url, _requests) = refusing(r#"{"message":"max_tokens is required"}"#);
+    let wait = ["--wait-for-model-timeout", "0.2", "--wait-for-model-interval", "0.1"];
+    let run = profile(&url, &wait);
+    assert_eq!(run.exit_code(), Some(1));
+    let stderr = run.stderr();
+    assert!(stderr.contains("400 Bad Request") && stderr.contains("max_tokens is required"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_wait_for_a_model() {
+    let (url, requests) = refusing("not yet");
+    let directory = tempfile::tempdir().unwrap();
+    let wait = ["--wait-for-model-timeout", "3600", "--wait-for-model-interval", "3600"];
+    let child = profile_command(&url, directory.path(), &wait).spawn().unwrap();
+    requests.recv().unwrap();
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    // The wait is not the load: nothing else was asked.
+    assert_eq!(requests.try_iter().count(), 0);
+}
+
+#[test]
 fn other_endpoints_and_unstreamed_requests_are_measured() {
     let server = mock(Script::default());
     for (endpoint, tokens) in [("completions", true), ("embeddings", false), ("chat", true)] {
@@ -284,6 +335,11 @@ fn inputs_of_a_run_can_be_sent_again() {
     let again = Run { output: command.output().unwrap(), directory }.succeeded();
     // Without a bound of its own, each conversation is asked once.
     assert_eq!(again.summary()["request_count"]["avg"], 3.0);
+    assert_eq!(again.summary()["input_sequence_length"], {
+        let mut expected = first.summary()["input_sequence_length"].clone();
+        (expected["count"], expected["sum"]) = (3.into(), 60.0.into());
+        expected
+    });
     let data = |run: &Run| {
         serde_json::from_str::<Value>(&run.text("inputs.json")).unwrap()["data"].clone()
     };
@@ -494,7 +550,7 @@ fn without_its_collector_a_run_succeeds_and_says_so() {
 
 /// Starts a long run and waits until `requests` have come to the server.
 fn start_long_run(server: &MockServer, directory: &Path, requests: u64) -> Child {
-    let extra = ["--concurrency", "4", "--request-count", "100000"];
+    let extra = ["--concurrency", "4", "--request-count", "100000", "--num-prompts", "50"];
     let child = profile_command(&server.url(), directory, &extra).spawn().unwrap();
     while server.requests_received() < requests {
         std::thread::yield_now();
