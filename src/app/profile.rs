@@ -43,10 +43,6 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     // Until here there is nothing to drain or to write: a signal just ends it.
     let interrupt = interrupt::listen()?;
     run.wait_until_ready(&interrupt)?;
-    if *interrupt.borrow() > Interrupt::None {
-        tracing::info!("interrupted before the first request: nothing was measured");
-        return Ok(Outcome::Interrupted);
-    }
     let measured = run.measure(&interrupt)?;
     run.conclude(measured, out)
 }
