@@ -159,6 +159,8 @@ impl MockServer {
     /// Listens and serves in threads of its own.
     pub fn start(config: Config) -> Result<Self, MockServerError> {
         config.script.check()?;
+        // Decoded on first use, which must not be the first request's delay.
+        vocabulary::load();
         let runtimes =
             (0..config.threads.max(1)).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
         let listener = listen(&runtimes[0], config.address)?;

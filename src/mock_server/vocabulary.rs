@@ -142,6 +142,11 @@ impl PromptCounter {
     }
 }
 
+/// Decodes the vocabulary now rather than at the first count.
+pub(super) fn load() {
+    let _ = bpe_openai::o200k_base().count("");
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
