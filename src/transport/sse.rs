@@ -32,6 +32,10 @@ impl SseDecoder {
         arrival: Nanos,
         events: &mut Vec<SseEvent>,
     ) {
+        // A piece of a coded body may come to nothing.
+        if scanned >= body.len() {
+            return;
+        }
         let mut at = scanned;
         if self.after_cr && body.get(at) == Some(&b'\n') {
             at += 1;
@@ -141,6 +145,12 @@ mod tests {
     #[test]
     fn a_stream_without_its_last_empty_line_keeps_the_event() {
         assert_eq!(split(&[b"data: a\n\ndata: b"]), [b"data: a\n".to_vec(), b"data: b".to_vec()]);
+    }
+
+    #[test]
+    fn a_piece_of_nothing_parts_no_line_end() {
+        assert_eq!(split(&[b"data: a\r", b"", b"\ndata: b\r\n\r\n"]).len(), 1);
+        assert_eq!(split(&[b"", b"data: a\n", b"", b"\n"]).len(), 1);
     }
 
     proptest! {
