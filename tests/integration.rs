@@ -11,6 +11,8 @@ mod cli;
 mod dataset;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
+#[path = "integration/hostile.rs"]
+mod hostile;
 #[path = "integration/layout.rs"]
 mod layout;
 #[path = "integration/load.rs"]

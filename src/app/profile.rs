@@ -300,22 +300,24 @@ impl Run {
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
         let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
-        // The files first: a terminal that is gone must not cost them.
-        let text = console::render(&report, Style::FILE);
-        let files = pipeline.sink.set.finish(&report, &text);
-        out.write_all(console::render(&report, terminal_style()).as_bytes())?;
+        // The files first: whoever reads the output may have gone away, which
+        // changes nothing of how the run ended.
+        let files = pipeline.sink.set.finish(&report, &console::render(&report, Style::FILE));
+        let shown = out.write_all(console::render(&report, terminal_style()).as_bytes());
         let directory = &self.config.artifacts.directory;
-        out.write_all(console::render_files(directory, &files?).as_bytes())?;
+        let files = files?;
+        let shown =
+            shown.and_then(|()| out.write_all(console::render_files(directory, &files).as_bytes()));
         match failure {
             Some(failure) => Err(failure),
             None if report.was_cancelled => Ok(Outcome::Interrupted),
-            None if report.average("request_count").is_some_and(|count| count > 0.0) => {
-                Ok(Outcome::Done)
+            None if report.average("request_count").is_none_or(|count| count == 0.0) => {
+                anyhow::bail!(
+                    "no request succeeded; the error summary says why, and the records are in `{}`",
+                    directory.display()
+                )
             }
-            None => anyhow::bail!(
-                "no request succeeded; the error summary says why, and the records are in `{}`",
-                self.config.artifacts.directory.display()
-            ),
+            None => Ok(shown.map(|()| Outcome::Done)?),
         }
     }
 

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_rustls::rustls;
 
 use super::connection::Connection;
 use super::connector::Connector;
@@ -82,12 +83,14 @@ impl Client {
     ) -> Exchange {
         let mut exchange = Exchange::begin();
         let outcome = tokio::select! {
+            // The bounds first: a server that never lets the socket run dry uses
+            // up the task's share of each turn, and they would never be looked at.
             biased;
-            outcome = self.attempts(request, &mut exchange) => outcome,
             () = cancelled => Err(RequestError::new(
                 ErrorKind::Cancelled, "RequestCancelled", "the request was cancelled before it finished",
             )),
             () = tokio::time::sleep(self.config.request_timeout.into()) => Err(self.timed_out()),
+            outcome = self.attempts(request, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
     }
@@ -195,8 +198,7 @@ impl Client {
                 sink.push(data, arrival, &mut exchange.body)?;
             }
         }
-        sink.finish(exchange.last_arrival(), &mut exchange.body);
-        Ok(())
+        sink.finish(exchange.last_arrival(), &mut exchange.body)
     }
 
     /// The connection to `target` that was used last and is still open.
@@ -258,13 +260,21 @@ fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
 /// What a connection's failure is called.
 fn connection_error(error: &hyper::Error) -> RequestError {
     let cause = error.source();
-    let io_kind = cause.and_then(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
-    let (kind, name) = match io_kind {
+    let io_error = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    let tls_error = io_error
+        .and_then(io::Error::get_ref)
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let (kind, name) = match io_error.map(io::Error::kind) {
+        _ if tls_error.is_some() => (ErrorKind::Other, "TlsError"),
         Some(io::ErrorKind::TimedOut) => (ErrorKind::Timeout, "ConnectionTimeout"),
         Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
             (ErrorKind::Other, "ConnectionReset")
         }
         Some(io::ErrorKind::UnexpectedEof) => (ErrorKind::Other, "IncompleteResponse"),
+        // hyper's word for chunked framing that is none.
+        Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
+            (ErrorKind::Parse, "InvalidHttpResponse")
+        }
         _ if error.is_incomplete_message() => (ErrorKind::Other, "IncompleteResponse"),
         _ if error.is_parse() => (ErrorKind::Parse, "InvalidHttpResponse"),
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),

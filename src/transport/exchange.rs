@@ -1,10 +1,10 @@
 //! One request and its response, as they happen.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use flate2::write::{GzDecoder, ZlibDecoder};
+use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
 use super::sse::SseDecoder;
@@ -124,22 +124,33 @@ impl Exchange {
     }
 }
 
+/// Bytes of a coded body that are decoded before their size is looked at:
+/// deflate turns a byte into at most 1032.
+const CODED_SLICE: usize = 4 << 10;
+
+/// A whole stream may be this many times as long as one event.
+const EVENTS_PER_STREAM: usize = 4;
+
 /// Takes the pieces of a body: removes the content coding, appends, finds events.
 pub(super) struct BodySink {
     coding: Option<Decoder>,
+    /// A piece has come: without one there is nothing that could be cut.
+    has_begun: bool,
     events: Option<SseDecoder>,
     limit: usize,
 }
 
 enum Decoder {
-    Gzip(Box<GzDecoder<Vec<u8>>>),
-    /// HTTP's `deflate` is zlib's format (RFC 9110, section 8.4.1.2).
-    Deflate(Box<ZlibDecoder<Vec<u8>>>),
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    /// `deflate` means zlib, but some send it bare: the first byte tells.
+    Deflate,
+    Zlib(Box<ZlibDecoder<Vec<u8>>>),
+    Bare(Box<DeflateDecoder<Vec<u8>>>),
 }
 
 impl BodySink {
     /// A sink for a response with these headers; `limit` bounds an event, or a
-    /// body without events.
+    /// body without events, and four times that a stream with its events.
     pub(super) fn new(headers: &HeaderMap, limit: usize) -> Result<Self, RequestError> {
         let value =
             |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
@@ -150,8 +161,10 @@ impl BodySink {
             value(header::CONTENT_ENCODING).map(|coding| coding.trim().to_ascii_lowercase());
         let coding = match coding.as_deref() {
             None | Some("" | "identity") => None,
-            Some("gzip" | "x-gzip") => Some(Decoder::Gzip(Box::new(GzDecoder::new(Vec::new())))),
-            Some("deflate") => Some(Decoder::Deflate(Box::new(ZlibDecoder::new(Vec::new())))),
+            Some("gzip" | "x-gzip") => {
+                Some(Decoder::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))))
+            }
+            Some("deflate") => Some(Decoder::Deflate),
             Some(other) => {
                 let message =
                     format!("the response has content-encoding `{other}`, which is not supported");
@@ -162,7 +175,12 @@ impl BodySink {
                 ));
             }
         };
-        Ok(Self { coding, events: is_event_stream.then(SseDecoder::default), limit })
+        Ok(Self {
+            coding,
+            has_begun: false,
+            events: is_event_stream.then(SseDecoder::default),
+            limit,
+        })
     }
 
     /// Whether the body is an event stream.
@@ -177,58 +195,119 @@ impl BodySink {
         arrival: Nanos,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
-        let scanned = body.bytes.len();
-        match &mut self.coding {
-            None => body.bytes.extend_from_slice(piece),
-            Some(decoder) => decoder.decode(piece, &mut body.bytes)?,
-        }
-        let pending = match &mut self.events {
-            None => body.bytes.len(),
-            Some(events) => {
-                events.scan(&body.bytes, scanned, arrival, &mut body.events);
-                events.pending(&body.bytes)
-            }
+        self.has_begun |= !piece.is_empty();
+        let Some(decoder) = &mut self.coding else {
+            let scanned = body.bytes.len();
+            body.bytes.extend_from_slice(piece);
+            return self.appended(scanned, arrival, body);
         };
-        // Event offsets are 32 bits wide.
-        if pending > self.limit || body.bytes.len() > u32::MAX as usize {
-            let message =
-                format!("the response has an event or a body of more than {} bytes", self.limit);
-            return Err(RequestError::new(ErrorKind::Parse, "ResponseTooLarge", message));
+        decoder.choose(piece);
+        for slice in piece.chunks(CODED_SLICE) {
+            let scanned = body.bytes.len();
+            if let Some(decoder) = &mut self.coding {
+                decoder.decode(slice, &mut body.bytes)?;
+            }
+            self.appended(scanned, arrival, body)?;
         }
         Ok(())
     }
 
-    /// The body is complete.
-    pub(super) fn finish(&mut self, arrival: Nanos, body: &mut ResponseBody) {
+    /// Finds the events in what was appended, and holds it to the limit.
+    fn appended(
+        &mut self,
+        scanned: usize,
+        arrival: Nanos,
+        body: &mut ResponseBody,
+    ) -> Result<(), RequestError> {
+        let (pending, whole) = match &mut self.events {
+            None => (body.bytes.len(), 0),
+            Some(events) => {
+                events.scan(&body.bytes, scanned, arrival, &mut body.events);
+                let events_bytes = body.events.len() * size_of::<SseEvent>();
+                (events.pending(&body.bytes), body.bytes.len() + events_bytes)
+            }
+        };
+        let refuse = |what: &str, limit: usize| {
+            let message = format!("the response has {what} of more than {limit} bytes");
+            Err(RequestError::new(ErrorKind::Parse, "ResponseTooLarge", message))
+        };
+        // Event offsets are 32 bits wide.
+        let most = self.limit.saturating_mul(EVENTS_PER_STREAM).min(u32::MAX as usize);
+        if pending > self.limit {
+            refuse("an event or a body", self.limit)
+        } else if whole > most || body.bytes.len() > u32::MAX as usize {
+            refuse("events", most)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The body is complete: an error where its content coding is not.
+    pub(super) fn finish(
+        &mut self,
+        arrival: Nanos,
+        body: &mut ResponseBody,
+    ) -> Result<(), RequestError> {
+        let scanned = body.bytes.len();
+        let decoded = match &mut self.coding {
+            Some(decoder) if self.has_begun => decoder.finish(&mut body.bytes),
+            _ => Ok(()),
+        };
+        let outcome = decoded.and_then(|()| self.appended(scanned, arrival, body));
         match &mut self.events {
             Some(events) => events.finish(&body.bytes, arrival, &mut body.events),
             None if body.bytes.is_empty() => {}
             None => body.events.push(SseEvent { arrival, start: 0, end: body.bytes.len() as u32 }),
         }
+        outcome
     }
 }
 
 impl Decoder {
+    /// Tells zlib from bare deflate by the first byte of the body.
+    fn choose(&mut self, piece: &[u8]) {
+        if let (Self::Deflate, Some(first)) = (&*self, piece.first()) {
+            // The low half of a zlib header's first byte names the method: 8.
+            *self = if first & 0x0f == 8 {
+                Self::Zlib(Box::new(ZlibDecoder::new(Vec::new())))
+            } else {
+                Self::Bare(Box::new(DeflateDecoder::new(Vec::new())))
+            };
+        }
+    }
+
     /// Appends to `out` all that can be decoded after `piece`.
     fn decode(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), RequestError> {
-        let decoded = match self {
-            Self::Gzip(decoder) => {
-                decoder.write_all(piece).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
-            }
-            Self::Deflate(decoder) => {
-                decoder.write_all(piece).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
-            }
+        let flushed = match self {
+            Self::Gzip(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
+            Self::Zlib(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
+            Self::Bare(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
+            Self::Deflate => Ok(()),
         };
-        match decoded {
-            Ok(decoded) => {
-                out.append(decoded);
-                Ok(())
-            }
-            Err(error) => Err(RequestError::new(
-                ErrorKind::Parse,
-                "ContentEncodingError",
-                format!("the response's content encoding is broken: {error}"),
-            )),
+        self.take(flushed, out)
+    }
+
+    /// Appends to `out` what is left; gzip tells here whether it was cut.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RequestError> {
+        let finished = match self {
+            Self::Gzip(decoder) => decoder.try_finish(),
+            Self::Zlib(decoder) => decoder.try_finish(),
+            Self::Bare(decoder) => decoder.try_finish(),
+            Self::Deflate => Ok(()),
+        };
+        self.take(finished, out)
+    }
+
+    fn take(&mut self, outcome: io::Result<()>, out: &mut Vec<u8>) -> Result<(), RequestError> {
+        match self {
+            Self::Gzip(decoder) => out.append(decoder.get_mut()),
+            Self::Zlib(decoder) => out.append(decoder.get_mut()),
+            Self::Bare(decoder) => out.append(decoder.get_mut()),
+            Self::Deflate => {}
         }
+        outcome.map_err(|error| {
+            let message = format!("the response's content encoding is broken: {error}");
+            RequestError::new(ErrorKind::Parse, "ContentEncodingError", message)
+        })
     }
 }

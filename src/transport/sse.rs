@@ -165,6 +165,12 @@ mod tests {
         assert_eq!(split(&[b"data: a\n\ndata: b"]), [b"data: a\n".to_vec(), b"data: b".to_vec()]);
     }
 
+    #[test]
+    fn a_piece_of_nothing_parts_no_line_end() {
+        assert_eq!(split(&[b"data: a\r", b"", b"\ndata: b\r\n\r\n"]).len(), 1);
+        assert_eq!(split(&[b"", b"data: a\n", b"", b"\n"]).len(), 1);
+    }
+
     proptest! {
         #[test]
         fn every_split_of_a_body_gives_the_same_events(

@@ -18,7 +18,7 @@ use crate::otlp_receiver::{Answer, OtlpReceiver, Received};
 use crate::raw_server;
 
 /// The program, with nothing of the tester's environment that changes it.
-fn aiperf(arguments: &[&str]) -> Command {
+pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
     for (name, _) in std::env::vars() {
         if ["OTEL_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
@@ -38,20 +38,20 @@ fn faulty(fault: &str) -> MockServer {
 }
 
 /// A run that has ended.
-struct Run {
-    output: Output,
-    directory: TempDir,
+pub(crate) struct Run {
+    pub(crate) output: Output,
+    pub(crate) directory: TempDir,
 }
 
 /// Profiles the server at `url`, streamed chat of 4 tokens unless `extra` says
 /// otherwise.
-fn profile(url: &str, extra: &[&str]) -> Run {
+pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let output = profile_command(url, directory.path(), extra).output().unwrap();
     Run { output, directory }
 }
 
-fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
+pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
     let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
     command.args(["--url", url, "--isl", "20", "--osl", "4", "--ui", "none", "--artifact-dir"]);
     command.arg(directory).args(extra);
@@ -62,36 +62,36 @@ fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
 }
 
 impl Run {
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn summary(&self) -> Value {
+    pub(crate) fn summary(&self) -> Value {
         serde_json::from_str(&self.text("profile_export_aiperf.json")).unwrap()
     }
 
-    fn records(&self) -> Vec<Value> {
+    pub(crate) fn records(&self) -> Vec<Value> {
         let text = self.text("profile_export.jsonl");
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn exit_code(&self) -> Option<i32> {
+    pub(crate) fn exit_code(&self) -> Option<i32> {
         self.output.status.code()
     }
 
-    fn stdout(&self) -> String {
+    pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    fn stderr(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    fn succeeded(self) -> Self {
+    pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.exit_code(), Some(0), "{}\n{}", self.stdout(), self.stderr());
         self
     }

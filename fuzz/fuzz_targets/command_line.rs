@@ -1,0 +1,32 @@
+//! Any arguments are refused with a message, or make a configuration whose
+//! headers debug output does not show.
+#![no_main]
+
+use std::ffi::OsString;
+
+use aiperf::cli::{self, Command};
+use aiperf::config::{Environment, redact};
+use aiperf::runner::RequestBuilder;
+use libfuzzer_sys::fuzz_target;
+use uuid::Uuid;
+
+// Each line is an argument.
+fuzz_target!(|lines: &str| {
+    let mut arguments: Vec<OsString> =
+        ["aiperf", "profile", "--model", "m", "--streaming"].map(Into::into).to_vec();
+    for line in lines.lines() {
+        arguments.push(line.into());
+        let _ = (redact::url(line), redact::command_line(&[line, line]));
+    }
+    match cli::parse_with(arguments, Environment::new(&|_| None)) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(Command::Profile(config)) => {
+            let headers = &config.transport.headers;
+            if let Ok(builder) = RequestBuilder::new(true, Some("s3cret-key"), headers) {
+                let shown = format!("{:?}", builder.headers(Uuid::nil(), Uuid::nil()));
+                assert!(!shown.contains("s3cret-key"));
+            }
+        }
+        Ok(_) => {}
+    }
+});

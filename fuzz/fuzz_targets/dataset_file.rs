@@ -1,0 +1,60 @@
+//! Any file is a dataset or refused with a message; every conversation of a
+//! dataset has turns, and every turn a body that is JSON.
+#![no_main]
+
+use std::fs;
+use std::sync::{Arc, LazyLock};
+
+use aiperf::dataset::{Config, Dataset, FileFormat, ModelSelection, Source};
+use aiperf::endpoint::{self, EndpointType};
+use aiperf::tokenizer::TokenCounter;
+use libfuzzer_sys::fuzz_target;
+use tempfile::NamedTempFile;
+
+static COUNTER: LazyLock<TokenCounter> = LazyLock::new(TokenCounter::builtin);
+static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unwrap());
+
+// The first byte chooses the format, the rest is the file.
+fuzz_target!(|input: &[u8]| {
+    let Some((format, bytes)) = input.split_first() else { return };
+    fs::write(FILE.path(), bytes).unwrap();
+    let format = [
+        None,
+        Some(FileFormat::SingleTurn),
+        Some(FileFormat::MultiTurn),
+        Some(FileFormat::InputsJson),
+        Some(FileFormat::ShareGpt),
+    ][usize::from(*format) % 5];
+    let config = Config {
+        source: Source::File { path: FILE.path().to_owned(), format },
+        models: vec!["m".to_owned()],
+        model_selection: ModelSelection::RoundRobin,
+        sampling: None,
+        output_tokens: None,
+        random_seed: Some(1),
+    };
+    match Dataset::load(&config, &COUNTER, true) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(dataset) => check(&dataset),
+    }
+});
+
+fn check(dataset: &Dataset) {
+    let chat = endpoint::build(&endpoint::Config {
+        endpoint_type: EndpointType::Chat,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
+    });
+    assert!(!dataset.conversations.is_empty());
+    for conversation in &dataset.conversations {
+        assert!(!conversation.turns.is_empty());
+        let answers = vec![Arc::from("x"); conversation.turns.len()];
+        for turn in 0..conversation.turns.len() {
+            let body = chat.request_body(conversation, turn, &answers[..turn]);
+            serde_json::from_slice::<&serde_json::value::RawValue>(&body).unwrap();
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Any fault rule, duration or jitter is read or refused; a rule that was read
+//! means the same when it is written out.
+#![no_main]
+
+use aiperf::mock_server::{Jitter, Script, parse_duration};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(rule) = Script::parse_fault(text) {
+        assert_eq!(Script::parse_fault(&rule.to_string()).unwrap(), rule);
+    }
+    let _ = parse_duration(text);
+    let _ = text.parse::<Jitter>();
+});

@@ -1,0 +1,15 @@
+//! Any `--goodput` is refused, or names each metric once with a finite bound.
+#![no_main]
+
+use aiperf::metrics::parse_objectives;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(objectives) = parse_objectives(text) {
+        let mut tags: Vec<_> = objectives.iter().map(|objective| objective.tag).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        assert_eq!(tags.len(), objectives.len());
+        assert!(objectives.iter().all(|objective| objective.threshold.is_finite()));
+    }
+});

@@ -1,0 +1,41 @@
+//! Any records, beside any manifest and any summary, make a report whose files
+//! can be written and read again, or are refused with a message.
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use aiperf::artifacts::report;
+use aiperf::console::{self, Style};
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+
+fn put(name: &str, content: Option<&[u8]>) {
+    let path = DIRECTORY.path().join(name);
+    match content {
+        Some(bytes) => fs::write(path, bytes).unwrap(),
+        None => drop(fs::remove_file(path)),
+    }
+}
+
+// Records, a summary and a manifest, with NUL between them.
+fuzz_target!(|input: &[u8]| {
+    let mut files = input.splitn(3, |byte| *byte == 0);
+    let records = files.next().unwrap_or_default();
+    let [summary, manifest] = [(); 2].map(|()| files.next().filter(|file| !file.is_empty()));
+    put("run_manifest.json", manifest);
+    put("profile_export_aiperf.json", summary);
+    put("profile_export.jsonl", Some(records));
+    match report::rebuild(DIRECTORY.path()) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        // A prefix in a manifest names files elsewhere in the directory.
+        Ok(rebuilt) if manifest.is_none() => {
+            let text = console::render(&rebuilt.report, Style::FILE);
+            report::write(&rebuilt, &text).unwrap();
+            report::rebuild(DIRECTORY.path()).unwrap();
+        }
+        Ok(_) => {}
+    }
+});
