@@ -76,7 +76,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
     match command {
-        Command::Profile(config) => profile::profile(*config, &interrupt::listen()?, out),
+        Command::Profile(config) => profile::profile(*config, out),
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::Report { directory } => report(&directory, out),
@@ -93,7 +93,7 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
 fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let server = MockServer::start(demo.server()).context("the mock server cannot be started")?;
     match cli::parse(demo.profile_arguments(&server.url()))? {
-        Command::Profile(config) => profile::profile(*config, &interrupt::listen()?, out),
+        Command::Profile(config) => profile::profile(*config, out),
         _ => anyhow::bail!("the demo's command line is no profile"),
     }
 }

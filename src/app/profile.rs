@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::readiness::Probe;
-use super::{Outcome, logging, terminal_style};
+use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::{ArtifactSet, ErrorCount, LoadReport, RunDescription, RunReport};
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
@@ -37,12 +37,10 @@ const REFRESH: Duration = Duration::from_millis(100);
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the benchmark that `config` describes; results go to `out`.
-pub(super) fn profile(
-    config: RunConfig,
-    interrupt: &watch::Receiver<Interrupt>,
-    out: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let run = Run::prepare(config)?;
+    // Not before there is something to drain: a dataset's pipe may stay silent.
+    let interrupt = &interrupt::listen()?;
     run.wait_until_ready(interrupt)?;
     let measured = run.measure(interrupt)?;
     run.conclude(measured, out)
