@@ -1,5 +1,8 @@
 //! Which settings do not go together, and what to do about it.
 
+use std::path::Path;
+use std::{fs, io};
+
 use thiserror::Error;
 
 use super::RunConfig;
@@ -85,12 +88,7 @@ impl RunConfig {
     fn validate_dataset(&self) -> Result<(), ConfigError> {
         let synthetic = match &self.dataset.source {
             Source::Synthetic(synthetic) => synthetic,
-            Source::File { path, .. } if path.is_file() => return Ok(()),
-            Source::File { path, .. } => {
-                let why = if path.is_dir() { "it is a directory" } else { "there is no such file" };
-                let path = path.display().to_string();
-                return Err(ConfigError::File { flag: "--input-file", path, why: why.into() });
-            }
+            Source::File { path, .. } => return validate_dataset_file(path),
         };
         let at_least_one = |flag, count: usize| match count {
             0 => Err(ConfigError::flag(flag, "0 makes an empty dataset: give at least 1")),
@@ -207,4 +205,14 @@ fn validate_phase(phase: &PhaseConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::flag("--request-count", why));
     }
     Ok(())
+}
+/// A dataset may come through a pipe; it is read once.
+fn validate_dataset_file(path: &Path) -> Result<(), ConfigError> {
+    let why = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => "it is a directory".to_owned(),
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(ConfigError::File { flag: "--input-file", path: path.display().to_string(), why })
 }
