@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aiperf::mock_server::{Config, MockServer};
+use aiperf::record::ErrorKind;
+use aiperf::transport::{self, Client, OutgoingRequest, Target};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -333,6 +335,20 @@ fn servers_that_never_end_run_into_the_timeout() {
         ],
         &["--request-timeout-seconds", "0.7"],
     );
+}
+
+#[test]
+fn a_cancelled_request_is_not_begun() {
+    // Which says that cancellation and timeout are looked at before the socket:
+    // after it, a socket that never runs dry would keep them waiting.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let target = Target::new(&url::Url::parse(NOWHERE).unwrap()).unwrap();
+    let client = Client::new(transport::Config::default(), Arc::from([target])).unwrap();
+    let request =
+        OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: bytes::Bytes::new() };
+    let exchange = runtime.block_on(client.exchange(&request, std::future::ready(())));
+    assert_eq!(exchange.error.unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(exchange.trace.connect_start, None);
 }
 
 /// A run on the dataset in the file `input`, with `tokenizer`.
