@@ -74,6 +74,15 @@ pub struct RequestRecord {
     pub error: Option<RequestError>,
 }
 
+impl RequestRecord {
+    /// Whether it failed as far as can be told without reading the body: the
+    /// transport's error, or a status that is no success.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some() || self.status.is_some_and(|status| !(200..300).contains(&status))
+    }
+}
+
 /// A response body and where its events lie.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseBody {

@@ -8,9 +8,8 @@ use uuid::Uuid;
 use super::phase::Stop;
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
-use crate::endpoint;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
-use crate::transport::{Exchange, OutgoingRequest};
+use crate::transport::OutgoingRequest;
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -57,7 +56,7 @@ impl PhaseWorker {
                 issued = Clock::now();
             }
             let record = self.request(session, turn, &answers, due, issued).await;
-            let answer = if record.error.is_some() {
+            let answer = if record.has_failed() {
                 None
             } else if turn + 1 == turns {
                 Some(Arc::from(""))
@@ -111,8 +110,7 @@ impl PhaseWorker {
             body: payload.clone(),
         };
         self.phase.counters.request_sent(Clock::now());
-        let mut exchange =
-            self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
+        let exchange = self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
@@ -141,19 +139,11 @@ impl PhaseWorker {
             status: exchange.status,
             retry_count: exchange.retry_count,
             cancelled_at: is_cancelled.then_some(exchange.end),
-            error: failure(&mut exchange),
+            error: exchange.error,
             body: exchange.body,
             trace: exchange.trace,
         }
     }
-}
-
-/// Why the request failed: the transport's reason, or a status that is no success.
-fn failure(exchange: &mut Exchange) -> Option<crate::record::RequestError> {
-    exchange.error.take().or_else(|| {
-        let status = exchange.status.filter(|status| !(200..300).contains(status))?;
-        Some(endpoint::http_error(status, exchange.trace.reason.as_deref(), &exchange.body.bytes))
-    })
 }
 
 impl super::Workload {

@@ -113,6 +113,12 @@ impl Load {
         while let Some(record) = queue.pop(Duration::from_secs(1)) {
             records.extend(record);
         }
+        // What a refusal says is read later in a run, by the processors.
+        for record in records.iter_mut().filter(|record: &&mut RequestRecord| record.has_failed()) {
+            let (status, reason) = (record.status.unwrap_or(0), record.trace.reason.as_deref());
+            let refusal = endpoint::http_error(status, reason, &record.body.bytes);
+            record.error.get_or_insert(refusal);
+        }
         Outcome {
             records,
             phases: progress.snapshots(),
