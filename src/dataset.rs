@@ -164,6 +164,8 @@ pub struct Turn {
     pub texts: Vec<Arc<str>>,
     /// Requested output tokens.
     pub max_tokens: Option<u32>,
+    /// When a trace wants it sent, on the trace's own time axis.
+    pub timestamp: Option<Nanos>,
     /// Wait between the previous turn's end and this one.
     pub delay: Nanos,
     /// Body to send as it is (`inputs_json`), instead of one built from the texts.

@@ -102,11 +102,41 @@ impl ResponseBody {
     }
 }
 
+/// When bytes came, and how well that is known.
+///
+/// The bytes came between `at − uncertainty` and `at`; the program had them in
+/// hand at `at + read_lag`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// The kernel's receive stamp; the time of the read where there is none.
+    pub at: Nanos,
+    /// How much later the program had read them, in nanoseconds; at most 4.29 s.
+    pub read_lag: u32,
+    /// How much earlier they may have come, in nanoseconds, at most 4.29 s: the
+    /// time since the program last found the socket empty.
+    pub uncertainty: u32,
+}
+
+impl Arrival {
+    /// When the program had the bytes in hand.
+    #[must_use]
+    pub fn read_at(self) -> Nanos {
+        self.at + Nanos(u64::from(self.read_lag))
+    }
+}
+
+impl From<Nanos> for Arrival {
+    /// Bytes whose coming is known exactly.
+    fn from(at: Nanos) -> Self {
+        Self { at, ..Self::default() }
+    }
+}
+
 /// One server-sent event: when it was complete and where its lines are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent {
     /// Arrival of the read that completed the event.
-    pub arrival: Nanos,
+    pub arrival: Arrival,
     /// First byte in [`ResponseBody::bytes`].
     pub start: u32,
     /// One past the last byte.
@@ -168,6 +198,10 @@ pub struct HttpTrace {
     pub response_chunks: u64,
     /// Bytes read, headers and framing included.
     pub response_bytes: u64,
+    /// Reads from the socket, below TLS.
+    pub socket_reads: u64,
+    /// Those of them that the kernel stamped; the others bear the program's own time.
+    pub kernel_stamps: u64,
     /// Each write and its size, when they are kept.
     pub request_chunk_log: Vec<(Nanos, u64)>,
     /// Each read and its size, when they are kept.

@@ -11,7 +11,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
     let end = bytes.len() as u32;
     let middle = u32::from(cut).min(end);
     let events = [(0, middle), (middle, end)]
-        .map(|(start, end)| SseEvent { arrival: Nanos(1), start, end })
+        .map(|(start, end)| SseEvent { arrival: Nanos(1).into(), start, end })
         .to_vec();
     let body = ResponseBody { bytes, is_event_stream, events };
     for endpoint_type in [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings] {

@@ -11,11 +11,11 @@ fn events(body: &[u8], ends: impl Iterator<Item = usize>) -> Vec<SseEvent> {
     let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
     let mut scanned = 0;
     for end in ends.chain([body.len()]) {
-        decoder.scan(&body[..end], scanned, Nanos(1), &mut events);
+        decoder.scan(&body[..end], scanned, Nanos(1).into(), &mut events);
         assert!(decoder.pending(&body[..end]) <= end);
         scanned = end;
     }
-    decoder.finish(body, Nanos(1), &mut events);
+    decoder.finish(body, Nanos(1).into(), &mut events);
     events
 }
 

@@ -98,7 +98,7 @@ fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec
     body.events
         .iter()
         .map(|event| {
-            let perf_ns = event.arrival.0;
+            let perf_ns = event.arrival.at.0;
             if body.is_event_stream {
                 Response::Event { perf_ns, packets: packets(body.raw(event)) }
             } else {

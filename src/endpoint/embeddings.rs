@@ -70,7 +70,7 @@ impl Endpoint for Embeddings {
         };
         let raw = body.raw(event);
         match serde_json::from_slice::<Reply<'_>>(raw) {
-            Ok(reply) => reply.read(raw, event.arrival, &mut response),
+            Ok(reply) => reply.read(raw, event.arrival.at, &mut response),
             Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
         }
         response

@@ -96,10 +96,10 @@ pub(super) fn parse(body: &ResponseBody) -> ParsedResponse {
             if fields.event == Some(b"error") {
                 reader.reported.get_or_insert_with(|| error::error_event(&fields));
             } else if let Some(data) = &fields.data {
-                reader.data(data, index, body, event.arrival);
+                reader.data(data, index, body, event.arrival.at);
             }
         } else {
-            reader.data(raw, index, body, event.arrival);
+            reader.data(raw, index, body, event.arrival.at);
         }
     }
     reader.finish(body)

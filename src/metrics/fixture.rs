@@ -83,7 +83,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         issued: start,
         start,
         ack: None,
-        end: body.events.last().map_or(start, |event| event.arrival),
+        end: body.events.last().map_or(start, |event| event.arrival.at),
         status: Some(200),
         body,
         trace: HttpTrace::default(),
@@ -101,7 +101,7 @@ pub(super) fn stream(start: Nanos, events: &[(u64, &str)]) -> ResponseBody {
         let from = body.bytes.len() as u32;
         body.bytes.extend_from_slice(format!("data: {}", data.replace('\n', " ")).as_bytes());
         body.events.push(SseEvent {
-            arrival: start + Nanos(millis * 1_000_000),
+            arrival: (start + Nanos(millis * 1_000_000)).into(),
             start: from,
             end: body.bytes.len() as u32,
         });
@@ -112,8 +112,8 @@ pub(super) fn stream(start: Nanos, events: &[(u64, &str)]) -> ResponseBody {
 
 /// A body that is not streamed.
 pub(super) fn whole(start: Nanos, millis: u64, text: &str) -> ResponseBody {
-    let event =
-        SseEvent { arrival: start + Nanos(millis * 1_000_000), start: 0, end: text.len() as u32 };
+    let arrival = (start + Nanos(millis * 1_000_000)).into();
+    let event = SseEvent { arrival, start: 0, end: text.len() as u32 };
     ResponseBody { bytes: text.as_bytes().to_vec(), is_event_stream: false, events: vec![event] }
 }
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 
 use super::sse::SseDecoder;
 use super::traced_io::IoLog;
-use crate::record::{ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
+use crate::record::{Arrival, ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
 use crate::units::{Clock, Nanos};
 
 /// A request to be sent.
@@ -82,8 +82,9 @@ impl Exchange {
     }
 
     /// Arrival of the last read; now if there was none.
-    pub(super) fn last_arrival(&self) -> Nanos {
-        self.log.as_ref().and_then(|log| log.last_read.get()).unwrap_or_else(Clock::now)
+    pub(super) fn last_arrival(&self) -> Arrival {
+        let last_read = self.log.as_ref().and_then(|log| log.last_read.get());
+        last_read.unwrap_or_else(Clock::now).into()
     }
 
     /// Ends the exchange: copies the socket's log into the trace.
@@ -192,7 +193,7 @@ impl BodySink {
     pub(super) fn push(
         &mut self,
         piece: &[u8],
-        arrival: Nanos,
+        arrival: Arrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
         self.has_begun |= !piece.is_empty();
@@ -216,7 +217,7 @@ impl BodySink {
     fn appended(
         &mut self,
         scanned: usize,
-        arrival: Nanos,
+        arrival: Arrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
         let (pending, whole) = match &mut self.events {
@@ -245,7 +246,7 @@ impl BodySink {
     /// The body is complete: an error where its content coding is not.
     pub(super) fn finish(
         &mut self,
-        arrival: Nanos,
+        arrival: Arrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
         let scanned = body.bytes.len();

@@ -6,8 +6,7 @@
 
 use memchr::memchr2;
 
-use crate::record::SseEvent;
-use crate::units::Nanos;
+use crate::record::{Arrival, SseEvent};
 
 /// Boundary finder: feed it each piece of a body as it is appended.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +28,7 @@ impl SseDecoder {
         &mut self,
         body: &[u8],
         scanned: usize,
-        arrival: Nanos,
+        arrival: Arrival,
         events: &mut Vec<SseEvent>,
     ) {
         if body.len() == scanned {
@@ -69,7 +68,7 @@ impl SseDecoder {
 
     /// Takes what is left as an event: for servers that end a stream without
     /// the last empty line.
-    pub fn finish(&mut self, body: &[u8], arrival: Nanos, events: &mut Vec<SseEvent>) {
+    pub fn finish(&mut self, body: &[u8], arrival: Arrival, events: &mut Vec<SseEvent>) {
         self.finish_event(body.len(), arrival, events);
         self.event_start = body.len();
     }
@@ -88,7 +87,7 @@ impl SseDecoder {
         self.line_start = after;
     }
 
-    fn finish_event(&self, end: usize, arrival: Nanos, events: &mut Vec<SseEvent>) {
+    fn finish_event(&self, end: usize, arrival: Arrival, events: &mut Vec<SseEvent>) {
         if end > self.event_start {
             events.push(SseEvent { arrival, start: self.event_start as u32, end: end as u32 });
         }
@@ -100,15 +99,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::units::Nanos;
 
     fn split(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
         let (mut decoder, mut body, mut events) = (SseDecoder::default(), Vec::new(), Vec::new());
         for (index, piece) in pieces.iter().enumerate() {
             let scanned = body.len();
             body.extend_from_slice(piece);
-            decoder.scan(&body, scanned, Nanos(index as u64), &mut events);
+            decoder.scan(&body, scanned, Nanos(index as u64).into(), &mut events);
         }
-        decoder.finish(&body, Nanos(99), &mut events);
+        decoder.finish(&body, Nanos(99).into(), &mut events);
         events.iter().map(|event| body[event.range()].to_vec()).collect()
     }
 
@@ -132,12 +132,12 @@ mod tests {
     fn an_event_bears_the_arrival_of_the_read_that_completed_it() {
         let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
         let body = b"data: one\n\ndata: two\n\n";
-        decoder.scan(&body[..10], 0, Nanos(1), &mut events);
+        decoder.scan(&body[..10], 0, Nanos(1).into(), &mut events);
         assert!(events.is_empty());
-        decoder.scan(&body[..15], 10, Nanos(2), &mut events);
-        assert_eq!(events, [SseEvent { arrival: Nanos(2), start: 0, end: 10 }]);
-        decoder.scan(body, 15, Nanos(3), &mut events);
-        assert_eq!(events[1], SseEvent { arrival: Nanos(3), start: 11, end: 21 });
+        decoder.scan(&body[..15], 10, Nanos(2).into(), &mut events);
+        assert_eq!(events, [SseEvent { arrival: Nanos(2).into(), start: 0, end: 10 }]);
+        decoder.scan(body, 15, Nanos(3).into(), &mut events);
+        assert_eq!(events[1], SseEvent { arrival: Nanos(3).into(), start: 11, end: 21 });
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn response(capture: &Capture, end: &str) -> ResponseBody {
         body.bytes.extend_from_slice(part.replace('\n', end).as_bytes());
         let event_end = body.bytes.len() as u32;
         body.bytes.extend_from_slice(end.repeat(2).as_bytes());
-        let arrival = Nanos((index as u64 + 1) * 1_000_000);
+        let arrival = Nanos((index as u64 + 1) * 1_000_000).into();
         body.events.push(SseEvent { arrival, start, end: event_end });
     }
     body

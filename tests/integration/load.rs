@@ -192,7 +192,7 @@ fn every_arrival_lies_after_the_servers_write() {
         let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
         assert_eq!(record.body.events.len(), entry.events.len());
         for (event, written) in record.body.events.iter().zip(&entry.events) {
-            assert!(event.arrival >= written.write_start.unwrap());
+            assert!(event.arrival.at >= written.write_start.unwrap());
         }
         assert!(record.start <= entry.arrival);
     }

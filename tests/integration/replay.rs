@@ -67,9 +67,9 @@ fn every_split_of_a_capture_gives_the_same_events() {
         let body = capture(server, name).body.into_bytes();
         let split = |at: usize| {
             let (mut decoder, mut events) = (SseDecoder::default(), Vec::new());
-            decoder.scan(&body[..at], 0, Nanos(1), &mut events);
-            decoder.scan(&body, at, Nanos(2), &mut events);
-            decoder.finish(&body, Nanos(2), &mut events);
+            decoder.scan(&body[..at], 0, Nanos(1).into(), &mut events);
+            decoder.scan(&body, at, Nanos(2).into(), &mut events);
+            decoder.finish(&body, Nanos(2).into(), &mut events);
             events
         };
         let whole: Vec<_> = split(body.len()).iter().map(SseEvent::range).collect();
@@ -83,7 +83,7 @@ fn every_split_of_a_capture_gives_the_same_events() {
             assert!(
                 events
                     .iter()
-                    .all(|event| ((event.end as usize) < at) == (event.arrival == Nanos(1)))
+                    .all(|event| ((event.end as usize) < at) == (event.arrival.at == Nanos(1)))
             );
         }
         let read = ResponseBody { events: split(0), bytes: body.clone(), is_event_stream: true };

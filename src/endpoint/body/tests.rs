@@ -21,6 +21,7 @@ fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {
         role: None,
         texts: texts.iter().map(|text| Arc::from(*text)).collect(),
         max_tokens,
+        timestamp: None,
         delay: Nanos::ZERO,
         raw_payload: None,
         input_tokens: None,

@@ -10,13 +10,13 @@ fn stream(events: &[&str]) -> ResponseBody {
         body.bytes.extend_from_slice(event.as_bytes());
         let end = body.bytes.len() as u32;
         body.bytes.extend_from_slice(b"\n\n");
-        body.events.push(SseEvent { arrival: Nanos(index as u64 + 1), start, end });
+        body.events.push(SseEvent { arrival: Nanos(index as u64 + 1).into(), start, end });
     }
     body
 }
 
 fn whole(text: &[u8]) -> ResponseBody {
-    let event = SseEvent { arrival: Nanos(9), start: 0, end: text.len() as u32 };
+    let event = SseEvent { arrival: Nanos(9).into(), start: 0, end: text.len() as u32 };
     ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
 }
 
@@ -165,7 +165,7 @@ proptest! {
     fn any_bytes_are_read(bytes: Vec<u8>, is_event_stream: bool, cut in 0..64_u32) {
         let end = bytes.len() as u32;
         let middle = cut.min(end);
-        let event = |start, end| SseEvent { arrival: Nanos(1), start, end };
+        let event = |start, end| SseEvent { arrival: Nanos(1).into(), start, end };
         let events = vec![event(0, middle), event(middle, end), event(end, end + 5)];
         let parsed = parse(&ResponseBody { bytes, is_event_stream, events });
         prop_assert!(parsed.error.is_some() || !parsed.content.is_empty());

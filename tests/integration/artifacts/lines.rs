@@ -170,7 +170,7 @@ fn raw_lines_have_request_and_response() {
     assert_eq!(streamed.response_headers["Set-Cookie"], "<redacted>");
     assert_eq!(streamed.responses.len(), measured.record.body.events.len());
     let Response::Event { perf_ns, packets } = &streamed.responses[0] else { panic!("no event") };
-    assert_eq!(*perf_ns, measured.record.body.events[0].arrival.0);
+    assert_eq!(*perf_ns, measured.record.body.events[0].arrival.at.0);
     assert_eq!(packets[0].name, "data");
     assert!(packets[0].value.starts_with(r#"{"choices":"#));
     assert!(streamed.error.is_none());

@@ -173,7 +173,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
     let start = origin + Nanos(number * 100_000_003);
     let (refused, cancelled) = (number % 7 == 5, number % 11 == 7);
     let body = if refused { refusal(start) } else { stream(number, start, cancelled) };
-    let end = body.events.last().map_or(start, |event| event.arrival);
+    let end = body.events.last().map_or(start, |event| event.arrival.at);
     RequestRecord {
         turn: TurnId {
             session: number,
@@ -206,7 +206,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
 
 fn refusal(start: Nanos) -> ResponseBody {
     let text = br#"{"error": "boom"}"#;
-    let arrival = start + Nanos(900_001);
+    let arrival = (start + Nanos(900_001)).into();
     let event = SseEvent { arrival, start: 0, end: text.len() as u32 };
     ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
 }
@@ -236,7 +236,11 @@ fn stream(number: u64, start: Nanos, is_cut: bool) -> ResponseBody {
 fn push(body: &mut ResponseBody, arrival: Nanos, data: &str) {
     let from = body.bytes.len() as u32;
     body.bytes.extend_from_slice(format!("data: {data}").as_bytes());
-    body.events.push(SseEvent { arrival, start: from, end: body.bytes.len() as u32 });
+    body.events.push(SseEvent {
+        arrival: arrival.into(),
+        start: from,
+        end: body.bytes.len() as u32,
+    });
     body.bytes.extend_from_slice(b"\n\n");
 }
 
