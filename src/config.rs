@@ -69,6 +69,9 @@ pub struct TransportConfig {
     /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
     /// delayed acknowledgements are measured as the server's latency.
     pub quick_ack: bool,
+    /// Take arrivals from the kernel's receive stamps (`AIPERF_HTTP_KERNEL_TIMESTAMPS`,
+    /// true). Without them an arrival is when the program had read it.
+    pub kernel_timestamps: bool,
     /// Headers of every request, in order (`--header`).
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
@@ -94,6 +97,7 @@ impl fmt::Debug for TransportConfig {
             .field("connection_limit", &self.connection_limit)
             .field("ssl_verify", &self.ssl_verify)
             .field("quick_ack", &self.quick_ack)
+            .field("kernel_timestamps", &self.kernel_timestamps)
             .field("headers", &headers)
             .field("api_key", &self.api_key)
             .field("wait_for_model", &self.wait_for_model)

@@ -100,6 +100,19 @@ impl ResponseBody {
     pub fn raw(&self, event: &SseEvent) -> &[u8] {
         self.bytes.get(event.range()).unwrap_or_default()
     }
+
+    /// The greatest read lag of an event, in nanoseconds; absent without events.
+    #[must_use]
+    pub fn max_read_lag(&self) -> Option<u32> {
+        self.events.iter().map(|event| event.arrival.read_lag).max()
+    }
+
+    /// The greatest uncertainty of an event's arrival, in nanoseconds; absent
+    /// without events.
+    #[must_use]
+    pub fn max_uncertainty(&self) -> Option<u32> {
+        self.events.iter().map(|event| event.arrival.uncertainty).max()
+    }
 }
 
 /// When bytes came, and how well that is known.
@@ -112,8 +125,9 @@ pub struct Arrival {
     pub at: Nanos,
     /// How much later the program had read them, in nanoseconds; at most 4.29 s.
     pub read_lag: u32,
-    /// How much earlier they may have come, in nanoseconds, at most 4.29 s: the
-    /// time since the program last found the socket empty.
+    /// How much earlier they may have come, in nanoseconds, at most 4.29 s. Zero
+    /// for what a stamped read ends with; else the time since the socket was last
+    /// known to be empty, since bytes that wait in it are merged under one stamp.
     pub uncertainty: u32,
 }
 
@@ -216,6 +230,42 @@ pub struct HttpTrace {
     pub response_headers: Vec<(String, String)>,
     /// Reason phrase of the response: the server's own where it is not the standard one.
     pub reason: Option<Cow<'static, str>>,
+}
+
+impl HttpTrace {
+    /// Whose stamps the arrivals are; absent where nothing was read.
+    #[must_use]
+    pub const fn clock(&self) -> Option<ArrivalClock> {
+        match (self.kernel_stamps, self.socket_reads) {
+            (_, 0) => None,
+            (0, _) => Some(ArrivalClock::User),
+            (stamps, reads) if stamps < reads => Some(ArrivalClock::Mixed),
+            _ => Some(ArrivalClock::Kernel),
+        }
+    }
+}
+
+/// Whose stamps the arrivals of a response are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArrivalClock {
+    /// The kernel's, taken as segments came.
+    Kernel,
+    /// The program's, taken when it had read the bytes.
+    User,
+    /// The kernel's for some reads, the program's for others.
+    Mixed,
+}
+
+impl ArrivalClock {
+    /// As artifacts write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::User => "user",
+            Self::Mixed => "mixed",
+        }
+    }
 }
 
 /// Why a request failed.

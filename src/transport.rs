@@ -9,7 +9,10 @@ mod client;
 mod connection;
 mod connector;
 mod exchange;
+mod io_log;
+mod receive;
 mod sse;
+mod stamps;
 mod target;
 mod tls;
 mod traced_io;
@@ -34,6 +37,8 @@ pub struct Config {
     /// Whether quick ACK is set again after every read. Without it delayed ACK
     /// meets a server's Nagle and the client measures itself.
     pub quick_ack: bool,
+    /// Whether arrivals are the kernel's receive stamps where it gives any (Linux).
+    pub kernel_timestamps: bool,
     /// Which addresses of a host are tried.
     pub ip_version: IpVersion,
     /// Keep every read and write with its size (`--export-http-trace`).
@@ -63,6 +68,7 @@ impl Default for Config {
             connection_limit: 2500,
             tls_verify: true,
             quick_ack: true,
+            kernel_timestamps: true,
             ip_version: IpVersion::V4,
             keep_chunks: false,
             keep_headers: false,

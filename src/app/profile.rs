@@ -382,6 +382,7 @@ fn transport_config(config: &RunConfig) -> transport::Config {
         connection_limit: config.transport.connection_limit,
         tls_verify: config.transport.ssl_verify,
         quick_ack: config.transport.quick_ack,
+        kernel_timestamps: config.transport.kernel_timestamps,
         ip_version: config.transport.ip_version,
         keep_chunks: config.artifacts.http_trace,
         keep_headers: config.artifacts.http_trace

@@ -271,6 +271,16 @@ fn metadata_columns() -> Vec<Column> {
         int("response_status_code", |row| {
             Field::int_or_absent(row.measured.record.status.map(u64::from))
         }),
+        text("clock", |row| {
+            let clock = row.measured.record.trace.clock();
+            clock.map_or(Field::Absent, |clock| Field::text(&clock.as_str()))
+        }),
+        int("max_read_lag_ns", |row| {
+            Field::int_or_absent(row.measured.record.body.max_read_lag().map(u64::from))
+        }),
+        int("max_uncertainty_ns", |row| {
+            Field::int_or_absent(row.measured.record.body.max_uncertainty().map(u64::from))
+        }),
         int("error_code", |row| row.error(|error| Field::int_or_absent(error.code.map(u64::from)))),
         text("error_type", |row| row.error(|error| Field::text(&error.name))),
         text("error_message", |row| row.error(|error| Field::text(&error.message))),

@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::jsonl::Headers;
-use crate::record::{HttpTrace, RequestRecord};
+use crate::record::{ArrivalClock, HttpTrace, RequestRecord};
 use crate::units::{Clock, Nanos};
 
 /// The timing of one exchange.
@@ -43,7 +43,10 @@ impl<'a> Trace<'a> {
         map.serialize_entry("response_chunks_count", &trace.response_chunks)?;
         map.serialize_entry("response_bytes_total", &trace.response_bytes)?;
         self.instant(map, "response_receive_end_ns", trace.receive_end)?;
-        self.instant(map, "error_timestamp_ns", trace.error_at)
+        self.instant(map, "error_timestamp_ns", trace.error_at)?;
+        entry(map, "clock", trace.clock().map(ArrivalClock::as_str))?;
+        entry(map, "max_read_lag_ns", self.record.body.max_read_lag())?;
+        entry(map, "max_uncertainty_ns", self.record.body.max_uncertainty())
     }
 
     fn connection<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {

@@ -290,6 +290,7 @@ fn transport(
         connection_limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", 2500)?,
         ssl_verify: environment.switch("AIPERF_HTTP_SSL_VERIFY", true)?,
         quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
+        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         headers: headers(&flags.input)?,
         api_key: flags_of_endpoint
             .api_key

@@ -183,7 +183,7 @@ impl Client {
     ) -> Result<(), RequestError> {
         let (head, mut body) = response.into_parts();
         exchange.status = Some(head.status.as_u16());
-        exchange.trace.headers_received = Some(exchange.last_arrival().at);
+        exchange.trace.headers_received = Some(exchange.last_read().arrival.at);
         exchange.trace.reason = reason(&head);
         if self.config.keep_headers {
             exchange.trace.response_headers = redact::headers(&head.headers);
@@ -193,12 +193,12 @@ impl Client {
         while let Some(frame) = connection.next_frame(&mut body).await {
             let frame = frame.map_err(|error| connection_error(&error))?;
             if let Some(data) = frame.data_ref() {
-                let arrival = exchange.last_arrival();
-                exchange.trace.receive_start.get_or_insert(arrival.at);
-                sink.push(data, arrival, &mut exchange.body)?;
+                let read = exchange.last_read();
+                exchange.trace.receive_start.get_or_insert(read.arrival.at);
+                sink.push(data, read, &mut exchange.body)?;
             }
         }
-        sink.finish(exchange.last_arrival(), &mut exchange.body)
+        sink.finish(exchange.last_read(), &mut exchange.body)
     }
 
     /// The connection to `target` that was used last and is still open.

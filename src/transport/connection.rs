@@ -16,7 +16,8 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 
-use super::traced_io::{IoLog, TracedIo};
+use super::io_log::IoLog;
+use super::traced_io::TracedIo;
 
 /// A connection and its socket's log.
 #[derive(Debug)]

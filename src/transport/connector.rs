@@ -13,7 +13,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::Connection;
-use super::traced_io::{IoLog, Stream, TracedIo, TracedTcp};
+use super::io_log::IoLog;
+use super::traced_io::{ReadOptions, Stream, TracedIo, TracedTcp};
 use super::{Config, IpVersion, Target, TlsError, tls};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::{Clock, Nanos};
@@ -26,7 +27,7 @@ pub(super) struct Connector {
     tls: Option<TlsConnector>,
     /// Addresses by host, with the time of the look-up.
     addresses: RefCell<HashMap<Arc<str>, Resolved>>,
-    quick_ack: bool,
+    read_options: ReadOptions,
     ip_version: IpVersion,
     keep_chunks: bool,
 }
@@ -40,7 +41,7 @@ impl Connector {
         Ok(Self {
             tls: needs_tls.then(|| tls::connector(config.tls_verify)).transpose()?,
             addresses: RefCell::default(),
-            quick_ack: config.quick_ack,
+            read_options: ReadOptions::new(config.quick_ack, config.kernel_timestamps),
             ip_version: config.ip_version,
             keep_chunks: config.keep_chunks,
         })
@@ -60,9 +61,8 @@ impl Connector {
         trace.local_addr = stream.local_addr().ok();
         trace.remote_addr = stream.peer_addr().ok();
         let log = Rc::new(IoLog::new(self.keep_chunks));
-        let stream = self
-            .secure(TracedTcp::new(stream, Rc::clone(&log), self.quick_ack), target, trace)
-            .await?;
+        let stream = TracedTcp::new(stream, Rc::clone(&log), self.read_options.clone());
+        let stream = self.secure(stream, target, trace).await?;
         trace.connect_end = Some(Clock::now());
         let io = TracedIo::new(stream, Rc::clone(&log));
         let (sender, driver) =

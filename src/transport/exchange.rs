@@ -7,9 +7,10 @@ use bytes::Bytes;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
+use super::io_log::IoLog;
 use super::sse::SseDecoder;
-use super::traced_io::IoLog;
-use crate::record::{Arrival, ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
+use super::stamps::ReadArrival;
+use crate::record::{ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
 use crate::units::{Clock, Nanos};
 
 /// A request to be sent.
@@ -81,10 +82,10 @@ impl Exchange {
         };
     }
 
-    /// Arrival of the last read; now if there was none.
-    pub(super) fn last_arrival(&self) -> Arrival {
+    /// The last read that brought bytes; one that is done now if there was none.
+    pub(super) fn last_read(&self) -> ReadArrival {
         let last_read = self.log.as_ref().and_then(|log| log.last_read.get());
-        last_read.unwrap_or_else(Clock::now).into()
+        last_read.unwrap_or_else(|| ReadArrival::at(Clock::now()))
     }
 
     /// Ends the exchange: copies the socket's log into the trace.
@@ -93,14 +94,21 @@ impl Exchange {
         self.keep_first_send();
         if let Some(log) = self.log.take() {
             let trace = &mut self.trace;
+            // The kernel may have had the answer before the program knew that its
+            // write was done: by then the request had been sent.
+            let answered = trace.headers_received.unwrap_or(Nanos(u64::MAX));
+            let before_answer = |done: Nanos| done.min(answered);
             trace.send_start = log.first_write.get();
-            trace.headers_sent = log.first_write_done.get();
-            trace.send_end = log.last_write.get();
+            trace.headers_sent = log.first_write_done.get().map(before_answer);
+            trace.send_end = log.last_write.get().map(before_answer);
             trace.request_chunks = log.writes.get();
             trace.request_bytes = log.written.get();
             trace.response_chunks = log.reads.get();
             trace.response_bytes = log.read.get();
-            trace.receive_end = log.last_read.get().filter(|_| trace.receive_start.is_some());
+            trace.socket_reads = log.socket_reads.get();
+            trace.kernel_stamps = log.kernel_stamps.get();
+            let last_read = log.last_read.get().map(|read| read.arrival.at);
+            trace.receive_end = last_read.filter(|_| trace.receive_start.is_some());
             if let Some(chunks) = &log.chunks {
                 let chunks = chunks.take();
                 trace.request_chunk_log = chunks.writes;
@@ -138,6 +146,8 @@ pub(super) struct BodySink {
     /// A piece has come: without one there is nothing that could be cut.
     has_begun: bool,
     events: Option<SseDecoder>,
+    /// The read that brought the last piece.
+    read: ReadArrival,
     limit: usize,
 }
 
@@ -180,6 +190,7 @@ impl BodySink {
             coding,
             has_begun: false,
             events: is_event_stream.then(SseDecoder::default),
+            read: ReadArrival::default(),
             limit,
         })
     }
@@ -189,18 +200,19 @@ impl BodySink {
         self.events.is_some()
     }
 
-    /// Appends a piece that arrived at `arrival`.
+    /// Appends a piece that `read` brought.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
-        arrival: Arrival,
+        read: ReadArrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
+        self.begin_read(read, body);
         self.has_begun |= !piece.is_empty();
         let Some(decoder) = &mut self.coding else {
             let scanned = body.bytes.len();
             body.bytes.extend_from_slice(piece);
-            return self.appended(scanned, arrival, body);
+            return self.appended(scanned, body);
         };
         decoder.choose(piece);
         for slice in piece.chunks(CODED_SLICE) {
@@ -208,18 +220,36 @@ impl BodySink {
             if let Some(decoder) = &mut self.coding {
                 decoder.decode(slice, &mut body.bytes)?;
             }
-            self.appended(scanned, arrival, body)?;
+            self.appended(scanned, body)?;
         }
         Ok(())
     }
 
+    /// What comes now was brought by `read`, which may be another one than before.
+    fn begin_read(&mut self, read: ReadArrival, body: &mut ResponseBody) {
+        if read != self.read {
+            self.end_read(body);
+            self.read = read;
+        }
+    }
+
+    /// All bytes of the last read are here. The event that they end with came just
+    /// when the last byte did; framing of the next one is not looked for.
+    fn end_read(&self, body: &mut ResponseBody) {
+        let is_between_events =
+            self.events.as_ref().is_none_or(|events| events.pending(&body.bytes) == 0);
+        if self.read.ends_at_stamp
+            && is_between_events
+            && let Some(event) = body.events.last_mut()
+            && event.arrival == self.read.arrival
+        {
+            event.arrival.uncertainty = 0;
+        }
+    }
+
     /// Finds the events in what was appended, and holds it to the limit.
-    fn appended(
-        &mut self,
-        scanned: usize,
-        arrival: Arrival,
-        body: &mut ResponseBody,
-    ) -> Result<(), RequestError> {
+    fn appended(&mut self, scanned: usize, body: &mut ResponseBody) -> Result<(), RequestError> {
+        let arrival = self.read.arrival;
         let (pending, whole) = match &mut self.events {
             None => (body.bytes.len(), 0),
             Some(events) => {
@@ -243,23 +273,27 @@ impl BodySink {
         }
     }
 
-    /// The body is complete: an error where its content coding is not.
+    /// The body is complete, by what `read` brought last: an error where its
+    /// content coding is not.
     pub(super) fn finish(
         &mut self,
-        arrival: Arrival,
+        read: ReadArrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
+        self.begin_read(read, body);
+        let arrival = read.arrival;
         let scanned = body.bytes.len();
         let decoded = match &mut self.coding {
             Some(decoder) if self.has_begun => decoder.finish(&mut body.bytes),
             _ => Ok(()),
         };
-        let outcome = decoded.and_then(|()| self.appended(scanned, arrival, body));
+        let outcome = decoded.and_then(|()| self.appended(scanned, body));
         match &mut self.events {
             Some(events) => events.finish(&body.bytes, arrival, &mut body.events),
             None if body.bytes.is_empty() => {}
             None => body.events.push(SseEvent { arrival, start: 0, end: body.bytes.len() as u32 }),
         }
+        self.end_read(body);
         outcome
     }
 }

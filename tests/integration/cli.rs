@@ -210,6 +210,7 @@ fn defaults() {
     assert_eq!(config.transport.connection_limit, 2500);
     assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
     assert!(config.transport.ssl_verify && config.transport.quick_ack);
+    assert!(config.transport.kernel_timestamps);
     assert_eq!(config.transport.ip_version, IpVersion::V4);
     assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));

@@ -12,7 +12,7 @@ use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::metrics::metric::{MeasuredRecord, Settings};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
-use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
+use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
@@ -236,8 +236,10 @@ fn stream(number: u64, start: Nanos, is_cut: bool) -> ResponseBody {
 fn push(body: &mut ResponseBody, arrival: Nanos, data: &str) {
     let from = body.bytes.len() as u32;
     body.bytes.extend_from_slice(format!("data: {data}").as_bytes());
+    // The third event is the latest and the least certain.
+    let worst = u32::from(body.events.len() == 2) * 2_000;
     body.events.push(SseEvent {
-        arrival: arrival.into(),
+        arrival: Arrival { at: arrival, read_lag: 1_500 + worst, uncertainty: 2_500 + worst },
         start: from,
         end: body.bytes.len() as u32,
     });
@@ -263,6 +265,8 @@ fn trace(start: Nanos, end: Nanos, reused: bool) -> HttpTrace {
         request_bytes: 200,
         response_chunks: 2,
         response_bytes: 1000,
+        socket_reads: 2,
+        kernel_stamps: 1,
         request_chunk_log: vec![(start + Nanos(2_000), 200)],
         response_chunk_log: vec![(start + Nanos(800_000), 600), (end, 400)],
         local_addr: Some(([127, 0, 0, 1], 50_000).into()),

@@ -179,11 +179,16 @@ pub(crate) struct RawRecord {
     pub(crate) error: Option<Error>,
 }
 
+/// Of an event `packets`, of any other body `content_type` and `text`.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub(crate) enum Response {
-    Event { perf_ns: u64, packets: Vec<Packet> },
-    Text { perf_ns: u64, content_type: String, text: String },
+#[serde(deny_unknown_fields)]
+pub(crate) struct Response {
+    pub(crate) perf_ns: u64,
+    pub(crate) read_lag_ns: Option<u64>,
+    pub(crate) uncertainty_ns: Option<u64>,
+    pub(crate) packets: Option<Vec<Packet>>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -51,6 +51,9 @@ fn rows_are_the_requests() {
     assert_eq!(*column(first, "benchmark_phase").1, Field::Str("warmup".to_owned()));
     assert_eq!(*column(first, "time_to_first_token").1, Field::Double(29.998_766));
     assert_eq!(*column(first, "output_sequence_length").1, Field::Long(4));
+    assert_eq!(*column(first, "clock").1, Field::Str("mixed".to_owned()));
+    assert_eq!(*column(first, "max_read_lag_ns").1, Field::Long(3_500));
+    assert_eq!(*column(first, "max_uncertainty_ns").1, Field::Long(4_500));
     assert_eq!(*column(first, "error_code").1, Field::Null);
     assert_eq!(list(first, "inter_chunk_latency"), [10.0, 10.170_119, 10.340_238]);
     assert_eq!(list(first, "content_arrival_ms"), [29.998_766, 39.998_766, 50.168_885, 60.509_123]);
