@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 
+#[path = "integration/arrivals.rs"]
+mod arrivals;
 #[path = "integration/artifacts.rs"]
 mod artifacts;
 #[path = "integration/cli.rs"]

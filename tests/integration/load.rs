@@ -26,14 +26,14 @@ use crate::raw_server;
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
-    turns: usize,
+    pub(crate) turns: usize,
     turn_delay: Nanos,
     streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
-    transport: transport::Config,
+    pub(crate) transport: transport::Config,
     workers: usize,
-    /// Whether the dialect is [`Broken`].
-    breaks: bool,
+    /// Makes another dialect of the chat completions.
+    pub(crate) dialect: Box<dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>>,
     /// Sent by the test while the load runs.
     interrupt: watch::Sender<Interrupt>,
 }
@@ -55,7 +55,7 @@ impl Load {
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
             workers: 1,
-            breaks: false,
+            dialect: Box::new(|chat| chat),
             interrupt: watch::Sender::new(Interrupt::None),
         }
     }
@@ -70,7 +70,7 @@ impl Load {
             use_legacy_max_tokens: false,
             use_server_token_count: false,
         });
-        let endpoint = if self.breaks { Arc::new(Broken(endpoint)) } else { endpoint };
+        let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {
             model: "mock-model".into(),
             texts: vec![format!("question {number}").into()],
@@ -148,7 +148,7 @@ fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     }
 }
 
-fn mock(script: Script) -> MockServer {
+pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
@@ -574,7 +574,7 @@ fn a_worker_that_dies_ends_the_run_with_an_error() {
         turns: 2,
         workers: 2,
         phases: vec![closed_loop(2, 8)],
-        breaks: true,
+        dialect: Box::new(|chat| Arc::new(Broken(chat))),
         ..Load::on(&server.url())
     };
     assert!(matches!(load.drive().0, Err(RunnerError::WorkerLost)));

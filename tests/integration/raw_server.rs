@@ -26,7 +26,7 @@ pub(crate) fn serve(answer: impl Fn(usize, &mut TcpStream) + Clone + Send + 'sta
 
 /// Reads one request: its head and the body that its length announces. `None`
 /// when the client has closed.
-pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
+pub(crate) fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut request = Vec::new();
     let mut byte = [0];
     while !request.ends_with(b"\r\n\r\n") {
@@ -46,6 +46,6 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Writes all of `bytes`; a client that has gone away is no failure of the server.
-pub(crate) fn write(stream: &mut TcpStream, bytes: &[u8]) {
+pub(crate) fn write(stream: &mut impl Write, bytes: &[u8]) {
     let _ = stream.write_all(bytes).and_then(|()| stream.flush());
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::golden;
 use super::run::TestRun;
-use super::schema::{RawRecord, Record, Response};
+use super::schema::{RawRecord, Record};
 
 fn lines<T: serde::de::DeserializeOwned>(run: &TestRun, name: &str) -> Vec<T> {
     let text = fs::read_to_string(run.directory().join(name)).unwrap();
