@@ -332,3 +332,19 @@ impl ErrorKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_the_kernels_only_where_all_reads_were_stamped() {
+        let clock = |kernel_stamps, socket_reads| {
+            HttpTrace { socket_reads, kernel_stamps, ..HttpTrace::default() }.clock()
+        };
+        assert_eq!(clock(0, 0), None);
+        assert_eq!(clock(0, 3), Some(ArrivalClock::User));
+        assert_eq!(clock(2, 3), Some(ArrivalClock::Mixed));
+        assert_eq!(clock(3, 3), Some(ArrivalClock::Kernel));
+    }
+}

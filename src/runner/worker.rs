@@ -282,12 +282,13 @@ impl PhaseWorker {
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
-        tasks.spawn_local(async move {
+        // Boxed: spawning moves the future several times, and it is kilobytes long.
+        tasks.spawn_local(Box::pin(async move {
             worker.session(session, due, issued).await;
             drop(slot);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
-        });
+        }));
         true
     }
 }

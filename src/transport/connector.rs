@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::Connection;
 use super::io_log::IoLog;
+use super::receive::keep_stamping;
 use super::traced_io::{ReadOptions, Stream, TracedIo, TracedTcp};
 use super::{Config, IpVersion, Target, TlsError, tls};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
@@ -37,11 +38,17 @@ type Resolved = (Nanos, Vec<IpAddr>);
 impl Connector {
     /// A connector for `targets`; TLS is set up only where one of them needs it.
     pub(super) fn new(config: &Config, targets: &[Target]) -> Result<Self, TlsError> {
+        if config.kernel_timestamps {
+            keep_stamping();
+        }
         let needs_tls = targets.iter().any(|target| target.tls);
         Ok(Self {
             tls: needs_tls.then(|| tls::connector(config.tls_verify)).transpose()?,
             addresses: RefCell::default(),
-            read_options: ReadOptions::new(config.quick_ack, config.kernel_timestamps),
+            read_options: ReadOptions {
+                quick_ack: config.quick_ack,
+                kernel_timestamps: config.kernel_timestamps,
+            },
             ip_version: config.ip_version,
             keep_chunks: config.keep_chunks,
         })
@@ -61,7 +68,7 @@ impl Connector {
         trace.local_addr = stream.local_addr().ok();
         trace.remote_addr = stream.peer_addr().ok();
         let log = Rc::new(IoLog::new(self.keep_chunks));
-        let stream = TracedTcp::new(stream, Rc::clone(&log), self.read_options.clone());
+        let stream = TracedTcp::new(stream, Rc::clone(&log), self.read_options);
         let stream = self.secure(stream, target, trace).await?;
         trace.connect_end = Some(Clock::now());
         let io = TracedIo::new(stream, Rc::clone(&log));

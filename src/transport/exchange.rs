@@ -346,3 +346,47 @@ impl Decoder {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Arrival;
+
+    fn read(at: u64, ends_at_stamp: bool) -> ReadArrival {
+        let arrival = Arrival { at: Nanos(at), read_lag: 1, uncertainty: 9 };
+        ReadArrival { arrival, is_kernel: true, ends_at_stamp }
+    }
+
+    /// The uncertainties of the events that pieces make, each with its read.
+    fn uncertainties(pieces: &[(&str, ReadArrival)]) -> Vec<u32> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
+        let mut sink = BodySink::new(&headers, 1000).unwrap();
+        let mut body = ResponseBody::default();
+        for (piece, read) in pieces {
+            sink.push(piece.as_bytes(), *read, &mut body).unwrap();
+        }
+        sink.finish(pieces.last().unwrap().1, &mut body).unwrap();
+        body.events.iter().map(|event| event.arrival.uncertainty).collect()
+    }
+
+    #[test]
+    fn only_what_a_read_ends_with_is_certain() {
+        let (one, two) = (read(100, true), read(200, true));
+        assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", two)]), [0, 0]);
+        assert_eq!(uncertainties(&[("data: a\n\ndata: b\n\n", one)]), [9, 0]);
+        // The same, in the frames that a chunked body comes in.
+        assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", one)]), [9, 0]);
+        // Something came after the first event, perhaps later.
+        assert_eq!(uncertainties(&[("data: a\n\nda", one), ("ta: b\n\n", two)]), [9, 0]);
+        assert_eq!(uncertainties(&[("data: a\n\n", read(100, false))]), [9]);
+        // Without its last empty line the event ends with the body.
+        assert_eq!(uncertainties(&[("data: a", one)]), [0]);
+    }
+
+    #[test]
+    fn what_a_later_read_brings_makes_no_earlier_event_certain() {
+        let pieces = [("data: a\n\n", read(100, false)), ("\n", read(200, true))];
+        assert_eq!(uncertainties(&pieces), [9]);
+    }
+}

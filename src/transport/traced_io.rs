@@ -10,28 +10,25 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::io_log::IoLog;
-use super::receive::{Receiver, keep_stamping};
+use super::receive::Receiver;
 use super::stamps::{Reading, SocketRead, WallClock};
 use crate::units::Clock;
 
 /// Most bytes taken by one read.
 const READ_SIZE: usize = 16 << 10;
 
-/// How the sockets of one worker are read.
-#[derive(Debug, Clone)]
-pub(super) struct ReadOptions {
-    quick_ack: bool,
-    kernel_timestamps: bool,
-    wall: Rc<WallClock>,
+thread_local! {
+    /// How the clocks stood at this thread's last read.
+    static WALL: WallClock = WallClock::new(Reading::now());
 }
 
-impl ReadOptions {
-    pub(super) fn new(quick_ack: bool, kernel_timestamps: bool) -> Self {
-        if kernel_timestamps {
-            keep_stamping();
-        }
-        Self { quick_ack, kernel_timestamps, wall: Rc::new(WallClock::new(Reading::now())) }
-    }
+/// How sockets are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadOptions {
+    /// See [`Config::quick_ack`](super::Config::quick_ack).
+    pub(super) quick_ack: bool,
+    /// See [`Config::kernel_timestamps`](super::Config::kernel_timestamps).
+    pub(super) kernel_timestamps: bool,
 }
 
 /// A TCP socket that stamps reads and writes into its log.
@@ -45,6 +42,8 @@ pub(super) struct TracedTcp {
 
 impl TracedTcp {
     pub(super) fn new(stream: TcpStream, log: Rc<IoLog>, options: ReadOptions) -> Self {
+        // The clocks are looked at before the first read, so that it sees a step.
+        WALL.with(|_| ());
         let receiver = Receiver::new(&stream, options.kernel_timestamps);
         Self { stream, receiver, log, options }
     }
@@ -56,18 +55,13 @@ impl TracedTcp {
         if received.bytes > 0 {
             let has_drained = received.bytes < buf.len();
             let stamp_ns = received.stamp_ns;
-            let read = SocketRead { begun, done: self.both_clocks(), stamp_ns, has_drained };
-            self.log.after_read(read, &self.options.wall);
+            WALL.with(|wall| {
+                let read = SocketRead { begun, done: both_clocks(wall), stamp_ns, has_drained };
+                self.log.after_read(read, wall);
+            });
             self.acknowledge_at_once();
         }
         Ok(received.bytes)
-    }
-
-    /// Both clocks, read again where the thread may have been interrupted between
-    /// the two.
-    fn both_clocks(&self) -> Reading {
-        let reading = Reading::now();
-        if self.options.wall.agrees(reading) { reading } else { Reading::now() }
     }
 
     /// Linux clears quick ACK by itself, so it is set again after every read.
@@ -83,6 +77,13 @@ impl TracedTcp {
     fn acknowledge_at_once(&self) {
         let _ = self.options.quick_ack;
     }
+}
+
+/// Both clocks, read again where the thread may have been interrupted between the
+/// two.
+fn both_clocks(wall: &WallClock) -> Reading {
+    let reading = Reading::now();
+    if wall.agrees(reading) { reading } else { Reading::now() }
 }
 
 impl AsyncRead for TracedTcp {

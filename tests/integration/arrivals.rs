@@ -1,6 +1,7 @@
 //! Arrivals against the time at which the server wrote: by the kernel's stamps and
 //! without them, with a client that is idle, crowded out or standing still.
 
+use std::hint;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,11 @@ fn confirmed_by_the_log(crowd: usize, transport: transport::Config) -> Vec<Reque
     let is_over = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
         for _ in 0..crowd {
-            scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
         }
         let outcome = load.run();
         is_over.store(true, Ordering::Relaxed);

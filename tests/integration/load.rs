@@ -23,6 +23,9 @@ use tokio::sync::watch;
 
 use crate::raw_server;
 
+/// Makes another dialect of one.
+type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>;
+
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
@@ -33,7 +36,7 @@ pub(crate) struct Load {
     pub(crate) transport: transport::Config,
     workers: usize,
     /// Makes another dialect of the chat completions.
-    pub(crate) dialect: Box<dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>>,
+    pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
     interrupt: watch::Sender<Interrupt>,
 }
