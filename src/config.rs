@@ -44,6 +44,8 @@ pub struct RunConfig {
     pub artifacts: artifacts::Config,
     /// What is on the terminal while the run goes.
     pub ui: Ui,
+    /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.

@@ -124,7 +124,7 @@ impl Run {
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
-            show_trace_timing: false,
+            show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
         let clock = Clock::start();

@@ -52,8 +52,6 @@ pub const REFUSED: &[&str] = &[
     "--wandb-entity",
     "--wandb-run-name",
     "--wandb-tag",
-    // HTTP trace
-    "--show-trace-timing",
     // Tokenizer
     "--tokenizer-trust-remote-code",
     "--apply-chat-template",

@@ -205,6 +205,9 @@ pub(super) struct OutputArgs {
     /// Write each request's HTTP timing into its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,
+    /// Show a table of where the time of HTTP exchanges went
+    #[arg(long, help_heading = "HTTP Trace")]
+    pub(super) show_trace_timing: bool,
 }
 
 /// What counts tokens.

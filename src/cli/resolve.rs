@@ -45,6 +45,7 @@ pub(super) fn run_config(
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &endpoint, &schedule),
         ui: flags.service.ui,
+        show_trace_timing: flags.output.show_trace_timing,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
