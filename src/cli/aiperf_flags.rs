@@ -240,7 +240,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--url-strategy", "round-robin"),
     ("--transport", "http"),
     ("--transport-type", "http"),
-    ("--connection-reuse-strategy", "pooled"),
     ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
     ("--num-profile-runs", "1"),

@@ -33,6 +33,8 @@ pub(super) struct IoLog {
     pub(super) written: Cell<u64>,
     pub(super) reads: Cell<u64>,
     pub(super) read: Cell<u64>,
+    /// The connection is being shut down.
+    is_closing: Cell<bool>,
     /// Every write and read with its size, when they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
 }
@@ -71,6 +73,10 @@ impl IoLog {
     }
 
     fn after_write(&self) {
+        // TLS says goodbye: that is no part of the request.
+        if self.is_closing.get() {
+            return;
+        }
         let now = Some(Clock::now());
         if self.first_write_done.get().is_none() {
             self.first_write_done.set(now);
@@ -260,6 +266,7 @@ impl hyper::rt::Write for TracedIo {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.is_closing.set(true);
         on_stream!(self.stream, poll_shutdown(cx))
     }
 }

@@ -26,16 +26,16 @@ use crate::raw_server;
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
-    turns: usize,
-    turn_delay: Nanos,
-    streaming: bool,
+    pub(crate) turns: usize,
+    pub(crate) turn_delay: Nanos,
+    pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
-    transport: transport::Config,
-    workers: usize,
+    pub(crate) transport: transport::Config,
+    pub(crate) workers: usize,
     /// Whether the dialect is [`Broken`].
-    breaks: bool,
+    pub(crate) breaks: bool,
     /// Sent by the test while the load runs.
-    interrupt: watch::Sender<Interrupt>,
+    pub(crate) interrupt: watch::Sender<Interrupt>,
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.

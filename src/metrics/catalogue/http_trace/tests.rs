@@ -24,7 +24,8 @@ const TAGS: [MetricTag; 15] = [
 ];
 
 /// `n` nanoseconds after an instant that no float can bear to the nanosecond.
-fn at(n: u64) -> Option<Nanos> {
+#[expect(clippy::unnecessary_wraps, reason = "a trace's instants may be absent")]
+const fn at(n: u64) -> Option<Nanos> {
     Some(Nanos((1 << 60) + n))
 }
 
