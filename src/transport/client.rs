@@ -24,9 +24,10 @@ use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
 use crate::units::{Clock, Nanos};
 
-/// Between two looks at the idle connections: as often as they expire, within these.
+/// Between two looks at the idle connections: as often as they expire, within
+/// these. A look takes the time of a worker that has requests to serve.
 const SHORTEST_LOOK: Nanos = Nanos(10_000_000);
-const LONGEST_LOOK: Nanos = Nanos(1_000_000_000);
+const LONGEST_LOOK: Nanos = Nanos(10_000_000_000);
 
 /// A request, the way it goes, and the session that it is of.
 struct Work<'a> {
@@ -179,22 +180,7 @@ impl Client {
         exchange: &mut Exchange,
         slot: Option<Slot>,
     ) -> Result<(), AttemptError> {
-        let idle = if slot.is_none() { self.take_idle(work) } else { None };
-        let is_reused = idle.is_some();
-        let mut connection = match (idle, slot) {
-            (Some(connection), _) => {
-                (exchange.trace.local_addr, exchange.trace.remote_addr) = connection.addresses();
-                exchange.trace.reused = Some(Clock::now());
-                connection
-            }
-            (None, slot) => {
-                let slot = match slot {
-                    Some(slot) => slot,
-                    None => self.slot(&mut exchange.trace).await,
-                };
-                self.connector.connect(work.route, slot, &mut exchange.trace).await?
-            }
-        };
+        let mut connection = self.connection(work, &mut exchange.trace, slot).await?;
         exchange.attempt(connection.log());
         let http = self.http_request(work);
         if self.config().keep_headers {
@@ -203,6 +189,7 @@ impl Client {
         let response = match connection.send(http).await {
             Ok(response) => response,
             Err(error) => {
+                let is_reused = exchange.trace.reused.is_some();
                 let is_silent = connection.log().read.get() == 0;
                 let slot = (is_reused && is_silent).then(|| connection.into_slot());
                 return Err(AttemptError { error: connection_error(&error), slot });
@@ -213,6 +200,26 @@ impl Client {
             self.put_idle(work, connection);
         }
         Ok(())
+    }
+
+    /// A fresh connection in `slot`; without one an idle connection, else a
+    /// fresh one in the next slot.
+    async fn connection(
+        &self,
+        work: &Work<'_>,
+        trace: &mut HttpTrace,
+        slot: Option<Slot>,
+    ) -> Result<Connection, RequestError> {
+        if let Some(slot) = slot {
+            return self.connector.connect(work.route, slot, trace).await;
+        }
+        if let Some(connection) = self.take_idle(work) {
+            (trace.local_addr, trace.remote_addr) = connection.addresses();
+            trace.reused = Some(Clock::now());
+            return Ok(connection);
+        }
+        let slot = self.slot(trace).await;
+        self.connector.connect(work.route, slot, trace).await
     }
 
     async fn receive(
