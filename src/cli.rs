@@ -4,6 +4,7 @@
 //! [`Command`], whose parts are plain configuration.
 
 pub mod aiperf_flags;
+mod connections;
 mod input_config;
 mod mock;
 mod profile;

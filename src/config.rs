@@ -17,7 +17,7 @@ use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
 
 pub use crate::console::Ui;
-pub use crate::transport::IpVersion;
+pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use env::Environment;
 pub use validate::ConfigError;
 
@@ -44,6 +44,8 @@ pub struct RunConfig {
     pub artifacts: artifacts::Config,
     /// What is on the terminal while the run goes.
     pub ui: Ui,
+    /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.
@@ -62,10 +64,8 @@ pub struct TransportConfig {
     pub urls: Vec<Url>,
     /// Longest time a request may take (`--request-timeout-seconds`, 21600 s).
     pub request_timeout: Nanos,
-    /// Connections open at once (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500).
-    pub connection_limit: usize,
-    /// Whether certificates are verified (`AIPERF_HTTP_SSL_VERIFY`, true).
-    pub ssl_verify: bool,
+    /// How connections are made, bounded and used again.
+    pub connections: Connections,
     /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
     /// delayed acknowledgements are measured as the server's latency.
     pub quick_ack: bool,
@@ -94,8 +94,7 @@ impl fmt::Debug for TransportConfig {
         f.debug_struct("TransportConfig")
             .field("urls", &urls)
             .field("request_timeout", &self.request_timeout)
-            .field("connection_limit", &self.connection_limit)
-            .field("ssl_verify", &self.ssl_verify)
+            .field("connections", &self.connections)
             .field("quick_ack", &self.quick_ack)
             .field("kernel_timestamps", &self.kernel_timestamps)
             .field("headers", &headers)

@@ -182,7 +182,7 @@ pub struct HttpTrace {
     pub dns_cache_miss: Option<Nanos>,
     /// TCP connect began.
     pub connect_start: Option<Nanos>,
-    /// The connection was ready: TCP, and TLS where it is used.
+    /// The connection was ready: TCP, and a proxy's tunnel and TLS where they are used.
     pub connect_end: Option<Nanos>,
     /// TLS handshake began.
     pub tls_start: Option<Nanos>,
@@ -266,6 +266,70 @@ impl ArrivalClock {
             Self::Mixed => "mixed",
         }
     }
+}
+
+/// Durations of the six phases of an exchange and of their parts: absent where
+/// the thing did not happen, disjoint where it did.
+impl HttpTrace {
+    /// The wait for a connection slot.
+    #[must_use]
+    pub fn blocked(&self) -> Option<Nanos> {
+        between(self.pool_wait_start, self.pool_wait_end)
+    }
+
+    /// The look-up of the host's addresses.
+    #[must_use]
+    pub fn dns_lookup(&self) -> Option<Nanos> {
+        between(self.dns_start, self.dns_end)
+    }
+
+    /// The making of the connection: TCP, a proxy's tunnel, TLS.
+    #[must_use]
+    pub fn connecting(&self) -> Option<Nanos> {
+        between(self.connect_start, self.connect_end)
+    }
+
+    /// The TLS handshake, which is part of [`connecting`](Self::connecting).
+    #[must_use]
+    pub fn tls_handshaking(&self) -> Option<Nanos> {
+        between(self.tls_start, self.tls_end)
+    }
+
+    /// The sending of the request.
+    #[must_use]
+    pub fn sending(&self) -> Option<Nanos> {
+        between(self.send_start, self.sent())
+    }
+
+    /// From the request's last byte to the first bytes of the response's body.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Nanos> {
+        between(self.sent(), self.receive_start)
+    }
+
+    /// From the first bytes of the response's body to its last; zero where one
+    /// read held them all.
+    #[must_use]
+    pub fn receiving(&self) -> Option<Nanos> {
+        between(self.receive_start, self.receive_end)
+    }
+
+    /// The exchange without the making of its connection: sending, waiting and
+    /// receiving together.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        between(self.send_start, self.receive_end)
+    }
+
+    /// When the request had been sent. An answer that begins before that ends
+    /// the sending: phases do not overlap.
+    fn sent(&self) -> Option<Nanos> {
+        self.send_end.map(|end| self.receive_start.map_or(end, |answer| end.min(answer)))
+    }
+}
+
+fn between(from: Option<Nanos>, to: Option<Nanos>) -> Option<Nanos> {
+    Some(to?.since(from?))
 }
 
 /// Why a request failed.

@@ -31,7 +31,7 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::schedule::config::PhaseConfig;
-use crate::transport::{self, Target, TlsError};
+use crate::transport::{self, Connector, Target, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{PhaseRun, Stop};
 use worker::{Worker, WorkerEvent, WorkerParts};
@@ -185,11 +185,14 @@ impl Runner {
         &self,
         events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
+        // TLS is set up here, so that what is wrong with it shows before the run.
+        let connector = Connector::new(self.transport.clone(), &self.workload.targets)?;
+        let connector = Arc::new(connector);
         let start = |id: usize| {
             let (phases, receiver) = mpsc::channel();
             let parts = WorkerParts {
                 id: id as u32,
-                transport: self.transport.clone(),
+                connector: Arc::clone(&connector),
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };

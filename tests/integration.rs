@@ -9,6 +9,8 @@ mod arrivals;
 mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
+#[path = "integration/connections.rs"]
+mod connections;
 #[path = "integration/dataset.rs"]
 mod dataset;
 #[path = "integration/endpoint.rs"]

@@ -124,7 +124,7 @@ impl Run {
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
-            show_trace_timing: false,
+            show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
         let clock = Clock::start();
@@ -212,8 +212,7 @@ impl Run {
 
     /// Requests beyond the limit wait in the client, not at the server.
     fn warn_of_connection_limit(&self) {
-        let workers = self.config.runner.workers.unwrap_or(1);
-        let limit = self.config.transport.connection_limit.saturating_mul(workers) as u64;
+        let limit = self.config.transport.connections.limit as u64;
         let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency).max();
         if let Some(asked) = asked.filter(|asked| *asked > limit) {
             tracing::warn!(
@@ -379,8 +378,7 @@ fn targets(config: &RunConfig) -> anyhow::Result<Arc<[Target]>> {
 fn transport_config(config: &RunConfig) -> transport::Config {
     transport::Config {
         request_timeout: config.transport.request_timeout,
-        connection_limit: config.transport.connection_limit,
-        tls_verify: config.transport.ssl_verify,
+        connections: config.transport.connections.clone(),
         quick_ack: config.transport.quick_ack,
         kernel_timestamps: config.transport.kernel_timestamps,
         ip_version: config.transport.ip_version,

@@ -3,6 +3,7 @@
 //! Rows are gathered by column and written as row groups while the run goes, so
 //! that memory stays bounded; the file gets its name when its footer is written.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::decimal::Form;
 use super::json::{Entry, exported};
 use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
 use crate::metrics::metric::{Kind, MeasuredRecord, Value};
-use crate::metrics::{Metric, Registry, ValueType};
+use crate::metrics::{Metric, MetricTag, Registry, ValueType};
 use crate::record::RequestError;
 use crate::units::{Clock, Nanos};
 
@@ -37,6 +38,8 @@ pub(super) struct RecordTable {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
+    /// Where in `columns` a metric is.
+    of_metric: HashMap<MetricTag, usize>,
     rows: usize,
     failure: Option<ParquetError>,
 }
@@ -129,10 +132,11 @@ impl Column {
         Self::new(metric.tag, Source::Metric(metric), values)
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    /// Adds what the column says of a request; `value` is that of its metric.
+    fn push(&mut self, row: &Row<'_>, value: Option<&Value>) {
         let field = match self.source {
             Source::Field(field) => field(row),
-            Source::Metric(metric) => metric_field(metric, row),
+            Source::Metric(metric) => metric_field(metric, value),
         };
         let is_list = matches!(self.values, Values::List(_));
         match (&mut self.values, field) {
@@ -227,8 +231,8 @@ fn list_schema(name: &str) -> Result<Type, ParquetError> {
         .build()
 }
 
-fn metric_field(metric: &Metric, row: &Row<'_>) -> Field {
-    match row.measured.observation.values.get(metric.tag) {
+fn metric_field(metric: &Metric, value: Option<&Value>) -> Field {
+    match value {
         Some(Value::Scalar(value)) => Field::Double(metric.to_display(*value)),
         Some(Value::List(list)) => {
             Field::List(list.iter().map(|value| metric.to_display(*value)).collect())
@@ -309,7 +313,12 @@ impl RecordTable {
         let writer = schema(&columns)
             .and_then(|schema| SerializedFileWriter::new(file, schema, properties()))
             .map_err(|error| refuse(std::io::Error::other(error)))?;
-        Ok(Self { path: path.to_owned(), writer, columns, rows: 0, failure: None })
+        let of_metric = columns.iter().enumerate().filter_map(|(at, column)| match column.source {
+            Source::Metric(metric) => Some((metric.tag, at)),
+            Source::Field(_) => None,
+        });
+        let of_metric = of_metric.collect();
+        Ok(Self { path: path.to_owned(), writer, columns, of_metric, rows: 0, failure: None })
     }
 
     /// Adds a request.
@@ -318,8 +327,14 @@ impl RecordTable {
             return;
         }
         let row = Row { measured, conversation_id, clock };
-        for column in &mut self.columns {
-            column.push(&row);
+        let mut values = vec![None; self.columns.len()];
+        for (tag, value) in measured.observation.values.iter() {
+            if let Some(at) = self.of_metric.get(tag) {
+                values[*at] = Some(value);
+            }
+        }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(&row, value);
         }
         self.rows += 1;
         if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {

@@ -52,8 +52,6 @@ pub const REFUSED: &[&str] = &[
     "--wandb-entity",
     "--wandb-run-name",
     "--wandb-tag",
-    // HTTP trace
-    "--show-trace-timing",
     // Tokenizer
     "--tokenizer-trust-remote-code",
     "--apply-chat-template",
@@ -242,7 +240,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--url-strategy", "round-robin"),
     ("--transport", "http"),
     ("--transport-type", "http"),
-    ("--connection-reuse-strategy", "pooled"),
     ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
     ("--num-profile-runs", "1"),

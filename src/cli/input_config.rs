@@ -1,10 +1,12 @@
 //! `input_config` of the JSON export: what was set, in AIPerf's shape.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{RunConfig, Ui};
+use crate::config::{ConnectionReuse, RunConfig, Ui};
 use crate::dataset::{FileFormat, Sampling, Source, Spread};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
@@ -17,7 +19,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
     Object::default()
         .put("models", json!({"items": models}))
-        .put("endpoint", endpoint(config))
+        .put("endpoint", endpoint(flags, config))
         .put("datasets", json!([dataset(flags, config)]))
         .put("phases", config.schedule.phases.iter().map(phase).collect::<Vec<_>>())
         .put("artifacts", artifacts(config))
@@ -51,7 +53,7 @@ impl Object {
     }
 }
 
-fn endpoint(config: &RunConfig) -> Value {
+fn endpoint(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let (endpoint, transport) = (&config.endpoint, &config.transport);
     // Without its trailing slash, as it was written.
     let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
@@ -64,6 +66,12 @@ fn endpoint(config: &RunConfig) -> Value {
     let extra: Map<String, Value> = endpoint.extra_inputs.iter().cloned().collect();
     let timeout = transport.request_timeout.as_seconds();
     let wait = transport.wait_for_model.timeout.as_seconds();
+    let reuse = match transport.connections.reuse {
+        ConnectionReuse::Pooled => None,
+        ConnectionReuse::Never => Some("never"),
+        ConnectionReuse::StickyUserSessions => Some("sticky-user-sessions"),
+    };
+    let shown_path = |path: &Path| path.display().to_string();
     Object::default()
         .put("urls", urls)
         .put("type", endpoint.endpoint_type.traits().name)
@@ -74,6 +82,10 @@ fn endpoint(config: &RunConfig) -> Value {
         .put_some("extra", shown(extra))
         .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
         .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
+        .put_some("connection_reuse_strategy", reuse)
+        .put_some("ssl_verify", (!transport.connections.tls.verify).then_some(false))
+        .put_some("ssl_ca_cert", flags.tls.ssl_ca_cert.as_deref().map(shown_path))
+        .put_some("ssl_cert", flags.tls.ssl_cert.as_deref().map(shown_path))
         .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
         .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
         .into_value()
@@ -178,6 +190,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", records)
         .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
         .put_some("trace", artifacts.http_trace.then_some(true))
+        .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
         .into_value()
 }
 

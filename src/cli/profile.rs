@@ -8,7 +8,7 @@ use clap::{ArgAction, Args};
 
 use super::value::{Choice, above_zero, count, number, positive, seconds};
 use crate::artifacts::ExportLevel;
-use crate::config::{LogLevel, Ui, WaitMode};
+use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
 use crate::schedule::config::ArrivalPattern;
@@ -20,6 +20,11 @@ const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
 ]);
 const MODEL_SELECTIONS: Choice<ModelSelection> =
     Choice(&[("round-robin", ModelSelection::RoundRobin), ("random", ModelSelection::Random)]);
+const CONNECTION_REUSES: Choice<ConnectionReuse> = Choice(&[
+    ("pooled", ConnectionReuse::Pooled),
+    ("never", ConnectionReuse::Never),
+    ("sticky-user-sessions", ConnectionReuse::StickyUserSessions),
+]);
 const WAIT_MODES: Choice<WaitMode> = Choice(&[
     ("models", WaitMode::Models),
     ("inference", WaitMode::Inference),
@@ -86,6 +91,8 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) warmup: WarmupArgs,
@@ -136,12 +143,36 @@ pub(super) struct EndpointArgs {
     /// Key sent as a bearer token [env: AIPERF_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
+    /// Which requests share a connection
+    #[arg(long, value_name = "STRATEGY", value_parser = CONNECTION_REUSES, default_value = "pooled")]
+    pub(super) connection_reuse_strategy: ConnectionReuse,
     /// Limit output by max_tokens instead of max_completion_tokens
     #[arg(long)]
     pub(super) use_legacy_max_tokens: bool,
     /// Count tokens by the usage that the server reports
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+}
+
+/// How we know the server, and how it knows us.
+#[derive(Args)]
+#[command(next_help_heading = "TLS")]
+pub(super) struct TlsArgs {
+    /// Certificates of the authorities to trust instead of the system's, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_ca_cert: Option<PathBuf>,
+    /// Certificate to show to the server, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_cert: Option<PathBuf>,
+    /// Key of --ssl-cert [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "ssl_cert")]
+    pub(super) ssl_key: Option<PathBuf>,
+    /// Check the server's certificate: the default [env: AIPERF_HTTP_SSL_VERIFY]
+    #[arg(long, overrides_with = "no_ssl_verify")]
+    pub(super) ssl_verify: bool,
+    /// Take any certificate
+    #[arg(long, overrides_with = "ssl_verify")]
+    pub(super) no_ssl_verify: bool,
 }
 
 /// Where prompts come from.
@@ -205,6 +236,9 @@ pub(super) struct OutputArgs {
     /// Write each request's HTTP timing into its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,
+    /// Show a table of where the time of HTTP exchanges went
+    #[arg(long, help_heading = "HTTP Trace")]
+    pub(super) show_trace_timing: bool,
 }
 
 /// What counts tokens.

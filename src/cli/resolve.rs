@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::profile::{
     ConversationArgs, InputArgs, LoadArgs, OutputArgs, ProfileArgs, PromptArgs, Stream, WarmupArgs,
 };
-use super::{input_config, value};
+use super::{connections, input_config, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, tokenizer, url,
@@ -45,6 +45,7 @@ pub(super) fn run_config(
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &endpoint, &schedule),
         ui: flags.service.ui,
+        show_trace_timing: flags.output.show_trace_timing,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
@@ -53,6 +54,7 @@ pub(super) fn run_config(
         schedule,
     };
     config.validate()?;
+    config.warnings.extend(connections::warning(&config.transport, environment));
     config.input_config = input_config::build(flags, &config);
     Ok(config)
 }
@@ -287,8 +289,7 @@ fn transport(
             .map(|text| url::parse(text))
             .collect::<Result<_, _>>()?,
         request_timeout: Nanos::from_seconds(flags_of_endpoint.request_timeout_seconds),
-        connection_limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", 2500)?,
-        ssl_verify: environment.switch("AIPERF_HTTP_SSL_VERIFY", true)?,
+        connections: connections::connections(flags, environment)?,
         quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
         kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         headers: headers(&flags.input)?,

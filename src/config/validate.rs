@@ -9,6 +9,7 @@ use super::RunConfig;
 use crate::dataset::{Source, Spread};
 use crate::endpoint::EndpointType;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+use crate::transport::ProxyError;
 
 /// Why a run cannot be configured: what is wrong and what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -41,6 +42,9 @@ pub enum ConfigError {
         /// What is wrong and what to do.
         why: String,
     },
+    /// A proxy of the environment cannot be used.
+    #[error(transparent)]
+    Proxy(ProxyError),
     /// A file that a flag names cannot be read.
     #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
     File {

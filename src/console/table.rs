@@ -42,8 +42,8 @@ pub struct SummaryTable<'a> {
 }
 
 impl<'a> SummaryTable<'a> {
-    /// Every table of `report` that has rows: HTTP timings if they are wanted,
-    /// then one for each console group.
+    /// Every table of `report` that has rows: one for each console group, then
+    /// HTTP timings if they are wanted.
     #[must_use]
     pub fn all(report: &'a RunReport) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
@@ -67,7 +67,7 @@ impl<'a> SummaryTable<'a> {
             };
             of(title, &|metric| metric.group == *group && metric.is_on_console(developer_mode))
         });
-        trace.into_iter().chain(groups).filter(|table| !table.rows.is_empty()).collect()
+        groups.chain(trace).filter(|table| !table.rows.is_empty()).collect()
     }
 
     /// The table as text, its title above it.

@@ -9,7 +9,7 @@ use super::phase::Stop;
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
-use crate::transport::OutgoingRequest;
+use crate::transport::{OutgoingRequest, SessionConnection};
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -19,6 +19,7 @@ struct Session<'a> {
     conversation: &'a Conversation,
     target: usize,
     correlation_id: Uuid,
+    connection: SessionConnection,
 }
 
 impl PhaseWorker {
@@ -33,6 +34,7 @@ impl PhaseWorker {
             conversation,
             target: (number % workload.targets.len().max(1) as u64) as usize,
             correlation_id: self.shared.new_id(),
+            connection: SessionConnection::default(),
         };
         let is_complete = self.turns(&session, due, issued).await;
         self.phase.counters.session_ended(is_complete);
@@ -110,7 +112,8 @@ impl PhaseWorker {
             body: payload.clone(),
         };
         self.phase.counters.request_sent(Clock::now());
-        let exchange = self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
+        let stopped = self.phase.stopped(Stop::Now);
+        let exchange = self.shared.client.exchange(&request, &session.connection, stopped).await;
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);

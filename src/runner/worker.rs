@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::phase::{PhaseRun, Stop};
 use super::timer::DueTimer;
 use super::{RecordQueue, RunnerError, Workload};
-use crate::transport::{self, Client};
+use crate::transport::{Client, Connector};
 use crate::units::{Clock, Nanos};
 
 /// Due times that are passed over at once where turns were not ready for them.
@@ -45,7 +45,7 @@ impl Drop for EndNotice<'_> {
 /// What a worker is made of.
 pub(super) struct WorkerParts {
     pub(super) id: u32,
-    pub(super) transport: transport::Config,
+    pub(super) connector: Arc<Connector>,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
 }
@@ -58,8 +58,6 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(parts: WorkerParts) -> Result<Self, RunnerError> {
-        // TLS is set up here once, so that what is wrong with it shows before the run.
-        Client::new(parts.transport.clone(), Arc::clone(&parts.workload.targets))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             // A low interval: sockets and timers are looked at often, since a
@@ -79,19 +77,19 @@ impl Worker {
         let Self { parts, runtime } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
-        let (Ok(client), Ok(mut timer)) =
-            (Client::new(parts.transport, Arc::clone(&parts.workload.targets)), DueTimer::new())
-        else {
+        let Ok(mut timer) = DueTimer::new() else {
             // The runner hears of the end and reports it.
             return;
         };
         let shared = Rc::new(Shared {
             id: parts.id,
-            client,
+            client: Client::new(parts.connector),
             workload: parts.workload,
             queue: parts.queue,
             ids: RefCell::new(ChaCha8Rng::from_seed(entropy())),
         });
+        let tending = Rc::clone(&shared);
+        local.spawn_local(async move { tending.client.tend().await });
         while let Ok(phase) = phases.recv() {
             let runner = Rc::new(PhaseWorker {
                 shared: Rc::clone(&shared),

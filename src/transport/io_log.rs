@@ -27,6 +27,8 @@ pub(super) struct IoLog {
     pub(super) written: Cell<u64>,
     pub(super) reads: Cell<u64>,
     pub(super) read: Cell<u64>,
+    /// The connection is being shut down.
+    pub(super) is_closing: Cell<bool>,
     /// Every write and read with its size, when they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
     inbound: Cell<Inbound>,
@@ -77,6 +79,10 @@ impl IoLog {
 
     /// The socket took bytes.
     pub(super) fn after_write(&self) {
+        // TLS says goodbye: that is no part of the request.
+        if self.is_closing.get() {
+            return;
+        }
         let now = Some(Clock::now());
         if self.first_write_done.get().is_none() {
             self.first_write_done.set(now);

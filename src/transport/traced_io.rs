@@ -224,6 +224,7 @@ impl hyper::rt::Write for TracedIo {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.is_closing.set(true);
         on_stream!(self.stream, poll_shutdown(cx))
     }
 }

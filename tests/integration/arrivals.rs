@@ -274,7 +274,7 @@ fn under_tls_an_arrival_is_that_of_the_socket() {
         answer(&mut StreamOwned::new(connection, stream), &log);
     });
     let mut load = Load::on(&format!("https://{address}"));
-    load.transport = transport::Config { tls_verify: false, ..Default::default() };
+    load.transport.connections.tls.verify = false;
     let records = load.run().records;
     assert_eq!(records[0].error, None);
     let events = &records[0].body.events;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use aiperf::mock_server::{Config, MockServer};
 use aiperf::record::ErrorKind;
-use aiperf::transport::{self, Client, OutgoingRequest, Target};
+use aiperf::transport::{self, Client, Connector, OutgoingRequest, SessionConnection, Target};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -343,10 +343,12 @@ fn a_cancelled_request_is_not_begun() {
     // after it, a socket that never runs dry would keep them waiting.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target::new(&url::Url::parse(NOWHERE).unwrap()).unwrap();
-    let client = Client::new(transport::Config::default(), Arc::from([target])).unwrap();
+    let connector = Connector::new(transport::Config::default(), &[target]).unwrap();
+    let client = Client::new(Arc::new(connector));
     let request =
         OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: bytes::Bytes::new() };
-    let exchange = runtime.block_on(client.exchange(&request, std::future::ready(())));
+    let session = SessionConnection::default();
+    let exchange = runtime.block_on(client.exchange(&request, &session, std::future::ready(())));
     assert_eq!(exchange.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(exchange.trace.connect_start, None);
 }

@@ -24,21 +24,21 @@ use tokio::sync::watch;
 use crate::raw_server;
 
 /// Makes another dialect of one.
-type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint>;
+type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
 
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
     pub(crate) turns: usize,
-    turn_delay: Nanos,
-    streaming: bool,
+    pub(crate) turn_delay: Nanos,
+    pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
     pub(crate) transport: transport::Config,
-    workers: usize,
+    pub(crate) workers: usize,
     /// Makes another dialect of the chat completions.
     pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
-    interrupt: watch::Sender<Interrupt>,
+    pub(crate) interrupt: watch::Sender<Interrupt>,
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.
