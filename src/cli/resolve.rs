@@ -363,6 +363,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             defaults.osl_mismatch_threshold_tokens,
         )?,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

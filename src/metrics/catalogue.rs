@@ -7,6 +7,7 @@ mod general;
 mod goodput;
 mod osl_mismatch;
 mod reasoning;
+mod schedule;
 mod streaming;
 mod tokens;
 mod usage;
@@ -34,6 +35,7 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
 ];
 
 /// Nanoseconds of a second.
