@@ -230,6 +230,22 @@ impl Dataset {
         }
         Ok(Self { conversations })
     }
+
+    /// Bytes of all texts.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        self.turns().flat_map(|turn| &turn.texts).map(|text| text.bytes() as u64).sum()
+    }
+
+    /// Whether a turn brings messages of a chat instead of a text.
+    #[must_use]
+    pub fn bears_messages(&self) -> bool {
+        self.turns().any(|turn| turn.messages.is_some())
+    }
+
+    fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.conversations.iter().flat_map(|conversation| &conversation.turns)
+    }
 }
 
 /// Why there is no dataset.
