@@ -284,6 +284,18 @@ impl ArtifactSet {
         self.note(outcome);
     }
 
+    /// Writes no `inputs.json`, and removes that of an earlier run. `ids` name
+    /// the conversations of the records from now on.
+    pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.conversation_ids = ids.into_iter().collect();
+        if let Err(error) = std::fs::remove_file(&self.layout.inputs)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            let path = self.layout.inputs.clone();
+            self.failures.push(WriteFailure { path, error: error.to_string() });
+        }
+    }
+
     /// Appends a finished request to the files of records.
     pub fn record(&mut self, measured: &MeasuredRecord, clock: &Clock) {
         let conversation = measured.record.turn.conversation;

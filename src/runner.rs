@@ -73,6 +73,11 @@ pub enum RunnerError {
     WorkerLost,
 }
 
+/// Bytes of bodies that are made before the run. The prompts of a long trace
+/// are some gigabytes; made when it is sent, one of 20 000 tokens takes a tenth
+/// of a millisecond.
+const BODIES_BUDGET: usize = 256 << 20;
+
 /// Everything that is asked, of whom, and how.
 #[derive(Debug, Clone)]
 pub struct Workload {
@@ -81,14 +86,16 @@ pub struct Workload {
     endpoint: Arc<dyn Endpoint>,
     targets: Arc<[Target]>,
     builder: Arc<RequestBuilder>,
-    /// Body of the first turn of each conversation.
+    /// Bodies of first turns: of each conversation, or as many from the first on
+    /// as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
 }
 
 impl Workload {
     /// Draws conversations of `dataset` by `sampler`, speaks `endpoint` to
     /// `targets` (a session goes to the next in turn), with the headers of
-    /// `builder`. Bodies that are the same each time are made here.
+    /// `builder`. Bodies that are the same each time are made here, as many as
+    /// memory is set aside for: those of the rest when they are sent.
     #[must_use]
     pub fn new(
         dataset: Arc<Dataset>,
@@ -101,14 +108,18 @@ impl Workload {
             .conversations
             .iter()
             .map(|conversation| Bytes::from(endpoint.request_body(conversation, 0, &[])))
+            .scan(0, |bytes, body: Bytes| {
+                *bytes += body.len();
+                (*bytes <= BODIES_BUDGET).then_some(body)
+            })
             .collect();
         Self { dataset, sampler, endpoint, targets, builder, first_bodies }
     }
 
-    /// Body of the first turn of each conversation, in the dataset's order.
+    /// Body of the first conversation's first turn.
     #[must_use]
-    pub fn first_bodies(&self) -> &[Bytes] {
-        &self.first_bodies
+    pub fn first_body(&self) -> Bytes {
+        self.body(0, 0, &[])
     }
 }
 

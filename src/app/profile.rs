@@ -16,7 +16,7 @@ use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
@@ -30,6 +30,9 @@ use crate::units::{Clock, Nanos};
 
 /// Bytes of records that may wait for the processors.
 const QUEUE_BUDGET: usize = 64 << 20;
+
+/// Texts of a dataset, in bytes, up to which they are written down.
+const MOST_INPUT_BYTES: u64 = 1 << 30;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -102,6 +105,11 @@ impl Run {
                 phase.stop.sessions = Some(dataset.conversations.len() as u64);
             }
         }
+        if config.endpoint.endpoint_type != EndpointType::Chat && dataset.bears_messages() {
+            anyhow::bail!(
+                "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
+            );
+        }
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
@@ -147,7 +155,7 @@ impl Run {
             transport: &self.config.transport,
             path: self.config.endpoint.path(),
             models: &self.config.dataset.models,
-            body: self.workload.first_bodies().first().cloned().unwrap_or_default(),
+            body: self.workload.first_body(),
             builder: &self.builder,
         };
         probe.wait(interrupt)
@@ -260,8 +268,24 @@ impl Run {
             ArtifactSet::create(&self.config.artifacts, &self.description, &self.registry)?;
         logging::start(&set.layout().log, self.config.log_level)
             .context("the log file cannot be made")?;
-        set.write_inputs(self.inputs());
+        self.record_inputs(&mut set);
         Ok(set)
+    }
+
+    /// Writes what is asked, unless it is so much that the file would be no help.
+    fn record_inputs(&self, set: &mut ArtifactSet) {
+        let bytes = self.dataset.text_bytes();
+        if bytes <= MOST_INPUT_BYTES {
+            set.write_inputs(self.inputs());
+            return;
+        }
+        tracing::warn!(
+            "inputs.json is left out: it would take {} MB; the dataset and --random-seed {} make \
+             the same requests again",
+            bytes >> 20,
+            self.seed.0
+        );
+        set.leave_out_inputs(self.dataset.conversations.iter().map(|c| c.id.to_string()));
     }
 
     /// Request bodies by conversation; later turns without the answers that

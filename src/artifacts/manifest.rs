@@ -56,6 +56,8 @@ struct ManifestSettings {
     osl_mismatch_threshold_percent: f64,
     osl_mismatch_threshold_tokens: f64,
     use_server_token_count: bool,
+    #[serde(default)]
+    fixed_schedule: bool,
     developer_mode: bool,
 }
 
@@ -135,6 +137,7 @@ impl ManifestSettings {
             osl_mismatch_threshold_percent: settings.osl_mismatch_threshold_percent,
             osl_mismatch_threshold_tokens: settings.osl_mismatch_threshold_tokens,
             use_server_token_count: settings.use_server_token_count,
+            fixed_schedule: settings.fixed_schedule,
             developer_mode: settings.developer_mode,
         }
     }
@@ -148,6 +151,7 @@ impl ManifestSettings {
             osl_mismatch_threshold_percent: self.osl_mismatch_threshold_percent,
             osl_mismatch_threshold_tokens: self.osl_mismatch_threshold_tokens,
             use_server_token_count: self.use_server_token_count,
+            fixed_schedule: self.fixed_schedule,
             developer_mode: self.developer_mode,
         }
     }

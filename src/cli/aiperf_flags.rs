@@ -91,9 +91,6 @@ pub const REFUSED: &[&str] = &[
     "--omit-kv-hints",
     "--force-min-tokens",
     // Sequence lengths, prompt
-    "--prompt-input-tokens-block-size",
-    "--synthetic-input-tokens-block-size",
-    "--isl-block-size",
     "--random-range-ratio",
     "--random-corpus-style",
     "--prompt-corpus",
@@ -110,8 +107,6 @@ pub const REFUSED: &[&str] = &[
     "--synthesis-prefix-root-multiplier",
     "--synthesis-prompt-len-multiplier",
     "--synthesis-output-len-multiplier",
-    "--synthesis-max-isl",
-    "--synthesis-max-osl",
     // Audio, image and video input
     "--audio-batch-size",
     "--batch-size-audio",

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, RunConfig, Ui};
-use crate::dataset::{FileFormat, Sampling, Source, Spread};
+use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{ArrivalPattern, PhaseConfig};
 use crate::units::Nanos;
@@ -105,10 +105,12 @@ fn non_empty(object: Map<String, Value>) -> Option<Value> {
 fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let object = Object::default().put("name", "main");
     let object = match &config.dataset.source {
-        Source::File { path, format } => object
+        Source::File { path, format, traces } => object
             .put("type", "file")
             .put("path", path.display().to_string())
-            .put_some("format", format.map(format_name)),
+            .put_some("format", format.map(format_name))
+            .put_some("block_size", traces.block_tokens)
+            .put_some("synthesis", synthesis(traces)),
         Source::Synthetic(synthetic) => object
             .put("type", "synthetic")
             .put("entries", synthetic.entries)
@@ -124,6 +126,13 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
             .put_some("prefix_prompts", prefix_prompts(synthetic)),
     };
     object.put_some("sampling", config.dataset.sampling.map(sampling_name)).into_value()
+}
+
+fn synthesis(traces: &TraceSettings) -> Option<Value> {
+    let object = Object::default()
+        .put_some("max_isl", traces.max_input_tokens)
+        .put_some("max_osl", traces.max_output_tokens);
+    non_empty(object.0)
 }
 
 fn prompts(flags: &ProfileArgs, config: &RunConfig) -> Option<Value> {
@@ -239,6 +248,9 @@ const fn format_name(format: FileFormat) -> &'static str {
         FileFormat::MultiTurn => "multi_turn",
         FileFormat::InputsJson => "inputs_json",
         FileFormat::ShareGpt => "sharegpt",
+        FileFormat::MooncakeTrace => "mooncake_trace",
+        FileFormat::BailianTrace => "bailian_trace",
+        FileFormat::BurstGptTrace => "burst_gpt_trace",
     }
 }
 

@@ -35,6 +35,9 @@ const FILE_FORMATS: Choice<FileFormat> = Choice(&[
     ("multi-turn", FileFormat::MultiTurn),
     ("inputs-json", FileFormat::InputsJson),
     ("sharegpt", FileFormat::ShareGpt),
+    ("mooncake-trace", FileFormat::MooncakeTrace),
+    ("bailian-trace", FileFormat::BailianTrace),
+    ("burst-gpt-trace", FileFormat::BurstGptTrace),
 ]);
 const SAMPLINGS: Choice<Sampling> = Choice(&[
     ("sequential", Sampling::Sequential),
@@ -338,7 +341,7 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_alias = "conversation-turn-delay-stddev", value_name = "MS",
           value_parser = number)]
     pub(super) session_turn_delay_stddev: Option<f64>,
-    /// Factor on these waits [default: 1]
+    /// Factor on the waits before later turns, a file's too [default: 1]
     #[arg(long, visible_alias = "conversation-turn-delay-ratio", value_name = "FACTOR",
           value_parser = number)]
     pub(super) session_delay_ratio: Option<f64>,
@@ -365,6 +368,20 @@ pub(super) struct PromptArgs {
         help_heading = "Input Sequence Length (ISL)"
     )]
     pub(super) seq_dist: Option<String>,
+    /// Tokens of the block that a hash id of a trace stands for [default: the format's own: 512,
+    /// in bailian-trace 16]
+    #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
+          "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
+          requires = "input_file", help_heading = "Input Sequence Length (ISL)")]
+    pub(super) isl_block_size: Option<u64>,
+    /// Leave out a trace's requests with longer prompts
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_isl: Option<u64>,
+    /// Ask for no more output tokens in a trace's requests
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_osl: Option<u64>,
     /// Output tokens asked for, mean
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = number,

@@ -11,7 +11,7 @@ use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, tokenizer, url,
 };
-use crate::dataset::{Source, Spread, Synthetic};
+use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
 use crate::metrics::parse_objectives;
@@ -98,7 +98,11 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
             only_synthetic(&flags.conversation, &flags.prompt)?;
-            Source::File { path: path.clone(), format: flags.input.custom_dataset_type }
+            Source::File {
+                path: path.clone(),
+                format: flags.input.custom_dataset_type,
+                traces: traces(&flags.prompt),
+            }
         }
         None => Source::Synthetic(synthetic(flags)?),
     };
@@ -109,8 +113,19 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
         sampling: flags.input.dataset_sampling_strategy,
         output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
+        delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         random_seed: flags.input.random_seed,
     })
+}
+
+fn traces(flags: &PromptArgs) -> TraceSettings {
+    // More than fits is no bound, or is refused where it makes no sense.
+    let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    TraceSettings {
+        block_tokens: tokens(flags.isl_block_size),
+        max_input_tokens: tokens(flags.synthesis_max_isl),
+        max_output_tokens: tokens(flags.synthesis_max_osl),
+    }
 }
 
 fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
@@ -137,7 +152,6 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         batch_size: prompt.batch_size.unwrap_or(1) as usize,
         turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
         turn_delay_ms: spread(mean, 0.0, stddev),
-        delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),
         prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,
         prefix_length: prompt.prefix_prompt_length.unwrap_or(0) as usize,
         shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
@@ -173,7 +187,6 @@ fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Resul
         ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
         ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
         ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
-        ("--session-delay-ratio", conversation.session_delay_ratio.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
@@ -352,6 +365,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             defaults.osl_mismatch_threshold_tokens,
         )?,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

@@ -8,6 +8,7 @@ mod goodput;
 mod http_trace;
 mod osl_mismatch;
 mod reasoning;
+mod schedule;
 mod streaming;
 mod tokens;
 mod usage;
@@ -35,6 +36,7 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },
 ];
 

@@ -40,7 +40,7 @@ impl Metric {
             Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
             Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
             Kind::Earliest(_) | Kind::Latest(_) => return None,
-            Kind::Derived(_) | Kind::SumOf(_) => InstrumentKind::Gauge,
+            Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) => InstrumentKind::Gauge,
         };
         let (unit, scale) = ucum(self.unit);
         let boundaries = match kind {

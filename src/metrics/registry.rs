@@ -178,6 +178,7 @@ fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> 
     refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !endpoint.produces_tokens);
     refused.set(MetricFlags::TOKENIZES_INPUT_ONLY, !endpoint.tokenizes_input);
     refused.set(MetricFlags::GOODPUT, settings.objectives.is_empty());
+    refused.set(MetricFlags::FIXED_SCHEDULE_ONLY, !settings.fixed_schedule);
     // The server's counts compared with themselves say nothing.
     refused.set(MetricFlags::USAGE_DIFF_ONLY, settings.use_server_token_count);
     refused

@@ -151,7 +151,7 @@ impl PhaseWorker {
 
 impl super::Workload {
     /// The body of a request: made before the run where it is the same each time.
-    fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
+    pub(super) fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
         if turn == 0
             && let Some(body) = self.first_bodies.get(conversation)
         {

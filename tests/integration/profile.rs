@@ -269,6 +269,49 @@ fn a_run_without_any_success_fails_and_says_why() {
 }
 
 #[test]
+fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
+    let server = faulty("requests=1:stall=0,600ms");
+    // Due every 20 ms; the first holds the only slot for 600 ms.
+    let run = profile(
+        &server.url(),
+        &[
+            "--request-rate",
+            "50",
+            "--arrival-pattern",
+            "constant",
+            "--concurrency",
+            "1",
+            "--request-count",
+            "10",
+        ],
+    )
+    .succeeded();
+    let mut records = run.records();
+    let due = |record: &Value| record["metadata"]["request_due_ns"].as_u64().unwrap();
+    records.sort_by_key(due);
+    assert_eq!(records.len(), 10);
+    let start = due(&records[0]);
+    for (index, record) in records.iter().enumerate() {
+        let millis = |tag: &str| record["metrics"][tag]["value"].as_f64().unwrap();
+        let effective = millis("effective_latency");
+        let waited = millis("credit_to_start_latency");
+        assert!((effective - waited - millis("request_latency")).abs() < 1e-3, "{record}");
+        if index > 0 {
+            let due_after = (due(record) - start) as f64 / 1e6;
+            assert!((due_after - 20.0 * index as f64).abs() < 1e-3, "{due_after}");
+            assert!(waited >= 600.0 - due_after, "request {index} waited {waited} ms");
+            assert!(millis("request_latency") < effective, "request {index}");
+        }
+    }
+    let summary = run.summary();
+    assert!(
+        summary["effective_latency"]["p50"].as_f64() > summary["request_latency"]["p50"].as_f64()
+    );
+    assert!(run.stdout().contains("LLM Metrics: Effective"), "{}", run.stdout());
+    assert!(summary.get("replay_sched_lag_p50").is_none());
+}
+
+#[test]
 fn servers_and_models_take_turns() {
     let (first, second) = (mock(Script::default()), mock(Script::default()));
     let extra = ["--request-count", "8", "--url", &second.url(), "--model", "other-model"];

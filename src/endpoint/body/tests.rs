@@ -1,8 +1,9 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::{EndpointType, build};
 use super::*;
-use crate::units::Nanos;
 
 fn config(endpoint_type: EndpointType) -> Config {
     Config {
@@ -18,13 +19,9 @@ fn config(endpoint_type: EndpointType) -> Config {
 fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {
     Turn {
         model: "m".into(),
-        role: None,
-        texts: texts.iter().map(|text| Arc::from(*text)).collect(),
+        texts: texts.iter().map(|text| Text::from(*text)).collect(),
         max_tokens,
-        timestamp: None,
-        delay: Nanos::ZERO,
-        raw_payload: None,
-        input_tokens: None,
+        ..Turn::default()
     }
 }
 
