@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-pub use progress::{Counters, Progress};
+pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
 
@@ -107,7 +107,7 @@ impl Workload {
 
     /// Body of the first turn of each conversation, in the dataset's order.
     #[must_use]
-    pub fn first_bodies(&self) -> &[Bytes] {
+    pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
         &self.first_bodies
     }
 }

@@ -71,6 +71,14 @@ pub struct QueueStats {
     pub lost: u64,
 }
 
+impl QueueStats {
+    /// Whether sends are held back, or records spilled, for want of room.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.bytes > self.budget_bytes / 2
+    }
+}
+
 impl RecordQueue {
     /// An empty queue that never spills.
     #[must_use]

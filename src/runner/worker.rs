@@ -100,9 +100,12 @@ impl Worker {
                 became_ready: Notify::new(),
                 sessions: Cell::new(0),
             });
+            let counters = Arc::clone(&runner.phase.counters);
+            let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
             if let Err(error) = local.block_on(&runtime, runner.run(&mut timer)) {
                 tracing::error!("worker {}: the timer failed: {error}", parts.id);
             }
+            counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
             if events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
