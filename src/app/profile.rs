@@ -168,9 +168,9 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let shared = Arc::clone(self.workload.first_bodies());
+        let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
-            .spilling_to(self.config.artifacts.directory.clone(), shared);
+            .spilling_to(self.config.artifacts.directory.clone(), bodies);
         let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&phases));
         let parts = PipelineParts {
@@ -213,9 +213,9 @@ impl Run {
         let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
         let asked = self.config.schedule.phases.last();
         let load = load_report(asked, profiling(&phases), peak_in_flight);
-        let shares = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
+        let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &shares, &results);
+        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)

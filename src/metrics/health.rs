@@ -125,15 +125,15 @@ impl Spread {
     /// Of exact values in nanoseconds; `None` where there are none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().map(|value| value as f64 / 1e6).collect();
-        let spread = distribution(&mut values)?;
+        let mut values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
+        let nanos = distribution(&mut values)?;
         Some(Self {
-            count: spread.count,
-            avg: spread.sum / spread.count as f64,
-            p50: spread.p50,
-            p90: spread.p90,
-            p99: spread.p99,
-            max: spread.max,
+            count: nanos.count,
+            avg: nanos.sum / nanos.count as f64 / 1e6,
+            p50: nanos.p50 / 1e6,
+            p90: nanos.p90 / 1e6,
+            p99: nanos.p99 / 1e6,
+            max: nanos.max / 1e6,
         })
     }
 

@@ -106,6 +106,7 @@ pub(super) mod error {
 
     type Whole<T> = (Option<u16>, T, T, Option<T>, ErrorKind);
 
+    #[expect(clippy::ref_option, reason = "serde gives it so")]
     pub(in crate::record) fn serialize<S: Serializer>(
         error: &Option<RequestError>,
         to: S,

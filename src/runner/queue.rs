@@ -171,11 +171,11 @@ impl RecordQueue {
         let Some(record) = state.records.pop_front() else {
             return if state.is_closed && state.is_empty() { None } else { Some(None) };
         };
-        let had_room = self.has_room(&state);
+        let was_full = !self.has_room(&state);
         state.bytes = state.bytes.saturating_sub(footprint(&record));
-        let has_room = self.has_room(&state);
+        let is_full = !self.has_room(&state);
         drop(state);
-        if has_room && !had_room {
+        if was_full && !is_full {
             self.drained.notify_waiters();
         }
         Some(Some(*record))

@@ -1,4 +1,4 @@
-//! Records as bytes, and back: MessagePack without names, one frame a record,
+//! Records as bytes, and back: `MessagePack` without names, one frame a record,
 //! each after its length in four bytes.
 
 use bytes::Bytes;

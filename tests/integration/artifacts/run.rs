@@ -10,10 +10,12 @@ use aiperf::artifacts::{
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{MeasuredRecord, Settings};
+use aiperf::metrics::health::{ClientHealth, Health, Load};
+use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
-use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
+use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
+use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
 use aiperf::units::{Clock, Nanos};
@@ -114,7 +116,21 @@ impl TestRun {
                 requested_rate: Some(10.0),
                 reached_rate: Some(9.876_543_210_123),
             },
+            client_health: Some(self.health(&profiling.results())),
         }
+    }
+
+    /// What the client said of itself.
+    fn health(&self, results: &[MetricResult]) -> ClientHealth {
+        let mut health = Health::default();
+        for measured in self.measured.iter().filter(|measured| is_profiling(measured)) {
+            health.observe(&measured.record);
+        }
+        let queue =
+            QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
+        let shares = CpuShares { workers: vec![0.25, 0.75], process: 1.3 };
+        let load = Load { requested_rate: Some(10.0), reached_rate: Some(9.7), ..Load::default() };
+        health.report(&load, &queue, &shares, results)
     }
 }
 
@@ -237,7 +253,7 @@ fn push(body: &mut ResponseBody, arrival: Nanos, data: &str) {
     let from = body.bytes.len() as u32;
     body.bytes.extend_from_slice(format!("data: {data}").as_bytes());
     body.events.push(SseEvent {
-        arrival: arrival.into(),
+        arrival: Arrival { at: arrival, read_lag: 20_000, uncertainty: 50_000 },
         start: from,
         end: body.bytes.len() as u32,
     });
@@ -263,6 +279,8 @@ fn trace(start: Nanos, end: Nanos, reused: bool) -> HttpTrace {
         request_bytes: 200,
         response_chunks: 2,
         response_bytes: 1000,
+        socket_reads: 3,
+        kernel_stamps: 2,
         request_chunk_log: vec![(start + Nanos(2_000), 200)],
         response_chunk_log: vec![(start + Nanos(800_000), 600), (end, 400)],
         local_addr: Some(([127, 0, 0, 1], 50_000).into()),
