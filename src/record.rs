@@ -60,6 +60,9 @@ pub struct RequestRecord {
     pub earlier_answers: Vec<Arc<str>>,
     /// When the schedule wanted it sent; absent in a closed loop.
     pub due: Option<Nanos>,
+    /// Whether the worker slept when it was due: then what made it late is not
+    /// the worker's own work.
+    pub due_while_asleep: bool,
     /// When the runner took it up.
     pub issued: Nanos,
     /// Just before the first byte was written (of the first attempt);

@@ -74,6 +74,13 @@ pub struct ClientHealth {
     /// closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_slip_ms: Option<Spread>,
+    /// The same of those that were due while the worker slept: not its own work
+    /// made them late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_slip_idle_ms: Option<Spread>,
+    /// The same of the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_slip_loaded_ms: Option<Spread>,
     /// From the kernel's receive stamp of an event until the program had read
     /// it; absent where the kernel stamped nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,6 +266,8 @@ struct SendDelay {
     after_issue: Nanos,
     /// Whether a connection was made in between.
     connected: bool,
+    /// Whether the worker slept when it was due.
+    asleep: bool,
 }
 
 impl Health {
@@ -298,6 +307,7 @@ impl Health {
             slip: record.start.since(due),
             after_issue: record.start.since(record.issued),
             connected: connecting.is_some(),
+            asleep: record.due_while_asleep,
         });
     }
 
@@ -312,8 +322,13 @@ impl Health {
         results: &[MetricResult],
     ) -> ClientHealth {
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
+        let slip = |of: &dyn Fn(&SendDelay) -> bool| {
+            Spread::of(self.sends.iter().filter(|send| of(send)).map(|send| send.slip.0))
+        };
         let mut health = ClientHealth {
-            schedule_slip_ms: Spread::of(self.sends.iter().map(|send| send.slip.0)),
+            schedule_slip_ms: slip(&|_| true),
+            schedule_slip_idle_ms: slip(&|send| send.asleep),
+            schedule_slip_loaded_ms: slip(&|send| !send.asleep),
             read_lag_ms: Spread::of_histogram(&self.read_lag),
             stamp_uncertainty_ms: Spread::of_histogram(&self.uncertainty),
             reads: (self.reads > 0).then(|| Reads {
@@ -334,16 +349,17 @@ impl Health {
             ..ClientHealth::default()
         };
         if self.requests > 0 {
-            let lateness_ms = self.lateness_ms(load);
-            health.judge(&Facts::new(self.requests, lateness_ms, results));
+            let late_ms = self.late_ms(load, &|_| true);
+            let idle_late_ms = self.late_ms(load, &|send| send.asleep);
+            health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
         }
         health
     }
 
-    /// The 99th percentile of how late requests left by the client's fault, in
-    /// milliseconds: not by that of a bound on the concurrency that was reached,
+    /// The 99th percentile of how late requests of a kind left by the client's
+    /// fault, in milliseconds: not by that of a bound on the concurrency that was reached,
     /// and not for the time that any connection takes.
-    fn lateness_ms(&self, load: &Load) -> Option<f64> {
+    fn late_ms(&self, load: &Load, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
         let bound = load.requested_concurrency;
         let was_bounded = bound.is_some_and(|bound| load.reached_concurrency >= bound);
         let connect = self.shortest_connect.unwrap_or_default();
@@ -351,7 +367,8 @@ impl Health {
             let late = if was_bounded { send.after_issue } else { send.slip };
             if send.connected { late.since(connect).0 } else { late.0 }
         };
-        Spread::of(self.sends.iter().map(late)).map(|spread| spread.p99)
+        let sends = self.sends.iter().filter(|send| of(send));
+        Spread::of(sends.map(late)).map(|spread| spread.p99)
     }
 }
 

@@ -328,6 +328,10 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
         max: late,
     };
     assert_eq!(health.schedule_slip_ms.as_ref(), Some(&slip));
+    let asleep = profiling.iter().filter(|m| m.record.due_while_asleep).count() as u64;
+    let count = |spread: &Option<schema::Spread>| spread.as_ref().map(|spread| spread.count);
+    assert_eq!(count(&health.schedule_slip_idle_ms), Some(asleep));
+    assert_eq!(count(&health.schedule_slip_loaded_ms), Some(slip.count - asleep));
     let events: usize = profiling.iter().map(|m| m.record.body.events.len()).sum();
     let (lag, uncertainty) =
         (health.read_lag_ms.as_ref().unwrap(), health.stamp_uncertainty_ms.as_ref().unwrap());

@@ -286,6 +286,8 @@ fn an_open_loop_sends_when_it_is_due_and_not_before() {
     due.sort_unstable();
     assert_eq!(due, (0..40).map(|n| n * 5_000_000).collect::<Vec<_>>());
     assert!(outcome.records.iter().all(|record| record.issued >= record.due.unwrap()));
+    // Between two sends there is nothing to do but sleep.
+    assert!(outcome.records.iter().any(|record| record.due_while_asleep));
     // 150 ms of answers at 200 a second: 30 in flight, were the loop closed it would be 1.
     assert!(outcome.peak_in_flight >= 10, "{}", outcome.peak_in_flight);
 }

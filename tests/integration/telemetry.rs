@@ -161,6 +161,7 @@ impl Request {
             payload: Bytes::new(),
             earlier_answers: Vec::new(),
             due: Some(Nanos::from_millis(999.997)),
+            due_while_asleep: false,
             issued: start,
             start,
             ack: None,

@@ -82,6 +82,22 @@ fn slip_is_exact() {
 }
 
 #[test]
+fn slip_of_a_worker_that_slept_is_told_apart() {
+    let asleep = |sent| RequestRecord { due_while_asleep: true, ..due(0, sent) };
+    let records = [asleep(50), asleep(70), due(0, 40_000)];
+    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    assert_eq!(health.schedule_slip_ms.unwrap().count, 3);
+    let idle = health.schedule_slip_idle_ms.unwrap();
+    assert_eq!((idle.count, idle.p50, idle.max), (2, 0.06, 0.07));
+    let loaded = health.schedule_slip_loaded_ms.unwrap();
+    assert_eq!((loaded.count, loaded.max), (1, 40.0));
+    assert!(!health.reasons[0].advice.contains("woken"), "{}", health.reasons[0].advice);
+    let records = [asleep(40_000), due(0, 50)];
+    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    assert!(health.reasons[0].advice.contains("woken late"), "{}", health.reasons[0].advice);
+}
+
+#[test]
 fn a_closed_loop_has_no_slip_and_no_rate() {
     let records = [fixture::record(START, ResponseBody::default())];
     let health = health_of(&records, &Load::default(), &streaming(200.0, 10.0));

@@ -28,7 +28,10 @@ const HELD_BACK_SHARE: f64 = 0.1;
 /// What the rules need beside [`ClientHealth`].
 pub(super) struct Facts {
     requests: u64,
-    lateness_ms: Option<f64>,
+    /// How late requests left, 99th percentile.
+    late_ms: Option<f64>,
+    /// The same of sends that were due while the worker slept.
+    idle_late_ms: Option<f64>,
     /// The median time to respond.
     response: Option<Scale>,
     /// The smallest median of what arrivals are used for.
@@ -43,7 +46,12 @@ struct Scale {
 }
 
 impl Facts {
-    pub(super) fn new(requests: u64, lateness_ms: Option<f64>, results: &[MetricResult]) -> Self {
+    pub(super) fn new(
+        requests: u64,
+        late_ms: Option<f64>,
+        idle_late_ms: Option<f64>,
+        results: &[MetricResult],
+    ) -> Self {
         let median = |tag, name| {
             let result = results.iter().find(|result| result.metric.tag == tag)?;
             Some(Scale { name, ms: result.stats.distribution?.p50 })
@@ -54,7 +62,8 @@ impl Facts {
         let smaller = |one: Scale, other: Scale| if one.ms <= other.ms { one } else { other };
         Self {
             requests,
-            lateness_ms,
+            late_ms,
+            idle_late_ms,
             response: first_token.or(latency),
             finest: [latency, first_token, between].into_iter().flatten().reduce(smaller),
         }
@@ -99,7 +108,8 @@ fn beside(ms: f64, scale: Option<Scale>) -> String {
 }
 
 fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
-    let late = facts.lateness_ms?;
+    let late = facts.late_ms?;
+    let slept = facts.idle_late_ms.is_some_and(|ms| gravity(ms, facts.response).is_some());
     Some(Reason {
         verdict: gravity(late, facts.response)?,
         finding: format!(
@@ -107,7 +117,13 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
             shown(late),
             beside(late, facts.response)
         ),
-        advice: more_workers(health.cpu.as_ref(), "lower the rate"),
+        advice: if slept {
+            "workers that slept were woken late, so something else had the processor: keep other \
+             programs, the server among them, off the client's cores"
+                .to_owned()
+        } else {
+            more_workers(health.cpu.as_ref(), "lower the rate")
+        },
     })
 }
 

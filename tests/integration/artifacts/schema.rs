@@ -105,6 +105,8 @@ pub(crate) struct ClientHealth {
     pub(crate) verdict: String,
     pub(crate) reasons: Vec<Reason>,
     pub(crate) schedule_slip_ms: Option<Spread>,
+    pub(crate) schedule_slip_idle_ms: Option<Spread>,
+    pub(crate) schedule_slip_loaded_ms: Option<Spread>,
     pub(crate) read_lag_ms: Option<Spread>,
     pub(crate) stamp_uncertainty_ms: Option<Spread>,
     pub(crate) reads: Option<Reads>,
