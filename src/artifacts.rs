@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
-use crate::metrics::Registry;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
+use crate::metrics::{ClientHealth, Registry, health};
 use crate::record::RequestError;
 use crate::redact;
 use crate::schedule::PhaseStats;
@@ -111,6 +111,8 @@ pub struct RunReport {
     pub telemetry: Option<TelemetryReport>,
     /// What the load was asked to be and what it was.
     pub load: LoadReport,
+    /// Whether the client itself kept up.
+    pub client_health: Option<ClientHealth>,
 }
 
 impl RunReport {
@@ -152,6 +154,17 @@ pub struct LoadReport {
     /// Requests per second sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_rate: Option<f64>,
+}
+
+impl From<&LoadReport> for health::Load {
+    fn from(load: &LoadReport) -> Self {
+        Self {
+            requested_rate: load.requested_rate,
+            reached_rate: load.reached_rate,
+            requested_concurrency: load.requested_concurrency,
+            reached_concurrency: load.reached_concurrency,
+        }
+    }
 }
 
 /// What can go wrong with the files.

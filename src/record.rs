@@ -3,6 +3,8 @@
 //! A failed or cancelled request is a record too: its `error` names what
 //! happened, and whatever had been received is kept.
 
+mod wire;
+
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -16,7 +18,7 @@ use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 /// Which turn of which session a request was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnId {
     /// Number of the session in order of start, over the whole run.
     pub session: u64,
@@ -29,7 +31,9 @@ pub struct TurnId {
 }
 
 /// One finished request.
-#[derive(Clone, Debug)]
+///
+/// Serialises for binary formats, all but the payload, which is mostly shared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
     /// Which turn was asked.
     pub turn: TurnId,
@@ -40,17 +44,25 @@ pub struct RequestRecord {
     /// Number of the worker that sent it.
     pub worker: u32,
     /// `X-Request-ID`.
+    #[serde(with = "wire::id")]
     pub request_id: Uuid,
     /// `X-Correlation-ID`: one per session.
+    #[serde(with = "wire::id")]
     pub correlation_id: Uuid,
     /// URL the request went to, without credentials.
+    #[serde(with = "wire::text")]
     pub url: Arc<str>,
     /// Request body as sent.
+    #[serde(skip)]
     pub payload: Bytes,
     /// The server's earlier answers in this session that the request repeats.
+    #[serde(with = "wire::texts")]
     pub earlier_answers: Vec<Arc<str>>,
     /// When the schedule wanted it sent; absent in a closed loop.
     pub due: Option<Nanos>,
+    /// Whether the worker slept when it was due: then what made it late is not
+    /// the worker's own work.
+    pub due_while_asleep: bool,
     /// When the runner took it up.
     pub issued: Nanos,
     /// Just before the first byte was written (of the first attempt);
@@ -71,6 +83,7 @@ pub struct RequestRecord {
     /// When the run cancelled the request.
     pub cancelled_at: Option<Nanos>,
     /// Why the request failed, if the transport knows: bodies are parsed later.
+    #[serde(with = "wire::error")]
     pub error: Option<RequestError>,
 }
 
@@ -84,9 +97,10 @@ impl RequestRecord {
 }
 
 /// A response body and where its events lie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseBody {
     /// The body's bytes, content coding removed.
+    #[serde(with = "wire::bytes")]
     pub bytes: Vec<u8>,
     /// Whether the server sent `text/event-stream`.
     pub is_event_stream: bool,
@@ -119,7 +133,7 @@ impl ResponseBody {
 ///
 /// The bytes came between `at − uncertainty` and `at`; the program had them in
 /// hand at `at + read_lag`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The kernel's receive stamp; the time of the read where there is none.
     pub at: Nanos,
@@ -147,7 +161,7 @@ impl From<Nanos> for Arrival {
 }
 
 /// One server-sent event: when it was complete and where its lines are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SseEvent {
     /// Arrival of the read that completed the event.
     pub arrival: Arrival,
@@ -166,7 +180,7 @@ impl SseEvent {
 }
 
 /// Timing of one HTTP exchange; instants are absent where the thing did not happen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpTrace {
     /// Began to wait for a connection slot.
     pub pool_wait_start: Option<Nanos>,

@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-pub use progress::{Counters, Progress};
+pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
 
@@ -120,6 +120,12 @@ impl Workload {
     #[must_use]
     pub fn first_body(&self) -> Bytes {
         self.body(0, 0, &[])
+    }
+
+    /// Bodies of first turns that were made before the run, by conversation.
+    #[must_use]
+    pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
+        &self.first_bodies
     }
 }
 

@@ -18,7 +18,7 @@ use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -28,8 +28,9 @@ use crate::tokenizer::TokenCounter;
 use crate::transport::{self, Target};
 use crate::units::{Clock, Nanos};
 
-/// Bytes of records that may wait for the processors.
-const QUEUE_BUDGET: usize = 64 << 20;
+/// Bytes of records that may wait for the processors in memory; a closed loop
+/// keeps to half of it.
+const QUEUE_BUDGET: usize = 128 << 20;
 
 /// Texts of a dataset, in bytes, up to which they are written down.
 const MOST_INPUT_BYTES: u64 = 1 << 30;
@@ -68,7 +69,8 @@ struct Run {
 struct Measured {
     pipeline: PipelineOutcome<Files>,
     phases: Vec<PhaseStats>,
-    peak_in_flight: u64,
+    load: LoadReport,
+    health: ClientHealth,
     telemetry: TelemetryReport,
     failure: Option<anyhow::Error>,
 }
@@ -174,7 +176,10 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let queue = Arc::new(RecordQueue::new(QUEUE_BUDGET));
+        let bodies = Arc::clone(self.workload.first_bodies());
+        let queue = RecordQueue::new(QUEUE_BUDGET)
+            .spilling_to(self.config.artifacts.directory.clone(), bodies);
+        let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&phases));
         let parts = PipelineParts {
             queue: Arc::clone(&queue),
@@ -196,7 +201,7 @@ impl Run {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        let failure = self.drive(runner, interrupt, &progress, &telemetry).err();
+        let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // A runner that could not start, or died, has not closed it.
         queue.close();
         let pipeline = pipeline.finish()?;
@@ -211,11 +216,19 @@ impl Run {
                 },
             );
         }
+        let last = self.config.schedule.phases.len().saturating_sub(1);
+        let counters = progress.phase(last);
+        let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
+        let asked = self.config.schedule.phases.last();
+        let load = load_report(asked, profiling(&phases), peak_in_flight);
+        let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
+        let results = pipeline.profiling.results();
+        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        telemetry.queue(PhaseKind::Profiling, &queue.stats());
+        telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        let last = self.config.schedule.phases.len().saturating_sub(1);
-        let peak_in_flight = progress.phase(last).map_or(0, |counters| counters.peak_in_flight());
-        Ok(Measured { pipeline, phases, peak_in_flight, telemetry, failure })
+        Ok(Measured { pipeline, phases, load, health, telemetry, failure })
     }
 
     /// Requests beyond the limit wait in the client, not at the server.
@@ -236,6 +249,7 @@ impl Run {
         runner: Runner,
         interrupt: &watch::Receiver<Interrupt>,
         progress: &Progress,
+        queue: &RecordQueue,
         telemetry: &Telemetry,
     ) -> anyhow::Result<()> {
         let interrupt = interrupt.clone();
@@ -251,7 +265,9 @@ impl Run {
                 telemetry.phase(stats);
             }
             if let Some(stats) = phases.last() {
-                view.update(stats);
+                let waiting = queue.stats();
+                telemetry.queue(stats.phase, &waiting);
+                view.update(stats, waiting.is_behind());
             }
         }
         if let Some(stats) = progress.snapshots().last() {
@@ -321,8 +337,8 @@ impl Run {
 
     /// Writes the summaries, prints them, and says how the run ended.
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
-        let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
-        let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
+        let report = self.report(&measured);
+        let Measured { pipeline, failure, .. } = measured;
         // The files first: whoever reads the output may have gone away, which
         // changes nothing of how the run ended.
         let files = pipeline.sink.set.finish(&report, &console::render(&report, Style::FILE));
@@ -344,19 +360,12 @@ impl Run {
         }
     }
 
-    fn report(
-        &self,
-        pipeline: &PipelineOutcome<Files>,
-        phases: Vec<PhaseStats>,
-        peak_in_flight: u64,
-        telemetry: TelemetryReport,
-        failure: Option<&anyhow::Error>,
-    ) -> RunReport {
+    fn report(&self, measured: &Measured) -> RunReport {
+        let Measured { pipeline, phases, failure, .. } = measured;
         // A run without a failure leaves a phase out only where the user stopped it before.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
         let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
-        let profiling = phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling);
-        let (start, end) = profiling.map_or_else(
+        let (start, end) = profiling(phases).map_or_else(
             || (Clock::now(), Clock::now()),
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
         );
@@ -374,9 +383,10 @@ impl Run {
             results: pipeline.profiling.results(),
             warmup_results: pipeline.warmup.results_if_any(),
             errors: error_counts(&pipeline.profiling),
-            load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
-            phases,
-            telemetry: Some(telemetry),
+            load: measured.load.clone(),
+            client_health: Some(measured.health.clone()),
+            phases: phases.clone(),
+            telemetry: Some(measured.telemetry.clone()),
         }
     }
 }
@@ -411,6 +421,11 @@ fn transport_config(config: &RunConfig) -> transport::Config {
             || config.artifacts.export_level == crate::artifacts::ExportLevel::Raw,
         ..transport::Config::default()
     }
+}
+
+/// The measurement, as it ended.
+fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
+    phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
 /// What was asked of the measurement and what came of it. The rate reached is

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::{LoadReport, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
-use crate::metrics::Registry;
 use crate::metrics::metric::{Objective, Settings};
+use crate::metrics::{ClientHealth, Registry};
 use crate::telemetry::TelemetryReport;
 
 const SCHEMA_VERSION: &str = "1.0";
@@ -45,6 +45,8 @@ pub(super) struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) incomplete_reason: Option<String>,
     pub(super) load: LoadReport,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) client_health: Option<ClientHealth>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) telemetry: Option<TelemetryReport>,
 }
@@ -94,6 +96,7 @@ impl Manifest {
             was_cancelled: report.was_cancelled,
             incomplete_reason: report.incomplete_reason.clone(),
             load: report.load.clone(),
+            client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix) }

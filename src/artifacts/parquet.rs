@@ -435,6 +435,10 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
         ("aiperf.benchmark_id".to_owned(), report.run.benchmark_id.to_string()),
         ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
     ];
+    if let Some(health) = &report.client_health {
+        let key = "aiperf.client_health".to_owned();
+        metadata.push((key, json(serde_json::to_string(health))));
+    }
     for result in exported(report, &report.results) {
         if result.stats.distribution.is_none() {
             let key = format!("aiperf.metric.{}", result.metric.tag);

@@ -104,6 +104,7 @@ impl PhaseWorker {
         issued: Nanos,
     ) -> RequestRecord {
         let workload = &self.shared.workload;
+        let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
         let payload = workload.body(session.index, turn, answers);
         let request = OutgoingRequest {
@@ -135,6 +136,7 @@ impl PhaseWorker {
             payload,
             earlier_answers: answers.to_vec(),
             due,
+            due_while_asleep,
             issued,
             start: exchange.start,
             ack: exchange.trace.headers_received,

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::runtime::Runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
@@ -50,21 +51,47 @@ pub(super) struct WorkerParts {
     pub(super) queue: Arc<RecordQueue>,
 }
 
+/// When a worker slept last, since it had nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Sleep {
+    from: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Sleep {
+    /// Whether it slept at the instant `at`.
+    pub(super) fn covers(&self, at: Nanos) -> bool {
+        (self.from.load(Relaxed)..=self.until.load(Relaxed)).contains(&at.0)
+    }
+
+    /// Notes the sleeps of the runtime that `builder` builds.
+    fn watch(self: &Arc<Self>, builder: &mut runtime::Builder) {
+        let (before, after) = (Arc::clone(self), Arc::clone(self));
+        builder
+            .on_thread_park(move || before.from.store(Clock::now().0, Relaxed))
+            .on_thread_unpark(move || after.until.store(Clock::now().0, Relaxed));
+    }
+}
+
 /// A worker that has not been started.
 pub(super) struct Worker {
     parts: WorkerParts,
     runtime: Runtime,
+    sleep: Arc<Sleep>,
 }
 
 impl Worker {
     pub(super) fn new(parts: WorkerParts) -> Result<Self, RunnerError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let sleep = Arc::<Sleep>::default();
+        let mut builder = runtime::Builder::new_current_thread();
+        sleep.watch(&mut builder);
+        let runtime = builder
             .enable_all()
             // A low interval: sockets and timers are looked at often, since a
             // stamp that waits behind other tasks is a false one.
             .event_interval(8)
             .build()?;
-        Ok(Self { parts, runtime })
+        Ok(Self { parts, runtime, sleep })
     }
 
     /// Runs phases until there are no more; says so after each.
@@ -74,7 +101,7 @@ impl Worker {
         events: &UnboundedSender<WorkerEvent>,
     ) {
         let _notice = EndNotice(events);
-        let Self { parts, runtime } = self;
+        let Self { parts, runtime, sleep } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
         let Ok(mut timer) = DueTimer::new() else {
@@ -86,6 +113,7 @@ impl Worker {
             client: Client::new(parts.connector),
             workload: parts.workload,
             queue: parts.queue,
+            sleep,
             ids: RefCell::new(ChaCha8Rng::from_seed(entropy())),
         });
         let tending = Rc::clone(&shared);
@@ -98,9 +126,12 @@ impl Worker {
                 became_ready: Notify::new(),
                 sessions: Cell::new(0),
             });
+            let counters = Arc::clone(&runner.phase.counters);
+            let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
             if let Err(error) = local.block_on(&runtime, runner.run(&mut timer)) {
                 tracing::error!("worker {}: the timer failed: {error}", parts.id);
             }
+            counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
             if events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
@@ -138,6 +169,7 @@ pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
+    pub(super) sleep: Arc<Sleep>,
     ids: RefCell<ChaCha8Rng>,
 }
 

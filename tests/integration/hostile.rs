@@ -113,8 +113,10 @@ fn check(cases: Vec<Case>, extra: &[&str]) -> Run {
     arguments.extend_from_slice(extra);
     let run = profile(&server(&cases), &arguments);
     assert!(!run.stderr().contains("panicked"), "{}", run.stderr());
-    let records = run.records();
+    let mut records = run.records();
     assert_eq!(records.len(), cases.len(), "{}", run.stderr());
+    // Lines come in the order in which processors are done with them.
+    records.sort_by_key(|record| record["metadata"]["session_num"].as_u64());
     let mut wrong = Vec::new();
     for (case, record) in cases.iter().zip(&records) {
         let error = &record["error"];

@@ -531,7 +531,41 @@ fn observed_run(collector: &OtlpReceiver) {
         received.resource("aiperf.benchmark.id"),
         summary["benchmark_id"].as_str().map(str::to_owned)
     );
+    let verdict = received.number("aiperf.client.verdict", &[profiling]);
+    let words = ["valid", "suspect", "invalid"];
+    assert_eq!(summary["client_health"]["verdict"], words[verdict as usize]);
+    let busiest = received.number("aiperf.client.worker.cpu.utilization", &[profiling]);
+    assert_eq!(summary["client_health"]["cpu"]["worker_max"], busiest);
     names_are_registered(&received);
+}
+
+#[test]
+fn a_run_says_whether_its_client_kept_up() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let run =
+        profile(&server.url(), &["--request-rate", "100", "--request-count", "20"]).succeeded();
+    let summary = run.summary();
+    let health = &summary["client_health"];
+    let verdict = health["verdict"].as_str().unwrap();
+    assert!(
+        run.stdout().contains(&format!("Client health: {verdict} (slip p99 ")),
+        "{}",
+        run.stdout()
+    );
+    assert_eq!(health["schedule_slip_ms"]["count"], 20);
+    let slip = |record: &Value| {
+        let at = |name: &str| record["metadata"][name].as_u64().unwrap();
+        (at("request_start_ns") - at("request_due_ns")) as f64 / 1e6
+    };
+    let latest = run.records().iter().map(slip).fold(0.0, f64::max);
+    assert_eq!(health["schedule_slip_ms"]["max"].as_f64(), Some(latest));
+    let asked = summary["load"]["requested_rate"].as_f64().unwrap();
+    let reached = summary["load"]["reached_rate"].as_f64().unwrap();
+    assert_eq!(health["rate_ratio"].as_f64(), Some(reached / asked));
+    assert_eq!(health["queue"]["spilled_records"], 0);
+    assert!(health["queue"]["peak_bytes"].as_u64().unwrap() > 500);
+    assert_eq!(health["cpu"]["workers"], 1);
+    assert!(health["cpu"]["worker_max"].as_f64().unwrap() > 0.0);
 }
 
 /// Every `aiperf.<tag>` that came is in the registry, with its kind and unit.

@@ -15,6 +15,7 @@ use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
 use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
+use crate::metrics::ClientHealth;
 use crate::metrics::metric::Settings;
 use crate::telemetry::TelemetryReport;
 
@@ -82,6 +83,8 @@ struct Summary {
     #[serde(default)]
     load: LoadReport,
     #[serde(default)]
+    client_health: Option<ClientHealth>,
+    #[serde(default)]
     telemetry: Option<TelemetryReport>,
 }
 
@@ -114,6 +117,7 @@ impl Summary {
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
             load: self.load,
+            client_health: self.client_health,
             telemetry: self.telemetry,
         });
         (run, end)

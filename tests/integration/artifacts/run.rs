@@ -10,10 +10,12 @@ use aiperf::artifacts::{
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{MeasuredRecord, Settings};
+use aiperf::metrics::health::{ClientHealth, Health, Load};
+use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
+use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
 use aiperf::units::{Clock, Nanos};
@@ -114,7 +116,21 @@ impl TestRun {
                 requested_rate: Some(10.0),
                 reached_rate: Some(9.876_543_210_123),
             },
+            client_health: Some(self.health(&profiling.results())),
         }
+    }
+
+    /// What the client said of itself.
+    fn health(&self, results: &[MetricResult]) -> ClientHealth {
+        let mut health = Health::default();
+        for measured in self.measured.iter().filter(|measured| is_profiling(measured)) {
+            health.observe(&measured.record);
+        }
+        let queue =
+            QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
+        let shares = CpuShares { workers: vec![0.25, 0.75], process: 1.3 };
+        let load = Load { requested_rate: Some(10.0), reached_rate: Some(9.7), ..Load::default() };
+        health.report(&load, &queue, &shares, results)
     }
 }
 
@@ -190,6 +206,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true}"#),
         earlier_answers: Vec::new(),
         due: number.is_multiple_of(2).then_some(start),
+        due_while_asleep: number.is_multiple_of(4),
         issued: start,
         start: start + Nanos(1_234),
         ack: (!refused).then_some(start + Nanos(7_000_000)),

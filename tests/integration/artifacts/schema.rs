@@ -63,6 +63,7 @@ pub(crate) struct Summary {
     pub(crate) warmup_metrics: BTreeMap<String, Stats>,
     #[serde(rename = "load")]
     _load: Load,
+    pub(crate) client_health: ClientHealth,
     pub(crate) telemetry: Option<Value>,
 }
 
@@ -96,6 +97,75 @@ struct Load {
     _requested_rate: Option<f64>,
     #[serde(rename = "reached_rate")]
     _reached_rate: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientHealth {
+    pub(crate) verdict: String,
+    pub(crate) reasons: Vec<Reason>,
+    pub(crate) schedule_slip_ms: Option<Spread>,
+    pub(crate) schedule_slip_idle_ms: Option<Spread>,
+    pub(crate) schedule_slip_loaded_ms: Option<Spread>,
+    pub(crate) read_lag_ms: Option<Spread>,
+    pub(crate) stamp_uncertainty_ms: Option<Spread>,
+    pub(crate) reads: Option<Reads>,
+    pub(crate) queue: Queue,
+    pub(crate) cpu: Cpu,
+    pub(crate) rate_ratio: Option<f64>,
+    pub(crate) concurrency_ratio: Option<f64>,
+    pub(crate) retries: u64,
+    #[serde(rename = "selfcheck")]
+    _selfcheck: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reason {
+    pub(crate) verdict: String,
+    pub(crate) finding: String,
+    pub(crate) advice: String,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spread {
+    pub(crate) count: u64,
+    pub(crate) avg: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reads {
+    pub(crate) total: u64,
+    pub(crate) kernel_stamped: u64,
+    pub(crate) kernel_share: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Queue {
+    pub(crate) budget_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) pauses: u64,
+    pub(crate) spilled_records: u64,
+    pub(crate) spilled_bytes: u64,
+    pub(crate) kept_over_budget: u64,
+    pub(crate) lost_records: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cpu {
+    pub(crate) workers: u64,
+    pub(crate) worker_max: f64,
+    pub(crate) worker_mean: f64,
+    pub(crate) process: f64,
+    pub(crate) cores: u64,
 }
 
 #[derive(Debug, Deserialize)]

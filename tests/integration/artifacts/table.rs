@@ -79,6 +79,9 @@ fn the_file_says_what_it_is_of() {
     assert_eq!(value("aiperf.benchmark_id"), Some(id));
     assert_eq!(value("aiperf.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
     let report = run.report();
+    let health: serde_json::Value =
+        serde_json::from_str(&value("aiperf.client_health").unwrap()).unwrap();
+    assert_eq!(health, serde_json::to_value(&report.client_health).unwrap());
     for result in &report.results {
         let kept = value(&format!("aiperf.metric.{}", result.metric.tag));
         // Distributions can be computed from the rows.
