@@ -17,7 +17,7 @@ use tokio_rustls::rustls;
 
 use super::connection::Connection;
 use super::connector::Connector;
-use super::exchange::{BodySink, Exchange, OutgoingRequest};
+use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
 use super::{Config, Target, TlsError};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
@@ -73,12 +73,13 @@ impl Client {
         self.stats.get()
     }
 
-    /// Sends `request` and takes the whole response. Ends early when
-    /// `cancelled` does or the request timeout passes; what had come until then
-    /// is in the exchange.
+    /// Sends `request` and takes the whole response, telling `watch` what
+    /// happens. Ends early when `cancelled` does or the request timeout passes;
+    /// what had come until then is in the exchange.
     pub async fn exchange(
         &self,
         request: &OutgoingRequest,
+        mut watch: Watch<'_>,
         cancelled: impl Future<Output = ()>,
     ) -> Exchange {
         let mut exchange = Exchange::begin();
@@ -90,7 +91,7 @@ impl Client {
                 ErrorKind::Cancelled, "RequestCancelled", "the request was cancelled before it finished",
             )),
             () = tokio::time::sleep(self.config.request_timeout.into()) => Err(self.timed_out()),
-            outcome = self.attempts(request, &mut exchange) => outcome,
+            outcome = self.attempts(request, &mut watch, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
     }
@@ -109,6 +110,7 @@ impl Client {
     async fn attempts(
         &self,
         request: &OutgoingRequest,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let Some(target) = self.targets.get(request.target) else {
@@ -119,10 +121,10 @@ impl Client {
             ));
         };
         let _slot = self.slot(&mut exchange.trace).await?;
-        match self.attempt(request, target, exchange, true).await {
+        match self.attempt(request, target, watch, exchange, true).await {
             Err(failure) if failure.is_retryable => {
                 exchange.retry();
-                self.attempt(request, target, exchange, false)
+                self.attempt(request, target, watch, exchange, false)
                     .await
                     .map_err(|failure| failure.error)
             }
@@ -145,6 +147,7 @@ impl Client {
         &self,
         request: &OutgoingRequest,
         target: &Target,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
         may_reuse: bool,
     ) -> Result<(), AttemptError> {
@@ -159,7 +162,7 @@ impl Client {
             None => self.connector.connect(target, &mut exchange.trace).await?,
         };
         self.count(is_reused);
-        exchange.attempt(connection.log());
+        exchange.attempt(connection.log(), watch);
         let http = http_request(request, target)?;
         if self.config.keep_headers {
             exchange.trace.request_headers = redact::headers(http.headers());
@@ -168,7 +171,7 @@ impl Client {
             let is_silent = connection.log().read.get() == 0;
             AttemptError { error: connection_error(&error), is_retryable: is_reused && is_silent }
         })?;
-        self.receive(response, &mut connection, exchange).await?;
+        self.receive(response, &mut connection, watch, exchange).await?;
         if connection.is_usable() {
             self.put_idle(request.target, connection);
         }
@@ -179,6 +182,7 @@ impl Client {
         &self,
         response: Response<Incoming>,
         connection: &mut Connection,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let (head, mut body) = response.into_parts();
@@ -195,7 +199,9 @@ impl Client {
             if let Some(data) = frame.data_ref() {
                 let arrival = exchange.last_arrival();
                 exchange.trace.receive_start.get_or_insert(arrival.at);
+                let seen = exchange.body.events.len();
                 sink.push(data, arrival, &mut exchange.body)?;
+                watch.show(&exchange.body, seen);
             }
         }
         sink.finish(exchange.last_arrival(), &mut exchange.body)

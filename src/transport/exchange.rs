@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
+use tokio::sync::oneshot;
 
 use super::sse::SseDecoder;
 use super::traced_io::IoLog;
@@ -21,6 +22,26 @@ pub struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+/// What the sender of a request wants to be told while its exchange goes on.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Told when the request's last byte was handed to the kernel.
+    pub sent: Option<oneshot::Sender<Nanos>>,
+    /// Shown the raw text of each event until it says true.
+    pub event: Option<Box<dyn FnMut(&[u8]) -> bool + 'a>>,
+}
+
+impl Watch<'_> {
+    /// Shows the events of `body` that are past the first `seen`.
+    pub(super) fn show(&mut self, body: &ResponseBody, seen: usize) {
+        if let Some(event) = &mut self.event
+            && body.events.iter().skip(seen).any(|next| event(body.raw(next)))
+        {
+            self.event = None;
+        }
+    }
 }
 
 /// What an exchange has come to. Whatever was received is here, also when it
@@ -63,8 +84,9 @@ impl Exchange {
     }
 
     /// An attempt begins on a connection with this log.
-    pub(super) fn attempt(&mut self, log: &Rc<IoLog>) {
+    pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Watch<'_>) {
         log.reset();
+        log.on_sent.replace(watch.sent.take());
         self.log = Some(Rc::clone(log));
     }
 

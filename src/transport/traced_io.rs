@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio_rustls::client::TlsStream;
 
 use crate::units::{Clock, Nanos};
@@ -35,6 +36,8 @@ pub(super) struct IoLog {
     pub(super) read: Cell<u64>,
     /// Every write and read with its size, when they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
+    /// Told when all that there was to write has been written.
+    pub(super) on_sent: RefCell<Option<oneshot::Sender<Nanos>>>,
 }
 
 /// Single reads and writes.
@@ -76,6 +79,16 @@ impl IoLog {
             self.first_write_done.set(now);
         }
         self.last_write.set(now);
+    }
+
+    /// hyper flushes once it has nothing left to write.
+    fn flushed(&self) {
+        if let Some(at) = self.last_write.get()
+            && let Some(on_sent) = self.on_sent.take()
+        {
+            // Whoever wanted to know may have lost interest.
+            let _ = on_sent.send(at);
+        }
     }
 
     fn count_write(&self, bytes: usize) {
@@ -256,7 +269,9 @@ impl hyper::rt::Write for TracedIo {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self.stream, poll_flush(cx))
+        ready!(on_stream!(self.stream, poll_flush(cx)))?;
+        self.log.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

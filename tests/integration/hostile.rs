@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use aiperf::mock_server::{Config, MockServer};
 use aiperf::record::ErrorKind;
-use aiperf::transport::{self, Client, OutgoingRequest, Target};
+use aiperf::transport::{self, Client, OutgoingRequest, Target, Watch};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -346,7 +346,8 @@ fn a_cancelled_request_is_not_begun() {
     let client = Client::new(transport::Config::default(), Arc::from([target])).unwrap();
     let request =
         OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: bytes::Bytes::new() };
-    let exchange = runtime.block_on(client.exchange(&request, std::future::ready(())));
+    let exchange =
+        runtime.block_on(client.exchange(&request, Watch::default(), std::future::ready(())));
     assert_eq!(exchange.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(exchange.trace.connect_start, None);
 }

@@ -15,7 +15,9 @@ use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, RunnerError, Workload,
 };
-use aiperf::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
+use aiperf::schedule::config::{
+    ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
+};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
@@ -130,20 +132,20 @@ impl Load {
 pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
         kind: PhaseKind::Profiling,
-        concurrency: Some(concurrency),
-        rate: None,
-        arrival: ArrivalPattern::ConcurrencyBurst,
-        smoothness: 1.0,
+        load: LoadPattern::ClosedLoop,
+        concurrency: Some(Limit::constant(concurrency)),
+        prefill_concurrency: None,
         stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
         grace_period: Some(Nanos::from_seconds(30.0)),
+        cancellation: None,
+        failed_request_threshold: None,
     }
 }
 
-fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     PhaseConfig {
+        load: LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant)),
         concurrency: None,
-        rate: Some(rate),
-        arrival: ArrivalPattern::Constant,
         ..closed_loop(1, requests)
     }
 }
@@ -295,7 +297,7 @@ fn later_turns_of_an_open_loop_take_due_times_too() {
 #[test]
 fn a_rate_with_a_concurrency_never_passes_it() {
     let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
-    let phase = PhaseConfig { concurrency: Some(3), ..open_loop(1000.0, 30) };
+    let phase = PhaseConfig { concurrency: Some(Limit::constant(3)), ..open_loop(1000.0, 30) };
     let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(outcome.records.len(), 30);
     assert_eq!(server.peak_in_flight(), 3);
