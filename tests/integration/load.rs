@@ -28,23 +28,25 @@ use crate::raw_server;
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
-    turns: usize,
-    turn_delay: Nanos,
-    streaming: bool,
+    pub(crate) turns: usize,
+    pub(crate) turn_delay: Nanos,
+    /// Instead of one conversation of so many turns.
+    pub(crate) conversations: Option<Vec<Conversation>>,
+    pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
-    transport: transport::Config,
-    workers: usize,
+    pub(crate) transport: transport::Config,
+    pub(crate) workers: usize,
     /// Whether the dialect is [`Broken`].
-    breaks: bool,
+    pub(crate) breaks: bool,
     /// Sent by the test while the load runs.
-    interrupt: watch::Sender<Interrupt>,
+    pub(crate) interrupt: watch::Sender<Interrupt>,
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.
 pub(crate) struct Outcome {
     pub(crate) records: Vec<RequestRecord>,
-    phases: Vec<PhaseStats>,
-    peak_in_flight: u64,
+    pub(crate) phases: Vec<PhaseStats>,
+    pub(crate) peak_in_flight: u64,
 }
 
 impl Load {
@@ -53,6 +55,7 @@ impl Load {
             url: format!("{url}/v1/chat/completions"),
             turns: 1,
             turn_delay: Nanos::ZERO,
+            conversations: None,
             streaming: true,
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
@@ -74,22 +77,21 @@ impl Load {
         });
         let endpoint = if self.breaks { Arc::new(Broken(endpoint)) } else { endpoint };
         let turn = |number: usize| Turn {
-            model: "mock-model".into(),
-            texts: vec![format!("question {number}").into()],
-            max_tokens: Some(4),
             delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
-            ..Turn::default()
+            ..question(&format!("question {number}"))
         };
-        let conversation = Conversation {
+        let conversation = || Conversation {
             id: "c".into(),
             turns: (0..self.turns).map(turn).collect(),
             ..Conversation::default()
         };
-        let dataset = Arc::new(Dataset { conversations: vec![conversation] });
+        let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
+        let count = conversations.len();
+        let dataset = Arc::new(Dataset { conversations });
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,
-            Arc::new(Sampler::new(Sampling::Sequential, 1, Seed(1))),
+            Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
             endpoint,
             Arc::from([target]),
             Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
@@ -129,6 +131,16 @@ impl Load {
     }
 }
 
+/// A turn that asks `text` for four tokens.
+pub(crate) fn question(text: &str) -> Turn {
+    Turn {
+        model: "mock-model".into(),
+        texts: vec![text.into()],
+        max_tokens: Some(4),
+        ..Turn::default()
+    }
+}
+
 pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
         kind: PhaseKind::Profiling,
@@ -150,11 +162,11 @@ pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     }
 }
 
-fn mock(script: Script) -> MockServer {
+pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
-fn faulty(fault: &str) -> MockServer {
+pub(crate) fn faulty(fault: &str) -> MockServer {
     mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
 }
 
