@@ -15,7 +15,7 @@ mod tls;
 mod traced_io;
 
 pub use client::{Client, ClientStats};
-pub use exchange::{Exchange, OutgoingRequest, Watch};
+pub use exchange::{EventWatch, Exchange, OutgoingRequest, Watch};
 pub use sse::SseDecoder;
 pub use target::{Target, TargetError};
 pub use tls::TlsError;

@@ -12,7 +12,7 @@ use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
 use crate::schedule::Users;
-use crate::transport::{OutgoingRequest, Watch};
+use crate::transport::{EventWatch, OutgoingRequest, Watch};
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -208,7 +208,7 @@ impl PhaseWorker {
 impl PhaseWorker {
     /// Looks for the first event with content, and frees the slot then; the end
     /// of the request frees it in any case.
-    fn first_content(&self, slot: Slot) -> Option<Box<dyn FnMut(&[u8]) -> bool + '_>> {
+    fn first_content(&self, slot: Slot) -> Option<EventWatch<'_>> {
         let endpoint = &self.shared.workload.endpoint;
         let mut slot = Some(slot?);
         Some(Box::new(move |event| {
@@ -226,7 +226,7 @@ impl PhaseWorker {
         let (Some(delay), Some(was_sent)) = (give_up, was_sent) else {
             return self.phase.stopped(Stop::Now).await;
         };
-        let given_up = async {
+        let patience_ends = async {
             match was_sent.await {
                 Ok(sent) => self.shared.timer.until(sent + delay).await,
                 // Nothing was sent: the exchange ends by itself.
@@ -235,7 +235,7 @@ impl PhaseWorker {
         };
         tokio::select! {
             () = self.phase.stopped(Stop::Now) => {}
-            () = given_up => {}
+            () = patience_ends => {}
         }
     }
 }

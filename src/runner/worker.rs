@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -220,8 +222,8 @@ impl PhaseWorker {
             }
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             self.start_session(tasks, slot, Some(arrival));
-            // What has just been started is sent before the next, also where
-            // the next is overdue and there is nothing to wait for.
+            // Answers are read in between, also where the next is overdue and
+            // there is nothing to wait for.
             tokio::task::yield_now().await;
         }
     }
@@ -285,12 +287,18 @@ impl PhaseWorker {
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
-        tasks.spawn_local(async move {
+        let mut session = Box::pin(async move {
             worker.session(session, arrival.map(|arrival| arrival.due), issued, None).await;
             drop(slot);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
         });
+        // What is due is sent now, not when all that is ready has had its turn.
+        // The task polls it again, and so is woken by what it waits for.
+        let mut nobody = Context::from_waker(Waker::noop());
+        if arrival.is_none() || session.as_mut().poll(&mut nobody).is_pending() {
+            tasks.spawn_local(session);
+        }
         true
     }
 

@@ -205,10 +205,8 @@ mod tests {
             percent in prop::option::of(1f64..100.0),
             count in 1u64..6,
         ) {
-            let stop = match by_sessions {
-                true => StopCondition { sessions: Some(total), ..StopCondition::default() },
-                false => StopCondition { requests: Some(total), ..StopCondition::default() },
-            };
+            let mut stop = StopCondition::default();
+            *(if by_sessions { &mut stop.sessions } else { &mut stop.requests }) = Some(total);
             let phase = PhaseConfig {
                 kind: PhaseKind::Profiling,
                 load,

@@ -1,6 +1,7 @@
 //! A rate that changes over time, and when how many arrivals are due by it.
 
 use super::config::Rate;
+use crate::units::Nanos;
 
 /// A piecewise-linear rate. Arrivals up to a time are its integral; due times
 /// are the integral's inverse, so that no update interval blurs a ramp.
@@ -25,7 +26,7 @@ impl RateCurve {
     #[must_use]
     pub fn new(rate: &Rate) -> Self {
         let mut curve = Self { knots: Vec::with_capacity(rate.points.len() + 2) };
-        let offset = rate.ramp.map_or(0.0, |ramp| ramp.as_seconds());
+        let offset = rate.ramp.map_or(0.0, Nanos::as_seconds);
         if offset > 0.0 {
             curve.push(0.0, 0.0);
         }
@@ -43,7 +44,7 @@ impl RateCurve {
         let before = self
             .knots
             .last()
-            .map_or(0.0, |last| last.before + (last.rate + rate) / 2.0 * (at - last.at));
+            .map_or(0.0, |last| last.before + last.rate.midpoint(rate) * (at - last.at));
         self.knots.push(Knot { at, rate, before });
     }
 
@@ -72,7 +73,6 @@ mod tests {
 
     use super::super::config::{ArrivalPattern, RatePoint};
     use super::*;
-    use crate::units::Nanos;
 
     fn curve(ramp: f64, points: &[(f64, f64)]) -> RateCurve {
         let point = |&(at, rate)| RatePoint { at: Nanos::from_seconds(at), rate };
@@ -152,7 +152,7 @@ mod tests {
                 let end = found.clamp(pair[0].at, pair[1].at);
                 let part = (end - pair[0].at) / (pair[1].at - pair[0].at);
                 let rate = pair[0].rate + part * (pair[1].rate - pair[0].rate);
-                integral += (pair[0].rate + rate) / 2.0 * (end - pair[0].at);
+                integral += pair[0].rate.midpoint(rate) * (end - pair[0].at);
             }
             let last = curve.knots.last().unwrap();
             integral += (found - last.at).max(0.0) * last.rate;

@@ -110,9 +110,10 @@ fn split(conversations: Vec<Conversation>) -> Vec<Conversation> {
         let turns = std::mem::take(&mut conversation.turns);
         let is_single = turns.iter().skip(1).all(|turn| turn.timestamp.is_none());
         for (index, turn) in turns.into_iter().enumerate() {
-            match apart.last_mut().filter(|_| index > 0 && turn.timestamp.is_none()) {
-                Some(last) => last.turns.push(turn),
-                None => {
+            let goes_on = index > 0 && turn.timestamp.is_none();
+            match apart.last_mut() {
+                Some(last) if goes_on => last.turns.push(turn),
+                _ => {
                     let id = if is_single {
                         Arc::clone(&conversation.id)
                     } else {
@@ -139,12 +140,10 @@ fn rebase(replay: &Replay, conversations: &mut [Conversation]) {
 }
 
 fn set_delays(replay: &Replay, conversations: &mut [Conversation]) {
-    let cap = replay.delay_cap.unwrap_or(Nanos(u64::MAX));
+    let cap = if replay.ignore_delays { Some(Nanos::ZERO) } else { replay.delay_cap };
+    let cap = cap.unwrap_or(Nanos(u64::MAX));
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
-        turn.delay = match replay.ignore_delays {
-            true => Nanos::ZERO,
-            false => faster(turn.delay, replay.speedup).min(cap),
-        };
+        turn.delay = faster(turn.delay, replay.speedup).min(cap);
     }
 }
 
@@ -215,11 +214,12 @@ mod tests {
         Config { phases: vec![phase], replay }
     }
 
-    fn fixed(replay: Replay) -> Config {
-        config(LoadPattern::FixedSchedule, Replay { schedule: UseOfTimestamps::Always, ..replay })
+    fn fixed(replay: &Replay) -> Config {
+        let replay = Replay { schedule: UseOfTimestamps::Always, ..replay.clone() };
+        config(LoadPattern::FixedSchedule, replay)
     }
 
-    fn settled(replay: Replay, of: &[&[Times]]) -> Vec<(String, Vec<Times>)> {
+    fn settled(replay: &Replay, of: &[&[Times]]) -> Vec<(String, Vec<Times>)> {
         let mut dataset = dataset(of);
         settle(&mut fixed(replay), &mut dataset).unwrap();
         times(&dataset)
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn conversations_come_in_order_of_time() {
         let settled = settled(
-            Replay::default(),
+            &Replay::default(),
             &[&[(Some(30), 0)], &[(Some(10), 0), (Some(50), 0), (None, 7)], &[(Some(10), 0)]],
         );
         assert_eq!(
@@ -250,16 +250,16 @@ mod tests {
         let trace: &[&[Times]] =
             &[&[(Some(400), 0), (Some(1000), 0), (None, 900)], &[(Some(600), 0)]];
         let replay = Replay { zero: Zero::First, speedup: 2.0, ..Replay::default() };
-        let faster = settled(replay.clone(), trace);
+        let faster = settled(&replay, trace);
         let expected = [
             named("0", &[(Some(0), 0), (Some(300), 0), (None, 450)]),
             named("1", &[(Some(100), 0)]),
         ];
         assert_eq!(faster, expected);
         let capped = Replay { delay_cap: Some(Nanos::from_millis(100.0)), ..replay.clone() };
-        assert_eq!(settled(capped, trace)[0].1[2], (None, 100));
+        assert_eq!(settled(&capped, trace)[0].1[2], (None, 100));
         let ignored = Replay { ignore_delays: true, ..replay };
-        assert_eq!(settled(ignored, trace)[0].1, [(Some(0), 0), (Some(300), 0), (None, 0)]);
+        assert_eq!(settled(&ignored, trace)[0].1, [(Some(0), 0), (Some(300), 0), (None, 0)]);
     }
 
     #[test]
@@ -275,8 +275,8 @@ mod tests {
             zero: Zero::At(Nanos::from_millis(100.0)),
             ..Replay::default()
         };
-        assert_eq!(settled(replay.clone(), trace), [named("1", &[(Some(0), 0), (Some(100), 0)])]);
-        let error = settle(&mut fixed(replay), &mut dataset(&[&[(Some(5), 0)], &[(Some(9), 0)]]));
+        assert_eq!(settled(&replay, trace), [named("1", &[(Some(0), 0), (Some(100), 0)])]);
+        let error = settle(&mut fixed(&replay), &mut dataset(&[&[(Some(5), 0)], &[(Some(9), 0)]]));
         assert_eq!(error, Err(ScheduleError::EmptyWindow { first: 5.0, last: 9.0 }));
     }
 
@@ -290,7 +290,7 @@ mod tests {
             named("1", &[(Some(4), 0), (None, 3)]),
             named("0-1", &[(Some(9), 0), (None, 2)]),
         ];
-        assert_eq!(settled(strict, trace), expected);
+        assert_eq!(settled(&strict, trace), expected);
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         settle(&mut some, &mut dataset(&[timed, untimed])).unwrap();
         assert_eq!(some.phases[0].load, LoadPattern::ClosedLoop);
         assert_eq!(some.phases[0].concurrency, Some(Limit::constant(1)));
-        let asked = settle(&mut fixed(Replay::default()), &mut dataset(&[timed, untimed]));
+        let asked = settle(&mut fixed(&Replay::default()), &mut dataset(&[timed, untimed]));
         assert_eq!(asked, Err(ScheduleError::NoTimestamp { conversation: "1".into() }));
     }
 

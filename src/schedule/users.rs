@@ -12,16 +12,16 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy)]
 pub struct Users {
     rate: f64,
-    users: u64,
+    count: u64,
     requests: Option<u64>,
     shard: Shard,
 }
 
 impl Users {
-    /// `users` of them, at `rate` turns a second together, `requests` in all.
+    /// `count` of them, at `rate` turns a second together, `requests` in all.
     #[must_use]
-    pub const fn new(rate: f64, users: u64, requests: Option<u64>) -> Self {
-        Self { rate, users, requests, shard: Shard::WHOLE }
+    pub const fn new(rate: f64, count: u64, requests: Option<u64>) -> Self {
+        Self { rate, count, requests, shard: Shard::WHOLE }
     }
 
     /// This part of the users.
@@ -33,7 +33,7 @@ impl Users {
     /// The users.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let shard = self.shard;
-        (0..shard.share(self.users)).map(move |nth| shard.nth(nth))
+        (0..shard.share(self.count)).map(move |nth| shard.nth(nth))
     }
 
     /// When the `nth` turn of user `user`, counted over all its sessions, is
@@ -53,7 +53,7 @@ impl Users {
 
     /// The users take turns: the place of the `nth` of `user`.
     const fn in_turn(&self, user: u64, nth: u64) -> u64 {
-        user.saturating_add(nth.saturating_mul(self.users))
+        user.saturating_add(nth.saturating_mul(self.count))
     }
 }
 

@@ -29,9 +29,12 @@ pub struct OutgoingRequest {
 pub struct Watch<'a> {
     /// Told when the request's last byte was handed to the kernel.
     pub sent: Option<oneshot::Sender<Nanos>>,
-    /// Shown the raw text of each event until it says true.
-    pub event: Option<Box<dyn FnMut(&[u8]) -> bool + 'a>>,
+    /// Shown each event until it says that it has seen enough.
+    pub event: Option<EventWatch<'a>>,
 }
+
+/// Is shown the raw text of an event; says whether it has seen enough.
+pub type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
 
 impl Watch<'_> {
     /// Shows the events of `body` that are past the first `seen`.
