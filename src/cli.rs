@@ -6,6 +6,8 @@
 pub mod aiperf_flags;
 mod connections;
 mod input_config;
+mod load;
+mod load_args;
 mod mock;
 mod profile;
 mod resolve;
@@ -21,6 +23,11 @@ use crate::config::{ConfigError, Environment, RunConfig};
 use crate::mock_server;
 
 pub use mock::Demo;
+
+/// Says in `input_config` what the dataset has made of the phases.
+pub fn record_phases(config: &mut RunConfig) {
+    config.input_config["phases"] = input_config::phases(&config.schedule);
+}
 
 /// What the user wants done.
 #[derive(Debug)]

@@ -10,9 +10,12 @@ pub mod url;
 pub mod validate;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use ::url::Url;
 
+use crate::endpoint::EndpointType;
+use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
 
@@ -54,6 +57,42 @@ pub struct RunConfig {
     pub cli_command: String,
     /// What the user should know before the run starts.
     pub warnings: Vec<String>,
+}
+
+impl RunConfig {
+    /// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it.
+    #[must_use]
+    pub fn default_directory(&self) -> PathBuf {
+        let name = match self.dataset.models.as_slice() {
+            [only] => only.clone(),
+            [first, ..] => format!("{first}_multi"),
+            [] => String::new(),
+        };
+        let safe = name.replace(['/', '\\'], "_");
+        let kind = match self.endpoint.endpoint_type {
+            EndpointType::Chat | EndpointType::Completions | EndpointType::Embeddings => "openai",
+        };
+        let load = self.schedule.phases.last().map_or_else(String::new, load_name);
+        let traits = self.endpoint.endpoint_type.traits();
+        PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name))
+    }
+}
+
+/// `-concurrency8`, `-request_rate10.0`, `-fixed_schedule` and the like.
+fn load_name(phase: &PhaseConfig) -> String {
+    let concurrency =
+        phase.concurrency.map(|limit| format!("-concurrency{}", limit.most)).unwrap_or_default();
+    match &phase.load {
+        LoadPattern::ClosedLoop => concurrency,
+        LoadPattern::Rate(rate) => match rate.points.as_slice() {
+            [only] => format!("{concurrency}-request_rate{:?}", only.rate),
+            _ => format!("{concurrency}-request_rate_series"),
+        },
+        LoadPattern::FixedSchedule => "-fixed_schedule".to_owned(),
+        LoadPattern::UserCentric { rate, users } => {
+            format!("-user_centric-users{users}-qps{rate:?}")
+        }
+    }
 }
 
 /// How requests reach the server.

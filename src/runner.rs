@@ -11,12 +11,14 @@ mod progress;
 mod queue;
 mod request;
 mod session;
+mod slots;
 mod timer;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -33,8 +35,11 @@ use crate::endpoint::Endpoint;
 use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Connector, Target, TlsError};
 use crate::units::{Clock, Nanos};
-use phase::{PhaseRun, Stop};
+use phase::{FailedShare, PhaseRun, Stop};
 use worker::{Worker, WorkerEvent, WorkerParts};
+
+/// Time between two looks at how many requests have failed.
+const FAILURE_CHECK: Duration = Duration::from_millis(100);
 
 /// How the load is driven.
 #[derive(Debug, Clone)]
@@ -71,6 +76,17 @@ pub enum RunnerError {
     /// A worker ended before its work did.
     #[error("a worker thread ended unexpectedly; the run is not complete")]
     WorkerLost,
+    /// More requests failed than are tolerated.
+    #[error(
+        "{failed} of {returned} requests failed, more than --failed-request-threshold allows: the \
+         run was given up"
+    )]
+    TooManyFailures {
+        /// Requests that failed.
+        failed: u64,
+        /// Requests that had returned.
+        returned: u64,
+    },
 }
 
 /// Bytes of bodies that are made before the run. The prompts of a long trace
@@ -178,6 +194,7 @@ impl Runner {
                 self.config.seed,
                 counters,
                 first_session,
+                &self.workload.dataset,
             ));
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
@@ -186,6 +203,7 @@ impl Runner {
             if let Err(error) = runtime.block_on(overseen) {
                 // Nobody would wait for what the others still sent.
                 run.abort(false);
+                self.progress.finish(index, Clock::now());
                 return Err(error);
             }
             self.progress.finish(index, Clock::now());
@@ -209,6 +227,7 @@ impl Runner {
             let (phases, receiver) = mpsc::channel();
             let parts = WorkerParts {
                 id: id as u32,
+                workers: self.config.workers.max(1),
                 connector: Arc::clone(&connector),
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
@@ -239,6 +258,7 @@ async fn oversee(
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
+    let mut failures = None;
     while remaining > 0 {
         tokio::select! {
             event = events.recv() => match event {
@@ -257,6 +277,11 @@ async fn oversee(
                     }
                 };
             }
+            share = too_many_failures(run), if failures.is_none() => {
+                failures = Some(share);
+                run.stop_sending(true);
+                deadline = run.grace_deadline(Clock::now());
+            }
             Ok(()) = interrupt.changed() => match *interrupt.borrow_and_update() {
                 Interrupt::None => {}
                 Interrupt::Drain => {
@@ -267,7 +292,22 @@ async fn oversee(
             },
         }
     }
-    Ok(())
+    match failures {
+        Some(FailedShare { failed, returned }) => {
+            Err(RunnerError::TooManyFailures { failed, returned })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Waits until more requests have failed than are tolerated.
+async fn too_many_failures(run: &PhaseRun) -> FailedShare {
+    loop {
+        if let Some(share) = run.has_failed() {
+            return share;
+        }
+        tokio::time::sleep(FAILURE_CHECK).await;
+    }
 }
 
 /// Waits until `deadline`; for ever without one.

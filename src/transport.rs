@@ -26,7 +26,7 @@ mod traced_io;
 
 pub use client::Client;
 pub use connector::Connector;
-pub use exchange::{Exchange, OutgoingRequest};
+pub use exchange::{EventWatch, Exchange, OutgoingRequest, Watch};
 pub use pool::SessionConnection;
 pub use proxy::{Proxies, ProxyError};
 pub use socket::SocketOptions;

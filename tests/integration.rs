@@ -25,6 +25,8 @@ mod load;
 mod metrics;
 #[path = "integration/mock_server.rs"]
 mod mock_server;
+#[path = "integration/modes.rs"]
+mod modes;
 #[path = "integration/otlp_receiver.rs"]
 mod otlp_receiver;
 #[path = "integration/profile.rs"]

@@ -13,6 +13,7 @@ use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::cli;
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
@@ -21,7 +22,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{self, PhaseKind, PhaseStats};
 use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
 use crate::telemetry::{Identity, Telemetry, TelemetryReport};
 use crate::tokenizer::TokenCounter;
@@ -101,17 +102,14 @@ impl Run {
         let traits = endpoint.traits();
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
         raise_file_limit();
-        let dataset = Arc::new(Dataset::load(&generated, &counter, traits.tokenizes_input)?);
-        for phase in &mut config.schedule.phases {
-            if phase.stop.is_unset() {
-                phase.stop.sessions = Some(dataset.conversations.len() as u64);
-            }
-        }
+        let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
         if config.endpoint.endpoint_type != EndpointType::Chat && dataset.bears_messages() {
             anyhow::bail!(
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
         }
+        settle_schedule(&mut config, &mut dataset)?;
+        let dataset = Arc::new(dataset);
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
@@ -234,7 +232,8 @@ impl Run {
     /// Requests beyond the limit wait in the client, not at the server.
     fn warn_of_connection_limit(&self) {
         let limit = self.config.transport.connections.limit as u64;
-        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency).max();
+        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency);
+        let asked = asked.map(|limit| limit.most).max();
         if let Some(asked) = asked.filter(|asked| *asked > limit) {
             tracing::warn!(
                 "--concurrency {asked} is more than the {limit} connections allowed: the rest wait \
@@ -391,6 +390,20 @@ impl Run {
     }
 }
 
+/// Lets the dataset decide what it decides about the schedule.
+fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Result<()> {
+    let was_fixed = config.schedule.is_fixed_schedule();
+    let has_default_directory = config.artifacts.directory == config.default_directory();
+    schedule::settle(&mut config.schedule, dataset)?;
+    if config.schedule.is_fixed_schedule() && !was_fixed {
+        cli::record_phases(config);
+        if has_default_directory {
+            config.artifacts.directory = config.default_directory();
+        }
+    }
+    Ok(())
+}
+
 /// Allows as many open files as the system lets us: each connection is one.
 fn raise_file_limit() {
     #[cfg(unix)]
@@ -441,9 +454,9 @@ fn load_report(
             .then(|| (stats.requests_sent - 1) as f64 / seconds)
     });
     LoadReport {
-        requested_concurrency: asked.and_then(|phase| phase.concurrency),
+        requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
-        requested_rate: asked.and_then(|phase| phase.rate),
+        requested_rate: asked.and_then(PhaseConfig::steady_rate),
         reached_rate,
     }
 }

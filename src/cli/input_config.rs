@@ -9,7 +9,9 @@ use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, RunConfig, Ui};
 use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
-use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+use crate::schedule::config::{
+    ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
+};
 use crate::units::Nanos;
 use crate::{redact, tokenizer};
 
@@ -21,7 +23,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put("models", json!({"items": models}))
         .put("endpoint", endpoint(flags, config))
         .put("datasets", json!([dataset(flags, config)]))
-        .put("phases", config.schedule.phases.iter().map(phase).collect::<Vec<_>>())
+        .put("phases", phases(&config.schedule))
         .put("artifacts", artifacts(config))
         .put_some("slos", slos(config))
         .put("tokenizer", tokenizer(config))
@@ -125,7 +127,14 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
             )
             .put_some("prefix_prompts", prefix_prompts(synthetic)),
     };
-    object.put_some("sampling", config.dataset.sampling.map(sampling_name)).into_value()
+    let replay = &config.schedule.replay;
+    object
+        .put_some("sampling", config.dataset.sampling.map(sampling_name))
+        .put_some("replay_speedup", Some(replay.speedup).filter(|factor| *factor != 1.0))
+        .put_some("ignore_trace_delays", replay.ignore_delays.then_some(true))
+        .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
+        .put_some("open_loop_strict", replay.strict.then_some(true))
+        .into_value()
 }
 
 fn synthesis(traces: &TraceSettings) -> Option<Value> {
@@ -163,30 +172,76 @@ fn spread(spread: Spread) -> Value {
         .into_value()
 }
 
-fn phase(phase: &PhaseConfig) -> Value {
+/// The phases and what the run does in them.
+pub(super) fn phases(schedule: &Config) -> Value {
+    schedule.phases.iter().map(|found| phase(found, &schedule.replay)).collect()
+}
+
+fn phase(phase: &PhaseConfig, replay: &Replay) -> Value {
     let is_warmup = phase.kind == PhaseKind::Warmup;
     let has_end = phase.stop.duration.is_some();
     let grace = phase.grace_period.filter(|_| has_end).map(Nanos::as_seconds);
-    let kind = match phase.arrival {
-        ArrivalPattern::ConcurrencyBurst => "concurrency",
-        ArrivalPattern::Constant => "constant",
-        ArrivalPattern::Poisson => "poisson",
-        ArrivalPattern::Gamma => "gamma",
-    };
-    let smoothness = Some(phase.smoothness).filter(|_| phase.arrival == ArrivalPattern::Gamma);
-    Object::default()
-        .put("name", phase.kind.as_str())
-        .put("kind", phase.kind.as_str())
-        .put("type", kind)
+    let (prefill, concurrency) = (phase.prefill_concurrency, phase.concurrency);
+    let object =
+        Object::default().put("name", phase.kind.as_str()).put("kind", phase.kind.as_str());
+    load(object, &phase.load, replay)
         .put_some("exclude_from_results", is_warmup.then_some(true))
         .put_some("requests", phase.stop.requests)
         .put_some("sessions", phase.stop.sessions)
         .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
         .put_some("grace_period", grace)
-        .put_some("concurrency", phase.concurrency)
-        .put_some("rate", phase.rate)
-        .put_some("smoothness", smoothness)
+        .put_some("concurrency", concurrency.map(|limit| limit.most))
+        .put_some("concurrency_ramp", concurrency.and_then(|limit| ramp(limit.ramp)))
+        .put_some("prefill_concurrency", prefill.map(|limit| limit.most))
+        .put_some("prefill_ramp", prefill.and_then(|limit| ramp(limit.ramp)))
+        .put_some(
+            "cancellation",
+            phase.cancellation.map(|cancellation| {
+                json!({"rate": cancellation.percent, "delay": cancellation.delay.as_seconds()})
+            }),
+        )
+        .put_some("failed_request_threshold", phase.failed_request_threshold)
         .into_value()
+}
+
+fn ramp(ramp: Option<Nanos>) -> Option<Value> {
+    ramp.map(|ramp| json!({"duration": ramp.as_seconds()}))
+}
+
+fn load(object: Object, load: &LoadPattern, replay: &Replay) -> Object {
+    match load {
+        LoadPattern::ClosedLoop => object.put("type", "concurrency"),
+        LoadPattern::Rate(rate) => by_rate(object, rate),
+        LoadPattern::FixedSchedule => object
+            .put("type", "fixed_schedule")
+            .put("auto_offset", replay.zero == Zero::First)
+            .put_some("start_offset", replay.from.map(Nanos::as_millis))
+            .put_some("end_offset", replay.until.map(Nanos::as_millis)),
+        LoadPattern::UserCentric { rate, users } => {
+            object.put("type", "user_centric").put("rate", *rate).put("users", *users)
+        }
+    }
+}
+
+fn by_rate(object: Object, rate: &Rate) -> Object {
+    let (kind, smoothness) = match rate.pattern {
+        ArrivalPattern::Constant => ("constant", None),
+        ArrivalPattern::Poisson => ("poisson", None),
+        ArrivalPattern::Gamma { shape } => ("gamma", Some(shape)),
+    };
+    let object = object
+        .put("type", kind)
+        .put_some("smoothness", smoothness)
+        .put_some("rate_ramp", ramp(rate.ramp));
+    match rate.points.as_slice() {
+        [only] => object.put("rate", only.rate),
+        points => {
+            let point =
+                |point: &RatePoint| json!({"time_s": point.at.as_seconds(), "qps": point.rate});
+            let points: Vec<Value> = points.iter().map(point).collect();
+            object.put("rate_series", json!({"points": points}))
+        }
+    }
 }
 
 fn artifacts(config: &RunConfig) -> Value {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::value::{Choice, above_zero, count, number, positive, seconds};
+use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
-use crate::schedule::config::ArrivalPattern;
 
 const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
     ("chat", EndpointType::Chat),
@@ -49,12 +49,6 @@ const EXPORT_LEVELS: Choice<ExportLevel> = Choice(&[
     ("records", ExportLevel::Records),
     ("raw", ExportLevel::Raw),
 ]);
-const ARRIVAL_PATTERNS: Choice<ArrivalPattern> = Choice(&[
-    ("concurrency-burst", ArrivalPattern::ConcurrencyBurst),
-    ("constant", ArrivalPattern::Constant),
-    ("poisson", ArrivalPattern::Poisson),
-    ("gamma", ArrivalPattern::Gamma),
-]);
 const UI_MODES: Choice<Ui> =
     Choice(&[("dashboard", Ui::Dashboard), ("simple", Ui::Simple), ("none", Ui::None)]);
 const LOG_LEVELS: Choice<LogLevel> = Choice(&[
@@ -90,6 +84,8 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
+    pub(super) replay: ReplayArgs,
+    #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
@@ -99,6 +95,10 @@ pub(super) struct ProfileArgs {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) warmup: WarmupArgs,
+    #[command(flatten)]
+    pub(super) users: UserCentricArgs,
+    #[command(flatten)]
+    pub(super) cancellation: CancellationArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
@@ -254,63 +254,6 @@ pub(super) struct TokenizerArgs {
     /// Branch, tag or commit on the hub
     #[arg(long, value_name = "REVISION", default_value = "main")]
     pub(super) tokenizer_revision: String,
-}
-
-/// When requests are sent.
-#[derive(Args)]
-#[command(next_help_heading = "Load Generator")]
-pub(super) struct LoadArgs {
-    /// How long requests are sent, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
-    pub(super) benchmark_duration: Option<f64>,
-    /// How long requests in flight may take after that, in seconds, or inf
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30",
-          requires = "benchmark_duration")]
-    pub(super) benchmark_grace_period: f64,
-    /// Requests in flight at once [default: 1 without a rate]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) concurrency: Option<u64>,
-    /// Requests sent per second
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
-    pub(super) request_rate: Option<f64>,
-    /// How arrivals are spread around the rate [default: poisson]
-    #[arg(long, visible_alias = "request-rate-mode", value_name = "PATTERN",
-          value_parser = ARRIVAL_PATTERNS)]
-    pub(super) arrival_pattern: Option<ArrivalPattern>,
-    /// Shape of gamma arrivals: 1 is poisson, above is smoother [default: 1]
-    #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = above_zero)]
-    pub(super) arrival_smoothness: Option<f64>,
-    /// Requests to send [default: twice the concurrency, at least 10; a file's
-    /// conversations, once each]
-    #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive)]
-    pub(super) request_count: Option<u64>,
-}
-
-/// What is sent before the measurement.
-#[derive(Args)]
-#[command(next_help_heading = "Warmup")]
-pub(super) struct WarmupArgs {
-    /// Requests to send before the measurement
-    #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count)]
-    pub(super) warmup_request_count: Option<u64>,
-    /// How long requests are sent before the measurement, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
-    pub(super) warmup_duration: Option<f64>,
-    /// Sessions to start before the measurement
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) num_warmup_sessions: Option<u64>,
-    /// Requests in flight at once [default: as in the measurement]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) warmup_concurrency: Option<u64>,
-    /// Requests sent per second [default: as in the measurement]
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
-    pub(super) warmup_request_rate: Option<f64>,
-    /// How arrivals are spread [default: as in the measurement]
-    #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]
-    pub(super) warmup_arrival_pattern: Option<ArrivalPattern>,
-    /// How long requests in flight may take after the duration, in seconds [default: no bound]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "warmup_duration")]
-    pub(super) warmup_grace_period: Option<f64>,
 }
 
 /// What conversations look like.

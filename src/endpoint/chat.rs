@@ -63,6 +63,10 @@ impl Endpoint for ChatCompletions {
             .to_json()
     }
 
+    fn has_content(&self, event: &[u8]) -> bool {
+        response::has_content(event)
+    }
+
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
         response::parse(body)
     }

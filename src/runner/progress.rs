@@ -161,6 +161,12 @@ impl Counters {
         self.start.get().copied().unwrap_or_default()
     }
 
+    /// Requests that failed, as far as responses have been read, and requests
+    /// that returned.
+    pub(super) fn failures(&self) -> (u64, u64) {
+        (self.errors.load(Relaxed), self.completed.load(Relaxed))
+    }
+
     pub(super) fn in_flight(&self) -> u64 {
         let returned = self.completed.load(Relaxed) + self.cancelled.load(Relaxed);
         self.sent.load(Relaxed).saturating_sub(returned)

@@ -16,7 +16,7 @@ use tokio_rustls::rustls;
 
 use super::connection::Connection;
 use super::connector::{Connector, Route};
-use super::exchange::{BodySink, Exchange, OutgoingRequest};
+use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};
@@ -65,13 +65,15 @@ impl Client {
         Self { idle: IdlePool::new(connector.targets(), timeout), connector }
     }
 
-    /// Sends `request` and takes the whole response. Ends early when
-    /// `cancelled` does or the request timeout passes; what had come until then
-    /// is in the exchange. `session` is the request's session.
+    /// Sends `request` and takes the whole response, telling `watch` what
+    /// happens. Ends early when `cancelled` does or the request timeout passes;
+    /// what had come until then is in the exchange. `session` is the request's
+    /// session.
     pub async fn exchange(
         &self,
         request: &OutgoingRequest,
         session: &SessionConnection,
+        mut watch: Watch<'_>,
         cancelled: impl Future<Output = ()>,
     ) -> Exchange {
         let mut exchange = Exchange::begin();
@@ -83,7 +85,7 @@ impl Client {
                 ErrorKind::Cancelled, "RequestCancelled", "the request was cancelled before it finished",
             )),
             () = tokio::time::sleep(self.config().request_timeout.into()) => Err(self.timed_out()),
-            outcome = self.attempts(request, session, &mut exchange) => outcome,
+            outcome = self.attempts(request, session, &mut watch, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
     }
@@ -120,6 +122,7 @@ impl Client {
         &self,
         request: &OutgoingRequest,
         session: &SessionConnection,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let Some(route) = self.connector.route(request.target) else {
@@ -131,10 +134,11 @@ impl Client {
         };
         let work = Work { request, route, session };
         let _turn = self.turn(&mut exchange.trace).await?;
-        match self.attempt(&work, exchange, None).await {
+        match self.attempt(&work, watch, exchange, None).await {
             Err(AttemptError { slot: Some(slot), .. }) => {
                 exchange.retry();
-                self.attempt(&work, exchange, Some(slot)).await.map_err(|failure| failure.error)
+                let second = self.attempt(&work, watch, exchange, Some(slot)).await;
+                second.map_err(|failure| failure.error)
             }
             outcome => outcome.map_err(|failure| failure.error),
         }
@@ -177,11 +181,12 @@ impl Client {
     async fn attempt(
         &self,
         work: &Work<'_>,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
         slot: Option<Slot>,
     ) -> Result<(), AttemptError> {
         let mut connection = self.connection(work, &mut exchange.trace, slot).await?;
-        exchange.attempt(connection.log());
+        exchange.attempt(connection.log(), watch);
         let http = self.http_request(work);
         if self.config().keep_headers {
             exchange.trace.request_headers = redact::headers(http.headers());
@@ -195,7 +200,7 @@ impl Client {
                 return Err(AttemptError { error: connection_error(&error), slot });
             }
         };
-        self.receive(response, &mut connection, exchange).await?;
+        self.receive(response, &mut connection, watch, exchange).await?;
         if connection.is_usable() {
             self.put_idle(work, connection);
         }
@@ -226,6 +231,7 @@ impl Client {
         &self,
         response: Response<Incoming>,
         connection: &mut Connection,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let (head, mut body) = response.into_parts();
@@ -242,7 +248,9 @@ impl Client {
             if let Some(data) = frame.data_ref() {
                 let read = exchange.last_read();
                 exchange.trace.receive_start.get_or_insert(read.arrival.at);
+                let seen = exchange.body.events.len();
                 sink.push(data, read, &mut exchange.body)?;
+                watch.show(&exchange.body, seen);
             }
         }
         sink.finish(exchange.last_read(), &mut exchange.body)

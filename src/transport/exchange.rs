@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
+use tokio::sync::oneshot;
 
 use super::io_log::IoLog;
 use super::sse::SseDecoder;
@@ -22,6 +23,29 @@ pub struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+/// What the sender of a request wants to be told while its exchange goes on.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Told when the request's last byte was handed to the kernel.
+    pub sent: Option<oneshot::Sender<Nanos>>,
+    /// Shown each event until it says that it has seen enough.
+    pub event: Option<EventWatch<'a>>,
+}
+
+/// Is shown the raw text of an event; says whether it has seen enough.
+pub type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
+
+impl Watch<'_> {
+    /// Shows the events of `body` that are past the first `seen`.
+    pub(super) fn show(&mut self, body: &ResponseBody, seen: usize) {
+        if let Some(event) = &mut self.event
+            && body.events.iter().skip(seen).any(|next| event(body.raw(next)))
+        {
+            self.event = None;
+        }
+    }
 }
 
 /// What an exchange has come to. Whatever was received is here, also when it
@@ -64,8 +88,9 @@ impl Exchange {
     }
 
     /// An attempt begins on a connection with this log.
-    pub(super) fn attempt(&mut self, log: &Rc<IoLog>) {
+    pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Watch<'_>) {
         log.reset();
+        log.on_sent.replace(watch.sent.take());
         self.log = Some(Rc::clone(log));
     }
 

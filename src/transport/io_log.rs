@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use tokio::sync::oneshot;
+
 use super::stamps::{Inbound, ReadArrival, SocketRead, WallClock};
 use crate::units::{Clock, Nanos};
 
@@ -31,6 +33,8 @@ pub(super) struct IoLog {
     pub(super) is_closing: Cell<bool>,
     /// Every write and read with its size, when they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
+    /// Told when all that there was to write has been written.
+    pub(super) on_sent: RefCell<Option<oneshot::Sender<Nanos>>>,
     inbound: Cell<Inbound>,
 }
 
@@ -88,6 +92,16 @@ impl IoLog {
             self.first_write_done.set(now);
         }
         self.last_write.set(now);
+    }
+
+    /// hyper flushes once it has nothing left to write.
+    pub(super) fn flushed(&self) {
+        if let Some(at) = self.last_write.get()
+            && let Some(on_sent) = self.on_sent.take()
+        {
+            // Whoever wanted to know may have lost interest.
+            let _ = on_sent.send(at);
+        }
     }
 
     /// The socket gave bytes.

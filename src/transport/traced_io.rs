@@ -220,7 +220,9 @@ impl hyper::rt::Write for TracedIo {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self.stream, poll_flush(cx))
+        ready!(on_stream!(self.stream, poll_flush(cx)))?;
+        self.log.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

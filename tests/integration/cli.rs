@@ -8,7 +8,9 @@ use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfi
 use aiperf::dataset::{Source, Spread};
 use aiperf::endpoint::EndpointType;
 use aiperf::schedule::PhaseKind;
-use aiperf::schedule::config::{ArrivalPattern, StopCondition};
+use aiperf::schedule::config::{
+    ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
+};
 use aiperf::tokenizer;
 use aiperf::transport::SocketOptions;
 use aiperf::units::Nanos;
@@ -171,7 +173,9 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         refusal("--gpu-telemetry all"),
         "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
     );
-    for flags in ["--fixed-schedule", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"] {
+    for flags in
+        ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"]
+    {
         assert!(refusal(flags).contains("does not have yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");
@@ -221,8 +225,8 @@ fn defaults() {
     assert_eq!(synthetic.entries, 100);
     assert_eq!(synthetic.input_tokens, Spread { mean: 550.0, stddev: 0.0 });
     let [phase] = &config.schedule.phases[..] else { panic!() };
-    assert_eq!((phase.concurrency, phase.rate), (Some(1), None));
-    assert_eq!(phase.arrival, ArrivalPattern::ConcurrencyBurst);
+    assert_eq!(phase.concurrency, Some(Limit::constant(1)));
+    assert_eq!(phase.load, LoadPattern::ClosedLoop);
     assert_eq!(phase.stop.requests, Some(10), "max(10, 2 × 1)");
     assert_eq!(phase.grace_period, Some(Nanos(30_000_000_000)));
 }
@@ -232,11 +236,15 @@ fn load_and_its_end() {
     let phase = |flags| profile(flags).schedule.phases[0].clone();
     assert_eq!(phase("--concurrency 50").stop.requests, Some(100));
     let by_rate = phase("--request-rate 4.5");
-    assert_eq!((by_rate.rate, by_rate.concurrency), (Some(4.5), None));
-    assert_eq!(by_rate.arrival, ArrivalPattern::Poisson);
-    assert_eq!(phase("--request-rate 2 --arrival-smoothness 3").arrival, ArrivalPattern::Gamma);
+    let rate = |rate, pattern| LoadPattern::Rate(Rate::constant(rate, pattern));
+    assert_eq!(by_rate.concurrency, None);
+    assert_eq!(by_rate.load, rate(4.5, ArrivalPattern::Poisson));
+    let gamma = rate(2.0, ArrivalPattern::Gamma { shape: 3.0 });
+    assert_eq!(phase("--request-rate 2 --arrival-smoothness 3").load, gamma);
     let constant = phase("--request-rate 2 --request-rate-mode CONSTANT --concurrency 3");
-    assert_eq!((constant.arrival, constant.concurrency), (ArrivalPattern::Constant, Some(3)));
+    assert_eq!(constant.load, rate(2.0, ArrivalPattern::Constant));
+    assert_eq!(constant.concurrency, Some(Limit::constant(3)));
+    assert_eq!(phase("--arrival-pattern concurrency-burst").load, LoadPattern::ClosedLoop);
     let timed = phase("--benchmark-duration 1.5 --benchmark-grace-period inf").stop;
     let expected = StopCondition { duration: Some(Nanos(1_500_000_000)), ..Default::default() };
     assert_eq!(timed, expected);
@@ -249,18 +257,159 @@ fn load_and_its_end() {
 }
 
 #[test]
+fn ramps_and_bounds() {
+    let seconds = |seconds: f64| Some(Nanos::from_seconds(seconds));
+    let config = profile(
+        "--streaming --concurrency 20 --concurrency-ramp-duration 4 --prefill-concurrency 5 \
+         --prefill-concurrency-ramp-duration 2 --warmup-request-count 8 \
+         --warmup-concurrency-ramp-duration 1",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    assert_eq!(profiling.concurrency, Some(Limit { most: 20, ramp: seconds(4.0) }));
+    assert_eq!(profiling.prefill_concurrency, Some(Limit { most: 5, ramp: seconds(2.0) }));
+    assert_eq!(warmup.concurrency, Some(Limit { most: 8, ramp: seconds(1.0) }));
+    assert_eq!(warmup.prefill_concurrency, Some(Limit { most: 5, ramp: seconds(2.0) }));
+    let config = profile(
+        "--request-rate 9 --request-rate-ramp-duration 3 --warmup-duration 2 \
+         --warmup-request-rate 4 --warmup-arrival-pattern constant",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    let ramped = |rate, pattern| {
+        LoadPattern::Rate(Rate { ramp: seconds(3.0), ..Rate::constant(rate, pattern) })
+    };
+    assert_eq!(profiling.load, ramped(9.0, ArrivalPattern::Poisson));
+    assert_eq!(profiling.steady_rate(), None);
+    assert_eq!(warmup.load, ramped(4.0, ArrivalPattern::Constant));
+    assert!(refusal("--prefill-concurrency 2 --concurrency 4").contains("--streaming"));
+    assert!(refusal("--streaming --prefill-concurrency 5 --concurrency 4").contains("at most"));
+    assert!(refusal("--concurrency-ramp-duration 5").contains("--concurrency"));
+    assert!(refusal("--request-rate-ramp-duration 5").contains("--request-rate"));
+    assert!(refusal("--arrival-smoothness 2").contains("--arrival-smoothness"));
+    let shaped = refusal("--request-rate 2 --arrival-pattern constant --arrival-smoothness 2");
+    assert!(shaped.contains("--arrival-smoothness"), "{shaped}");
+    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("no warmup"));
+}
+
+#[test]
+fn a_rate_series_ends_the_run_with_its_last_point() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    fs::write(path, r#"{"points":[{"time_s":0,"qps":2},{"time_s":1.5,"qps":8}]}"#).unwrap();
+    let config = profile(&format!(
+        "--request-rate-series {path} --request-rate-ramp-duration 0.5 --arrival-pattern constant"
+    ));
+    let phase = &config.schedule.phases[0];
+    let LoadPattern::Rate(rate) = &phase.load else { panic!() };
+    let points: Vec<_> = rate.points.iter().map(|point| (point.at.0, point.rate)).collect();
+    assert_eq!(points, [(0, 2.0), (1_500_000_000, 8.0)]);
+    assert_eq!(rate.pattern, ArrivalPattern::Constant);
+    assert_eq!(phase.stop.duration, Some(Nanos(2_000_000_000)));
+    assert_eq!(
+        config.input_config["phases"][0]["rate_series"],
+        json!({"points": [{"time_s": 0.0, "qps": 2.0}, {"time_s": 1.5, "qps": 8.0}]})
+    );
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-request_rate_series");
+    fs::write(path, r#"[{"time_s":0,"qps":2}]"#).unwrap();
+    let single = refusal(&format!("--request-rate-series {path}"));
+    assert!(single.contains("--request-rate-series") && single.contains("two points"), "{single}");
+    assert!(refusal("--request-rate-series /no/such/file").contains("/no/such/file"));
+    let both = refusal(&format!("--request-rate-series {path} --request-rate 5"));
+    assert!(both.contains("--request-rate-series"), "{both}");
+}
+
+#[test]
+fn a_fixed_schedule_and_its_window() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let config = |flags: &str| profile(&format!("--input-file {path} {flags}"));
+    let fixed = config(
+        "--fixed-schedule --fixed-schedule-start-offset 500 --fixed-schedule-end-offset 2000.5 \
+         --concurrency 4 --replay-speedup 2 --inter-turn-delay-cap-seconds 1.5",
+    );
+    assert!(fixed.schedule.is_fixed_schedule());
+    let replay = &fixed.schedule.replay;
+    assert_eq!(replay.schedule, UseOfTimestamps::Always);
+    assert_eq!(
+        (replay.zero, replay.from),
+        (Zero::At(Nanos(500_000_000)), Some(Nanos(500_000_000)))
+    );
+    assert_eq!((replay.until, replay.speedup), (Some(Nanos(2_000_500_000)), 2.0));
+    assert_eq!(replay.delay_cap, Some(Nanos(1_500_000_000)));
+    assert_eq!(fixed.schedule.phases[0].concurrency, Some(Limit::constant(4)));
+    assert_eq!(
+        fixed.input_config["phases"][0],
+        json!({"name": "profiling", "kind": "profiling", "type": "fixed_schedule",
+               "auto_offset": false, "start_offset": 500.0, "end_offset": 2000.5, "concurrency": 4})
+    );
+    let directory = fixed.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-fixed_schedule");
+    assert_eq!(config("--fixed-schedule-auto-offset").schedule.replay.zero, Zero::First);
+    // Without a word about it the dataset decides, unless a rate is given.
+    let schedule = |flags: &str| config(flags).schedule.replay.schedule;
+    assert_eq!(schedule(""), UseOfTimestamps::IfPresent(None));
+    let capped = UseOfTimestamps::IfPresent(Some(Limit::constant(3)));
+    assert_eq!(schedule("--concurrency 3"), capped);
+    for flags in ["--no-fixed-schedule", "--request-rate 2", "--ignore-trace-delays"] {
+        assert_eq!(schedule(flags), UseOfTimestamps::Never, "{flags}");
+    }
+    assert!(refusal("--fixed-schedule").contains("--input-file"));
+    let refused = |flags: &str| refusal(&format!("--input-file {path} {flags}"));
+    assert!(refused("--fixed-schedule --request-rate 2").contains("--request-rate"));
+    assert!(refused("--fixed-schedule --no-fixed-schedule").contains("--no-fixed-schedule"));
+    let offsets = "--fixed-schedule-auto-offset --fixed-schedule-start-offset 5";
+    assert!(refused(offsets).contains("--fixed-schedule-start-offset"));
+    let order = refused("--fixed-schedule-start-offset 9 --fixed-schedule-end-offset 5");
+    assert!(order.contains("--fixed-schedule-end-offset"), "{order}");
+}
+
+#[test]
+fn users_and_cancellations() {
+    let config = profile("--user-centric-rate 3 --num-users 6 --session-turns-mean 4");
+    let phase = &config.schedule.phases[0];
+    assert_eq!(phase.load, LoadPattern::UserCentric { rate: 3.0, users: 6 });
+    assert_eq!((phase.concurrency, phase.stop.sessions), (None, Some(6)));
+    assert_eq!(phase.steady_rate(), Some(3.0));
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-user_centric-users6-qps3.0");
+    assert_eq!(
+        config.input_config["phases"][0],
+        json!({"name": "profiling", "kind": "profiling", "type": "user_centric", "rate": 3.0,
+               "users": 6, "sessions": 6})
+    );
+    assert!(refusal("--user-centric-rate 3 --num-users 6").contains("--session-turns-mean"));
+    assert!(refusal("--user-centric-rate 3").contains("--num-users"));
+    assert!(refusal("--num-users 3").contains("--user-centric-rate"));
+    let both = refusal("--user-centric-rate 3 --num-users 6 --request-rate 2");
+    assert!(both.contains("--request-rate"), "{both}");
+    let config = profile(
+        "--request-cancellation-rate 12.5 --request-cancellation-delay 0.25 \
+         --failed-request-threshold 0.1 --warmup-request-count 1",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    let cancellation = Cancellation { percent: 12.5, delay: Nanos(250_000_000) };
+    assert_eq!((warmup.cancellation, profiling.cancellation), (None, Some(cancellation)));
+    assert_eq!(warmup.failed_request_threshold, None);
+    assert_eq!(profiling.failed_request_threshold, Some(0.1));
+    assert!(refusal("--request-cancellation-rate 101").contains("100"));
+    let alone = refusal("--request-cancellation-delay 1");
+    assert!(alone.contains("--request-cancellation-rate"), "{alone}");
+}
+
+#[test]
 fn a_warmup_takes_over_what_it_does_not_say() {
     let config = profile("--request-rate 10 --request-count 40 --warmup-request-count 3");
     let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
     assert_eq!((warmup.kind, profiling.kind), (PhaseKind::Warmup, PhaseKind::Profiling));
-    assert_eq!((warmup.rate, warmup.stop.requests), (Some(10.0), Some(3)));
+    assert_eq!((&warmup.load, warmup.stop.requests), (&profiling.load, Some(3)));
+    assert_eq!(warmup.steady_rate(), Some(10.0));
     assert_eq!(warmup.grace_period, None);
     let config = profile("--request-rate 10 --warmup-duration 2 --warmup-concurrency 4");
     let warmup = &config.schedule.phases[0];
-    assert_eq!((warmup.rate, warmup.concurrency), (None, Some(4)));
-    assert_eq!(warmup.arrival, ArrivalPattern::ConcurrencyBurst);
+    assert_eq!(warmup.concurrency, Some(Limit::constant(4)));
+    assert_eq!(warmup.load, LoadPattern::ClosedLoop);
     let capped = profile("--concurrency 8 --warmup-request-count 3");
-    assert_eq!(capped.schedule.phases[0].concurrency, Some(3));
+    assert_eq!(capped.schedule.phases[0].concurrency, Some(Limit::constant(3)));
     assert!(refusal("--warmup-concurrency 4").contains("--warmup-request-count"));
 }
 

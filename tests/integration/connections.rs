@@ -13,7 +13,7 @@ use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
 use aiperf::schedule::config::{PhaseConfig, StopCondition};
 use aiperf::transport::{
     self, Client, ConnectionReuse, Connections, Connector, OutgoingRequest, Proxies,
-    SessionConnection, Target, TlsOptions, tls,
+    SessionConnection, Target, TlsOptions, Watch, tls,
 };
 use aiperf::units::{Clock, Nanos};
 use serde_json::Value;
@@ -383,7 +383,8 @@ async fn exchange(client: &Client, target: usize) -> HttpTrace {
     let body = bytes::Bytes::from_static(b"{}");
     let request = OutgoingRequest { target, headers: http::HeaderMap::new(), body };
     let session = SessionConnection::default();
-    let exchange = client.exchange(&request, &session, std::future::pending()).await;
+    let exchange =
+        client.exchange(&request, &session, Watch::default(), std::future::pending()).await;
     assert_eq!(exchange.error, None);
     exchange.trace
 }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use aiperf::mock_server::{Config, MockServer};
 use aiperf::record::ErrorKind;
-use aiperf::transport::{self, Client, Connector, OutgoingRequest, SessionConnection, Target};
+use aiperf::transport::{
+    self, Client, Connector, OutgoingRequest, SessionConnection, Target, Watch,
+};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use rustix::process::{Pid, Signal, kill_process};
@@ -350,7 +352,12 @@ fn a_cancelled_request_is_not_begun() {
     let request =
         OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: bytes::Bytes::new() };
     let session = SessionConnection::default();
-    let exchange = runtime.block_on(client.exchange(&request, &session, std::future::ready(())));
+    let exchange = runtime.block_on(client.exchange(
+        &request,
+        &session,
+        Watch::default(),
+        std::future::ready(()),
+    ));
     assert_eq!(exchange.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(exchange.trace.connect_start, None);
 }

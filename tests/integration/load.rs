@@ -16,7 +16,9 @@ use aiperf::runner::{
     Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
     RunnerError, Workload,
 };
-use aiperf::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
+use aiperf::schedule::config::{
+    ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
+};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
@@ -32,6 +34,8 @@ pub(crate) struct Load {
     pub(crate) url: String,
     pub(crate) turns: usize,
     pub(crate) turn_delay: Nanos,
+    /// Instead of one conversation of so many turns.
+    pub(crate) conversations: Option<Vec<Conversation>>,
     pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
     pub(crate) transport: transport::Config,
@@ -47,8 +51,8 @@ pub(crate) struct Load {
 /// Records in order of arrival at the queue, and the phases' counters.
 pub(crate) struct Outcome {
     pub(crate) records: Vec<RequestRecord>,
-    phases: Vec<PhaseStats>,
-    peak_in_flight: u64,
+    pub(crate) phases: Vec<PhaseStats>,
+    pub(crate) peak_in_flight: u64,
     queue: QueueStats,
     cpu: CpuShares,
 }
@@ -59,6 +63,7 @@ impl Load {
             url: format!("{url}/v1/chat/completions"),
             turns: 1,
             turn_delay: Nanos::ZERO,
+            conversations: None,
             streaming: true,
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
@@ -81,22 +86,21 @@ impl Load {
         });
         let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {
-            model: "mock-model".into(),
-            texts: vec![format!("question {number}").into()],
-            max_tokens: Some(4),
             delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
-            ..Turn::default()
+            ..question(&format!("question {number}"))
         };
-        let conversation = Conversation {
+        let conversation = || Conversation {
             id: "c".into(),
             turns: (0..self.turns).map(turn).collect(),
             ..Conversation::default()
         };
-        let dataset = Arc::new(Dataset { conversations: vec![conversation] });
+        let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
+        let count = conversations.len();
+        let dataset = Arc::new(Dataset { conversations });
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,
-            Arc::new(Sampler::new(Sampling::Sequential, 1, Seed(1))),
+            Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
             endpoint,
             Arc::from([target]),
             Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
@@ -140,23 +144,33 @@ impl Load {
     }
 }
 
-pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
-    PhaseConfig {
-        kind: PhaseKind::Profiling,
-        concurrency: Some(concurrency),
-        rate: None,
-        arrival: ArrivalPattern::ConcurrencyBurst,
-        smoothness: 1.0,
-        stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
-        grace_period: Some(Nanos::from_seconds(30.0)),
+/// A turn that asks `text` for four tokens.
+pub(crate) fn question(text: &str) -> Turn {
+    Turn {
+        model: "mock-model".into(),
+        texts: vec![text.into()],
+        max_tokens: Some(4),
+        ..Turn::default()
     }
 }
 
-fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
+        kind: PhaseKind::Profiling,
+        load: LoadPattern::ClosedLoop,
+        concurrency: Some(Limit::constant(concurrency)),
+        prefill_concurrency: None,
+        stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
+        grace_period: Some(Nanos::from_seconds(30.0)),
+        cancellation: None,
+        failed_request_threshold: None,
+    }
+}
+
+pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+    PhaseConfig {
+        load: LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant)),
         concurrency: None,
-        rate: Some(rate),
-        arrival: ArrivalPattern::Constant,
         ..closed_loop(1, requests)
     }
 }
@@ -165,7 +179,7 @@ pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
-fn faulty(fault: &str) -> MockServer {
+pub(crate) fn faulty(fault: &str) -> MockServer {
     mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
 }
 
@@ -349,7 +363,7 @@ fn later_turns_of_an_open_loop_take_due_times_too() {
 #[test]
 fn a_rate_with_a_concurrency_never_passes_it() {
     let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
-    let phase = PhaseConfig { concurrency: Some(3), ..open_loop(1000.0, 30) };
+    let phase = PhaseConfig { concurrency: Some(Limit::constant(3)), ..open_loop(1000.0, 30) };
     let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(outcome.records.len(), 30);
     assert_eq!(server.peak_in_flight(), 3);
