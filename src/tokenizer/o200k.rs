@@ -3,15 +3,14 @@
 //! Text is split into pieces (words, numbers, punctuation, space). A piece that
 //! is a token is that token; else its bytes are merged pair by pair, each time
 //! the adjacent pair whose union is the token of the lowest number. The tokens
-//! are those of OpenAI's tiktoken; time is `n log n` in the longest piece and
-//! memory beyond the tokens bounded, whatever the text.
+//! are those of OpenAI's tiktoken. Time is linear in the text's length and memory
+//! beyond the tokens bounded, whatever the text.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
 use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input};
+use rustc_hash::FxHashMap;
 
 /// Each token in order of its number: a byte of length, then its bytes.
 static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
@@ -36,10 +35,13 @@ const PIECES: [&str; 3] = [
 const LOOKS_AHEAD: usize = 1;
 
 /// Longest stretch, in bytes, that is merged at once.
-const WINDOW: usize = 4096;
+const WINDOW: usize = 256;
 
 /// Tokens at a window's end that may become others when the text goes on.
-const UNSETTLED: usize = 16;
+const UNSETTLED: usize = 4;
+
+/// What two parts make that make no token.
+const NO_TOKEN: u32 = u32::MAX;
 
 /// The vocabulary, decoded at its first use.
 pub(super) static O200K: LazyLock<O200k> = LazyLock::new(O200k::load);
@@ -47,7 +49,7 @@ pub(super) static O200K: LazyLock<O200k> = LazyLock::new(O200k::load);
 /// Encodes and decodes.
 pub(super) struct O200k {
     tokens: Vec<&'static [u8]>,
-    ids: HashMap<&'static [u8], u32>,
+    ids: FxHashMap<&'static [u8], u32>,
     pieces: Regex,
 }
 
@@ -134,39 +136,36 @@ impl O200k {
 
     /// Merges the bytes of `text` until no two neighbours make a token.
     fn merge(&self, text: &[u8]) -> Vec<u32> {
-        // A part is known by its first byte; where one has been merged away its end is 0.
-        let mut ends: Vec<usize> = (1..=text.len()).collect();
-        let mut previous: Vec<usize> =
-            (0..text.len()).map(|start| start.saturating_sub(1)).collect();
-        let union = |start: usize, end: usize| {
-            self.ids.get(&text[start..end]).map(|id| Reverse((*id, start, end)))
+        // Where each part starts, and the token that it and the next one make;
+        // the last is no part, but the end.
+        let mut parts: Vec<(usize, u32)> =
+            (0..=text.len()).map(|start| (start, NO_TOKEN)).collect();
+        let union = |parts: &[(usize, u32)], at: usize| {
+            let end = parts.get(at + 2).map(|part| part.0);
+            end.and_then(|end| self.ids.get(&text[parts[at].0..end])).copied().unwrap_or(NO_TOKEN)
         };
-        let mut unions: BinaryHeap<_> =
-            (2..=text.len()).filter_map(|end| union(end - 2, end)).collect();
-        while let Some(Reverse((_, start, end))) = unions.pop() {
-            let middle = ends[start];
-            if middle == 0 || middle >= end || ends[middle] != end {
-                // One of the two is no longer what it was.
-                continue;
-            }
-            ends[start] = end;
-            ends[middle] = 0;
-            if start > 0 {
-                unions.extend(union(previous[start], end));
-            }
-            if end < text.len() {
-                previous[end] = start;
-                unions.extend(union(start, ends[end]));
-            }
+        for at in 0..text.len() {
+            parts[at].1 = union(&parts, at);
         }
-        let mut parts = Vec::new();
-        let mut start = 0;
-        while start < text.len() {
-            parts.extend(self.ids.get(&text[start..ends[start]]));
-            start = ends[start];
+        while let Some(at) = first_least(&parts) {
+            parts.remove(at + 1);
+            parts[at].1 = union(&parts, at);
+            if let Some(before) = at.checked_sub(1) {
+                parts[before].1 = union(&parts, before);
+            }
         }
         parts
+            .windows(2)
+            .filter_map(|pair| self.ids.get(&text[pair[0].0..pair[1].0]))
+            .copied()
+            .collect()
     }
+}
+
+/// The first of the parts whose union with the next is the lowest token.
+fn first_least(parts: &[(usize, u32)]) -> Option<usize> {
+    let (at, (_, id)) = parts.iter().enumerate().min_by_key(|(_, (_, id))| *id)?;
+    (*id != NO_TOKEN).then_some(at)
 }
 
 #[cfg(test)]
