@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::selfcheck::SelfCheck;
 use super::{LoadReport, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::Registry;
@@ -47,6 +48,8 @@ pub(super) struct Outcome {
     pub(super) load: LoadReport,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) telemetry: Option<TelemetryReport>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) selfcheck: Option<SelfCheck>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -93,6 +96,7 @@ impl Manifest {
             incomplete_reason: report.incomplete_reason.clone(),
             load: report.load.clone(),
             telemetry: report.telemetry.clone(),
+            selfcheck: report.selfcheck.clone(),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix) }
     }

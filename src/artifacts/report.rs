@@ -100,6 +100,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         phases: Vec::new(),
         telemetry: end.telemetry,
         load: end.load,
+        selfcheck: end.selfcheck,
     };
     Ok(Rebuilt { report, layout, notes })
 }
@@ -172,6 +173,7 @@ impl Gathered {
                 ..LoadReport::default()
             },
             telemetry: None,
+            selfcheck: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::profile::{
 use super::{input_config, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
-    TransportConfig, WaitForModel, tokenizer, url,
+    TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::dataset::{Source, Spread, Synthetic};
 use crate::endpoint::EndpointType;
@@ -49,6 +49,7 @@ pub(super) fn run_config(
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
+        selfcheck_file: selfcheck::file(environment),
         endpoint,
         schedule,
     };

@@ -48,6 +48,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         phases: Vec::new(),
         telemetry: None,
         load: LoadReport::default(),
+        selfcheck: None,
     }
 }
 

@@ -13,6 +13,7 @@ use super::ReportError;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
+use crate::artifacts::selfcheck::SelfCheck;
 use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
@@ -82,6 +83,8 @@ struct Summary {
     #[serde(default)]
     load: LoadReport,
     #[serde(default)]
+    selfcheck: Option<SelfCheck>,
+    #[serde(default)]
     telemetry: Option<TelemetryReport>,
 }
 
@@ -113,6 +116,7 @@ impl Summary {
             incomplete_reason: self.incomplete_reason,
             load: self.load,
             telemetry: self.telemetry,
+            selfcheck: self.selfcheck,
         });
         (run, end)
     }

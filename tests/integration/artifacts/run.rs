@@ -114,6 +114,7 @@ impl TestRun {
                 requested_rate: Some(10.0),
                 reached_rate: Some(9.876_543_210_123),
             },
+            selfcheck: None,
         }
     }
 }
