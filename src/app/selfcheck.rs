@@ -36,6 +36,8 @@ const ROUNDS: u64 = 6;
 
 /// Tries the loads of `asked` in order, and tells how well each is measured.
 pub(super) fn selfcheck(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    // Before this thread is kept to some of the cores.
+    let machine = Machine::this();
     let cores = Cores::split();
     let mut check = Check { asked, cores: &cores, interrupted: false };
     let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
@@ -50,7 +52,7 @@ pub(super) fn selfcheck(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow:
     let found = SelfCheck {
         aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
         date: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
-        machine: Machine::this(),
+        machine,
         bound_ms: asked.bound.as_millis(),
         limits,
     };
@@ -81,6 +83,14 @@ fn write(path: &Path, value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// The highest load that held, of loads that rise until one fails.
 fn highest(steps: &[Step]) -> Option<u64> {
     steps.iter().rev().find(|step| step.failures.is_empty()).map(|step| step.load.size())
+}
+
+/// Paced streams, or answers at once.
+const fn server_flags(load: Load) -> &'static [&'static str] {
+    match load {
+        Load::Concurrency(_) => &["--ttft", "50ms", "--itl", "10ms", "--jitter", "5%"],
+        Load::RequestRate(_) => &[],
+    }
 }
 
 struct Check<'a> {
@@ -115,22 +125,15 @@ impl Check<'_> {
         let directory = tempfile::tempdir().context("no directory for the run's files")?;
         let log = directory.path().join("writes.jsonl");
         cores::keep_to(&self.cores.server)?;
-        let server = Server::start(&self.server_flags(load), &log)?;
+        let server = Server::start(server_flags(load), &log)?;
         cores::keep_to(&self.cores.client)?;
         let files = directory.path().join("run");
         let samples = self.run(&self.profile_flags(load, server.url(), &files))?;
         server.stop()?;
         let log = File::open(&log).context("the mock server left no write log")?;
-        let served = Served::read(BufReader::new(log))?;
-        let errors = Errors::of(&samples, &served);
+        let truth = Served::read(BufReader::new(log))?;
+        let errors = Errors::of(&samples, &truth);
         Ok(Step::judge(load, samples.len(), errors, self.asked.bound.as_millis()))
-    }
-
-    const fn server_flags(&self, load: Load) -> [&'static str; 6] {
-        match load {
-            Load::Concurrency(_) => ["--ttft", "50ms", "--itl", "10ms", "--jitter", "5%"],
-            Load::RequestRate(_) => ["--ttft", "0", "--itl", "0", "--jitter", "0"],
-        }
     }
 
     fn profile_flags(&self, load: Load, url: &str, files: &Path) -> Vec<String> {

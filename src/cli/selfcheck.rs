@@ -1,5 +1,7 @@
 //! `aiperf selfcheck`.
 
+#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -54,9 +56,10 @@ const RATES: &[u64] = &[100, 200, 500, 1000, 2000, 5000];
 
 impl SelfCheckArgs {
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<SelfCheck, ConfigError> {
-        let save = match self.save {
-            true => Some(location::file(environment).ok_or(ConfigError::NoSelfCheckFile)?),
-            false => None,
+        let save = if self.save {
+            Some(location::file(environment).ok_or(ConfigError::NoSelfCheckFile)?)
+        } else {
+            None
         };
         let or = |given: Vec<u64>, quick: &[u64], all: &[u64]| match (given.is_empty(), self.quick)
         {

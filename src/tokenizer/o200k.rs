@@ -124,9 +124,10 @@ impl O200k {
                 window *= 2;
                 continue;
             }
-            let settled = match end == piece.len() {
-                true => ahead.len(),
-                false => ahead.len().saturating_sub(UNSETTLED).max(1),
+            let settled = if end == piece.len() {
+                ahead.len()
+            } else {
+                ahead.len().saturating_sub(UNSETTLED).max(1)
             };
             start += ahead[..settled].iter().map(|token| self.bytes(*token).len()).sum::<usize>();
             tokens.extend(&ahead[..settled]);

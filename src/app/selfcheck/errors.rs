@@ -50,7 +50,7 @@ impl Sample {
         let MeasuredRecord { record, observation, .. } = measured;
         let values = |tag| match observation.values.get(tag) {
             Some(Value::Scalar(value)) => vec![*value],
-            Some(Value::List(values)) => values.to_vec(),
+            Some(Value::List(values)) => values.clone(),
             None => Vec::new(),
         };
         Self {
@@ -221,16 +221,19 @@ fn most_at_once(served: &HashMap<String, Served>) -> u64 {
 /// How errors are distributed, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Spread {
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
-    pub(super) max_ms: f64,
+    #[serde(rename = "p50_ms")]
+    pub(super) p50: f64,
+    #[serde(rename = "p99_ms")]
+    pub(super) p99: f64,
+    #[serde(rename = "max_ms")]
+    pub(super) max: f64,
 }
 
 impl Spread {
     /// Of `errors` in nanoseconds; `None` where there are none.
     pub(super) fn of(mut errors: Vec<f64>) -> Option<Self> {
         let spread = percentile::distribution(&mut errors)?;
-        Some(Self { p50_ms: spread.p50 / 1e6, p99_ms: spread.p99 / 1e6, max_ms: spread.max / 1e6 })
+        Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
     }
 }
 

@@ -96,8 +96,8 @@ impl Step {
         let errors = named.filter_map(|((_, name), pair)| Some((*name, pair.as_ref()?.by_arrival)));
         let slip = self.schedule_slip.map(|slip| ("schedule slip", slip));
         for (name, spread) in errors.chain(slip) {
-            if spread.p99_ms > bound_ms {
-                failures.push(format!("{name} is off by {:.2} ms at p99", spread.p99_ms));
+            if spread.p99 > bound_ms {
+                failures.push(format!("{name} is off by {:.2} ms at p99", spread.p99));
             }
         }
         if self.requests == 0 {
@@ -173,15 +173,15 @@ impl Report {
             "Holds",
         ];
         let rows = self.streams.iter().map(|step| {
-            let [ttft, ttst, itl, latency, icl] = step.errors.0.map(both);
+            let [first, second, itl, latency, icl] = step.errors.0.map(both);
             let share = format!("{:.0} %", step.kernel_stamps * 100.0);
             let load = step.load.size().to_string();
             let reached = step.reached_concurrency.to_string();
             [
                 load,
                 reached,
-                ttft,
-                ttst,
+                first,
+                second,
                 itl,
                 latency,
                 icl,
@@ -214,11 +214,11 @@ impl Report {
             [
                 step.load.size().to_string(),
                 step.requests.to_string(),
-                of(slip, |spread| spread.p50_ms),
-                of(slip, |spread| spread.p99_ms),
-                of(slip, |spread| spread.max_ms),
-                of(server, |spread| spread.p50_ms),
-                of(server, |spread| spread.p99_ms),
+                of(slip, |spread| spread.p50),
+                of(slip, |spread| spread.p99),
+                of(slip, |spread| spread.max),
+                of(server, |spread| spread.p50),
+                of(server, |spread| spread.p99),
                 both(step.errors.0[3]),
                 step.holds(),
             ]
@@ -242,7 +242,7 @@ impl Report {
 fn both(pair: Option<Pair>) -> String {
     pair.map_or_else(
         || "-".to_owned(),
-        |pair| format!("{:.2} / {:.2}", pair.by_arrival.p99_ms, pair.by_read.p99_ms),
+        |pair| format!("{:.2} / {:.2}", pair.by_arrival.p99, pair.by_read.p99),
     )
 }
 
