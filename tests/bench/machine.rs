@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The program under test.
 pub(crate) const AIPERF: &str = env!("CARGO_BIN_EXE_aiperf");
@@ -27,11 +28,18 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    const fn core(self) -> usize {
-        match self {
-            Self::Server => 0,
-            Self::Client => 1,
-        }
+    /// The first core that this program was allowed to use, or the second; where
+    /// there is but one, both sides share it.
+    fn core(self) -> usize {
+        static ALLOWED: LazyLock<Vec<usize>> = LazyLock::new(|| {
+            let set = sched_getaffinity(None).unwrap_or_default();
+            (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).take(2).collect()
+        });
+        let core = match self {
+            Self::Server => ALLOWED.first(),
+            Self::Client => ALLOWED.last(),
+        };
+        core.copied().unwrap_or(0)
     }
 
     /// `program` on this side's core.

@@ -1,8 +1,7 @@
 //! `cargo bench [-- FILTER… --quick --repeat N]`: what the client costs, beside
 //! what the machine can do at all.
 //!
-//! The mock server is on core 0 and the client on core 1, each a process of its
-//! own. Every figure is the median of several runs. `docs/performance.md` says
+//! The mock server has one core and the client another, each a process of its own. Every figure is the median of several runs. `docs/performance.md` says
 //! what each means and what it was.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
