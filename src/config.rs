@@ -5,6 +5,7 @@
 //! that says which settings do not go together.
 
 pub mod env;
+pub mod selfcheck;
 pub mod tokenizer;
 pub mod url;
 pub mod validate;
@@ -45,6 +46,8 @@ pub struct RunConfig {
     pub telemetry: telemetry::Config,
     /// Where files go.
     pub artifacts: artifacts::Config,
+    /// Where the machine's self-check is, if it has one.
+    pub selfcheck_file: Option<PathBuf>,
     /// What is on the terminal while the run goes.
     pub ui: Ui,
     /// Whether the results have a table of HTTP timings (`--show-trace-timing`).

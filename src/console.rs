@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::artifacts::RunReport;
 
 pub use live::{LiveView, Ui};
-pub use table::SummaryTable;
+pub use table::{SummaryTable, figures};
 pub use warning::Warning;
 
 /// How wide the text may be and whether it has colour.

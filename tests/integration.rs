@@ -35,5 +35,7 @@ mod profile;
 mod raw_server;
 #[path = "integration/replay.rs"]
 mod replay;
+#[path = "integration/selfcheck.rs"]
+mod selfcheck;
 #[path = "integration/telemetry.rs"]
 mod telemetry;

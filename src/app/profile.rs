@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
+use crate::artifacts::selfcheck::{Machine, SelfCheck};
 use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
 use crate::cli;
 use crate::config::{RunConfig, Secret, url as urls};
@@ -48,7 +49,22 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     // Until here there is nothing to drain or to write: a signal just ends it.
     let interrupt = interrupt::listen()?;
     run.wait_until_ready(&interrupt)?;
-    let measured = run.measure(&interrupt)?;
+    let measured = run.measure(&interrupt, None)?;
+    run.conclude(measured, out)
+}
+
+/// Shown each record when it has been measured.
+pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
+
+/// Runs as [`profile`] does and shows each record to `observer`.
+pub(super) fn observed(
+    config: RunConfig,
+    observer: Observer,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    let run = Run::prepare(config)?;
+    let interrupt = interrupt::listen()?;
+    let measured = run.measure(&interrupt, Some(observer))?;
     run.conclude(measured, out)
 }
 
@@ -64,6 +80,7 @@ struct Run {
     registry: Arc<Registry>,
     workload: Workload,
     builder: Arc<RequestBuilder>,
+    selfcheck: Option<SelfCheck>,
 }
 
 /// What a run came to.
@@ -80,11 +97,15 @@ struct Measured {
 struct Files {
     set: ArtifactSet,
     clock: Clock,
+    observer: Option<Observer>,
 }
 
 impl RecordSink for Files {
     fn record(&mut self, measured: &MeasuredRecord) {
         self.set.record(measured, &self.clock);
+        if let Some(observer) = &mut self.observer {
+            observer(measured);
+        }
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -135,6 +156,7 @@ impl Run {
             show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
+        let selfcheck = selfcheck(&mut config);
         let clock = Clock::start();
         Ok(Self {
             config,
@@ -147,6 +169,7 @@ impl Run {
             registry,
             workload,
             builder,
+            selfcheck,
         })
     }
 
@@ -162,8 +185,12 @@ impl Run {
     }
 
     /// Drives the load, with the processors beside it, to its end.
-    fn measure(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<Measured> {
-        let files = Files { set: self.open_files()?, clock: self.clock };
+    fn measure(
+        &self,
+        interrupt: &watch::Receiver<Interrupt>,
+        observer: Option<Observer>,
+    ) -> anyhow::Result<Measured> {
+        let files = Files { set: self.open_files()?, clock: self.clock, observer };
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
@@ -386,6 +413,7 @@ impl Run {
             client_health: Some(measured.health.clone()),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
+            selfcheck: self.selfcheck.clone(),
         }
     }
 }
@@ -402,6 +430,19 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+/// What is known of this machine; a load beyond it is added to the warnings.
+fn selfcheck(config: &mut RunConfig) -> Option<SelfCheck> {
+    let path = config.selfcheck_file.as_ref()?;
+    let found = SelfCheck::read(path, &Machine::this());
+    let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
+    for phase in &config.schedule.phases {
+        config
+            .warnings
+            .extend(check.excess(phase.concurrency.map(|limit| limit.most), phase.steady_rate()));
+    }
+    Some(check)
 }
 
 /// Allows as many open files as the system lets us: each connection is one.

@@ -105,6 +105,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.slips,
             gathered.retries,
         ),
+        selfcheck: end.selfcheck,
     };
     Ok(Rebuilt { report, layout, notes })
 }
@@ -188,6 +189,7 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
+            selfcheck: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, Promp
 use super::{connections, input_config, load, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
-    TransportConfig, WaitForModel, tokenizer, url,
+    TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
 use crate::metrics::metric::Settings;
@@ -43,6 +43,7 @@ pub(super) fn run_config(
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
+        selfcheck_file: selfcheck::file(environment),
         endpoint,
         schedule: load::schedule(flags)?,
     };

@@ -56,6 +56,9 @@ pub enum ConfigError {
         /// Why.
         why: String,
     },
+    /// There is no place for the machine's self-check.
+    #[error("--save: there is no directory for configuration: set AIPERF_SELFCHECK_FILE or HOME")]
+    NoSelfCheckFile,
 }
 
 impl ConfigError {

@@ -82,7 +82,7 @@ impl<'a> SummaryTable<'a> {
     #[must_use]
     pub fn render(&self, style: Style) -> String {
         let rows = self.rows.iter().map(|result| row(result));
-        lined(&self.title, COLUMNS, rows, style, |_| CellAlignment::Right)
+        figures(&self.title, COLUMNS, rows, style)
     }
 }
 
@@ -133,6 +133,17 @@ pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
         2 => CellAlignment::Left,
         _ => CellAlignment::Right,
     })
+}
+
+/// A table of figures, right-aligned, with a title centred above it.
+#[must_use]
+pub fn figures<const N: usize>(
+    title: &str,
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    style: Style,
+) -> String {
+    lined(title, header, rows, style, |_| CellAlignment::Right)
 }
 
 /// A table with a title centred above it.

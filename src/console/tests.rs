@@ -49,6 +49,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         telemetry: None,
         load: LoadReport::default(),
         client_health: None,
+        selfcheck: None,
     }
 }
 

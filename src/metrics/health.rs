@@ -106,9 +106,6 @@ pub struct ClientHealth {
     /// Attempts repeated because a reused connection had died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
-    /// What `aiperf selfcheck` found on this machine, where it was run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selfcheck: Option<serde_json::Value>,
 }
 
 /// Statistics of times, in milliseconds.

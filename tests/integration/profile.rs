@@ -25,6 +25,8 @@ pub(crate) fn aiperf(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // The tester's own machine may have been checked.
+    command.env("AIPERF_SELFCHECK_FILE", "/nonexistent");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

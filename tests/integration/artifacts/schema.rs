@@ -64,6 +64,8 @@ pub(crate) struct Summary {
     #[serde(rename = "load")]
     _load: Load,
     pub(crate) client_health: ClientHealth,
+    #[serde(rename = "selfcheck")]
+    _selfcheck: Option<Value>,
     pub(crate) telemetry: Option<Value>,
 }
 
@@ -115,8 +117,6 @@ pub(crate) struct ClientHealth {
     pub(crate) rate_ratio: Option<f64>,
     pub(crate) concurrency_ratio: Option<f64>,
     pub(crate) retries: u64,
-    #[serde(rename = "selfcheck")]
-    _selfcheck: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
