@@ -32,7 +32,7 @@ use crate::units::{Clock, Nanos};
 const QUEUE_BUDGET: usize = 64 << 20;
 
 /// Texts of a dataset, in bytes, up to which they are written down.
-const MOST_INPUT_BYTES: u64 = 1 << 30;
+const MOST_INPUT_BYTES: u64 = 256 << 20;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);
