@@ -35,7 +35,7 @@ use crate::units::{Clock, Nanos};
 const QUEUE_BUDGET: usize = 128 << 20;
 
 /// Texts of a dataset, in bytes, up to which they are written down.
-const MOST_INPUT_BYTES: u64 = 1 << 30;
+const MOST_INPUT_BYTES: u64 = 256 << 20;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);

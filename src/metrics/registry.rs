@@ -116,18 +116,21 @@ impl Registry {
     pub fn compute(&self, facts: &Facts<'_>) -> RecordValues {
         let mut values = RecordValues::with_capacity(self.rows.len());
         let failed = facts.error.is_some();
-        let mut has_internal = false;
+        // One or two: few enough to be compared with, tag by tag.
+        let mut hidden: Vec<MetricTag> = Vec::new();
         for metric in &self.rows {
             if metric.flags.contains(MetricFlags::ERROR_ONLY) != failed {
                 continue;
             }
             if let Some(value) = self.value(metric, facts, &values) {
-                has_internal |= !metric.is_exported(self.settings.developer_mode);
+                if !metric.is_exported(self.settings.developer_mode) {
+                    hidden.push(metric.tag);
+                }
                 values.push(metric.tag, value);
             }
         }
-        if has_internal {
-            values.retain(|tag| self.is_exported(tag));
+        if !hidden.is_empty() {
+            values.retain(|tag| !hidden.contains(&tag));
         }
         values
     }
@@ -139,10 +142,6 @@ impl Registry {
             Kind::Count(counts) => counts(values, &self.settings).then_some(Value::Scalar(1.0)),
             _ => None,
         }
-    }
-
-    fn is_exported(&self, tag: MetricTag) -> bool {
-        self.position(tag).is_some_and(|at| self.rows[at].is_exported(self.settings.developer_mode))
     }
 
     /// What one request adds to each count and sum, in the metric's own unit;

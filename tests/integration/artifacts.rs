@@ -36,6 +36,24 @@ fn names_in(directory: &Path) -> BTreeSet<String> {
 }
 
 #[test]
+fn inputs_can_be_left_out_and_conversations_keep_their_names() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    assert!(run.directory().join("inputs.json").exists());
+    let mut set = run.create();
+    set.leave_out_inputs(["c1".to_owned()]);
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+    }
+    let report = run.report();
+    set.finish(&report, &console::render(&report, Style::FILE)).unwrap();
+    assert!(!run.directory().join("inputs.json").exists(), "that of the earlier run");
+    let lines = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["metadata"]["conversation_id"], "c1");
+}
+
+#[test]
 fn each_export_level_has_its_files() {
     let always = [
         "inputs.json",

@@ -442,6 +442,26 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!(format, Some(aiperf::dataset::FileFormat::SingleTurn));
         assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
     }
+    for (name, expected) in [
+        ("mooncake_trace", aiperf::dataset::FileFormat::MooncakeTrace),
+        ("bailian-trace", aiperf::dataset::FileFormat::BailianTrace),
+        ("burst_gpt_trace", aiperf::dataset::FileFormat::BurstGptTrace),
+    ] {
+        let config = profile(&format!(
+            "--input-file {path} --custom-dataset-type {name} --isl-block-size 16 \
+             --synthesis-max-isl 4096 --synthesis-max-osl 100 --session-delay-ratio 0.5"
+        ));
+        assert_eq!(config.dataset.delay_ratio, 0.5);
+        assert_eq!(config.input_config["datasets"][0]["format"], name.replace('-', "_"));
+        assert_eq!(config.input_config["datasets"][0]["block_size"], 16);
+        let expected_synthesis = json!({"max_isl": 4096, "max_osl": 100});
+        assert_eq!(config.input_config["datasets"][0]["synthesis"], expected_synthesis);
+        let Source::File { format, traces, .. } = config.dataset.source else { panic!() };
+        assert_eq!(format, Some(expected));
+        assert_eq!(traces.block_tokens, Some(16));
+        assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
+    }
+    assert!(refusal("--isl-block-size 16").contains("--input-file"));
     let message = refusal("--endpoint-type responses");
     assert!(message.contains("responses") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));

@@ -313,6 +313,69 @@ fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
     assert!(summary.get("replay_sched_lag_p50").is_none());
 }
 
+/// Profiles with a trace of `tests/golden/traces`.
+fn profile_trace(url: &str, name: &str, extra: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/traces").join(name);
+    let mut command = aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin"]);
+    command.args(["--url", url, "--ui", "none", "--streaming", "--input-file"]).arg(trace);
+    command.arg("--artifact-dir").arg(directory.path()).args(extra);
+    Run { output: command.output().unwrap(), directory }
+}
+
+/// Input tokens of each request by conversation and turn.
+fn input_lengths(run: &Run) -> Vec<(String, u64, u64)> {
+    let lengths = run.records().into_iter().map(|record| {
+        let metadata = &record["metadata"];
+        (
+            metadata["conversation_id"].as_str().unwrap().to_owned(),
+            metadata["turn_index"].as_u64().unwrap(),
+            record["metrics"]["input_sequence_length"]["value"].as_u64().unwrap(),
+        )
+    });
+    let mut lengths: Vec<_> = lengths.collect();
+    lengths.sort();
+    lengths
+}
+
+#[test]
+fn traces_are_sent_with_their_lengths() {
+    let server = mock(Script::default());
+    let loose = ["--concurrency", "2", "--no-fixed-schedule", "--random-seed", "1"];
+    let run = profile_trace(&server.url(), "bailian.jsonl", &loose).succeeded();
+    let named = |id: &str, turn, tokens| (id.to_owned(), turn, tokens);
+    // Later turns bear their history: nothing is repeated before them.
+    assert_eq!(
+        input_lengths(&run),
+        [named("159", 0, 75), named("159", 1, 96), named("159", 2, 120), named("161", 0, 20)]
+    );
+    let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
+    let messages = |turn: usize| inputs["data"][0]["payloads"][turn]["messages"].clone();
+    assert_eq!(messages(2).as_array().unwrap().len(), 1);
+    let texts = [0, 1].map(|turn| messages(turn)[0]["content"].as_str().unwrap().to_owned());
+    assert!(texts[1].starts_with(&texts[0][..200]));
+
+    let run = profile_trace(&server.url(), "mooncake.jsonl", &loose).succeeded();
+    let mut lengths: Vec<u64> = input_lengths(&run).iter().map(|(.., tokens)| *tokens).collect();
+    lengths.sort_unstable();
+    // The session's second turn repeats its first and the 5 tokens of its answer.
+    assert_eq!(lengths, [40, 40 + 5 + 30, 600, 1200, 1300, 1800]);
+    let run = profile_trace(&server.url(), "burst_gpt.csv", &loose).succeeded();
+    assert_eq!(run.records().len(), 3);
+}
+
+#[test]
+fn messages_go_to_chat_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace.jsonl");
+    fs::write(&trace, r#"{"messages": [{"role": "user", "content": "Hi"}]}"#).unwrap();
+    let mut command = aiperf(&["profile", "-m", "m", "--endpoint-type", "completions"]);
+    command.arg("--input-file").arg(trace).arg("--artifact-dir").arg(directory.path());
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("--endpoint-type chat"), "{words}");
+}
+
 #[test]
 fn servers_and_models_take_turns() {
     let (first, second) = (mock(Script::default()), mock(Script::default()));

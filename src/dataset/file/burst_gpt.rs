@@ -1,4 +1,4 @@
-//! BurstGPT traces: CSV with the columns `Timestamp` (seconds),
+//! `BurstGPT` traces: CSV with the columns `Timestamp` (seconds),
 //! `Request tokens` and `Response tokens`; others are not read.
 //!
 //! Each row is a request of its own. Rows of no tokens failed when the trace

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::{Fault, json_reason};
 use crate::dataset::lengths::MAX_TOKENS;
@@ -102,7 +102,7 @@ impl<'a> Trace<'a> {
         known: &[&str],
         unsupported: &[&str],
     ) -> Result<(), String> {
-        let members: BTreeMap<String, IgnoredAny> =
+        let members: BTreeMap<String, &RawValue> =
             serde_json::from_str(line).map_err(|error| json_reason(&error))?;
         for name in members.into_keys() {
             if unsupported.contains(&name.as_str()) {

@@ -115,3 +115,28 @@ fn a_raw_payload_is_sent_as_it_is() {
         assert_eq!(body(&config(kind), &conversation, 7, &[]), "", "no such turn");
     }
 }
+
+#[test]
+fn turns_that_bear_their_history_are_sent_alone() {
+    let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);
+    conversation.standalone_turns = true;
+    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    assert_eq!(
+        body(&config, &conversation, 1, &["an answer"]),
+        r#"{"messages":[{"role":"user","content":"two"}],"model":"m","stream":false}"#
+    );
+}
+
+#[test]
+fn messages_of_a_turn_are_sent_as_they_are() {
+    let messages = r#"[{"role": "user", "content": [{"type": "text", "text": "a"}]}]"#;
+    let mut own = turn(&[], Some(3));
+    own.messages = Some(Arc::from(RawValue::from_string(messages.to_owned()).unwrap()));
+    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    assert_eq!(
+        body(&config, &conversation(vec![own]), 0, &[]),
+        format!(
+            r#"{{"messages":{messages},"model":"m","stream":false,"max_completion_tokens":3}}"#
+        )
+    );
+}
