@@ -3,7 +3,6 @@
 //! Rows are gathered by column and written as row groups while the run goes, so
 //! that memory stays bounded; the file gets its name when its footer is written.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,8 +19,8 @@ use tempfile::NamedTempFile;
 use super::decimal::Form;
 use super::json::{Entry, exported};
 use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
-use crate::metrics::metric::{Kind, MeasuredRecord, Value};
-use crate::metrics::{Metric, MetricTag, Registry, ValueType};
+use crate::metrics::metric::{Kind, MeasuredRecord, TagMap, Value};
+use crate::metrics::{Metric, Registry, ValueType};
 use crate::record::RequestError;
 use crate::units::{Clock, Nanos};
 
@@ -39,7 +38,7 @@ pub(super) struct RecordTable {
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
     /// Where in `columns` a metric is.
-    of_metric: HashMap<MetricTag, usize>,
+    of_metric: TagMap<usize>,
     rows: usize,
     failure: Option<ParquetError>,
 }

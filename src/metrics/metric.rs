@@ -1,5 +1,7 @@
 //! What a row of the catalogue says, and the values it produces.
 
+use std::collections::HashMap;
+
 use bitflags::bitflags;
 
 use crate::endpoint::{ParsedResponse, Usage};
@@ -9,6 +11,10 @@ use crate::units::{Nanos, Unit};
 
 /// A metric's name in every artifact, as in `time_to_first_token`.
 pub type MetricTag = &'static str;
+
+/// Something for each metric. Every value of every request is looked up in some
+/// of these, so they hash fast: tags are ours, nobody picks them to collide.
+pub type TagMap<T> = HashMap<MetricTag, T, foldhash::fast::RandomState>;
 
 /// One row of the catalogue.
 #[derive(Debug, Clone, Copy)]

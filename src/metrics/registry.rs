@@ -1,10 +1,9 @@
 //! The rows that a run computes, ordered so that each comes after those it reads.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::metric::{
-    Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, Value,
+    Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, TagMap, Value,
 };
 use super::{MetricsError, catalogue};
 use crate::endpoint::EndpointTraits;
@@ -20,7 +19,7 @@ pub struct Registry {
     rows: Vec<&'static Metric>,
     /// Positions in `rows`, in catalogue order.
     presentation: Vec<usize>,
-    positions: HashMap<MetricTag, usize>,
+    positions: TagMap<usize>,
 }
 
 impl Registry {
@@ -47,7 +46,7 @@ impl Registry {
         let ordered = in_order_of_computation(catalogue)?;
         let refused = refusals(&settings, endpoint, streaming);
         let mut rows: Vec<&'static Metric> = Vec::with_capacity(ordered.len());
-        let mut positions = HashMap::with_capacity(ordered.len());
+        let mut positions = TagMap::default();
         for metric in ordered {
             let applies = !metric.flags.intersects(refused)
                 && metric.requires.iter().all(|tag| positions.contains_key(tag));

@@ -11,7 +11,9 @@ use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exact::{Exact, Series};
 use super::lock;
 use crate::metrics::Metric;
-use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, MetricTag, Value};
+use crate::metrics::metric::{
+    Distribution, MeasuredRecord, MetricResult, MetricTag, TagMap, Value,
+};
 use crate::metrics::otel::Instrument;
 use crate::record::SseEvent;
 use crate::schedule::PhaseKind;
@@ -44,9 +46,9 @@ pub(super) struct Instruments {
     meter: Meter,
     columns: Vec<Column>,
     /// Where the values of requests go, by metric.
-    distributions: HashMap<MetricTag, Vec<Target>>,
+    distributions: TagMap<Vec<Target>>,
     /// Where increments of counts and sums go.
-    counters: HashMap<MetricTag, Vec<Target>>,
+    counters: TagMap<Vec<Target>>,
     exponential: bool,
     phases: PhaseAttributes,
     sets: Mutex<Sets>,
@@ -112,8 +114,8 @@ impl Instruments {
         exponential: bool,
     ) -> Self {
         let mut columns = fixed_columns(&meter);
-        let mut distributions: HashMap<MetricTag, Vec<Target>> = HashMap::new();
-        let mut counters: HashMap<MetricTag, Vec<Target>> = HashMap::new();
+        let mut distributions: TagMap<Vec<Target>> = TagMap::default();
+        let mut counters: TagMap<Vec<Target>> = TagMap::default();
         for row in catalogue {
             let Some(instrument) = row.instrument() else { continue };
             // What is counted may have a value among a request's own, too.
