@@ -337,6 +337,8 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
         (health.read_lag_ms.as_ref().unwrap(), health.stamp_uncertainty_ms.as_ref().unwrap());
     assert_eq!((lag.count, lag.p99, lag.max), (events as u64, 0.02, 0.02));
     assert_eq!((uncertainty.count, uncertainty.p50, uncertainty.max), (events as u64, 0.05, 0.05));
+    let error = health.arrival_error_ms.as_ref().unwrap();
+    assert_eq!((error.count, error.max), (events as u64, 0.0));
     let reads = health.reads.as_ref().unwrap();
     assert_eq!((reads.total, reads.kernel_stamped), (3 * requests, 2 * requests));
     assert_eq!(reads.kernel_share, 2.0 / 3.0);
