@@ -423,6 +423,7 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
     let was_fixed = config.schedule.is_fixed_schedule();
     let has_default_directory = config.artifacts.directory == config.default_directory();
     schedule::settle(&mut config.schedule, dataset)?;
+    config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
     if config.schedule.is_fixed_schedule() && !was_fixed {
         cli::record_phases(config);
         if has_default_directory {

@@ -34,7 +34,7 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     [
         p99("slip", health.schedule_slip_ms),
         p99("read lag", health.read_lag_ms),
-        p99("uncertainty", health.stamp_uncertainty_ms),
+        p99("arrival error", health.arrival_error_ms),
         health.cpu.map(|cpu| format!("busiest worker {:.0}% of a core", 100.0 * cpu.worker_max)),
     ]
     .into_iter()

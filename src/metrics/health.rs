@@ -20,6 +20,10 @@ use crate::record::RequestRecord;
 use crate::runner::{CpuShares, QueueStats};
 use crate::units::Nanos;
 
+/// A read this long after the last byte's stamp is late: bytes before it may have
+/// waited for the client. What comes by a prompt read was merged by the server.
+const LATE_READ_NS: u32 = 500_000;
+
 /// May the results be believed, as far as the client is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -88,6 +92,11 @@ pub struct ClientHealth {
     /// How much earlier than stamped an event may have come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp_uncertainty_ms: Option<Spread>,
+    /// As much of it as is the client's fault: that of events that were read
+    /// late, half a millisecond or more; 0 for all others. Absent where the
+    /// kernel stamped nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival_error_ms: Option<Spread>,
     /// Reads from the sockets, and by which clock they are stamped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
@@ -250,6 +259,7 @@ pub struct Health {
     shortest_connect: Option<Nanos>,
     read_lag: LagHistogram,
     uncertainty: LagHistogram,
+    arrival_error: LagHistogram,
     reads: u64,
     kernel_stamps: u64,
 }
@@ -283,9 +293,12 @@ impl Health {
         // Events of one read have one arrival.
         for events in record.body.events.chunk_by(|one, other| one.arrival == other.arrival) {
             let Some(arrival) = events.first().map(|event| event.arrival) else { continue };
-            self.uncertainty.add(arrival.uncertainty, events.len() as u64);
+            let count = events.len() as u64;
+            self.uncertainty.add(arrival.uncertainty, count);
             if trace.kernel_stamps > 0 {
-                self.read_lag.add(arrival.read_lag, events.len() as u64);
+                self.read_lag.add(arrival.read_lag, count);
+                let was_late = arrival.read_lag >= LATE_READ_NS;
+                self.arrival_error.add(if was_late { arrival.uncertainty } else { 0 }, count);
             }
         }
     }
@@ -328,6 +341,7 @@ impl Health {
             schedule_slip_loaded_ms: slip(&|send| !send.asleep),
             read_lag_ms: Spread::of_histogram(&self.read_lag),
             stamp_uncertainty_ms: Spread::of_histogram(&self.uncertainty),
+            arrival_error_ms: Spread::of_histogram(&self.arrival_error),
             reads: (self.reads > 0).then(|| Reads {
                 total: self.reads,
                 kernel_stamped: self.kernel_stamps,

@@ -358,9 +358,11 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
         (uncertainty.count, uncertainty.p50, uncertainty.max),
         (events as u64, 0.0025, 0.0045)
     );
+    let error = health.arrival_error_ms.as_ref().unwrap();
+    assert_eq!((error.count, error.max), (events as u64, 0.0));
     let reads = health.reads.as_ref().unwrap();
     assert_eq!((reads.total, reads.kernel_stamped), (2 * requests, requests));
-    assert_eq!(reads.kernel_share, 2.0 / 3.0);
+    assert_eq!(reads.kernel_share, 0.5);
     let queue = &health.queue;
     assert_eq!((queue.budget_bytes, queue.peak_bytes, queue.pauses), (1000, 900, 1));
     assert_eq!((queue.spilled_records, queue.spilled_bytes, queue.kept_over_budget), (0, 0, 0));

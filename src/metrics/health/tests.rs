@@ -179,7 +179,7 @@ fn the_time_that_any_connection_takes_is_not_the_clients_fault() {
 
 #[test]
 fn arrivals_are_held_against_the_finest_that_is_measured() {
-    let vague = |us, results: &[MetricResult]| verdict_of(&[events(&[(0, us)], true)], results);
+    let vague = |us, results: &[MetricResult]| verdict_of(&[events(&[(600, us)], true)], results);
     assert_eq!(vague(900, &streaming(2_000.0, 10.0)), Some(Verdict::Valid));
     assert_eq!(vague(2_000, &streaming(2_000.0, 10.0)), Some(Verdict::Suspect));
     assert_eq!(vague(2_000, &streaming(2_000.0, 5.0)), Some(Verdict::Invalid));
@@ -189,7 +189,7 @@ fn arrivals_are_held_against_the_finest_that_is_measured() {
 #[test]
 fn the_kernels_stamps_make_read_lag_harmless() {
     let results = streaming(2_000.0, 10.0);
-    let stamped = events(&[(5_000, 100)], true);
+    let stamped = events(&[(5_000, 0)], true);
     assert_eq!(verdict_of(std::slice::from_ref(&stamped), &results), Some(Verdict::Valid));
     // Where a tenth of the reads has none, the lag of the others tells their error.
     let mut partly = stamped;
@@ -200,8 +200,32 @@ fn the_kernels_stamps_make_read_lag_harmless() {
     let finding = &health.reasons[0].finding;
     assert_eq!(
         finding,
-        "arrivals are known only to within 5.00 ms at p99, 50% of the median inter-token latency (10.0 ms)"
+        "events were read late: arrivals are known only to within 5.00 ms at p99, 50% of the median inter-token latency (10.0 ms)"
     );
+}
+
+#[test]
+fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
+    // The end of a stream: three events in one write, 10 ms after the one before.
+    let prompt = events(&[(30, 0), (30, 10_000), (30, 10_000), (30, 0)], true);
+    let health = health_of(&[prompt], &Load::default(), &streaming(200.0, 10.0));
+    assert_eq!(health.verdict, Some(Verdict::Valid));
+    assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 10.0);
+    assert_eq!(health.arrival_error_ms.unwrap().max, 0.0);
+    // The same after the client was away for a while.
+    let late = events(&[(30, 0), (600, 10_000), (600, 10_000), (600, 0)], true);
+    let health = health_of(&[late], &Load::default(), &streaming(200.0, 10.0));
+    assert_eq!(health.verdict, Some(Verdict::Invalid));
+    let error = health.arrival_error_ms.unwrap();
+    assert_eq!((error.count, error.p50, error.max), (4, 0.0, 10.0));
+    // By the program's own time an event may have come ever since the last one:
+    // that says nothing of the client.
+    let health = health_of(
+        &[events(&[(0, 10_000), (0, 10_000)], false)],
+        &Load::default(),
+        &streaming(200.0, 10.0),
+    );
+    assert_eq!((health.verdict, health.arrival_error_ms), (Some(Verdict::Valid), None));
 }
 
 #[test]

@@ -127,17 +127,18 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     })
 }
 
-/// Arrivals are known to lie within their uncertainty. Where the program's own
-/// time stands in for the kernel's, the lag of its reads is an error too.
+/// Bytes that were read late have waited under a stamp that is not theirs. Where
+/// the program's own time stands in for the kernel's, the lag of its reads is an
+/// error too.
 fn vague_arrivals(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     let p99 = |spread: &Option<Spread>| spread.map(|spread| spread.p99);
     let is_stamped = health.reads.is_some_and(|reads| reads.kernel_share >= STAMPED_SHARE);
     let lag = if is_stamped { None } else { p99(&health.read_lag_ms) };
-    let error = [p99(&health.stamp_uncertainty_ms), lag].into_iter().flatten().reduce(f64::max)?;
+    let error = [p99(&health.arrival_error_ms), lag].into_iter().flatten().reduce(f64::max)?;
     Some(Reason {
         verdict: gravity(error, facts.finest)?,
         finding: format!(
-            "arrivals are known only to within {} at p99{}",
+            "events were read late: arrivals are known only to within {} at p99{}",
             shown(error),
             beside(error, facts.finest)
         ),

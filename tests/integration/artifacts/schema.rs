@@ -111,6 +111,7 @@ pub(crate) struct ClientHealth {
     pub(crate) schedule_slip_loaded_ms: Option<Spread>,
     pub(crate) read_lag_ms: Option<Spread>,
     pub(crate) stamp_uncertainty_ms: Option<Spread>,
+    pub(crate) arrival_error_ms: Option<Spread>,
     pub(crate) reads: Option<Reads>,
     pub(crate) queue: Queue,
     pub(crate) cpu: Cpu,
