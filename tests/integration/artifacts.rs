@@ -354,10 +354,9 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     let (lag, uncertainty) =
         (health.read_lag_ms.as_ref().unwrap(), health.stamp_uncertainty_ms.as_ref().unwrap());
     assert_eq!((lag.count, lag.p99, lag.max), (events as u64, 0.0035, 0.0035));
-    assert_eq!(
-        (uncertainty.count, uncertainty.p50, uncertainty.max),
-        (events as u64, 0.0025, 0.0045)
-    );
+    assert_eq!((uncertainty.count, uncertainty.max), (events as u64, 0.0045));
+    // A percentile of the histogram is at most 0.8 % too high.
+    assert!((0.0025..=0.00252).contains(&uncertainty.p50), "{}", uncertainty.p50);
     let error = health.arrival_error_ms.as_ref().unwrap();
     assert_eq!((error.count, error.max), (events as u64, 0.0));
     let reads = health.reads.as_ref().unwrap();

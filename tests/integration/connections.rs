@@ -657,7 +657,10 @@ fn nanos(value: &Value) -> u64 {
 }
 
 /// The members of a first exchange's trace: without TLS, and without a wait.
-const MEMBERS: [&str; 32] = [
+const MEMBERS: [&str; 35] = [
+    "clock",
+    "max_read_lag_ns",
+    "max_uncertainty_ns",
     "trace_type",
     "request_send_start_ns",
     "request_headers",

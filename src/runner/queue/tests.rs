@@ -180,8 +180,6 @@ fn a_footprint_counts_all_that_a_record_holds() {
         change(&mut record);
         footprint(&record) - footprint(&bare)
     };
-    // The first turn's payload is the dataset's.
-    assert_eq!(added(&|record| record.turn.turn = 1), 1_000);
     assert_eq!(added(&|record| record.body.bytes = Vec::with_capacity(77)), 77);
     assert_eq!(added(&|record| record.body.events = Vec::with_capacity(5)), 2 * 24);
     assert_eq!(added(&|record| record.earlier_answers = vec!["four".into(); 2]), 2 * (4 + 16));
@@ -197,6 +195,15 @@ fn a_footprint_counts_all_that_a_record_holds() {
         record.error = Some(RequestError::new(ErrorKind::Other, "12345", "1234567"));
     };
     assert_eq!(added(&error), 12);
+
+    let directory = tempfile::tempdir().unwrap();
+    let queue = spilling(0, directory.path().to_owned(), &payload);
+    // The first turn's payload is the workload's, and an equal one is its own.
+    assert_eq!(queue.footprint(&bare), footprint(&bare));
+    let copied = record(0, 0, &Bytes::from(payload.to_vec()));
+    assert_eq!(queue.footprint(&copied), footprint(&copied) + 1_000);
+    let later = RequestRecord { turn: TurnId { turn: 1, ..bare.turn }, ..bare.clone() };
+    assert_eq!(queue.footprint(&later), footprint(&later) + 1_000);
 }
 
 /// Polls a future once.
