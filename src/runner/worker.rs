@@ -90,7 +90,7 @@ impl Worker {
             // The runner hears of the end and reports it.
             return;
         };
-        let alarm = local.spawn_local(Rc::clone(&timer).run());
+        let mut alarm = local.spawn_local(Rc::clone(&timer).run());
         let shared = Rc::new(Shared {
             id: parts.id,
             workers: parts.workers,
@@ -108,9 +108,18 @@ impl Worker {
                 became_ready: Notify::new(),
                 sessions: Cell::new(0),
             });
-            local.block_on(&runtime, runner.run());
-            // Without its timer the worker would wait for ever.
-            if alarm.is_finished() || events.send(WorkerEvent::PhaseDone).is_err() {
+            let is_done = local.block_on(&runtime, async {
+                tokio::select! {
+                    biased;
+                    () = runner.run() => true,
+                    // Without its timer the worker would wait for ever.
+                    failure = &mut alarm => {
+                        tracing::error!("worker {}: its timer failed: {failure:?}", parts.id);
+                        false
+                    }
+                }
+            });
+            if !is_done || events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
         }

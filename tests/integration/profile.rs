@@ -673,7 +673,7 @@ fn wrong_usage_exits_with_2() {
     for (arguments, reason) in [
         (&["profile"][..], "--model"),
         (&["profile", "-m", "x", "--concurrency", "0"], "--concurrency"),
-        (&["profile", "-m", "x", "--fixed-schedule"], "does not have yet"),
+        (&["profile", "-m", "x", "--burst-phase-starts"], "does not have yet"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = aiperf(arguments).output().unwrap();
