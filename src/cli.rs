@@ -4,12 +4,14 @@
 //! [`Command`], whose parts are plain configuration.
 
 pub mod aiperf_flags;
+mod connections;
 mod input_config;
 mod load;
 mod load_args;
 mod mock;
 mod profile;
 mod resolve;
+mod selfcheck;
 mod value;
 
 use std::ffi::OsString;
@@ -22,6 +24,7 @@ use crate::config::{ConfigError, Environment, RunConfig};
 use crate::mock_server;
 
 pub use mock::Demo;
+pub use selfcheck::SelfCheck;
 
 /// Says in `input_config` what the dataset has made of the phases.
 pub fn record_phases(config: &mut RunConfig) {
@@ -37,6 +40,8 @@ pub enum Command {
     Demo(Demo),
     /// Serve scripted answers until interrupted.
     MockServer(Box<mock_server::Config>),
+    /// Find out what load can be measured well on this machine.
+    SelfCheck(SelfCheck),
     /// Compute a run's summaries again from its records.
     Report {
         /// Directory of the run's files.
@@ -90,6 +95,9 @@ enum Action {
     Demo(Demo),
     /// Serve scripted answers, as ground truth for clients
     MockServer(Box<mock::MockServerArgs>),
+    /// Find out how much load can be measured well on this machine
+    #[command(name = "selfcheck")]
+    SelfCheck(selfcheck::SelfCheckArgs),
     /// Compute a run's summaries again from its records
     Report {
         /// Directory of the run's files
@@ -124,6 +132,7 @@ pub fn parse_with(
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
+        Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Report { directory } => Command::Report { directory },
         Action::Metrics { json } => Command::Metrics { json },
     })

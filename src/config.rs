@@ -5,6 +5,7 @@
 //! that says which settings do not go together.
 
 pub mod env;
+pub mod selfcheck;
 pub mod tokenizer;
 pub mod url;
 pub mod validate;
@@ -20,7 +21,7 @@ use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
 
 pub use crate::console::Ui;
-pub use crate::transport::IpVersion;
+pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use env::Environment;
 pub use validate::ConfigError;
 
@@ -45,8 +46,12 @@ pub struct RunConfig {
     pub telemetry: telemetry::Config,
     /// Where files go.
     pub artifacts: artifacts::Config,
+    /// Where the machine's self-check is, if it has one.
+    pub selfcheck_file: Option<PathBuf>,
     /// What is on the terminal while the run goes.
     pub ui: Ui,
+    /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.
@@ -101,13 +106,14 @@ pub struct TransportConfig {
     pub urls: Vec<Url>,
     /// Longest time a request may take (`--request-timeout-seconds`, 21600 s).
     pub request_timeout: Nanos,
-    /// Connections open at once (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500).
-    pub connection_limit: usize,
-    /// Whether certificates are verified (`AIPERF_HTTP_SSL_VERIFY`, true).
-    pub ssl_verify: bool,
+    /// How connections are made, bounded and used again.
+    pub connections: Connections,
     /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
     /// delayed acknowledgements are measured as the server's latency.
     pub quick_ack: bool,
+    /// Take arrivals from the kernel's receive stamps (`AIPERF_HTTP_KERNEL_TIMESTAMPS`,
+    /// true). Without them an arrival is when the program had read it.
+    pub kernel_timestamps: bool,
     /// Headers of every request, in order (`--header`).
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
@@ -130,9 +136,9 @@ impl fmt::Debug for TransportConfig {
         f.debug_struct("TransportConfig")
             .field("urls", &urls)
             .field("request_timeout", &self.request_timeout)
-            .field("connection_limit", &self.connection_limit)
-            .field("ssl_verify", &self.ssl_verify)
+            .field("connections", &self.connections)
             .field("quick_ack", &self.quick_ack)
+            .field("kernel_timestamps", &self.kernel_timestamps)
             .field("headers", &headers)
             .field("api_key", &self.api_key)
             .field("wait_for_model", &self.wait_for_model)

@@ -25,7 +25,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-pub use progress::{Counters, Progress};
+pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
 
@@ -33,7 +33,7 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::schedule::config::PhaseConfig;
-use crate::transport::{self, Target, TlsError};
+use crate::transport::{self, Connector, Target, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{FailedShare, PhaseRun, Stop};
 use worker::{Worker, WorkerEvent, WorkerParts};
@@ -89,6 +89,11 @@ pub enum RunnerError {
     },
 }
 
+/// Bytes of bodies that are made before the run. The prompts of a long trace
+/// are some gigabytes; made when it is sent, one of 20 000 tokens takes about
+/// 35 µs.
+const BODIES_BUDGET: usize = 256 << 20;
+
 /// Everything that is asked, of whom, and how.
 #[derive(Debug, Clone)]
 pub struct Workload {
@@ -97,14 +102,16 @@ pub struct Workload {
     endpoint: Arc<dyn Endpoint>,
     targets: Arc<[Target]>,
     builder: Arc<RequestBuilder>,
-    /// Body of the first turn of each conversation.
+    /// Bodies of first turns: of each conversation, or as many from the first on
+    /// as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
 }
 
 impl Workload {
     /// Draws conversations of `dataset` by `sampler`, speaks `endpoint` to
     /// `targets` (a session goes to the next in turn), with the headers of
-    /// `builder`. Bodies that are the same each time are made here.
+    /// `builder`. Bodies that are the same each time are made here, as many as
+    /// memory is set aside for: those of the rest when they are sent.
     #[must_use]
     pub fn new(
         dataset: Arc<Dataset>,
@@ -117,13 +124,23 @@ impl Workload {
             .conversations
             .iter()
             .map(|conversation| Bytes::from(endpoint.request_body(conversation, 0, &[])))
+            .scan(0, |bytes, body: Bytes| {
+                *bytes += body.len();
+                (*bytes <= BODIES_BUDGET).then_some(body)
+            })
             .collect();
         Self { dataset, sampler, endpoint, targets, builder, first_bodies }
     }
 
-    /// Body of the first turn of each conversation, in the dataset's order.
+    /// Body of the first conversation's first turn.
     #[must_use]
-    pub fn first_bodies(&self) -> &[Bytes] {
+    pub fn first_body(&self) -> Bytes {
+        self.body(0, 0, &[])
+    }
+
+    /// Bodies of first turns that were made before the run, by conversation.
+    #[must_use]
+    pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
         &self.first_bodies
     }
 }
@@ -203,12 +220,15 @@ impl Runner {
         &self,
         events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
+        // TLS is set up here, so that what is wrong with it shows before the run.
+        let connector = Connector::new(self.transport.clone(), &self.workload.targets)?;
+        let connector = Arc::new(connector);
         let start = |id: usize| {
             let (phases, receiver) = mpsc::channel();
             let parts = WorkerParts {
                 id: id as u32,
                 workers: self.config.workers.max(1),
-                transport: self.transport.clone(),
+                connector: Arc::clone(&connector),
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };

@@ -5,6 +5,7 @@
 //! Counts never include special tokens that a tokenizer would add by itself.
 
 mod hub;
+mod o200k;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
+
+use o200k::{O200K, O200k};
 
 /// Which tokenizer counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +145,7 @@ pub struct TokenCounter {
 
 #[derive(Clone)]
 enum Vocabulary {
-    Builtin(&'static bpe_openai::Tokenizer),
+    Builtin(&'static O200k),
     File(Arc<tokenizers::Tokenizer>),
 }
 
@@ -155,7 +158,7 @@ impl TokenCounter {
     /// time of a download, at most two minutes.
     pub fn load(source: &Source, environment: Environment<'_>) -> Result<Self, TokenizerError> {
         let vocabulary = match source {
-            Source::Builtin => Vocabulary::Builtin(bpe_openai::o200k_base()),
+            Source::Builtin => Vocabulary::Builtin(&O200K),
             Source::Path(path) => Vocabulary::File(from_path(path)?),
             Source::Hub { name, revision } => {
                 Vocabulary::File(hub::Hub::new(environment).load(name, revision)?)
@@ -167,10 +170,7 @@ impl TokenCounter {
     /// The embedded o200k vocabulary.
     #[must_use]
     pub fn builtin() -> Self {
-        Self {
-            name: Source::Builtin.to_string().into(),
-            vocabulary: Vocabulary::Builtin(bpe_openai::o200k_base()),
-        }
+        Self { name: Source::Builtin.to_string().into(), vocabulary: Vocabulary::Builtin(&O200K) }
     }
 
     /// Its name as given: `builtin`, a path, or a name on the hub.
@@ -182,10 +182,7 @@ impl TokenCounter {
     /// Tokens of `text`, none added.
     #[must_use]
     pub fn count(&self, text: &str) -> u64 {
-        match &self.vocabulary {
-            Vocabulary::Builtin(bpe) => bpe.count(text) as u64,
-            Vocabulary::File(_) => self.encode(text).len() as u64,
-        }
+        self.encode(text).len() as u64
     }
 
     /// The tokens of `text`, none added. Empty where the tokenizer has no
@@ -194,7 +191,7 @@ impl TokenCounter {
     #[must_use]
     pub fn encode(&self, text: &str) -> Vec<u32> {
         match &self.vocabulary {
-            Vocabulary::Builtin(bpe) => bpe.encode(text),
+            Vocabulary::Builtin(o200k) => o200k.encode(text),
             Vocabulary::File(tokenizer) => tokenizer
                 .encode_fast(text, false)
                 .map(|encoding| encoding.get_ids().to_vec())
@@ -207,10 +204,8 @@ impl TokenCounter {
     #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
         match &self.vocabulary {
-            Vocabulary::Builtin(bpe) => {
-                let known = |token: &&u32| (**token as usize) < bpe.bpe.num_tokens();
-                let tokens: Vec<u32> = tokens.iter().filter(known).copied().collect();
-                String::from_utf8_lossy(&bpe.bpe.decode_tokens(&tokens)).into_owned()
+            Vocabulary::Builtin(o200k) => {
+                String::from_utf8_lossy(&o200k.decode(tokens)).into_owned()
             }
             Vocabulary::File(tokenizer) => tokenizer.decode(tokens, false).unwrap_or_default(),
         }

@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 
+#[path = "integration/arrivals.rs"]
+mod arrivals;
 #[path = "integration/artifacts.rs"]
 mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
+#[path = "integration/connections.rs"]
+mod connections;
 #[path = "integration/dataset.rs"]
 mod dataset;
 #[path = "integration/endpoint.rs"]
@@ -31,5 +35,7 @@ mod profile;
 mod raw_server;
 #[path = "integration/replay.rs"]
 mod replay;
+#[path = "integration/selfcheck.rs"]
+mod selfcheck;
 #[path = "integration/telemetry.rs"]
 mod telemetry;

@@ -46,8 +46,6 @@ pub const REFUSED: &[&str] = &[
     "--wandb-entity",
     "--wandb-run-name",
     "--wandb-tag",
-    // HTTP trace
-    "--show-trace-timing",
     // Tokenizer
     "--tokenizer-trust-remote-code",
     "--apply-chat-template",
@@ -69,9 +67,6 @@ pub const REFUSED: &[&str] = &[
     "--omit-kv-hints",
     "--force-min-tokens",
     // Sequence lengths, prompt
-    "--prompt-input-tokens-block-size",
-    "--synthetic-input-tokens-block-size",
-    "--isl-block-size",
     "--random-range-ratio",
     "--random-corpus-style",
     "--prompt-corpus",
@@ -88,8 +83,6 @@ pub const REFUSED: &[&str] = &[
     "--synthesis-prefix-root-multiplier",
     "--synthesis-prompt-len-multiplier",
     "--synthesis-output-len-multiplier",
-    "--synthesis-max-isl",
-    "--synthesis-max-osl",
     // Audio, image and video input
     "--audio-batch-size",
     "--batch-size-audio",
@@ -218,7 +211,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--url-strategy", "round-robin"),
     ("--transport", "http"),
     ("--transport-type", "http"),
-    ("--connection-reuse-strategy", "pooled"),
     ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
     ("--num-profile-runs", "1"),

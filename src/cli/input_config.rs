@@ -1,11 +1,13 @@
 //! `input_config` of the JSON export: what was set, in AIPerf's shape.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{RunConfig, Ui};
-use crate::dataset::{FileFormat, Sampling, Source, Spread};
+use crate::config::{ConnectionReuse, RunConfig, Ui};
+use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
@@ -19,7 +21,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
     Object::default()
         .put("models", json!({"items": models}))
-        .put("endpoint", endpoint(config))
+        .put("endpoint", endpoint(flags, config))
         .put("datasets", json!([dataset(flags, config)]))
         .put("phases", phases(&config.schedule))
         .put("artifacts", artifacts(config))
@@ -53,7 +55,7 @@ impl Object {
     }
 }
 
-fn endpoint(config: &RunConfig) -> Value {
+fn endpoint(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let (endpoint, transport) = (&config.endpoint, &config.transport);
     // Without its trailing slash, as it was written.
     let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
@@ -66,6 +68,12 @@ fn endpoint(config: &RunConfig) -> Value {
     let extra: Map<String, Value> = endpoint.extra_inputs.iter().cloned().collect();
     let timeout = transport.request_timeout.as_seconds();
     let wait = transport.wait_for_model.timeout.as_seconds();
+    let reuse = match transport.connections.reuse {
+        ConnectionReuse::Pooled => None,
+        ConnectionReuse::Never => Some("never"),
+        ConnectionReuse::StickyUserSessions => Some("sticky-user-sessions"),
+    };
+    let shown_path = |path: &Path| path.display().to_string();
     Object::default()
         .put("urls", urls)
         .put("type", endpoint.endpoint_type.traits().name)
@@ -76,6 +84,10 @@ fn endpoint(config: &RunConfig) -> Value {
         .put_some("extra", shown(extra))
         .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
         .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
+        .put_some("connection_reuse_strategy", reuse)
+        .put_some("ssl_verify", (!transport.connections.tls.verify).then_some(false))
+        .put_some("ssl_ca_cert", flags.tls.ssl_ca_cert.as_deref().map(shown_path))
+        .put_some("ssl_cert", flags.tls.ssl_cert.as_deref().map(shown_path))
         .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
         .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
         .into_value()
@@ -95,10 +107,12 @@ fn non_empty(object: Map<String, Value>) -> Option<Value> {
 fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let object = Object::default().put("name", "main");
     let object = match &config.dataset.source {
-        Source::File { path, format } => object
+        Source::File { path, format, traces } => object
             .put("type", "file")
             .put("path", path.display().to_string())
-            .put_some("format", format.map(format_name)),
+            .put_some("format", format.map(format_name))
+            .put_some("block_size", traces.block_tokens)
+            .put_some("synthesis", synthesis(traces)),
         Source::Synthetic(synthetic) => object
             .put("type", "synthetic")
             .put("entries", synthetic.entries)
@@ -121,6 +135,13 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
         .put_some("open_loop_strict", replay.strict.then_some(true))
         .into_value()
+}
+
+fn synthesis(traces: &TraceSettings) -> Option<Value> {
+    let object = Object::default()
+        .put_some("max_isl", traces.max_input_tokens)
+        .put_some("max_osl", traces.max_output_tokens);
+    non_empty(object.0)
 }
 
 fn prompts(flags: &ProfileArgs, config: &RunConfig) -> Option<Value> {
@@ -233,6 +254,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", records)
         .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
         .put_some("trace", artifacts.http_trace.then_some(true))
+        .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
         .into_value()
 }
 
@@ -281,6 +303,9 @@ const fn format_name(format: FileFormat) -> &'static str {
         FileFormat::MultiTurn => "multi_turn",
         FileFormat::InputsJson => "inputs_json",
         FileFormat::ShareGpt => "sharegpt",
+        FileFormat::MooncakeTrace => "mooncake_trace",
+        FileFormat::BailianTrace => "bailian_trace",
+        FileFormat::BurstGptTrace => "burst_gpt_trace",
     }
 }
 

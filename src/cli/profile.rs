@@ -9,7 +9,7 @@ use clap::{ArgAction, Args};
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
-use crate::config::{LogLevel, Ui, WaitMode};
+use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
 
@@ -20,6 +20,11 @@ const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
 ]);
 const MODEL_SELECTIONS: Choice<ModelSelection> =
     Choice(&[("round-robin", ModelSelection::RoundRobin), ("random", ModelSelection::Random)]);
+const CONNECTION_REUSES: Choice<ConnectionReuse> = Choice(&[
+    ("pooled", ConnectionReuse::Pooled),
+    ("never", ConnectionReuse::Never),
+    ("sticky-user-sessions", ConnectionReuse::StickyUserSessions),
+]);
 const WAIT_MODES: Choice<WaitMode> = Choice(&[
     ("models", WaitMode::Models),
     ("inference", WaitMode::Inference),
@@ -30,6 +35,9 @@ const FILE_FORMATS: Choice<FileFormat> = Choice(&[
     ("multi-turn", FileFormat::MultiTurn),
     ("inputs-json", FileFormat::InputsJson),
     ("sharegpt", FileFormat::ShareGpt),
+    ("mooncake-trace", FileFormat::MooncakeTrace),
+    ("bailian-trace", FileFormat::BailianTrace),
+    ("burst-gpt-trace", FileFormat::BurstGptTrace),
 ]);
 const SAMPLINGS: Choice<Sampling> = Choice(&[
     ("sequential", Sampling::Sequential),
@@ -81,6 +89,8 @@ pub(super) struct ProfileArgs {
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
@@ -136,12 +146,36 @@ pub(super) struct EndpointArgs {
     /// Key sent as a bearer token [env: AIPERF_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
+    /// Which requests share a connection
+    #[arg(long, value_name = "STRATEGY", value_parser = CONNECTION_REUSES, default_value = "pooled")]
+    pub(super) connection_reuse_strategy: ConnectionReuse,
     /// Limit output by max_tokens instead of max_completion_tokens
     #[arg(long)]
     pub(super) use_legacy_max_tokens: bool,
     /// Count tokens by the usage that the server reports
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+}
+
+/// How we know the server, and how it knows us.
+#[derive(Args)]
+#[command(next_help_heading = "TLS")]
+pub(super) struct TlsArgs {
+    /// Certificates of the authorities to trust instead of the system's, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_ca_cert: Option<PathBuf>,
+    /// Certificate to show to the server, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_cert: Option<PathBuf>,
+    /// Key of --ssl-cert [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "ssl_cert")]
+    pub(super) ssl_key: Option<PathBuf>,
+    /// Check the server's certificate: the default [env: AIPERF_HTTP_SSL_VERIFY]
+    #[arg(long, overrides_with = "no_ssl_verify")]
+    pub(super) ssl_verify: bool,
+    /// Take any certificate
+    #[arg(long, overrides_with = "ssl_verify")]
+    pub(super) no_ssl_verify: bool,
 }
 
 /// Where prompts come from.
@@ -205,6 +239,9 @@ pub(super) struct OutputArgs {
     /// Write each request's HTTP timing into its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,
+    /// Show a table of where the time of HTTP exchanges went
+    #[arg(long, help_heading = "HTTP Trace")]
+    pub(super) show_trace_timing: bool,
 }
 
 /// What counts tokens.
@@ -247,7 +284,7 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_alias = "conversation-turn-delay-stddev", value_name = "MS",
           value_parser = number)]
     pub(super) session_turn_delay_stddev: Option<f64>,
-    /// Factor on these waits [default: 1]
+    /// Factor on the waits before later turns, a file's too [default: 1]
     #[arg(long, visible_alias = "conversation-turn-delay-ratio", value_name = "FACTOR",
           value_parser = number)]
     pub(super) session_delay_ratio: Option<f64>,
@@ -274,6 +311,20 @@ pub(super) struct PromptArgs {
         help_heading = "Input Sequence Length (ISL)"
     )]
     pub(super) seq_dist: Option<String>,
+    /// Tokens of the block that a hash id of a trace stands for [default: the format's own: 512,
+    /// in bailian-trace 16]
+    #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
+          "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
+          requires = "input_file", help_heading = "Input Sequence Length (ISL)")]
+    pub(super) isl_block_size: Option<u64>,
+    /// Leave out a trace's requests with longer prompts
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_isl: Option<u64>,
+    /// Ask for no more output tokens in a trace's requests
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_osl: Option<u64>,
     /// Output tokens asked for, mean
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = number,

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
-use super::{input_config, load, value};
+use super::{connections, input_config, load, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
-    TransportConfig, WaitForModel, tokenizer, url,
+    TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{Source, Spread, Synthetic};
+use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
 use crate::metrics::metric::Settings;
 use crate::metrics::parse_objectives;
 use crate::units::Nanos;
@@ -38,10 +38,12 @@ pub(super) fn run_config(
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(&flags.output),
         ui: flags.service.ui,
+        show_trace_timing: flags.output.show_trace_timing,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
+        selfcheck_file: selfcheck::file(environment),
         endpoint,
         schedule: load::schedule(flags)?,
     };
@@ -49,6 +51,7 @@ pub(super) fn run_config(
         config.artifacts.directory = config.default_directory();
     }
     config.validate()?;
+    config.warnings.extend(connections::warning(&config.transport, environment));
     config.input_config = input_config::build(flags, &config);
     Ok(config)
 }
@@ -92,7 +95,11 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
             only_synthetic(&flags.conversation, &flags.prompt)?;
-            Source::File { path: path.clone(), format: flags.input.custom_dataset_type }
+            Source::File {
+                path: path.clone(),
+                format: flags.input.custom_dataset_type,
+                traces: traces(&flags.prompt),
+            }
         }
         None => Source::Synthetic(synthetic(flags)?),
     };
@@ -103,8 +110,19 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
         sampling: flags.input.dataset_sampling_strategy,
         output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
+        delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         random_seed: flags.input.random_seed,
     })
+}
+
+fn traces(flags: &PromptArgs) -> TraceSettings {
+    // More than fits is no bound, or is refused where it makes no sense.
+    let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    TraceSettings {
+        block_tokens: tokens(flags.isl_block_size),
+        max_input_tokens: tokens(flags.synthesis_max_isl),
+        max_output_tokens: tokens(flags.synthesis_max_osl),
+    }
 }
 
 fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
@@ -131,7 +149,6 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         batch_size: prompt.batch_size.unwrap_or(1) as usize,
         turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
         turn_delay_ms: spread(mean, 0.0, stddev),
-        delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),
         prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,
         prefix_length: prompt.prefix_prompt_length.unwrap_or(0) as usize,
         shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
@@ -167,7 +184,6 @@ fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Resul
         ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
         ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
         ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
-        ("--session-delay-ratio", conversation.session_delay_ratio.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
@@ -191,9 +207,9 @@ fn transport(
             .map(|text| url::parse(text))
             .collect::<Result<_, _>>()?,
         request_timeout: Nanos::from_seconds(flags_of_endpoint.request_timeout_seconds),
-        connection_limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", 2500)?,
-        ssl_verify: environment.switch("AIPERF_HTTP_SSL_VERIFY", true)?,
+        connections: connections::connections(flags, environment)?,
         quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
+        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         headers: headers(&flags.input)?,
         api_key: flags_of_endpoint
             .api_key
@@ -254,6 +270,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             defaults.osl_mismatch_threshold_tokens,
         )?,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }

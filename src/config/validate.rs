@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::RunConfig;
 use crate::dataset::{Source, Spread};
 use crate::endpoint::EndpointType;
+use crate::transport::ProxyError;
 
 /// Why a run cannot be configured: what is wrong and what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -42,6 +43,9 @@ pub enum ConfigError {
         /// What is wrong and what to do.
         why: String,
     },
+    /// A proxy of the environment cannot be used.
+    #[error(transparent)]
+    Proxy(ProxyError),
     /// A file that a flag names cannot be read.
     #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
     File {
@@ -52,6 +56,9 @@ pub enum ConfigError {
         /// Why.
         why: String,
     },
+    /// There is no place for the machine's self-check.
+    #[error("--save: there is no directory for configuration: set AIPERF_SELFCHECK_FILE or HOME")]
+    NoSelfCheckFile,
 }
 
 impl ConfigError {

@@ -39,9 +39,6 @@ fn check(config: &Synthetic) -> Result<(), DatasetError> {
     if config.batch_size == 0 {
         return setting("--batch-size", "it must be at least 1");
     }
-    if !config.delay_ratio.is_finite() || config.delay_ratio < 0.0 {
-        return setting("--session-delay-ratio", "it must be a number of zero or more");
-    }
     if (config.prefix_pool_size == 0) != (config.prefix_length == 0) {
         return setting(
             "--prefix-prompt-pool-size",
@@ -124,7 +121,8 @@ impl<'a> Generator<'a> {
         for _ in 0..self.config.batch_size {
             let length = input_tokens.draw_count(&mut self.lengths);
             let prefix = if is_first { self.prefix() } else { None };
-            texts.push(self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?);
+            let text = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
+            texts.push(text.into());
         }
         let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
@@ -137,8 +135,7 @@ impl<'a> Generator<'a> {
     }
 
     fn delay(&mut self) -> Nanos {
-        let millis = self.config.turn_delay_ms.draw(&mut self.delays);
-        Nanos::from_millis(millis * self.config.delay_ratio)
+        Nanos::from_millis(self.config.turn_delay_ms.draw(&mut self.delays))
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use super::schedule::mix;
+use crate::tokenizer::TokenCounter;
 
 /// With a space before it, each is one token of the o200k vocabulary, alone
 /// and after any other, and needs no escape in JSON.
@@ -128,7 +129,7 @@ impl PromptCounter {
         if let Some(count) = self.counts().get(&key) {
             return *count;
         }
-        let count = bpe_openai::o200k_base().count(text) as u64;
+        let count = TokenCounter::builtin().count(text);
         let mut counts = self.counts();
         if counts.len() >= CACHED_TEXTS {
             counts.clear();
@@ -144,7 +145,7 @@ impl PromptCounter {
 
 /// Decodes the vocabulary now rather than at the first count.
 pub(super) fn load() {
-    let _ = bpe_openai::o200k_base().count("");
+    let _ = TokenCounter::builtin();
 }
 
 #[cfg(test)]
@@ -157,7 +158,7 @@ mod tests {
     fn each_word_is_one_token() {
         for word in WORDS {
             let piece = format!(" {word}");
-            assert_eq!(bpe_openai::o200k_base().count(piece.as_str()), 1, "{piece}");
+            assert_eq!(TokenCounter::builtin().count(&piece), 1, "{piece}");
         }
     }
 
@@ -181,7 +182,7 @@ mod tests {
         fn any_stretch_has_as_many_tokens_as_asked(seed: u64, first: u64, count in 0..6_000u64) {
             let mut out = String::new();
             Vocabulary::new(seed).append(&mut out, first, count);
-            prop_assert_eq!(bpe_openai::o200k_base().count(out.as_str()) as u64, count);
+            prop_assert_eq!(TokenCounter::builtin().count(&out), count);
         }
     }
 

@@ -12,7 +12,7 @@ use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
 use crate::schedule::Users;
-use crate::transport::{EventWatch, OutgoingRequest, Watch};
+use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -22,6 +22,7 @@ struct Session<'a> {
     conversation: &'a Conversation,
     target: usize,
     correlation_id: Uuid,
+    connection: SessionConnection,
     user: Option<&'a UserTurns>,
 }
 
@@ -64,6 +65,7 @@ impl PhaseWorker {
             conversation,
             target: (number % workload.targets.len().max(1) as u64) as usize,
             correlation_id: self.shared.new_id(),
+            connection: SessionConnection::default(),
             user,
         };
         let is_complete = self.turns(&session, due, issued).await;
@@ -157,6 +159,7 @@ impl PhaseWorker {
         prefill_slot: Slot,
     ) -> RequestRecord {
         let workload = &self.shared.workload;
+        let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
         let payload = workload.body(session.index, turn, answers);
         let request = OutgoingRequest {
@@ -169,7 +172,8 @@ impl PhaseWorker {
         let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();
         let watch = Watch { sent, event: self.first_content(prefill_slot) };
         let cancelled = self.cancelled(give_up, was_sent);
-        let exchange = self.shared.client.exchange(&request, watch, cancelled).await;
+        let client = &self.shared.client;
+        let exchange = client.exchange(&request, &session.connection, watch, cancelled).await;
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
@@ -191,6 +195,7 @@ impl PhaseWorker {
             payload,
             earlier_answers: answers.to_vec(),
             due,
+            due_while_asleep,
             issued,
             start: exchange.start,
             ack: exchange.trace.headers_received,
@@ -242,7 +247,7 @@ impl PhaseWorker {
 
 impl super::Workload {
     /// The body of a request: made before the run where it is the same each time.
-    fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
+    pub(super) fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
         if turn == 0
             && let Some(body) = self.first_bodies.get(conversation)
         {

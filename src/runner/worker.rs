@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Waker};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::runtime::Runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
@@ -20,7 +21,7 @@ use super::session::UserTurns;
 use super::timer::Timer;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
-use crate::transport::{self, Client};
+use crate::transport::{Client, Connector};
 use crate::units::{Clock, Nanos};
 
 /// Due times that are passed over at once where turns were not ready for them.
@@ -50,28 +51,52 @@ pub(super) struct WorkerParts {
     pub(super) id: u32,
     /// Workers that share the load.
     pub(super) workers: usize,
-    pub(super) transport: transport::Config,
+    pub(super) connector: Arc<Connector>,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
+}
+
+/// When a worker slept last, since it had nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Sleep {
+    from: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Sleep {
+    /// Whether it slept at the instant `at`.
+    pub(super) fn covers(&self, at: Nanos) -> bool {
+        (self.from.load(Relaxed)..=self.until.load(Relaxed)).contains(&at.0)
+    }
+
+    /// Notes the sleeps of the runtime that `builder` builds.
+    fn watch(self: &Arc<Self>, builder: &mut runtime::Builder) {
+        let (before, after) = (Arc::clone(self), Arc::clone(self));
+        builder
+            .on_thread_park(move || before.from.store(Clock::now().0, Relaxed))
+            .on_thread_unpark(move || after.until.store(Clock::now().0, Relaxed));
+    }
 }
 
 /// A worker that has not been started.
 pub(super) struct Worker {
     parts: WorkerParts,
     runtime: Runtime,
+    sleep: Arc<Sleep>,
 }
 
 impl Worker {
     pub(super) fn new(parts: WorkerParts) -> Result<Self, RunnerError> {
-        // TLS is set up here once, so that what is wrong with it shows before the run.
-        Client::new(parts.transport.clone(), Arc::clone(&parts.workload.targets))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let sleep = Arc::<Sleep>::default();
+        let mut builder = runtime::Builder::new_current_thread();
+        sleep.watch(&mut builder);
+        let runtime = builder
             .enable_all()
             // A low interval: sockets and timers are looked at often, since a
             // stamp that waits behind other tasks is a false one.
             .event_interval(8)
             .build()?;
-        Ok(Self { parts, runtime })
+        Ok(Self { parts, runtime, sleep })
     }
 
     /// Runs phases until there are no more; says so after each.
@@ -81,12 +106,10 @@ impl Worker {
         events: &UnboundedSender<WorkerEvent>,
     ) {
         let _notice = EndNotice(events);
-        let Self { parts, runtime } = self;
+        let Self { parts, runtime, sleep } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
-        let (Ok(client), Ok(timer)) =
-            (Client::new(parts.transport, Arc::clone(&parts.workload.targets)), Timer::new())
-        else {
+        let Ok(timer) = Timer::new() else {
             // The runner hears of the end and reports it.
             return;
         };
@@ -95,11 +118,14 @@ impl Worker {
             id: parts.id,
             workers: parts.workers,
             timer,
-            client,
+            client: Client::new(parts.connector),
             workload: parts.workload,
             queue: parts.queue,
+            sleep,
             ids: RefCell::new(ChaCha8Rng::from_seed(entropy())),
         });
+        let tending = Rc::clone(&shared);
+        local.spawn_local(async move { tending.client.tend().await });
         while let Ok(phase) = phases.recv() {
             let runner = Rc::new(PhaseWorker {
                 shared: Rc::clone(&shared),
@@ -108,6 +134,8 @@ impl Worker {
                 became_ready: Notify::new(),
                 sessions: Cell::new(0),
             });
+            let counters = Arc::clone(&runner.phase.counters);
+            let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
             let is_done = local.block_on(&runtime, async {
                 tokio::select! {
                     biased;
@@ -119,6 +147,7 @@ impl Worker {
                     }
                 }
             });
+            counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
             if !is_done || events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
@@ -158,6 +187,7 @@ pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
+    pub(super) sleep: Arc<Sleep>,
     ids: RefCell<ChaCha8Rng>,
 }
 

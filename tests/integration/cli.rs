@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
-use aiperf::config::{Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
+use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
 use aiperf::dataset::{Source, Spread};
 use aiperf::endpoint::EndpointType;
 use aiperf::schedule::PhaseKind;
@@ -12,8 +12,11 @@ use aiperf::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
 };
 use aiperf::tokenizer;
+use aiperf::transport::SocketOptions;
 use aiperf::units::Nanos;
 use serde_json::json;
+
+use crate::raw_server;
 
 fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
     let lookup = |name: &str| {
@@ -179,14 +182,14 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
     assert!(refusal("--concurrency 10,20").contains("sweep"));
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
-    assert!(refusal("--connection-reuse-strategy never").contains("pooled"));
+    assert!(refusal("--connection-reuse-strategy often").contains("sticky-user-sessions"));
 }
 
 #[test]
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
         "--no-gpu-telemetry --no-server-metrics --no-auto-plot --no-fixed-schedule \
-         --url-strategy round-robin --connection-reuse-strategy pooled --cache-bust none",
+         --url-strategy round-robin --cache-bust none",
     );
 }
 
@@ -211,9 +214,10 @@ fn defaults() {
     assert!(!config.endpoint.streaming);
     assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
-    assert_eq!(config.transport.connection_limit, 2500);
+    assert_eq!(config.transport.connections.limit, 2500);
     assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
-    assert!(config.transport.ssl_verify && config.transport.quick_ack);
+    assert!(config.transport.connections.tls.verify && config.transport.quick_ack);
+    assert!(config.transport.kernel_timestamps);
     assert_eq!(config.transport.ip_version, IpVersion::V4);
     assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
@@ -438,10 +442,152 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!(format, Some(aiperf::dataset::FileFormat::SingleTurn));
         assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
     }
+    for (name, expected) in [
+        ("mooncake_trace", aiperf::dataset::FileFormat::MooncakeTrace),
+        ("bailian-trace", aiperf::dataset::FileFormat::BailianTrace),
+        ("burst_gpt_trace", aiperf::dataset::FileFormat::BurstGptTrace),
+    ] {
+        let config = profile(&format!(
+            "--input-file {path} --custom-dataset-type {name} --isl-block-size 16 \
+             --synthesis-max-isl 4096 --synthesis-max-osl 100 --session-delay-ratio 0.5"
+        ));
+        assert_eq!(config.dataset.delay_ratio, 0.5);
+        assert_eq!(config.input_config["datasets"][0]["format"], name.replace('-', "_"));
+        assert_eq!(config.input_config["datasets"][0]["block_size"], 16);
+        let expected_synthesis = json!({"max_isl": 4096, "max_osl": 100});
+        assert_eq!(config.input_config["datasets"][0]["synthesis"], expected_synthesis);
+        let Source::File { format, traces, .. } = config.dataset.source else { panic!() };
+        assert_eq!(format, Some(expected));
+        assert_eq!(traces.block_tokens, Some(16));
+        assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
+    }
+    assert!(refusal("--isl-block-size 16").contains("--input-file"));
     let message = refusal("--endpoint-type responses");
     assert!(message.contains("responses") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
+}
+
+#[test]
+fn connections_are_as_aiperf_has_them_by_default() {
+    let connections = profile("").transport.connections;
+    assert_eq!((connections.limit, connections.reuse), (2500, ConnectionReuse::Pooled));
+    assert_eq!(connections.keepalive_timeout, Nanos::from_seconds(300.0));
+    assert_eq!(connections.dns_cache_ttl, Some(Nanos::from_seconds(300.0)));
+    let sockets = connections.sockets;
+    assert_eq!((sockets.receive_buffer, sockets.send_buffer), (10_485_760, 10_485_760));
+    assert_eq!(sockets.keepalive_idle, Nanos::from_seconds(60.0));
+    assert_eq!(sockets.keepalive_interval, Nanos::from_seconds(30.0));
+    assert_eq!(sockets.keepalive_count, 1);
+    assert_eq!(sockets.user_timeout, Nanos::from_millis(30_000.0));
+    assert!(connections.tls.authorities.is_none() && connections.tls.identity.is_none());
+    assert!(!connections.proxies.are_used());
+    let config = profile("--connection-reuse-strategy sticky_user_sessions --show-trace-timing");
+    assert_eq!(config.transport.connections.reuse, ConnectionReuse::StickyUserSessions);
+    let endpoint = &config.input_config["endpoint"];
+    assert_eq!(endpoint["connection_reuse_strategy"], "sticky-user-sessions");
+    assert_eq!(config.input_config["artifacts"]["show_trace_timing"], true);
+}
+
+#[test]
+fn the_environment_says_how_connections_are_made() {
+    let variables = [
+        ("AIPERF_HTTP_CONNECTION_LIMIT", "7"),
+        ("AIPERF_HTTP_KEEPALIVE_TIMEOUT", "1.5"),
+        ("AIPERF_HTTP_USE_DNS_CACHE", "false"),
+        ("AIPERF_HTTP_SO_RCVBUF", "0"),
+        ("AIPERF_HTTP_SO_SNDBUF", "65536"),
+        ("AIPERF_HTTP_TCP_KEEPIDLE", "5"),
+        ("AIPERF_HTTP_TCP_KEEPINTVL", "6"),
+        ("AIPERF_HTTP_TCP_KEEPCNT", "3"),
+        ("AIPERF_HTTP_TCP_USER_TIMEOUT", "250"),
+    ];
+    let Ok(Command::Profile(config)) = parse_in(&["profile", "-m", "m"], &variables) else {
+        panic!("it is a run")
+    };
+    let connections = config.transport.connections;
+    assert_eq!((connections.limit, connections.dns_cache_ttl), (7, None));
+    assert_eq!(connections.keepalive_timeout, Nanos::from_seconds(1.5));
+    let expected = SocketOptions {
+        receive_buffer: 0,
+        send_buffer: 65_536,
+        keepalive_idle: Nanos::from_seconds(5.0),
+        keepalive_interval: Nanos::from_seconds(6.0),
+        keepalive_count: 3,
+        user_timeout: Nanos::from_millis(250.0),
+    };
+    assert_eq!(connections.sockets, expected);
+    for (name, value) in [
+        ("AIPERF_HTTP_SO_RCVBUF", "10M"),
+        ("AIPERF_HTTP_TCP_KEEPCNT", "-1"),
+        ("AIPERF_HTTP_TTL_DNS_CACHE", "for ever"),
+    ] {
+        let error = parse_in(&["profile", "-m", "m"], &[(name, value)]).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn files_for_tls_are_read_and_what_is_none_is_told() {
+    let file = raw_server::tls_file;
+    let (authority, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
+    let config =
+        profile(&format!("--ssl-ca-cert {authority} --ssl-cert {certificate} --ssl-key {key}"));
+    let tls = &config.transport.connections.tls;
+    assert_eq!(tls.authorities.as_ref().unwrap().len(), 1);
+    assert!(tls.verify && tls.identity.is_some());
+    assert_eq!(config.input_config["endpoint"]["ssl_ca_cert"], authority);
+    assert!(config.input_config["endpoint"].get("ssl_key").is_none());
+    for (flags, named) in [
+        ("--ssl-ca-cert /no/such.pem".to_owned(), "--ssl-ca-cert: cannot read /no/such.pem"),
+        (format!("--ssl-ca-cert {key}"), "no certificate in PEM form"),
+        (format!("--ssl-cert {certificate}"), "--ssl-key"),
+        (format!("--ssl-cert {certificate} --ssl-key {authority}"), "no private key"),
+        (format!("--ssl-cert {key} --ssl-key {key}"), "--ssl-cert"),
+        (format!("--ssl-cert {certificate} --ssl-key {}", file("server.key")), "--ssl-key"),
+        (format!("--ssl-key {key}"), "--ssl-cert"),
+    ] {
+        assert!(refusal(&flags).contains(named), "{flags}: {}", refusal(&flags));
+    }
+    let verify = |flags: &str| profile(flags).transport.connections.tls.verify;
+    assert!(!verify("--no-ssl-verify") && verify("--no-ssl-verify --ssl-verify"));
+    let unset = [("AIPERF_HTTP_SSL_VERIFY", "0")];
+    match parse_in(&["profile", "-m", "m", "--ssl-verify"], &unset) {
+        Ok(Command::Profile(config)) => assert!(config.transport.connections.tls.verify),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn proxies_are_used_when_the_environment_is_trusted_and_missed_when_not() {
+    let run = |url: &str, variables: &[(&str, &str)]| {
+        parse_in(&["profile", "-m", "m", "--tokenizer", "builtin", "--url", url], variables)
+    };
+    let config = |url: &str, variables: &[(&str, &str)]| match run(url, variables) {
+        Ok(Command::Profile(config)) => *config,
+        other => panic!("{other:?}"),
+    };
+    let (model, proxy) =
+        ("http://u:SECRET@model.example", ("http_proxy", "http://u:SECRET@proxy:1"));
+    let trusting = [proxy, ("AIPERF_HTTP_TRUST_ENV", "true")];
+    let trusted = config(model, &trusting);
+    assert!(trusted.transport.connections.proxies.are_used());
+    assert_eq!(trusted.warnings, [""; 0]);
+    let warned = config(model, &[proxy]);
+    assert!(!warned.transport.connections.proxies.are_used());
+    let [warning] = &warned.warnings[..] else { panic!("{:?}", warned.warnings) };
+    assert!(warning.contains("AIPERF_HTTP_TRUST_ENV") && warning.contains("model.example"));
+    assert!(!format!("{warned:?}{trusted:?}").contains("SECRET"));
+    for url in
+        ["http://localhost:8000", "http://127.0.0.9", "http://[::1]", "https://model.example"]
+    {
+        assert_eq!(config(url, &[proxy]).warnings, [""; 0], "{url}");
+    }
+    let exempt = [proxy, ("NO_PROXY", "model.example")];
+    assert_eq!(config(model, &exempt).warnings, [""; 0]);
+    let socks = [("ALL_PROXY", "socks5://u:SECRET@proxy"), ("AIPERF_HTTP_TRUST_ENV", "1")];
+    let error = run(model, &socks).unwrap_err().to_string();
+    assert!(error.contains("ALL_PROXY") && !error.contains("SECRET"), "{error}");
 }
 
 #[test]
@@ -461,7 +607,7 @@ fn the_environment_gives_thresholds_and_flags_win() {
     let config = run(&["profile", "-m", "m"]);
     assert_eq!(config.metrics.usage_diff_threshold_percent, 2.5);
     assert_eq!(config.metrics.osl_mismatch_threshold_tokens, 50.0);
-    assert!(config.metrics.developer_mode && !config.transport.ssl_verify);
+    assert!(config.metrics.developer_mode && !config.transport.connections.tls.verify);
     assert_eq!(config.transport.ip_version, IpVersion::V6);
     assert_eq!(config.telemetry.interval_seconds, 0.5);
     assert_eq!(config.transport.api_key.unwrap().expose(), "of-environment");

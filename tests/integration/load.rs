@@ -13,7 +13,8 @@ use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedRespo
 use aiperf::mock_server::{self, MockServer, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
-    Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, RunnerError, Workload,
+    Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
+    RunnerError, Workload,
 };
 use aiperf::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
@@ -24,6 +25,9 @@ use aiperf::units::Nanos;
 use tokio::sync::watch;
 
 use crate::raw_server;
+
+/// Makes another dialect of one.
+type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
 
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
@@ -36,8 +40,10 @@ pub(crate) struct Load {
     pub(crate) phases: Vec<PhaseConfig>,
     pub(crate) transport: transport::Config,
     pub(crate) workers: usize,
-    /// Whether the dialect is [`Broken`].
-    pub(crate) breaks: bool,
+    /// Bytes of records in memory; a closed loop would wait beyond half of them.
+    pub(crate) queue_budget: usize,
+    /// Makes another dialect of the chat completions.
+    pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
     pub(crate) interrupt: watch::Sender<Interrupt>,
 }
@@ -47,6 +53,8 @@ pub(crate) struct Outcome {
     pub(crate) records: Vec<RequestRecord>,
     pub(crate) phases: Vec<PhaseStats>,
     pub(crate) peak_in_flight: u64,
+    queue: QueueStats,
+    cpu: CpuShares,
 }
 
 impl Load {
@@ -60,7 +68,8 @@ impl Load {
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
             workers: 1,
-            breaks: false,
+            queue_budget: 64 << 20,
+            dialect: Box::new(|chat| chat),
             interrupt: watch::Sender::new(Interrupt::None),
         }
     }
@@ -75,7 +84,7 @@ impl Load {
             use_legacy_max_tokens: false,
             use_server_token_count: false,
         });
-        let endpoint = if self.breaks { Arc::new(Broken(endpoint)) } else { endpoint };
+        let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {
             delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
             ..question(&format!("question {number}"))
@@ -96,7 +105,9 @@ impl Load {
             Arc::from([target]),
             Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
         );
-        let queue = Arc::new(RecordQueue::new(64 << 20));
+        let queue = RecordQueue::new(self.queue_budget)
+            .spilling_to(std::env::temp_dir(), Arc::clone(workload.first_bodies()));
+        let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&self.phases));
         let last = self.phases.len() - 1;
         let config = Config { workers: self.workers, phases: self.phases, seed: Seed(1) };
@@ -127,6 +138,8 @@ impl Load {
             records,
             phases: progress.snapshots(),
             peak_in_flight: progress.phase(last).unwrap().peak_in_flight(),
+            queue: queue.stats(),
+            cpu: progress.phase(last).unwrap().cpu_shares(),
         }
     }
 }
@@ -290,8 +303,49 @@ fn an_open_loop_sends_when_it_is_due_and_not_before() {
     due.sort_unstable();
     assert_eq!(due, (0..40).map(|n| n * 5_000_000).collect::<Vec<_>>());
     assert!(outcome.records.iter().all(|record| record.issued >= record.due.unwrap()));
+    // Between two sends there is nothing to do but sleep.
+    assert!(outcome.records.iter().any(|record| record.due_while_asleep));
     // 150 ms of answers at 200 a second: 30 in flight, were the loop closed it would be 1.
     assert!(outcome.peak_in_flight >= 10, "{}", outcome.peak_in_flight);
+}
+
+#[test]
+fn an_open_loop_beyond_its_memory_loses_no_record() {
+    let server = mock(Script::default());
+    let budget = 20_000;
+    let phase = open_loop(2000.0, 400);
+    let load =
+        Load { phases: vec![phase], turns: 2, queue_budget: budget, ..Load::on(&server.url()) };
+    let outcome = load.run();
+    let queue = outcome.queue;
+    // Each record is more than 1000 bytes, and nothing takes them while the load runs.
+    assert!(queue.spilled_records >= 380, "{queue:?}");
+    assert_eq!((queue.kept_over_budget, queue.lost, queue.pauses), (0, 0, 0));
+    assert_eq!(outcome.records.len(), 400);
+    assert_eq!(server.requests_served(), 400);
+    let turns: BTreeSet<_> =
+        outcome.records.iter().map(|record| (record.turn.session, record.turn.turn)).collect();
+    assert_eq!(turns.len(), 400);
+    for record in &outcome.records {
+        assert_eq!(record.error, None);
+        let body: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 2 * record.turn.turn + 1);
+        assert_eq!(record.earlier_answers.len(), record.turn.turn);
+        assert!(record.body.bytes.ends_with(b"data: [DONE]\n\n"));
+    }
+}
+
+#[test]
+fn workers_tell_how_busy_they_were() {
+    let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
+    let load = Load { phases: vec![closed_loop(2, 4)], workers: 2, ..Load::on(&server.url()) };
+    let cpu = load.run().cpu;
+    assert_eq!(cpu.workers.len(), 2);
+    // They waited for the server for 60 ms and did something besides; a thread
+    // has no more than all of the time.
+    assert!(cpu.workers.iter().all(|share| *share > 0.0 && *share < 1.01), "{cpu:?}");
+    assert!(cpu.process >= cpu.workers.iter().copied().fold(0.0, f64::max) * 0.5, "{cpu:?}");
 }
 
 #[test]
@@ -588,7 +642,7 @@ fn a_worker_that_dies_ends_the_run_with_an_error() {
         turns: 2,
         workers: 2,
         phases: vec![closed_loop(2, 8)],
-        breaks: true,
+        dialect: Box::new(|chat| Arc::new(Broken(chat))),
         ..Load::on(&server.url())
     };
     assert!(matches!(load.drive().0, Err(RunnerError::WorkerLost)));

@@ -82,7 +82,7 @@ fn chat(max_tokens: u64, stream: bool) -> Value {
 }
 
 fn tokens(text: &str) -> usize {
-    bpe_openai::o200k_base().count(text)
+    tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
 /// A value of `/metrics`.

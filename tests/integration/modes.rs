@@ -16,7 +16,7 @@ use aiperf::schedule::config::{
     Zero,
 };
 use aiperf::schedule::{Line, settle};
-use aiperf::transport;
+use aiperf::transport::{self, Connections};
 use aiperf::units::Nanos;
 
 use crate::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
@@ -325,7 +325,7 @@ fn whatever_ends_a_request_gives_back_its_slot_and_its_connection() {
     };
     let transport = transport::Config {
         request_timeout: millis(30),
-        connection_limit: 20,
+        connections: Connections { limit: 20, ..Connections::default() },
         ..transport::Config::default()
     };
     let load = Load { phases: vec![cancelled], transport, ..Load::on(&url) };

@@ -1,0 +1,300 @@
+//! What the client reported, held to what the server wrote.
+//!
+//! A byte left the server between the stamps just before and just after its
+//! write, so each true value is known as an interval. The error of a reported
+//! value is its distance from there: zero inside.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::metric::{MeasuredRecord, Value};
+use crate::metrics::percentile;
+use crate::units::Nanos;
+
+/// The metrics that are held to the truth.
+pub(super) const METRICS: [(&str, &str); 5] = [
+    ("time_to_first_token", "TTFT"),
+    ("time_to_second_token", "TTST"),
+    ("inter_token_latency", "ITL"),
+    ("request_latency", "Req Latency"),
+    ("inter_chunk_latency", "ICL"),
+];
+
+const TTFT: usize = 0;
+const TTST: usize = 1;
+const ITL: usize = 2;
+const LATENCY: usize = 3;
+const ICL: usize = 4;
+
+/// What the client reported of one request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Sample {
+    pub(super) request_id: String,
+    pub(super) start: Nanos,
+    pub(super) due: Option<Nanos>,
+    pub(super) failed: bool,
+    /// Values in nanoseconds, in the order of [`METRICS`].
+    pub(super) values: [Vec<f64>; METRICS.len()],
+    pub(super) output_tokens: Option<f64>,
+    /// How much later than it arrived each event was read, in nanoseconds.
+    pub(super) read_lags: Vec<u32>,
+    pub(super) socket_reads: u64,
+    pub(super) kernel_stamps: u64,
+}
+
+impl Sample {
+    pub(super) fn of(measured: &MeasuredRecord) -> Self {
+        let MeasuredRecord { record, observation, .. } = measured;
+        let values = |tag| match observation.values.get(tag) {
+            Some(Value::Scalar(value)) => vec![*value],
+            Some(Value::List(values)) => values.clone(),
+            None => Vec::new(),
+        };
+        Self {
+            request_id: record.request_id.to_string(),
+            start: record.start,
+            due: record.due,
+            failed: observation.error.is_some(),
+            values: METRICS.map(|(tag, _)| values(tag)),
+            output_tokens: observation.values.scalar("output_sequence_length"),
+            read_lags: record.body.events.iter().map(|event| event.arrival.read_lag).collect(),
+            socket_reads: record.trace.socket_reads,
+            kernel_stamps: record.trace.kernel_stamps,
+        }
+    }
+}
+
+/// What the server says of one request: a line of its write log.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Served {
+    #[serde(default)]
+    request_id: String,
+    #[serde(rename = "arrival_ns")]
+    arrival: Nanos,
+    events: Vec<Written>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+struct Written {
+    #[serde(rename = "write_start_ns", default)]
+    start: Option<Nanos>,
+    #[serde(rename = "written_ns", default)]
+    end: Option<Nanos>,
+    tokens: u64,
+}
+
+impl Served {
+    /// Reads a write log.
+    pub(super) fn read(log: impl BufRead) -> anyhow::Result<HashMap<String, Self>> {
+        let parse = |line: std::io::Result<String>| {
+            let served: Self = serde_json::from_str(&line?).context("the write log is no JSON")?;
+            Ok((served.request_id.clone(), served))
+        };
+        log.lines().map(parse).collect()
+    }
+
+    /// When the request left, by its last event.
+    fn end(&self) -> Nanos {
+        self.events.iter().rev().find_map(|event| event.end).unwrap_or(self.arrival)
+    }
+}
+
+/// Sizes of errors, in nanoseconds, in any order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Errors {
+    /// By arrival, in the order of [`METRICS`].
+    pub(super) by_arrival: [Vec<f64>; METRICS.len()],
+    /// As if the time of the read had been taken.
+    pub(super) by_read: [Vec<f64>; METRICS.len()],
+    /// Due time to first byte written.
+    pub(super) slip: Vec<f64>,
+    /// Due time to the request's coming in at the server.
+    pub(super) slip_at_server: Vec<f64>,
+    /// Requests whose output tokens were counted wrongly.
+    pub(super) miscounted: u64,
+    /// Requests that failed.
+    pub(super) failed: u64,
+    /// Requests that the server's log does not have.
+    pub(super) unknown: u64,
+    /// Most requests that were at the server at once, by its own log.
+    pub(super) reached_concurrency: u64,
+    /// Share of the reads that the kernel stamped.
+    pub(super) kernel_share: f64,
+}
+
+/// A metric's way from one event of the content to another, divided by `divisor`.
+struct Span {
+    metric: usize,
+    /// The request's start where absent.
+    from: Option<usize>,
+    to: usize,
+    divisor: f64,
+}
+
+fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
+    let span = |metric, from, to| Span { metric, from, to, divisor: 1.0 };
+    let Some(last) = pieces.checked_sub(1) else { return Vec::new() };
+    let mut spans = vec![span(TTFT, None, 0), span(LATENCY, None, last)];
+    if last > 0 && tokens > 1 {
+        spans.push(span(TTST, Some(0), 1));
+        spans.push(Span { divisor: (tokens - 1) as f64, ..span(ITL, Some(0), last) });
+    }
+    spans.extend((0..last).map(|piece| span(ICL, Some(piece), piece + 1)));
+    spans
+}
+
+impl Errors {
+    /// Compares each sample with what the server says of its request.
+    pub(super) fn of(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
+        let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
+        let (mut reads, mut stamps) = (0, 0);
+        for sample in samples {
+            reads += sample.socket_reads;
+            stamps += sample.kernel_stamps;
+            match served.get(&sample.request_id) {
+                _ if sample.failed => errors.failed += 1,
+                None => errors.unknown += 1,
+                Some(served) => errors.add(sample, served),
+            }
+        }
+        errors.kernel_share = if reads == 0 { 0.0 } else { stamps as f64 / reads as f64 };
+        errors
+    }
+
+    fn add(&mut self, sample: &Sample, served: &Served) {
+        if let Some(due) = sample.due {
+            self.slip.push(sample.start.since(due).0 as f64);
+            self.slip_at_server.push(served.arrival.since(due).0 as f64);
+        }
+        let tokens: u64 = served.events.iter().map(|event| event.tokens).sum();
+        self.miscounted += u64::from(sample.output_tokens != Some(tokens as f64));
+        let content: Option<Vec<_>> = served
+            .events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| event.tokens > 0)
+            .map(|(at, event)| Some((at, event.start?.0 as f64, event.end?.0 as f64)))
+            .collect();
+        let Some(content) = content else {
+            self.unknown += 1;
+            return;
+        };
+        let start = sample.start.0 as f64;
+        let lag = |piece: usize| {
+            sample.read_lags.get(content[piece].0).map_or(0.0, |lag| f64::from(*lag))
+        };
+        for Span { metric, from, to, divisor } in spans(content.len(), tokens) {
+            // Gaps are listed; of every other metric there is one value.
+            let place = if metric == ICL { from.unwrap_or(0) } else { 0 };
+            let Some(reported) = sample.values[metric].get(place) else { continue };
+            let (earliest, latest) =
+                from.map_or((start, start), |from| (content[from].1, content[from].2));
+            let truth = ((content[to].1 - latest) / divisor, (content[to].2 - earliest) / divisor);
+            let delay = (lag(to) - from.map_or(0.0, lag)) / divisor;
+            self.by_arrival[metric].push(distance(*reported, truth));
+            self.by_read[metric].push(distance(reported + delay, truth));
+        }
+    }
+}
+
+/// How far `value` is outside the interval.
+fn distance(value: f64, (low, high): (f64, f64)) -> f64 {
+    (low - value).max(value - high).max(0.0)
+}
+
+fn most_at_once(served: &HashMap<String, Served>) -> u64 {
+    let mut changes: Vec<(Nanos, i64)> =
+        served.values().flat_map(|one| [(one.arrival, 1), (one.end(), -1)]).collect();
+    changes.sort_unstable();
+    let mut most = 0;
+    let mut now = 0_i64;
+    for (_, change) in changes {
+        now += change;
+        most = most.max(now);
+    }
+    most.unsigned_abs()
+}
+
+/// How errors are distributed, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Spread {
+    #[serde(rename = "p50_ms")]
+    pub(super) p50: f64,
+    #[serde(rename = "p99_ms")]
+    pub(super) p99: f64,
+    #[serde(rename = "max_ms")]
+    pub(super) max: f64,
+}
+
+impl Spread {
+    /// Of `errors` in nanoseconds; `None` where there are none.
+    pub(super) fn of(mut errors: Vec<f64>) -> Option<Self> {
+        let spread = percentile::distribution(&mut errors)?;
+        Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Role, three tokens in two events, `[DONE]`; written within 10 ns each.
+    const LOG: &str = concat!(
+        r#"{"request_id":"a","number":1,"path":"/","arrival_ns":110,"admitted_ns":110,"events":["#,
+        r#"{"due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":0,"bytes":1},"#,
+        r#"{"due_ns":0,"write_start_ns":990,"written_ns":1000,"tokens":1,"bytes":1},"#,
+        r#"{"due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":2,"bytes":1},"#,
+        r#"{"due_ns":0,"write_start_ns":2990,"written_ns":3000,"tokens":0,"bytes":1}],"complete":true}"#,
+    );
+
+    fn sample() -> Sample {
+        Sample {
+            request_id: "a".to_owned(),
+            start: Nanos(100),
+            due: Some(Nanos(60)),
+            // Arrivals at 1005 and 3007.
+            values: [vec![905.0], vec![2002.0], vec![1001.0], vec![2907.0], vec![2002.0]],
+            output_tokens: Some(3.0),
+            read_lags: vec![50, 40, 300, 300],
+            socket_reads: 2,
+            kernel_stamps: 1,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn errors_are_distances_from_the_servers_writes() {
+        let served = Served::read(LOG.as_bytes()).unwrap();
+        let errors = Errors::of(&[sample()], &served);
+        // TTFT is true within 890 and 900; gaps within 1990 and 2010; latency within 2890 and 2900.
+        let expected = [vec![5.0], vec![0.0], vec![0.0], vec![7.0], vec![0.0]];
+        assert_eq!(errors.by_arrival, expected);
+        // Read 40 and 300 later: 945, 2262, 1131 (true within 995 and 1005), 3207, 2262.
+        let expected = [vec![45.0], vec![252.0], vec![126.0], vec![307.0], vec![252.0]];
+        assert_eq!(errors.by_read, expected);
+        assert_eq!((errors.slip, errors.slip_at_server), (vec![40.0], vec![50.0]));
+        assert_eq!((errors.miscounted, errors.failed, errors.unknown), (0, 0, 0));
+        assert_eq!((errors.reached_concurrency, errors.kernel_share), (1, 0.5));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_counted() {
+        let served = Served::read(LOG.as_bytes()).unwrap();
+        let miscounted = Sample { output_tokens: Some(4.0), ..sample() };
+        let failed = Sample { failed: true, ..sample() };
+        let unknown = Sample { request_id: "b".to_owned(), ..sample() };
+        let errors = Errors::of(&[miscounted, failed, unknown], &served);
+        assert_eq!((errors.miscounted, errors.failed, errors.unknown), (1, 1, 1));
+        assert_eq!(errors.by_arrival[TTFT].len(), 1);
+    }
+
+    #[test]
+    fn a_value_too_early_is_as_wrong_as_one_too_late() {
+        assert_eq!(distance(3.0, (5.0, 9.0)), 2.0);
+        assert_eq!(distance(11.0, (5.0, 9.0)), 2.0);
+        assert_eq!(distance(7.0, (5.0, 9.0)), 0.0);
+    }
+}

@@ -1,0 +1,282 @@
+//! What each load came to, as JSON and as tables.
+
+use std::fmt::Write as _;
+
+use serde::{Serialize, Serializer};
+
+use super::cores::Cores;
+use super::errors::{Errors, METRICS, Spread};
+use crate::artifacts::selfcheck::{Limits, SelfCheck};
+use crate::console::{self, Style};
+
+/// A load to be tried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Load {
+    /// Streams at once, each next request as soon as one ends.
+    Concurrency(u64),
+    /// Requests a second, at even distances.
+    RequestRate(u64),
+}
+
+impl Load {
+    /// The number alone.
+    pub(super) const fn size(self) -> u64 {
+        match self {
+            Self::Concurrency(size) | Self::RequestRate(size) => size,
+        }
+    }
+}
+
+/// What was found at one load.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Step {
+    pub(super) load: Load,
+    pub(super) requests: usize,
+    failed: u64,
+    /// Requests whose output tokens were counted wrongly.
+    miscounted: u64,
+    /// Most requests at the server at once, by its log.
+    reached_concurrency: u64,
+    /// Share of the reads whose arrival is the kernel's.
+    kernel_stamps: f64,
+    /// Errors by arrival and as if reads had been stamped.
+    errors: Metrics,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule_slip: Option<Spread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slip_at_server: Option<Spread>,
+    /// What was not within the bound; empty where the load holds.
+    pub(super) failures: Vec<String>,
+}
+
+/// Two spreads of each metric that has one.
+#[derive(Debug, Clone)]
+struct Metrics([Option<Pair>; METRICS.len()]);
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Pair {
+    by_arrival: Spread,
+    by_read: Spread,
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let named = METRICS.iter().zip(&self.0);
+        serializer.collect_map(named.filter_map(|((tag, _), pair)| Some((tag, pair.as_ref()?))))
+    }
+}
+
+impl Step {
+    /// The findings in `errors`, held to `bound_ms`.
+    pub(super) fn judge(load: Load, requests: usize, errors: Errors, bound_ms: f64) -> Self {
+        let Errors { by_arrival, by_read, slip, slip_at_server, .. } = errors;
+        let mut pairs = by_arrival.into_iter().zip(by_read).map(|(by_arrival, by_read)| {
+            Some(Pair { by_arrival: Spread::of(by_arrival)?, by_read: Spread::of(by_read)? })
+        });
+        let mut step = Self {
+            load,
+            requests,
+            failed: errors.failed + errors.unknown,
+            miscounted: errors.miscounted,
+            reached_concurrency: errors.reached_concurrency,
+            kernel_stamps: errors.kernel_share,
+            errors: Metrics(std::array::from_fn(|_| pairs.next().flatten())),
+            schedule_slip: Spread::of(slip),
+            slip_at_server: Spread::of(slip_at_server),
+            failures: Vec::new(),
+        };
+        step.failures = step.failures(bound_ms);
+        step
+    }
+
+    fn failures(&self, bound_ms: f64) -> Vec<String> {
+        let mut failures = Vec::new();
+        let named = METRICS.iter().zip(&self.errors.0);
+        let errors = named.filter_map(|((_, name), pair)| Some((*name, pair.as_ref()?.by_arrival)));
+        let slip = self.schedule_slip.map(|slip| ("schedule slip", slip));
+        for (name, spread) in errors.chain(slip) {
+            if spread.p99 > bound_ms {
+                failures.push(format!("{name} is off by {:.2} ms at p99", spread.p99));
+            }
+        }
+        if self.requests == 0 {
+            failures.push("no request was made".to_owned());
+        }
+        if self.failed > 0 {
+            failures.push(format!("{} requests failed", self.failed));
+        }
+        if self.miscounted > 0 {
+            failures.push(format!("output tokens of {} requests are wrong", self.miscounted));
+        }
+        if let Load::Concurrency(asked) = self.load
+            && self.reached_concurrency < asked
+        {
+            failures.push(format!("{} of {asked} streams were reached", self.reached_concurrency));
+        }
+        failures
+    }
+
+    fn holds(&self) -> String {
+        if self.failures.is_empty() { "yes" } else { "no" }.to_owned()
+    }
+}
+
+/// The whole self-check.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Report {
+    /// What travels with later results.
+    #[serde(flatten)]
+    pub(super) found: SelfCheck,
+    /// Which cores the two sides had.
+    pub(super) cores: Cores,
+    /// Loads of streams, in order; a load that failed is there twice.
+    pub(super) streams: Vec<Step>,
+    /// Rates, alike.
+    pub(super) rates: Vec<Step>,
+}
+
+impl Report {
+    /// The tables and what follows from them.
+    pub(super) fn render(&self, style: Style) -> String {
+        let mut text = self.streams_table(style);
+        text.push('\n');
+        text.push_str(&self.rates_table(style));
+        for step in self.streams.iter().chain(&self.rates).filter(|step| !step.failures.is_empty())
+        {
+            let unit = match step.load {
+                Load::Concurrency(_) => "streams",
+                Load::RequestRate(_) => "requests/s",
+            };
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{} {unit}: {}", step.load.size(), step.failures.join("; "));
+        }
+        text.push_str(&self.verdict());
+        text
+    }
+
+    fn streams_table(&self, style: Style) -> String {
+        let title = format!(
+            "aiperf | Errors at p99 in ms, by arrival / by time of read (bound {} ms by arrival)",
+            self.found.bound_ms
+        );
+        let header = [
+            "Streams",
+            "Reached",
+            "TTFT",
+            "TTST",
+            "ITL",
+            "Req Latency",
+            "ICL",
+            "Kernel stamps",
+            "Tokens wrong",
+            "Holds",
+        ];
+        let rows = self.streams.iter().map(|step| {
+            let [first, second, itl, latency, icl] = step.errors.0.map(both);
+            let share = format!("{:.0} %", step.kernel_stamps * 100.0);
+            let load = step.load.size().to_string();
+            let reached = step.reached_concurrency.to_string();
+            [
+                load,
+                reached,
+                first,
+                second,
+                itl,
+                latency,
+                icl,
+                share,
+                step.miscounted.to_string(),
+                step.holds(),
+            ]
+        });
+        console::figures(&title, header, rows, style)
+    }
+
+    fn rates_table(&self, style: Style) -> String {
+        let title = format!("aiperf | Sends late in ms (bound {} ms at p99)", self.found.bound_ms);
+        let header = [
+            "Requests/s",
+            "Requests",
+            "Slip p50",
+            "Slip p99",
+            "Slip max",
+            "At the server p50",
+            "At the server p99",
+            "Req Latency error p99",
+            "Holds",
+        ];
+        let of = |spread: Option<Spread>, field: fn(Spread) -> f64| {
+            spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.3}", field(spread)))
+        };
+        let rows = self.rates.iter().map(|step| {
+            let (slip, server) = (step.schedule_slip, step.slip_at_server);
+            [
+                step.load.size().to_string(),
+                step.requests.to_string(),
+                of(slip, |spread| spread.p50),
+                of(slip, |spread| spread.p99),
+                of(slip, |spread| spread.max),
+                of(server, |spread| spread.p50),
+                of(server, |spread| spread.p99),
+                both(step.errors.0[3]),
+                step.holds(),
+            ]
+        });
+        console::figures(&title, header, rows, style)
+    }
+
+    fn verdict(&self) -> String {
+        let Limits { concurrency, request_rate } = self.found.limits;
+        let streams =
+            concurrency.map_or_else(|| "no number of".to_owned(), |n| format!("up to {n}"));
+        let rate =
+            request_rate.map_or_else(|| "no rate of".to_owned(), |rate| format!("up to {rate}"));
+        let bound = self.found.bound_ms;
+        format!(
+            "On this machine errors stay within {bound} ms at p99 with {streams} concurrent streams and {rate} requests/s.\n"
+        )
+    }
+}
+
+fn both(pair: Option<Pair>) -> String {
+    pair.map_or_else(
+        || "-".to_owned(),
+        |pair| format!("{:.2} / {:.2}", pair.by_arrival.p99, pair.by_read.p99),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors() -> Errors {
+        Errors {
+            by_arrival: std::array::from_fn(|_| vec![500_000.0; 100]),
+            by_read: std::array::from_fn(|_| vec![3e6; 100]),
+            reached_concurrency: 10,
+            ..Errors::default()
+        }
+    }
+
+    #[test]
+    fn a_load_holds_by_arrival_within_the_bound() {
+        let judge = |errors| Step::judge(Load::Concurrency(10), 100, errors, 0.5).failures;
+        assert!(judge(errors()).is_empty());
+        assert_eq!(judge(Errors { failed: 1, ..errors() }), ["1 requests failed"]);
+        assert_eq!(
+            judge(Errors { miscounted: 2, ..errors() }),
+            ["output tokens of 2 requests are wrong"]
+        );
+        assert_eq!(
+            judge(Errors { reached_concurrency: 9, ..errors() }),
+            ["9 of 10 streams were reached"]
+        );
+        let mut late = errors();
+        late.by_arrival[1] = vec![600_000.0; 100];
+        assert_eq!(judge(late), ["TTST is off by 0.60 ms at p99"]);
+        let rate = Errors { slip: vec![700_000.0; 3], ..errors() };
+        let step = Step::judge(Load::RequestRate(99), 3, rate, 0.5);
+        assert_eq!(step.failures, ["schedule slip is off by 0.70 ms at p99"]);
+    }
+}

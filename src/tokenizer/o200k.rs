@@ -1,0 +1,213 @@
+//! The embedded o200k vocabulary: text to tokens by byte-pair encoding.
+//!
+//! Text is split into pieces (words, numbers, punctuation, space). A piece that
+//! is a token is that token; else its bytes are merged pair by pair, each time
+//! the adjacent pair whose union is the token of the lowest number. The tokens
+//! are those of OpenAI's tiktoken. Time is linear in the text's length and memory
+//! beyond the tokens bounded, whatever the text.
+
+use std::sync::LazyLock;
+
+use regex_automata::meta::Regex;
+use regex_automata::{Anchored, Input};
+use rustc_hash::FxHashMap;
+
+/// Each token in order of its number: a byte of length, then its bytes.
+static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
+
+/// What a piece is: the first of these that fits.
+const PIECES: [&str; 3] = [
+    concat!(
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|\p{N}{1,3}",
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"|\s*[\r\n]+",
+        r"|\s+$",
+    ),
+    // The space before a word but for its last, which is the word's own:
+    // `\s+(?!\S)` for an engine that cannot look ahead.
+    r"\s+\s",
+    r"\s+",
+];
+
+/// Which of [`PIECES`] takes a character too many.
+const LOOKS_AHEAD: usize = 1;
+
+/// Longest stretch, in bytes, that is merged at once.
+const WINDOW: usize = 256;
+
+/// Tokens at a window's end that may become others when the text goes on.
+const UNSETTLED: usize = 4;
+
+/// What two parts make that make no token.
+const NO_TOKEN: u32 = u32::MAX;
+
+/// The vocabulary, decoded at its first use.
+pub(super) static O200K: LazyLock<O200k> = LazyLock::new(O200k::load);
+
+/// Encodes and decodes.
+pub(super) struct O200k {
+    tokens: Vec<&'static [u8]>,
+    ids: FxHashMap<&'static [u8], u32>,
+    pieces: Regex,
+}
+
+impl O200k {
+    #[expect(clippy::expect_used, reason = "the patterns are constants")]
+    fn load() -> Self {
+        let mut tokens = Vec::with_capacity(200_000);
+        let mut rest = TOKENS;
+        while let Some((token, after)) =
+            rest.split_first().and_then(|(len, rest)| rest.split_at_checked(usize::from(*len)))
+        {
+            tokens.push(token);
+            rest = after;
+        }
+        let ids = tokens.iter().zip(0..).map(|(token, id)| (*token, id)).collect();
+        let pieces = Regex::new_many(&PIECES).expect("patterns that compile");
+        Self { tokens, ids, pieces }
+    }
+
+    /// The tokens of `text`.
+    pub(super) fn encode(&self, text: &str) -> Vec<u32> {
+        let mut tokens = Vec::with_capacity(text.len() / 4);
+        for piece in self.split(text) {
+            match self.ids.get(piece.as_bytes()) {
+                Some(id) => tokens.push(*id),
+                None => tokens.append(&mut self.encode_piece(piece.as_bytes(), WINDOW)),
+            }
+        }
+        tokens
+    }
+
+    /// The bytes of `tokens`; none for those that are not in the vocabulary.
+    pub(super) fn decode(&self, tokens: &[u32]) -> Vec<u8> {
+        tokens.iter().flat_map(|token| self.bytes(*token)).copied().collect()
+    }
+
+    fn bytes(&self, token: u32) -> &'static [u8] {
+        self.tokens.get(token as usize).copied().unwrap_or_default()
+    }
+
+    fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
+        let mut rest = text;
+        std::iter::from_fn(move || {
+            let found = self.pieces.find(Input::new(rest).anchored(Anchored::Yes))?;
+            let mut piece = &rest[found.range()];
+            if found.pattern().as_usize() == LOOKS_AHEAD {
+                let last = piece.chars().next_back().map_or(0, char::len_utf8);
+                piece = &piece[..piece.len() - last];
+            }
+            rest = &rest[piece.len()..];
+            Some(piece)
+        })
+    }
+
+    /// The tokens of a piece of any length, at most about `window` bytes at once.
+    ///
+    /// Tokens are the encoding of their text exactly where each two neighbours
+    /// are the encoding of theirs. So windows may be joined wherever this holds
+    /// of the two tokens at the seam; where it does not, the seam moves back.
+    fn encode_piece(&self, piece: &[u8], mut window: usize) -> Vec<u32> {
+        let mut tokens: Vec<u32> = Vec::new();
+        let mut start = 0;
+        while start < piece.len() {
+            let end = piece.len().min(start + window);
+            let ahead = self.merge(&piece[start..end]);
+            if let (Some(last), Some(next)) = (tokens.last(), ahead.first())
+                && self.merge(&self.decode(&[*last, *next])) != [*last, *next]
+            {
+                start -= self.bytes(*last).len();
+                tokens.pop();
+                // Wide enough in the end for all of the piece: this ends.
+                window *= 2;
+                continue;
+            }
+            let settled = if end == piece.len() {
+                ahead.len()
+            } else {
+                ahead.len().saturating_sub(UNSETTLED).max(1)
+            };
+            start += ahead[..settled].iter().map(|token| self.bytes(*token).len()).sum::<usize>();
+            tokens.extend(&ahead[..settled]);
+        }
+        tokens
+    }
+
+    /// Merges the bytes of `text` until no two neighbours make a token.
+    fn merge(&self, text: &[u8]) -> Vec<u32> {
+        // Where each part starts, and the token that it and the next one make;
+        // the last is no part, but the end.
+        let mut parts: Vec<(usize, u32)> =
+            (0..=text.len()).map(|start| (start, NO_TOKEN)).collect();
+        let union = |parts: &[(usize, u32)], at: usize| {
+            let end = parts.get(at + 2).map(|part| part.0);
+            end.and_then(|end| self.ids.get(&text[parts[at].0..end])).copied().unwrap_or(NO_TOKEN)
+        };
+        for at in 0..text.len() {
+            parts[at].1 = union(&parts, at);
+        }
+        while let Some(at) = first_least(&parts) {
+            parts.remove(at + 1);
+            parts[at].1 = union(&parts, at);
+            if let Some(before) = at.checked_sub(1) {
+                parts[before].1 = union(&parts, before);
+            }
+        }
+        parts
+            .windows(2)
+            .filter_map(|pair| self.ids.get(&text[pair[0].0..pair[1].0]))
+            .copied()
+            .collect()
+    }
+}
+
+/// The first of the parts whose union with the next is the lowest token.
+fn first_least(parts: &[(usize, u32)]) -> Option<usize> {
+    let (at, (_, id)) = parts.iter().enumerate().min_by_key(|(_, (_, id))| *id)?;
+    (*id != NO_TOKEN).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tiktoken(text: &str) -> Vec<u32> {
+        tiktoken_rs::o200k_base_singleton().encode_ordinary(text)
+    }
+
+    #[test]
+    fn the_vocabulary_is_tiktokens() {
+        let tiktoken = tiktoken_rs::o200k_base_singleton();
+        assert_eq!(O200K.tokens.len(), 199_998);
+        for (token, id) in O200K.tokens.iter().zip(0..) {
+            assert_eq!(tiktoken.decode_bytes(&[id]).unwrap(), *token);
+            // What lets windows be joined: each token is the encoding of its bytes.
+            assert_eq!(O200K.merge(token), [id]);
+        }
+    }
+
+    #[test]
+    fn a_long_piece_is_encoded_in_windows() {
+        for text in
+            ["a".repeat(70_000), "ab".repeat(9_000), " -=".repeat(20_000), "漢".repeat(9_000)]
+        {
+            assert_eq!(O200K.encode(&text), tiktoken(&text), "{:?}", &text[..6]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_are_tiktokens(text in "\\PC{0,120}|[a-cA-C' \n0-9é/.-]{0,120}|\\s{0,20}\\PC{0,20}\\s{0,20}") {
+            prop_assert_eq!(O200K.encode(&text), tiktoken(&text));
+        }
+
+        #[test]
+        fn windows_join_as_if_there_were_none(text in "[abnt]{1,400}|[a-z]{1,400}|(aaaa|ab|the){1,90}", window in 1..60usize) {
+            prop_assert_eq!(O200K.encode_piece(text.as_bytes(), window), O200K.merge(text.as_bytes()));
+        }
+    }
+}

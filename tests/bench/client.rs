@@ -1,0 +1,56 @@
+//! `aiperf profile` as users run it, on its core.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::machine::{AIPERF, Side, Usage, run};
+
+/// A finished run.
+pub(crate) struct Run {
+    pub(crate) usage: Usage,
+    summary: Value,
+}
+
+impl Run {
+    /// The mean, or the single value, of a metric.
+    pub(crate) fn metric(&self, tag: &str) -> anyhow::Result<f64> {
+        self.summary[tag]["avg"].as_f64().with_context(|| format!("the summary has no {tag}"))
+    }
+
+    /// Time that the process took beyond the benchmark itself, in seconds.
+    pub(crate) fn overhead(&self) -> anyhow::Result<f64> {
+        Ok(self.usage.wall.as_secs_f64() - self.metric("benchmark_duration")?)
+    }
+}
+
+/// Profiles the server at `url`; `flags` are split at blanks.
+pub(crate) fn profile(url: &str, flags: &str) -> anyhow::Result<Run> {
+    let directory = tempfile::tempdir()?;
+    let files = directory.path().join("run");
+    let usage = run(Side::Client
+        .command(AIPERF)
+        .args(["profile", "--model", "mock-model", "--tokenizer", "builtin", "--ui", "none"])
+        .args(["--url", url, "--artifact-dir"])
+        .arg(&files)
+        .args(flags.split(' ')))?;
+    let summary = read(&files.join("profile_export_aiperf.json"))?;
+    Ok(Run { usage, summary })
+}
+
+/// The self-check at the loads that `flags` name.
+pub(crate) fn selfcheck(flags: &str) -> anyhow::Result<Value> {
+    let directory = tempfile::tempdir()?;
+    let output = directory.path().join("selfcheck.json");
+    // It keeps itself and its server to cores of their own.
+    let mut command = std::process::Command::new(AIPERF);
+    run(command.arg("selfcheck").args(flags.split(' ')).arg("--output").arg(&output))?;
+    read(&output)
+}
+
+fn read(path: &Path) -> anyhow::Result<Value> {
+    let file = File::open(path).with_context(|| format!("no {}", path.display()))?;
+    Ok(serde_json::from_reader(file)?)
+}
