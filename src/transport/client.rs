@@ -202,7 +202,7 @@ impl Client {
         };
         self.receive(response, &mut connection, watch, exchange).await?;
         if connection.is_usable() {
-            self.put_idle(work, connection, exchange.last_arrival().read_at());
+            self.put_idle(work, connection, exchange.last_read().arrival.read_at());
         }
         Ok(())
     }
