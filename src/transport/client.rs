@@ -202,7 +202,7 @@ impl Client {
         };
         self.receive(response, &mut connection, watch, exchange).await?;
         if connection.is_usable() {
-            self.put_idle(work, connection);
+            self.put_idle(work, connection, exchange.last_read().arrival.read_at());
         }
         Ok(())
     }
@@ -218,9 +218,10 @@ impl Client {
         if let Some(slot) = slot {
             return self.connector.connect(work.route, slot, trace).await;
         }
-        if let Some(connection) = self.take_idle(work) {
+        let now = Clock::now();
+        if let Some(connection) = self.take_idle(work, now) {
             (trace.local_addr, trace.remote_addr) = connection.addresses();
-            trace.reused = Some(Clock::now());
+            trace.reused = Some(now);
             return Ok(connection);
         }
         let slot = self.slot(trace).await;
@@ -257,8 +258,7 @@ impl Client {
     }
 
     /// An open connection that the request may go over.
-    fn take_idle(&self, work: &Work<'_>) -> Option<Connection> {
-        let now = Clock::now();
+    fn take_idle(&self, work: &Work<'_>, now: Nanos) -> Option<Connection> {
         match self.connector.reuse() {
             ConnectionReuse::Pooled => self.idle.take(work.request.target, now),
             ConnectionReuse::Never => None,
@@ -268,14 +268,14 @@ impl Client {
         }
     }
 
-    /// Keeps a connection for the next request, or closes it.
-    fn put_idle(&self, work: &Work<'_>, connection: Connection) {
-        let now = Clock::now();
+    /// Keeps a connection that is idle `since` then for the next request, or
+    /// closes it.
+    fn put_idle(&self, work: &Work<'_>, connection: Connection, since: Nanos) {
         match self.connector.reuse() {
             ConnectionReuse::Pooled if self.connector.limit.is_wanted() => {}
-            ConnectionReuse::Pooled => self.idle.put(work.request.target, connection, now),
+            ConnectionReuse::Pooled => self.idle.put(work.request.target, connection, since),
             ConnectionReuse::Never => {}
-            ConnectionReuse::StickyUserSessions => work.session.put(connection, now),
+            ConnectionReuse::StickyUserSessions => work.session.put(connection, since),
         }
     }
 

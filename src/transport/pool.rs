@@ -52,10 +52,10 @@ impl IdlePool {
         None
     }
 
-    /// Keeps a connection to `target`.
-    pub(super) fn put(&self, target: usize, connection: Connection, now: Nanos) {
+    /// Keeps a connection to `target` that is idle `since` then.
+    pub(super) fn put(&self, target: usize, connection: Connection, since: Nanos) {
         if let Some(idle) = self.by_target.borrow_mut().get_mut(target) {
-            idle.push_back(Idle { connection, since: now });
+            idle.push_back(Idle { connection, since });
         }
     }
 
@@ -85,7 +85,7 @@ impl SessionConnection {
         self.0.take().and_then(|idle| idle.usable(now, timeout))
     }
 
-    pub(super) fn put(&self, connection: Connection, now: Nanos) {
-        self.0.replace(Some(Idle { connection, since: now }));
+    pub(super) fn put(&self, connection: Connection, since: Nanos) {
+        self.0.replace(Some(Idle { connection, since }));
     }
 }
