@@ -43,8 +43,8 @@ pub struct Config {
     pub request_timeout: Nanos,
     /// How connections are made, bounded and used again.
     pub connections: Connections,
-    /// Whether quick ACK is set again after every read. Without it delayed ACK
-    /// meets a server's Nagle and the client measures itself.
+    /// Whether what is read is acknowledged at once while the response goes on.
+    /// Without it delayed ACK meets a server's Nagle and the client measures itself.
     pub quick_ack: bool,
     /// Whether arrivals are the kernel's receive stamps where it gives any (Linux).
     pub kernel_timestamps: bool,

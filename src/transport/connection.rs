@@ -2,7 +2,8 @@
 //!
 //! hyper's connection future is not spawned: the exchange polls it. So a body
 //! frame is taken before the socket is read again, and the stamp of the last
-//! read is the frame's own.
+//! read is the frame's own. So it is also known when the rest of a response
+//! is waited for.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use hyper::client::conn::http1;
 
 use super::io_log::IoLog;
 use super::limit::Slot;
+use super::socket::QuickAck;
 use super::traced_io::TracedIo;
 
 /// A connection and its socket's log.
@@ -26,6 +28,7 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TracedIo, Full<Bytes>>,
     log: Rc<IoLog>,
+    quick_ack: QuickAck,
     slot: Slot,
     local_addr: Option<SocketAddr>,
     remote_addr: Option<SocketAddr>,
@@ -37,11 +40,12 @@ impl Connection {
         sender: http1::SendRequest<Full<Bytes>>,
         driver: http1::Connection<TracedIo, Full<Bytes>>,
         log: Rc<IoLog>,
+        quick_ack: QuickAck,
         slot: Slot,
         local_addr: Option<SocketAddr>,
         remote_addr: Option<SocketAddr>,
     ) -> Self {
-        Self { sender, driver, log, slot, local_addr, remote_addr, ended: false }
+        Self { sender, driver, log, quick_ack, slot, local_addr, remote_addr, ended: false }
     }
 
     /// The socket's log.
@@ -80,7 +84,11 @@ impl Connection {
                 return Poll::Ready(outcome);
             }
             poll_once(driver, ended, cx);
-            response.as_mut().poll(cx)
+            let outcome = response.as_mut().poll(cx);
+            if outcome.is_pending() {
+                acknowledge(&self.log, &self.quick_ack);
+            }
+            outcome
         })
         .await
     }
@@ -95,13 +103,25 @@ impl Connection {
                 return Poll::Ready(frame);
             }
             self.poll_driver(cx);
-            Pin::new(&mut *body).poll_frame(cx)
+            let outcome = Pin::new(&mut *body).poll_frame(cx);
+            if outcome.is_pending() {
+                acknowledge(&self.log, &self.quick_ack);
+            }
+            outcome
         })
         .await
     }
 
     fn poll_driver(&mut self, cx: &mut Context<'_>) {
         poll_once(&mut self.driver, &mut self.ended, cx);
+    }
+}
+
+/// The response goes on: lets the server know what has come of it. What a
+/// response ends with is acknowledged by the next request.
+fn acknowledge(log: &IoLog, quick_ack: &QuickAck) {
+    if log.take_new_bytes() {
+        quick_ack.acknowledge();
     }
 }
 

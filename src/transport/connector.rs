@@ -19,7 +19,8 @@ use super::limit::{ConnectionLimit, Slot};
 use super::proxy::Proxy;
 use super::receive::keep_stamping;
 use super::resolver::Resolver;
-use super::traced_io::{ReadOptions, Stream, TracedIo, TracedTcp};
+use super::socket::QuickAck;
+use super::traced_io::{Stream, TracedIo, TracedTcp};
 use super::{Config, ConnectionReuse, Target, TlsError};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::Clock;
@@ -96,11 +97,9 @@ impl Connector {
             proxy.tunnel(&mut stream, &route.target).await?;
         }
         let log = Rc::new(IoLog::new(self.config.keep_chunks));
-        let options = ReadOptions {
-            quick_ack: self.config.quick_ack,
-            kernel_timestamps: self.config.kernel_timestamps,
-        };
-        let stream = TracedTcp::new(stream, Rc::clone(&log), options);
+        let stream = Rc::new(stream);
+        let quick_ack = QuickAck::of(&stream, self.config.quick_ack);
+        let stream = TracedTcp::new(stream, Rc::clone(&log), self.config.kernel_timestamps);
         let stream = self.secure(stream, &route.target, trace).await?;
         trace.connect_end = Some(Clock::now());
         let io = TracedIo::new(stream, Rc::clone(&log));
@@ -108,7 +107,8 @@ impl Connector {
             http1::Builder::new().preserve_header_case(true).handshake(io).await.map_err(
                 |error| RequestError::new(ErrorKind::Other, "ConnectionFailed", error.to_string()),
             )?;
-        Ok(Connection::new(sender, driver, log, slot, trace.local_addr, trace.remote_addr))
+        let (local_addr, remote_addr) = (trace.local_addr, trace.remote_addr);
+        Ok(Connection::new(sender, driver, log, quick_ack, slot, local_addr, remote_addr))
     }
 
     async fn first_that_connects(

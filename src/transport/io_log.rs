@@ -35,6 +35,8 @@ pub(super) struct IoLog {
     pub(super) chunks: Option<RefCell<ChunkLog>>,
     /// Told when all that there was to write has been written.
     pub(super) on_sent: RefCell<Option<oneshot::Sender<Nanos>>>,
+    /// Something was read since the last [look](IoLog::take_new_bytes).
+    has_new_bytes: Cell<bool>,
     inbound: Cell<Inbound>,
 }
 
@@ -57,6 +59,7 @@ impl IoLog {
             stamp.set(None);
         }
         self.last_read.set(None);
+        self.has_new_bytes.set(false);
         for count in [
             &self.socket_reads,
             &self.kernel_stamps,
@@ -108,8 +111,14 @@ impl IoLog {
     pub(super) fn after_read(&self, read: SocketRead, wall: &WallClock) {
         let arrival = self.update_inbound(|inbound| inbound.arrival(read, wall));
         self.last_read.set(Some(arrival));
+        self.has_new_bytes.set(true);
         add(&self.socket_reads, 1);
         add(&self.kernel_stamps, u64::from(arrival.is_kernel));
+    }
+
+    /// Whether the socket gave bytes since this was last asked.
+    pub(super) fn take_new_bytes(&self) -> bool {
+        self.has_new_bytes.take()
     }
 
     /// HTTP's bytes were written.

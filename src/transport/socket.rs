@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use rustix::net::sockopt;
 use tokio::net::{TcpSocket, TcpStream};
@@ -72,6 +73,30 @@ impl SocketOptions {
         #[cfg(target_os = "linux")]
         if self.user_timeout > Nanos::ZERO {
             let _ = sockopt::set_tcp_user_timeout(socket, self.user_timeout.as_millis() as u32);
+        }
+    }
+}
+
+/// Acknowledges what a socket has received before the kernel does (Linux).
+///
+/// The kernel holds acknowledgements back for 40 ms, to send them with data. A
+/// server with Nagle's algorithm meanwhile holds back its next small write: while
+/// a response goes on nobody would say anything.
+#[derive(Debug)]
+pub(super) struct QuickAck(Option<Rc<TcpStream>>);
+
+impl QuickAck {
+    /// For `socket`, if it is wanted at all.
+    pub(super) fn of(socket: &Rc<TcpStream>, is_wanted: bool) -> Self {
+        Self(is_wanted.then(|| Rc::clone(socket)))
+    }
+
+    /// Sends what is held back. Linux forgets the option, so it is set each time.
+    pub(super) fn acknowledge(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(socket) = &self.0 {
+            // A socket that cannot do it is measured without.
+            let _ = sockopt::set_tcp_quickack(socket, true);
         }
     }
 }

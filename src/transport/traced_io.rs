@@ -22,30 +22,22 @@ thread_local! {
     static WALL: WallClock = WallClock::new(Reading::now());
 }
 
-/// How sockets are read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ReadOptions {
-    /// See [`Config::quick_ack`](super::Config::quick_ack).
-    pub(super) quick_ack: bool,
-    /// See [`Config::kernel_timestamps`](super::Config::kernel_timestamps).
-    pub(super) kernel_timestamps: bool,
-}
-
 /// A TCP socket that stamps reads and writes into its log.
 #[derive(Debug)]
 pub(super) struct TracedTcp {
-    stream: TcpStream,
+    stream: Rc<TcpStream>,
     receiver: Receiver,
     log: Rc<IoLog>,
-    options: ReadOptions,
 }
 
 impl TracedTcp {
-    pub(super) fn new(stream: TcpStream, log: Rc<IoLog>, options: ReadOptions) -> Self {
+    /// Whether arrivals are the kernel's: see
+    /// [`Config::kernel_timestamps`](super::Config::kernel_timestamps).
+    pub(super) fn new(stream: Rc<TcpStream>, log: Rc<IoLog>, kernel_timestamps: bool) -> Self {
         // The clocks are looked at before the first read, so that it sees a step.
         WALL.with(|_| ());
-        let receiver = Receiver::new(&stream, options.kernel_timestamps);
-        Self { stream, receiver, log, options }
+        let receiver = Receiver::new(&stream, kernel_timestamps);
+        Self { stream, receiver, log }
     }
 
     /// Reads what is there into `buf`; says how many bytes that were.
@@ -59,23 +51,29 @@ impl TracedTcp {
                 let read = SocketRead { begun, done: both_clocks(wall), stamp_ns, has_drained };
                 self.log.after_read(read, wall);
             });
-            self.acknowledge_at_once();
         }
         Ok(received.bytes)
     }
 
-    /// Linux clears quick ACK by itself, so it is set again after every read.
-    #[cfg(target_os = "linux")]
-    fn acknowledge_at_once(&self) {
-        if self.options.quick_ack {
-            // A socket that cannot do it is measured without.
-            let _ = rustix::net::sockopt::set_tcp_quickack(&self.stream, true);
+    /// Writes by `write`, once the socket takes bytes.
+    fn poll_write_by(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.log.before_write();
+        loop {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match write(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => {
+                    if outcome.is_ok() {
+                        self.log.after_write();
+                    }
+                    return Poll::Ready(outcome);
+                }
+            }
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn acknowledge_at_once(&self) {
-        let _ = self.options.quick_ack;
     }
 }
 
@@ -105,37 +103,32 @@ impl AsyncRead for TracedTcp {
 
 impl AsyncWrite for TracedTcp {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.log.before_write();
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, buf))?;
-        self.log.after_write();
-        Poll::Ready(Ok(written))
+        self.poll_write_by(cx, |stream| stream.try_write(buf))
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.log.before_write();
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, bufs))?;
-        self.log.after_write();
-        Poll::Ready(Ok(written))
+        self.poll_write_by(cx, |stream| stream.try_write_vectored(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    /// The kernel has all that was written.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write)?))
     }
 }
 

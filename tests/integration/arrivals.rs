@@ -239,6 +239,47 @@ fn without_stamps_a_stall_is_all_uncertainty() {
     assert_eq!(record.trace.clock(), Some(ArrivalClock::User));
 }
 
+/// Linux holds an acknowledgement back for 40 ms, counted in ticks of up to 10 ms.
+#[cfg(target_os = "linux")]
+const DELAYED_ACK: Nanos = Nanos(30_000_000);
+
+/// How long the exchanges took with a server that writes an answer bit by bit,
+/// with Nagle's algorithm, over one connection that is used again and again.
+#[cfg(target_os = "linux")]
+fn exchanges_with_nagle(quick_ack: bool) -> Vec<Nanos> {
+    let address = raw_server::serve(|_, stream| {
+        stream.set_nodelay(false).unwrap();
+        let (status, headers) = HEAD.split_at(HEAD.find('\n').unwrap() + 1);
+        while raw_server::read_request(stream).is_some() {
+            for piece in [status, headers, CONTENT, CONTENT, DONE] {
+                raw_server::write(stream, piece.as_bytes());
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let mut load = Load::on(&format!("http://{address}"));
+    load.phases = vec![closed_loop(1, 24)];
+    load.transport = transport::Config { quick_ack, ..transport::Config::default() };
+    let records = load.run().records;
+    assert!(records.iter().all(|record| !record.has_failed() && record.body.events.len() == 3));
+    // The kernel holds nothing back on a connection that is new.
+    let reused = records.iter().skip(4).inspect(|record| assert!(record.trace.reused.is_some()));
+    reused.map(|record| record.end.since(record.start)).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_has_come_is_acknowledged_while_the_response_goes_on() {
+    // The last piece is written 8 ms after the first. Had any acknowledgement been
+    // held back as a rule, no exchange would be as fast as this.
+    let fastest = exchanges_with_nagle(true).into_iter().min().unwrap();
+    assert!(fastest < DELAYED_ACK, "{fastest:?}");
+    // Without it the server waits: so it is one that would show it.
+    let unhurried = exchanges_with_nagle(false);
+    let held_back = unhurried.iter().filter(|took| **took >= DELAYED_ACK).count();
+    assert!(held_back >= unhurried.len() / 4, "{unhurried:?}");
+}
+
 /// A server's side of TLS, with the certificate that tests share.
 fn tls_config() -> Arc<ServerConfig> {
     let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
