@@ -196,6 +196,8 @@ impl Dataset {
         finish::fill_output_tokens(&mut conversations, config.output_tokens, seed)?;
         if tokenizes_input {
             finish::count_tokens(&mut conversations, counter);
+        } else {
+            finish::forget_tokens(&mut conversations);
         }
         Ok(Self { conversations })
     }

@@ -8,6 +8,13 @@ use rand::RngExt;
 use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, payload};
 use crate::tokenizer::TokenCounter;
 
+/// Takes away counts of an input that is no text to the endpoint.
+pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.input_tokens = None;
+    }
+}
+
 /// Gives an identifier to each conversation whose file named none.
 pub(super) fn fill_ids(conversations: &mut [Conversation], seed: Seed) {
     for (index, conversation) in (0..).zip(conversations) {
@@ -61,7 +68,7 @@ pub(super) fn fill_output_tokens(
     Ok(())
 }
 
-/// Counts the tokens of every text. Roles and the chat template's own tokens
+/// Counts the tokens of every text whose number is not known. Roles and the chat template's own tokens
 /// are not in these counts.
 pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
     // All conversations may share one system prompt.
@@ -78,10 +85,12 @@ pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCo
         let context = conversation.user_context.as_ref().map_or(0, |text| counter.count(text));
         conversation.context_tokens = Some(system + context);
         for turn in &mut conversation.turns {
-            turn.input_tokens = match &turn.raw_payload {
-                Some(payload) => payload::count_tokens(payload, counter),
-                None => Some(turn.texts.iter().map(|text| counter.count(text)).sum()),
-            };
+            if turn.input_tokens.is_none() {
+                turn.input_tokens = match &turn.raw_payload {
+                    Some(payload) => payload::count_tokens(payload, counter),
+                    None => Some(turn.texts.iter().map(|text| counter.count(text)).sum()),
+                };
+            }
         }
     }
 }
