@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
-use crate::metrics::Registry;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
+use crate::metrics::{ClientHealth, Registry, health};
 use crate::record::RequestError;
 use crate::redact;
 use crate::schedule::PhaseStats;
@@ -113,6 +113,8 @@ pub struct RunReport {
     pub telemetry: Option<TelemetryReport>,
     /// What the load was asked to be and what it was.
     pub load: LoadReport,
+    /// Whether the client itself kept up.
+    pub client_health: Option<ClientHealth>,
     /// What the machine's self-check found, if there is one.
     pub selfcheck: Option<SelfCheck>,
 }
@@ -156,6 +158,17 @@ pub struct LoadReport {
     /// Requests per second sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_rate: Option<f64>,
+}
+
+impl From<&LoadReport> for health::Load {
+    fn from(load: &LoadReport) -> Self {
+        Self {
+            requested_rate: load.requested_rate,
+            reached_rate: load.reached_rate,
+            requested_concurrency: load.requested_concurrency,
+            reached_concurrency: load.reached_concurrency,
+        }
+    }
 }
 
 /// What can go wrong with the files.
@@ -286,6 +299,18 @@ impl ArtifactSet {
         let outcome =
             write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, redacted, ids));
         self.note(outcome);
+    }
+
+    /// Writes no `inputs.json`, and removes that of an earlier run. `ids` name
+    /// the conversations of the records from now on.
+    pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.conversation_ids = ids.into_iter().collect();
+        if let Err(error) = std::fs::remove_file(&self.layout.inputs)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            let path = self.layout.inputs.clone();
+            self.failures.push(WriteFailure { path, error: error.to_string() });
+        }
     }
 
     /// Appends a finished request to the files of records.

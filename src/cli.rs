@@ -4,7 +4,10 @@
 //! [`Command`], whose parts are plain configuration.
 
 pub mod aiperf_flags;
+mod connections;
 mod input_config;
+mod load;
+mod load_args;
 mod mock;
 mod profile;
 mod resolve;
@@ -22,6 +25,11 @@ use crate::mock_server;
 
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
+
+/// Says in `input_config` what the dataset has made of the phases.
+pub fn record_phases(config: &mut RunConfig) {
+    config.input_config["phases"] = input_config::phases(&config.schedule);
+}
 
 /// What the user wants done.
 #[derive(Debug)]

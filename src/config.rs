@@ -15,11 +15,13 @@ use std::path::PathBuf;
 
 use ::url::Url;
 
+use crate::endpoint::EndpointType;
+use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
 
 pub use crate::console::Ui;
-pub use crate::transport::IpVersion;
+pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use env::Environment;
 pub use validate::ConfigError;
 
@@ -48,6 +50,8 @@ pub struct RunConfig {
     pub selfcheck_file: Option<PathBuf>,
     /// What is on the terminal while the run goes.
     pub ui: Ui,
+    /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.
@@ -58,6 +62,42 @@ pub struct RunConfig {
     pub warnings: Vec<String>,
 }
 
+impl RunConfig {
+    /// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it.
+    #[must_use]
+    pub fn default_directory(&self) -> PathBuf {
+        let name = match self.dataset.models.as_slice() {
+            [only] => only.clone(),
+            [first, ..] => format!("{first}_multi"),
+            [] => String::new(),
+        };
+        let safe = name.replace(['/', '\\'], "_");
+        let kind = match self.endpoint.endpoint_type {
+            EndpointType::Chat | EndpointType::Completions | EndpointType::Embeddings => "openai",
+        };
+        let load = self.schedule.phases.last().map_or_else(String::new, load_name);
+        let traits = self.endpoint.endpoint_type.traits();
+        PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name))
+    }
+}
+
+/// `-concurrency8`, `-request_rate10.0`, `-fixed_schedule` and the like.
+fn load_name(phase: &PhaseConfig) -> String {
+    let concurrency =
+        phase.concurrency.map(|limit| format!("-concurrency{}", limit.most)).unwrap_or_default();
+    match &phase.load {
+        LoadPattern::ClosedLoop => concurrency,
+        LoadPattern::Rate(rate) => match rate.points.as_slice() {
+            [only] => format!("{concurrency}-request_rate{:?}", only.rate),
+            _ => format!("{concurrency}-request_rate_series"),
+        },
+        LoadPattern::FixedSchedule => "-fixed_schedule".to_owned(),
+        LoadPattern::UserCentric { rate, users } => {
+            format!("-user_centric-users{users}-qps{rate:?}")
+        }
+    }
+}
+
 /// How requests reach the server.
 #[derive(Clone)]
 pub struct TransportConfig {
@@ -66,13 +106,14 @@ pub struct TransportConfig {
     pub urls: Vec<Url>,
     /// Longest time a request may take (`--request-timeout-seconds`, 21600 s).
     pub request_timeout: Nanos,
-    /// Connections open at once (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500).
-    pub connection_limit: usize,
-    /// Whether certificates are verified (`AIPERF_HTTP_SSL_VERIFY`, true).
-    pub ssl_verify: bool,
+    /// How connections are made, bounded and used again.
+    pub connections: Connections,
     /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
     /// delayed acknowledgements are measured as the server's latency.
     pub quick_ack: bool,
+    /// Take arrivals from the kernel's receive stamps (`AIPERF_HTTP_KERNEL_TIMESTAMPS`,
+    /// true). Without them an arrival is when the program had read it.
+    pub kernel_timestamps: bool,
     /// Headers of every request, in order (`--header`).
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
@@ -95,9 +136,9 @@ impl fmt::Debug for TransportConfig {
         f.debug_struct("TransportConfig")
             .field("urls", &urls)
             .field("request_timeout", &self.request_timeout)
-            .field("connection_limit", &self.connection_limit)
-            .field("ssl_verify", &self.ssl_verify)
+            .field("connections", &self.connections)
             .field("quick_ack", &self.quick_ack)
+            .field("kernel_timestamps", &self.kernel_timestamps)
             .field("headers", &headers)
             .field("api_key", &self.api_key)
             .field("wait_for_model", &self.wait_for_model)

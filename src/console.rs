@@ -3,6 +3,7 @@
 //! Everything is text first and means the same without colour. Nothing here
 //! prints: callers write what [`render`] returns, and give the live view its output.
 
+mod health;
 mod live;
 mod panel;
 mod table;
@@ -34,8 +35,20 @@ impl Style {
         if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 
+    fn green(self, text: &str) -> String {
+        self.coloured(32, text)
+    }
+
     fn yellow(self, text: &str) -> String {
-        if self.colour { format!("\x1b[33m{text}\x1b[0m") } else { text.to_owned() }
+        self.coloured(33, text)
+    }
+
+    fn red(self, text: &str) -> String {
+        self.coloured(31, text)
+    }
+
+    fn coloured(self, code: u8, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
@@ -50,6 +63,9 @@ pub fn render(report: &RunReport, style: Style) -> String {
     for table in SummaryTable::all(report) {
         text.push_str(&table.render(style));
         text.push('\n');
+    }
+    if let Some(health) = &report.client_health {
+        text.push_str(&health::render(health, style));
     }
     for warning in Warning::of(report) {
         text.push_str(&panel::render(warning.title(), &warning.text(), style));

@@ -12,6 +12,8 @@ mod prompts;
 mod sampler;
 pub mod seed;
 mod synthetic;
+mod text;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use thiserror::Error;
 pub use self::lengths::{SequenceDistribution, SequencePair};
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
+pub use self::text::Text;
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -38,6 +41,8 @@ pub struct Config {
     pub sampling: Option<Sampling>,
     /// Requested output tokens for turns whose file says nothing: mean and stddev.
     pub output_tokens: Option<Spread>,
+    /// Factor on every turn's delay.
+    pub delay_ratio: f64,
     /// Seed of every random choice; `None` draws one.
     pub random_seed: Option<u64>,
 }
@@ -53,6 +58,8 @@ pub enum Source {
         path: PathBuf,
         /// Its format.
         format: Option<FileFormat>,
+        /// How prompts are made of it, if it is a trace.
+        traces: TraceSettings,
     },
 }
 
@@ -67,6 +74,23 @@ pub enum FileFormat {
     InputsJson,
     /// The ShareGPT JSON array.
     ShareGpt,
+    /// JSONL, one request a line: lengths, or prompts, and when it was made.
+    MooncakeTrace,
+    /// JSONL, one request a line, linked to the one before it.
+    BailianTrace,
+    /// CSV, one request a line.
+    BurstGptTrace,
+}
+
+/// How prompts are made of a trace, which has lengths instead of texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// Tokens of the block that a hash id stands for; `None` is the format's own.
+    pub block_tokens: Option<u32>,
+    /// Requests with longer prompts are left out.
+    pub max_input_tokens: Option<u32>,
+    /// No more output tokens are asked for.
+    pub max_output_tokens: Option<u32>,
 }
 
 /// A normal distribution, clipped to at least one.
@@ -94,8 +118,6 @@ pub struct Synthetic {
     pub turns: Spread,
     /// Wait before each later turn, in milliseconds.
     pub turn_delay_ms: Spread,
-    /// Factor on every delay.
-    pub delay_ratio: f64,
     /// Prefix prompts: how many distinct ones.
     pub prefix_pool_size: usize,
     /// Prefix prompts: tokens of each.
@@ -149,6 +171,9 @@ pub struct Conversation {
     /// Tokens of `system` and `user_context` together; absent where the
     /// endpoint does not tokenise its input.
     pub context_tokens: Option<u64>,
+    /// Whether each turn bears its whole history: earlier turns and answers are
+    /// not repeated before it.
+    pub standalone_turns: bool,
     /// The turns, at least one.
     pub turns: Vec<Turn>,
 }
@@ -161,7 +186,10 @@ pub struct Turn {
     /// Role of the message; `user` where the file says nothing.
     pub role: Option<Arc<str>>,
     /// Texts: one, or a batch (`--batch-size`).
-    pub texts: Vec<Arc<str>>,
+    pub texts: Vec<Text>,
+    /// Messages of a chat to send as they are (a JSON array), instead of those
+    /// made of the texts.
+    pub messages: Option<Arc<serde_json::value::RawValue>>,
     /// Requested output tokens.
     pub max_tokens: Option<u32>,
     /// When a trace wants it sent, on the trace's own time axis.
@@ -189,17 +217,36 @@ impl Dataset {
         let seed = Seed::or_random(config.random_seed);
         let mut conversations = match &config.source {
             Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
-            Source::File { path, format } => file::read(path, *format, counter)?,
+            Source::File { path, format, traces } => {
+                file::read(path, *format, traces, counter, seed)?
+            }
         };
         finish::fill_ids(&mut conversations, seed);
         finish::assign_models(&mut conversations, config, seed)?;
         finish::fill_output_tokens(&mut conversations, config.output_tokens, seed)?;
+        finish::scale_delays(&mut conversations, config.delay_ratio)?;
         if tokenizes_input {
             finish::count_tokens(&mut conversations, counter);
         } else {
             finish::forget_tokens(&mut conversations);
         }
         Ok(Self { conversations })
+    }
+
+    /// Bytes of all texts.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        self.turns().flat_map(|turn| &turn.texts).map(|text| text.bytes() as u64).sum()
+    }
+
+    /// Whether a turn brings messages of a chat instead of a text.
+    #[must_use]
+    pub fn bears_messages(&self) -> bool {
+        self.turns().any(|turn| turn.messages.is_some())
+    }
+
+    fn turns(&self) -> impl Iterator<Item = &Turn> {
+        self.conversations.iter().flat_map(|conversation| &conversation.turns)
     }
 }
 
@@ -237,7 +284,8 @@ pub enum DatasetError {
     /// The content does not look like any format.
     #[error(
         "cannot tell the format of {path}: its first line has none of the members `text`, \
-         `texts`, `turns` and `data`; see --custom-dataset-type"
+         `texts`, `turns`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
+         is no header of BurstGPT; see --custom-dataset-type"
     )]
     UnknownFormat {
         /// The file.

@@ -112,6 +112,13 @@ pub trait Endpoint: Send + Sync + std::fmt::Debug {
         answers: &[Arc<str>],
     ) -> Vec<u8>;
 
+    /// Whether an event of a stream, given as its raw text, bears content as
+    /// [`ParsedResponse::content`] has it. A dialect that does not stream is
+    /// never asked.
+    fn has_content(&self, event: &[u8]) -> bool {
+        !event.is_empty()
+    }
+
     /// Reads a response of status 2xx. Never fails: what could not be read is
     /// in [`ParsedResponse::error`], beside whatever could.
     fn parse(&self, body: &ResponseBody) -> ParsedResponse;

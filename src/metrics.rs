@@ -12,6 +12,7 @@ use thiserror::Error;
 
 pub mod accumulate;
 pub mod catalogue;
+pub mod health;
 pub mod listing;
 pub mod measure;
 pub mod metric;
@@ -25,6 +26,7 @@ pub mod registry;
 mod fixture;
 
 pub use accumulate::Accumulator;
+pub use health::{ClientHealth, Health, Verdict};
 pub use measure::{CountTokens, Measurer};
 pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};
 pub use objective::parse_objectives;

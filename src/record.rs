@@ -3,6 +3,8 @@
 //! A failed or cancelled request is a record too: its `error` names what
 //! happened, and whatever had been received is kept.
 
+mod wire;
+
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -16,7 +18,7 @@ use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 /// Which turn of which session a request was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnId {
     /// Number of the session in order of start, over the whole run.
     pub session: u64,
@@ -29,7 +31,9 @@ pub struct TurnId {
 }
 
 /// One finished request.
-#[derive(Clone, Debug)]
+///
+/// Serialises for binary formats, all but the payload, which is mostly shared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
     /// Which turn was asked.
     pub turn: TurnId,
@@ -40,17 +44,25 @@ pub struct RequestRecord {
     /// Number of the worker that sent it.
     pub worker: u32,
     /// `X-Request-ID`.
+    #[serde(with = "wire::id")]
     pub request_id: Uuid,
     /// `X-Correlation-ID`: one per session.
+    #[serde(with = "wire::id")]
     pub correlation_id: Uuid,
     /// URL the request went to, without credentials.
+    #[serde(with = "wire::text")]
     pub url: Arc<str>,
     /// Request body as sent.
+    #[serde(skip)]
     pub payload: Bytes,
     /// The server's earlier answers in this session that the request repeats.
+    #[serde(with = "wire::texts")]
     pub earlier_answers: Vec<Arc<str>>,
     /// When the schedule wanted it sent; absent in a closed loop.
     pub due: Option<Nanos>,
+    /// Whether the worker slept when it was due: then what made it late is not
+    /// the worker's own work.
+    pub due_while_asleep: bool,
     /// When the runner took it up.
     pub issued: Nanos,
     /// Just before the first byte was written (of the first attempt);
@@ -71,6 +83,7 @@ pub struct RequestRecord {
     /// When the run cancelled the request.
     pub cancelled_at: Option<Nanos>,
     /// Why the request failed, if the transport knows: bodies are parsed later.
+    #[serde(with = "wire::error")]
     pub error: Option<RequestError>,
 }
 
@@ -84,9 +97,10 @@ impl RequestRecord {
 }
 
 /// A response body and where its events lie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseBody {
     /// The body's bytes, content coding removed.
+    #[serde(with = "wire::bytes")]
     pub bytes: Vec<u8>,
     /// Whether the server sent `text/event-stream`.
     pub is_event_stream: bool,
@@ -100,20 +114,34 @@ impl ResponseBody {
     pub fn raw(&self, event: &SseEvent) -> &[u8] {
         self.bytes.get(event.range()).unwrap_or_default()
     }
+
+    /// The greatest read lag of an event, in nanoseconds; absent without events.
+    #[must_use]
+    pub fn max_read_lag(&self) -> Option<u32> {
+        self.events.iter().map(|event| event.arrival.read_lag).max()
+    }
+
+    /// The greatest uncertainty of an event's arrival, in nanoseconds; absent
+    /// without events.
+    #[must_use]
+    pub fn max_uncertainty(&self) -> Option<u32> {
+        self.events.iter().map(|event| event.arrival.uncertainty).max()
+    }
 }
 
 /// When bytes came, and how well that is known.
 ///
 /// The bytes came between `at − uncertainty` and `at`; the program had them in
 /// hand at `at + read_lag`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The kernel's receive stamp; the time of the read where there is none.
     pub at: Nanos,
     /// How much later the program had read them, in nanoseconds; at most 4.29 s.
     pub read_lag: u32,
-    /// How much earlier they may have come, in nanoseconds, at most 4.29 s: the
-    /// time since the program last found the socket empty.
+    /// How much earlier they may have come, in nanoseconds, at most 4.29 s. Zero
+    /// for what a stamped read ends with; else the time since the socket was last
+    /// known to be empty, since bytes that wait in it are merged under one stamp.
     pub uncertainty: u32,
 }
 
@@ -133,7 +161,7 @@ impl From<Nanos> for Arrival {
 }
 
 /// One server-sent event: when it was complete and where its lines are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SseEvent {
     /// Arrival of the read that completed the event.
     pub arrival: Arrival,
@@ -152,7 +180,7 @@ impl SseEvent {
 }
 
 /// Timing of one HTTP exchange; instants are absent where the thing did not happen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpTrace {
     /// Began to wait for a connection slot.
     pub pool_wait_start: Option<Nanos>,
@@ -168,7 +196,7 @@ pub struct HttpTrace {
     pub dns_cache_miss: Option<Nanos>,
     /// TCP connect began.
     pub connect_start: Option<Nanos>,
-    /// The connection was ready: TCP, and TLS where it is used.
+    /// The connection was ready: TCP, and a proxy's tunnel and TLS where they are used.
     pub connect_end: Option<Nanos>,
     /// TLS handshake began.
     pub tls_start: Option<Nanos>,
@@ -216,6 +244,106 @@ pub struct HttpTrace {
     pub response_headers: Vec<(String, String)>,
     /// Reason phrase of the response: the server's own where it is not the standard one.
     pub reason: Option<Cow<'static, str>>,
+}
+
+impl HttpTrace {
+    /// Whose stamps the arrivals are; absent where nothing was read.
+    #[must_use]
+    pub const fn clock(&self) -> Option<ArrivalClock> {
+        match (self.kernel_stamps, self.socket_reads) {
+            (_, 0) => None,
+            (0, _) => Some(ArrivalClock::User),
+            (stamps, reads) if stamps < reads => Some(ArrivalClock::Mixed),
+            _ => Some(ArrivalClock::Kernel),
+        }
+    }
+}
+
+/// Whose stamps the arrivals of a response are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArrivalClock {
+    /// The kernel's, taken as segments came.
+    Kernel,
+    /// The program's, taken when it had read the bytes.
+    User,
+    /// The kernel's for some reads, the program's for others.
+    Mixed,
+}
+
+impl ArrivalClock {
+    /// As artifacts write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::User => "user",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// Durations of the six phases of an exchange and of their parts: absent where
+/// the thing did not happen, disjoint where it did.
+impl HttpTrace {
+    /// The wait for a connection slot.
+    #[must_use]
+    pub fn blocked(&self) -> Option<Nanos> {
+        between(self.pool_wait_start, self.pool_wait_end)
+    }
+
+    /// The look-up of the host's addresses.
+    #[must_use]
+    pub fn dns_lookup(&self) -> Option<Nanos> {
+        between(self.dns_start, self.dns_end)
+    }
+
+    /// The making of the connection: TCP, a proxy's tunnel, TLS.
+    #[must_use]
+    pub fn connecting(&self) -> Option<Nanos> {
+        between(self.connect_start, self.connect_end)
+    }
+
+    /// The TLS handshake, which is part of [`connecting`](Self::connecting).
+    #[must_use]
+    pub fn tls_handshaking(&self) -> Option<Nanos> {
+        between(self.tls_start, self.tls_end)
+    }
+
+    /// The sending of the request.
+    #[must_use]
+    pub fn sending(&self) -> Option<Nanos> {
+        between(self.send_start, self.sent())
+    }
+
+    /// From the request's last byte to the first bytes of the response's body.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Nanos> {
+        between(self.sent(), self.receive_start)
+    }
+
+    /// From the first bytes of the response's body to its last; zero where one
+    /// read held them all.
+    #[must_use]
+    pub fn receiving(&self) -> Option<Nanos> {
+        between(self.receive_start, self.receive_end)
+    }
+
+    /// The exchange without the making of its connection: sending, waiting and
+    /// receiving together.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        between(self.send_start, self.receive_end)
+    }
+
+    /// When the request had been sent. An answer that begins before that ends
+    /// the sending: phases do not overlap.
+    fn sent(&self) -> Option<Nanos> {
+        self.send_end.map(|end| self.receive_start.map_or(end, |answer| end.min(answer)))
+    }
+}
+
+fn between(from: Option<Nanos>, to: Option<Nanos>) -> Option<Nanos> {
+    Some(to?.since(from?))
 }
 
 /// Why a request failed.
@@ -280,5 +408,21 @@ impl ErrorKind {
             Self::Cancelled => "cancelled",
             Self::Other => "_OTHER",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_the_kernels_only_where_all_reads_were_stamped() {
+        let clock = |kernel_stamps, socket_reads| {
+            HttpTrace { socket_reads, kernel_stamps, ..HttpTrace::default() }.clock()
+        };
+        assert_eq!(clock(0, 0), None);
+        assert_eq!(clock(0, 3), Some(ArrivalClock::User));
+        assert_eq!(clock(2, 3), Some(ArrivalClock::Mixed));
+        assert_eq!(clock(3, 3), Some(ArrivalClock::Kernel));
     }
 }

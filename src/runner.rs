@@ -11,19 +11,21 @@ mod progress;
 mod queue;
 mod request;
 mod session;
+mod slots;
 mod timer;
 mod worker;
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-pub use progress::{Counters, Progress};
+pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
 
@@ -31,10 +33,13 @@ use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::schedule::config::PhaseConfig;
-use crate::transport::{self, Target, TlsError};
+use crate::transport::{self, Connector, Target, TlsError};
 use crate::units::{Clock, Nanos};
-use phase::{PhaseRun, Stop};
+use phase::{FailedShare, PhaseRun, Stop};
 use worker::{Worker, WorkerEvent, WorkerParts};
+
+/// Time between two looks at how many requests have failed.
+const FAILURE_CHECK: Duration = Duration::from_millis(100);
 
 /// How the load is driven.
 #[derive(Debug, Clone)]
@@ -71,7 +76,23 @@ pub enum RunnerError {
     /// A worker ended before its work did.
     #[error("a worker thread ended unexpectedly; the run is not complete")]
     WorkerLost,
+    /// More requests failed than are tolerated.
+    #[error(
+        "{failed} of {returned} requests failed, more than --failed-request-threshold allows: the \
+         run was given up"
+    )]
+    TooManyFailures {
+        /// Requests that failed.
+        failed: u64,
+        /// Requests that had returned.
+        returned: u64,
+    },
 }
+
+/// Bytes of bodies that are made before the run. The prompts of a long trace
+/// are some gigabytes; made when it is sent, one of 20 000 tokens takes about
+/// 35 µs.
+const BODIES_BUDGET: usize = 256 << 20;
 
 /// Everything that is asked, of whom, and how.
 #[derive(Debug, Clone)]
@@ -81,14 +102,16 @@ pub struct Workload {
     endpoint: Arc<dyn Endpoint>,
     targets: Arc<[Target]>,
     builder: Arc<RequestBuilder>,
-    /// Body of the first turn of each conversation.
+    /// Bodies of first turns: of each conversation, or as many from the first on
+    /// as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
 }
 
 impl Workload {
     /// Draws conversations of `dataset` by `sampler`, speaks `endpoint` to
     /// `targets` (a session goes to the next in turn), with the headers of
-    /// `builder`. Bodies that are the same each time are made here.
+    /// `builder`. Bodies that are the same each time are made here, as many as
+    /// memory is set aside for: those of the rest when they are sent.
     #[must_use]
     pub fn new(
         dataset: Arc<Dataset>,
@@ -101,13 +124,23 @@ impl Workload {
             .conversations
             .iter()
             .map(|conversation| Bytes::from(endpoint.request_body(conversation, 0, &[])))
+            .scan(0, |bytes, body: Bytes| {
+                *bytes += body.len();
+                (*bytes <= BODIES_BUDGET).then_some(body)
+            })
             .collect();
         Self { dataset, sampler, endpoint, targets, builder, first_bodies }
     }
 
-    /// Body of the first turn of each conversation, in the dataset's order.
+    /// Body of the first conversation's first turn.
     #[must_use]
-    pub fn first_bodies(&self) -> &[Bytes] {
+    pub fn first_body(&self) -> Bytes {
+        self.body(0, 0, &[])
+    }
+
+    /// Bodies of first turns that were made before the run, by conversation.
+    #[must_use]
+    pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
         &self.first_bodies
     }
 }
@@ -161,6 +194,7 @@ impl Runner {
                 self.config.seed,
                 counters,
                 first_session,
+                &self.workload.dataset,
             ));
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
@@ -169,6 +203,7 @@ impl Runner {
             if let Err(error) = runtime.block_on(overseen) {
                 // Nobody would wait for what the others still sent.
                 run.abort(false);
+                self.progress.finish(index, Clock::now());
                 return Err(error);
             }
             self.progress.finish(index, Clock::now());
@@ -185,11 +220,15 @@ impl Runner {
         &self,
         events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
+        // TLS is set up here, so that what is wrong with it shows before the run.
+        let connector = Connector::new(self.transport.clone(), &self.workload.targets)?;
+        let connector = Arc::new(connector);
         let start = |id: usize| {
             let (phases, receiver) = mpsc::channel();
             let parts = WorkerParts {
                 id: id as u32,
-                transport: self.transport.clone(),
+                workers: self.config.workers.max(1),
+                connector: Arc::clone(&connector),
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };
@@ -219,6 +258,7 @@ async fn oversee(
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
+    let mut failures = None;
     while remaining > 0 {
         tokio::select! {
             event = events.recv() => match event {
@@ -237,6 +277,11 @@ async fn oversee(
                     }
                 };
             }
+            share = too_many_failures(run), if failures.is_none() => {
+                failures = Some(share);
+                run.stop_sending(true);
+                deadline = run.grace_deadline(Clock::now());
+            }
             Ok(()) = interrupt.changed() => match *interrupt.borrow_and_update() {
                 Interrupt::None => {}
                 Interrupt::Drain => {
@@ -247,7 +292,22 @@ async fn oversee(
             },
         }
     }
-    Ok(())
+    match failures {
+        Some(FailedShare { failed, returned }) => {
+            Err(RunnerError::TooManyFailures { failed, returned })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Waits until more requests have failed than are tolerated.
+async fn too_many_failures(run: &PhaseRun) -> FailedShare {
+    loop {
+        if let Some(share) = run.has_failed() {
+            return share;
+        }
+        tokio::time::sleep(FAILURE_CHECK).await;
+    }
 }
 
 /// Waits until `deadline`; for ever without one.

@@ -4,10 +4,26 @@
 
 mod arrivals;
 mod budget;
+mod cancellation;
 pub mod config;
+mod limit;
+mod plan;
+mod rate;
+mod rate_series;
+mod replay;
+mod shard;
+mod users;
 
 pub use arrivals::Arrivals;
 pub use budget::Budget;
+pub use cancellation::Cancellations;
+pub use limit::Line;
+pub use plan::{Arrival, Schedule};
+pub use rate::RateCurve;
+pub use rate_series::{RateSeriesError, parse_rate_series};
+pub use replay::{ScheduleError, settle};
+pub use shard::Shard;
+pub use users::Users;
 
 use serde::{Deserialize, Serialize};
 

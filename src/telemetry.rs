@@ -9,6 +9,7 @@
 //! collector, however slow or dead, delays a caller or fails a run.
 
 mod attributes;
+mod client;
 mod collector;
 mod exact;
 mod instruments;
@@ -34,13 +35,15 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointType;
-use crate::metrics::Metric;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
+use crate::metrics::{ClientHealth, Metric};
 use crate::redact;
+use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
 use crate::units::{Clock, Nanos};
 
+use self::client::Client;
 use self::instruments::Instruments;
 use self::settings::Settings;
 use self::tee::{Tee, TeeState};
@@ -212,6 +215,7 @@ pub enum TelemetryError {
 #[derive(Debug)]
 pub struct Telemetry {
     instruments: Option<Instruments>,
+    client: Option<Mutex<Client>>,
     timing: Option<Mutex<Timing>>,
     tee: Arc<TeeState>,
     endpoint: Option<String>,
@@ -260,11 +264,13 @@ impl Telemetry {
 
         let timing =
             config.streams.timing.then(|| Mutex::new(Timing::new(&meter, describe.of_phases())));
+        let client =
+            config.streams.metrics.then(|| Mutex::new(Client::new(&meter, describe.of_phases())));
         let instruments = config
             .streams
             .metrics
             .then(|| Instruments::new(meter, catalogue, describe, exponential));
-        Ok(Self { instruments, timing, tee: state, endpoint, provider: Some(provider) })
+        Ok(Self { instruments, client, timing, tee: state, endpoint, provider: Some(provider) })
     }
 
     /// Records a finished request: its values, and the increments it gives to
@@ -282,6 +288,20 @@ impl Telemetry {
     pub fn phase(&self, stats: &PhaseStats) {
         if let Some(timing) = &self.timing {
             lock(timing).snapshot(stats);
+        }
+    }
+
+    /// Tells how full the queue of records is while `phase` goes on.
+    pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
+        if let Some(client) = &self.client {
+            lock(client).queue(phase, stats);
+        }
+    }
+
+    /// Tells how the client did in a phase.
+    pub fn health(&self, phase: PhaseKind, health: &ClientHealth) {
+        if let Some(client) = &self.client {
+            lock(client).health(phase, health);
         }
     }
 
@@ -323,6 +343,9 @@ impl Telemetry {
             self.instruments.as_ref().map(Instruments::exact_series).unwrap_or_default();
         if let Some(timing) = &self.timing {
             series.extend(lock(timing).exact_series());
+        }
+        if let Some(client) = &self.client {
+            series.extend(lock(client).exact_series());
         }
         series
     }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds: either an instant of the monotonic clock or a duration.
@@ -97,8 +98,19 @@ impl Clock {
     /// The monotonic clock's present reading.
     #[must_use]
     pub fn now() -> Nanos {
-        let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
+        read(ClockId::Monotonic)
+    }
+
+    /// Processor time that the calling thread has used.
+    #[must_use]
+    pub fn thread_cpu() -> Nanos {
+        read(ClockId::ThreadCPUTime)
+    }
+
+    /// Processor time that all threads of the program have used together.
+    #[must_use]
+    pub fn process_cpu() -> Nanos {
+        read(ClockId::ProcessCPUTime)
     }
 
     /// Nanoseconds since the Unix epoch of the monotonic instant `at`.
@@ -112,6 +124,11 @@ impl Clock {
     pub const fn from_wall_ns(&self, wall_ns: u64) -> Nanos {
         Nanos((self.monotonic_origin.0 + wall_ns).saturating_sub(self.wall_origin_ns))
     }
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let at = rustix::time::clock_gettime(clock);
+    Nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
 }
 
 /// A unit of a metric, as artifacts and console write it.

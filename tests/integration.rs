@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]
 
+#[path = "integration/arrivals.rs"]
+mod arrivals;
 #[path = "integration/artifacts.rs"]
 mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
+#[path = "integration/connections.rs"]
+mod connections;
 #[path = "integration/dataset.rs"]
 mod dataset;
 #[path = "integration/endpoint.rs"]
@@ -21,6 +25,8 @@ mod load;
 mod metrics;
 #[path = "integration/mock_server.rs"]
 mod mock_server;
+#[path = "integration/modes.rs"]
+mod modes;
 #[path = "integration/otlp_receiver.rs"]
 mod otlp_receiver;
 #[path = "integration/profile.rs"]

@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
-use aiperf::dataset::{Config, Dataset, FileFormat, ModelSelection, Source};
+use aiperf::dataset::{Config, Dataset, FileFormat, ModelSelection, Source, TraceSettings};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::tokenizer::TokenCounter;
 use libfuzzer_sys::fuzz_target;
@@ -24,13 +24,18 @@ fuzz_target!(|input: &[u8]| {
         Some(FileFormat::MultiTurn),
         Some(FileFormat::InputsJson),
         Some(FileFormat::ShareGpt),
-    ][usize::from(*format) % 5];
+        Some(FileFormat::MooncakeTrace),
+        Some(FileFormat::BailianTrace),
+        Some(FileFormat::BurstGptTrace),
+    ][usize::from(*format) % 8];
+    let traces = TraceSettings::default();
     let config = Config {
-        source: Source::File { path: FILE.path().to_owned(), format },
+        source: Source::File { path: FILE.path().to_owned(), format, traces },
         models: vec!["m".to_owned()],
         model_selection: ModelSelection::RoundRobin,
         sampling: None,
         output_tokens: None,
+        delay_ratio: 1.0,
         random_seed: Some(1),
     };
     match Dataset::load(&config, &COUNTER, true) {
@@ -53,6 +58,10 @@ fn check(dataset: &Dataset) {
         assert!(!conversation.turns.is_empty());
         let answers = vec![Arc::from("x"); conversation.turns.len()];
         for turn in 0..conversation.turns.len() {
+            // A trace may ask for prompts of millions of tokens.
+            if conversation.turns[..=turn].iter().flat_map(|t| &t.texts).any(|t| t.bytes() > 1 << 16) {
+                break;
+            }
             let body = chat.request_body(conversation, turn, &answers[..turn]);
             serde_json::from_slice::<&serde_json::value::RawValue>(&body).unwrap();
         }

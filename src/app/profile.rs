@@ -14,23 +14,28 @@ use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::selfcheck::{Machine, SelfCheck};
 use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::cli;
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{self, PhaseKind, PhaseStats};
 use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
 use crate::telemetry::{Identity, Telemetry, TelemetryReport};
 use crate::tokenizer::TokenCounter;
 use crate::transport::{self, Target};
 use crate::units::{Clock, Nanos};
 
-/// Bytes of records that may wait for the processors.
-const QUEUE_BUDGET: usize = 64 << 20;
+/// Bytes of records that may wait for the processors in memory; a closed loop
+/// keeps to half of it.
+const QUEUE_BUDGET: usize = 128 << 20;
+
+/// Texts of a dataset, in bytes, up to which they are written down.
+const MOST_INPUT_BYTES: u64 = 256 << 20;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -82,7 +87,8 @@ struct Run {
 struct Measured {
     pipeline: PipelineOutcome<Files>,
     phases: Vec<PhaseStats>,
-    peak_in_flight: u64,
+    load: LoadReport,
+    health: ClientHealth,
     telemetry: TelemetryReport,
     failure: Option<anyhow::Error>,
 }
@@ -117,12 +123,14 @@ impl Run {
         let traits = endpoint.traits();
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
         raise_file_limit();
-        let dataset = Arc::new(Dataset::load(&generated, &counter, traits.tokenizes_input)?);
-        for phase in &mut config.schedule.phases {
-            if phase.stop.is_unset() {
-                phase.stop.sessions = Some(dataset.conversations.len() as u64);
-            }
+        let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
+        if config.endpoint.endpoint_type != EndpointType::Chat && dataset.bears_messages() {
+            anyhow::bail!(
+                "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
+            );
         }
+        settle_schedule(&mut config, &mut dataset)?;
+        let dataset = Arc::new(dataset);
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
@@ -145,7 +153,7 @@ impl Run {
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
-            show_trace_timing: false,
+            show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
         let selfcheck = selfcheck(&mut config);
@@ -170,7 +178,7 @@ impl Run {
             transport: &self.config.transport,
             path: self.config.endpoint.path(),
             models: &self.config.dataset.models,
-            body: self.workload.first_bodies().first().cloned().unwrap_or_default(),
+            body: self.workload.first_body(),
             builder: &self.builder,
         };
         probe.wait(interrupt)
@@ -193,7 +201,10 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let queue = Arc::new(RecordQueue::new(QUEUE_BUDGET));
+        let bodies = Arc::clone(self.workload.first_bodies());
+        let queue = RecordQueue::new(QUEUE_BUDGET)
+            .spilling_to(self.config.artifacts.directory.clone(), bodies);
+        let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&phases));
         let parts = PipelineParts {
             queue: Arc::clone(&queue),
@@ -215,7 +226,7 @@ impl Run {
             Arc::clone(&queue),
             Arc::clone(&progress),
         );
-        let failure = self.drive(runner, interrupt, &progress, &telemetry).err();
+        let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // A runner that could not start, or died, has not closed it.
         queue.close();
         let pipeline = pipeline.finish()?;
@@ -230,18 +241,26 @@ impl Run {
                 },
             );
         }
+        let last = self.config.schedule.phases.len().saturating_sub(1);
+        let counters = progress.phase(last);
+        let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
+        let asked = self.config.schedule.phases.last();
+        let load = load_report(asked, profiling(&phases), peak_in_flight);
+        let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
+        let results = pipeline.profiling.results();
+        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        telemetry.queue(PhaseKind::Profiling, &queue.stats());
+        telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        let last = self.config.schedule.phases.len().saturating_sub(1);
-        let peak_in_flight = progress.phase(last).map_or(0, |counters| counters.peak_in_flight());
-        Ok(Measured { pipeline, phases, peak_in_flight, telemetry, failure })
+        Ok(Measured { pipeline, phases, load, health, telemetry, failure })
     }
 
     /// Requests beyond the limit wait in the client, not at the server.
     fn warn_of_connection_limit(&self) {
-        let workers = self.config.runner.workers.unwrap_or(1);
-        let limit = self.config.transport.connection_limit.saturating_mul(workers) as u64;
-        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency).max();
+        let limit = self.config.transport.connections.limit as u64;
+        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency);
+        let asked = asked.map(|limit| limit.most).max();
         if let Some(asked) = asked.filter(|asked| *asked > limit) {
             tracing::warn!(
                 "--concurrency {asked} is more than the {limit} connections allowed: the rest wait \
@@ -256,6 +275,7 @@ impl Run {
         runner: Runner,
         interrupt: &watch::Receiver<Interrupt>,
         progress: &Progress,
+        queue: &RecordQueue,
         telemetry: &Telemetry,
     ) -> anyhow::Result<()> {
         let interrupt = interrupt.clone();
@@ -271,7 +291,9 @@ impl Run {
                 telemetry.phase(stats);
             }
             if let Some(stats) = phases.last() {
-                view.update(stats);
+                let waiting = queue.stats();
+                telemetry.queue(stats.phase, &waiting);
+                view.update(stats, waiting.is_behind());
             }
         }
         if let Some(stats) = progress.snapshots().last() {
@@ -288,8 +310,24 @@ impl Run {
             ArtifactSet::create(&self.config.artifacts, &self.description, &self.registry)?;
         logging::start(&set.layout().log, self.config.log_level)
             .context("the log file cannot be made")?;
-        set.write_inputs(self.inputs());
+        self.record_inputs(&mut set);
         Ok(set)
+    }
+
+    /// Writes what is asked, unless it is so much that the file would be no help.
+    fn record_inputs(&self, set: &mut ArtifactSet) {
+        let bytes = self.dataset.text_bytes();
+        if bytes <= MOST_INPUT_BYTES {
+            set.write_inputs(self.inputs());
+            return;
+        }
+        tracing::warn!(
+            "inputs.json is left out: it would take {} MB; the dataset and --random-seed {} make \
+             the same requests again",
+            bytes >> 20,
+            self.seed.0
+        );
+        set.leave_out_inputs(self.dataset.conversations.iter().map(|c| c.id.to_string()));
     }
 
     /// Request bodies by conversation; later turns without the answers that
@@ -325,8 +363,8 @@ impl Run {
 
     /// Writes the summaries, prints them, and says how the run ended.
     fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
-        let Measured { pipeline, phases, peak_in_flight, telemetry, failure } = measured;
-        let report = self.report(&pipeline, phases, peak_in_flight, telemetry, failure.as_ref());
+        let report = self.report(&measured);
+        let Measured { pipeline, failure, .. } = measured;
         // The files first: whoever reads the output may have gone away, which
         // changes nothing of how the run ended.
         let files = pipeline.sink.set.finish(&report, &console::render(&report, Style::FILE));
@@ -348,19 +386,12 @@ impl Run {
         }
     }
 
-    fn report(
-        &self,
-        pipeline: &PipelineOutcome<Files>,
-        phases: Vec<PhaseStats>,
-        peak_in_flight: u64,
-        telemetry: TelemetryReport,
-        failure: Option<&anyhow::Error>,
-    ) -> RunReport {
+    fn report(&self, measured: &Measured) -> RunReport {
+        let Measured { pipeline, phases, failure, .. } = measured;
         // A run without a failure leaves a phase out only where the user stopped it before.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
         let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
-        let profiling = phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling);
-        let (start, end) = profiling.map_or_else(
+        let (start, end) = profiling(phases).map_or_else(
             || (Clock::now(), Clock::now()),
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
         );
@@ -378,12 +409,28 @@ impl Run {
             results: pipeline.profiling.results(),
             warmup_results: pipeline.warmup.results_if_any(),
             errors: error_counts(&pipeline.profiling),
-            load: load_report(self.config.schedule.phases.last(), profiling, peak_in_flight),
-            phases,
-            telemetry: Some(telemetry),
+            load: measured.load.clone(),
+            client_health: Some(measured.health.clone()),
+            phases: phases.clone(),
+            telemetry: Some(measured.telemetry.clone()),
             selfcheck: self.selfcheck.clone(),
         }
     }
+}
+
+/// Lets the dataset decide what it decides about the schedule.
+fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Result<()> {
+    let was_fixed = config.schedule.is_fixed_schedule();
+    let has_default_directory = config.artifacts.directory == config.default_directory();
+    schedule::settle(&mut config.schedule, dataset)?;
+    config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
+    if config.schedule.is_fixed_schedule() && !was_fixed {
+        cli::record_phases(config);
+        if has_default_directory {
+            config.artifacts.directory = config.default_directory();
+        }
+    }
+    Ok(())
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.
@@ -392,7 +439,9 @@ fn selfcheck(config: &mut RunConfig) -> Option<SelfCheck> {
     let found = SelfCheck::read(path, &Machine::this());
     let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
     for phase in &config.schedule.phases {
-        config.warnings.extend(check.excess(phase.concurrency, phase.rate));
+        config
+            .warnings
+            .extend(check.excess(phase.concurrency.map(|limit| limit.most), phase.steady_rate()));
     }
     Some(check)
 }
@@ -418,15 +467,20 @@ fn targets(config: &RunConfig) -> anyhow::Result<Arc<[Target]>> {
 fn transport_config(config: &RunConfig) -> transport::Config {
     transport::Config {
         request_timeout: config.transport.request_timeout,
-        connection_limit: config.transport.connection_limit,
-        tls_verify: config.transport.ssl_verify,
+        connections: config.transport.connections.clone(),
         quick_ack: config.transport.quick_ack,
+        kernel_timestamps: config.transport.kernel_timestamps,
         ip_version: config.transport.ip_version,
         keep_chunks: config.artifacts.http_trace,
         keep_headers: config.artifacts.http_trace
             || config.artifacts.export_level == crate::artifacts::ExportLevel::Raw,
         ..transport::Config::default()
     }
+}
+
+/// The measurement, as it ended.
+fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
+    phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
 /// What was asked of the measurement and what came of it. The rate reached is
@@ -442,9 +496,9 @@ fn load_report(
             .then(|| (stats.requests_sent - 1) as f64 / seconds)
     });
     LoadReport {
-        requested_concurrency: asked.and_then(|phase| phase.concurrency),
+        requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
-        requested_rate: asked.and_then(|phase| phase.rate),
+        requested_rate: asked.and_then(PhaseConfig::steady_rate),
         reached_rate,
     }
 }

@@ -39,12 +39,7 @@ impl Probe<'_> {
         if wait.timeout == Nanos::ZERO {
             return Ok(());
         }
-        // Fails only where another part of the program was first.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .timeout(ATTEMPT.min(wait.timeout.into()))
-            .danger_accept_invalid_certs(!self.transport.ssl_verify)
-            .build()?;
+        let client = self.client()?;
         let deadline = Clock::now() + wait.timeout;
         for base in &self.transport.urls {
             while let Err(reason) = self.ask(&client, base) {
@@ -66,6 +61,22 @@ impl Probe<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A client that trusts whom the run trusts, and takes the same proxies.
+    fn client(&self) -> anyhow::Result<Client> {
+        // Fails only where another part of the program was first.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        let connections = &self.transport.connections;
+        let mut client =
+            Client::builder().timeout(ATTEMPT.min(self.transport.wait_for_model.timeout.into()));
+        if self.transport.urls.iter().any(|url| url.scheme() == "https") {
+            client = client.tls_backend_preconfigured(connections.tls.client_config()?);
+        }
+        if !connections.proxies.are_used() {
+            client = client.no_proxy();
+        }
+        Ok(client.build()?)
     }
 
     fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {

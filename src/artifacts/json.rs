@@ -55,6 +55,9 @@ impl Serialize for Summary<'_> {
             map.serialize_entry("warmup_metrics", &Warmup(report))?;
         }
         map.serialize_entry("load", &report.load)?;
+        if let Some(health) = &report.client_health {
+            map.serialize_entry("client_health", health)?;
+        }
         if let Some(selfcheck) = &report.selfcheck {
             map.serialize_entry("selfcheck", selfcheck)?;
         }

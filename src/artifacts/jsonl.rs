@@ -3,7 +3,6 @@
 //! Written tens of thousands of times a second: into one reused buffer, without
 //! a tree of values.
 
-use std::collections::HashMap;
 use std::io;
 
 use serde::ser::SerializeMap;
@@ -13,8 +12,8 @@ use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
 use super::trace::Trace;
-use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
-use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
+use crate::metrics::metric::{MeasuredRecord, RecordValues, TagMap, Value};
+use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::redact;
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
@@ -22,7 +21,7 @@ use crate::units::{Clock, Nanos};
 /// Writes records as lines.
 #[derive(Debug)]
 pub(super) struct RecordLines {
-    fragments: HashMap<MetricTag, Fragment>,
+    fragments: TagMap<Fragment>,
     http_trace: bool,
     line: Vec<u8>,
 }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::selfcheck::SelfCheck;
 use super::{LoadReport, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
-use crate::metrics::Registry;
 use crate::metrics::metric::{Objective, Settings};
+use crate::metrics::{ClientHealth, Registry};
 use crate::telemetry::TelemetryReport;
 
 const SCHEMA_VERSION: &str = "1.0";
@@ -47,6 +47,8 @@ pub(super) struct Outcome {
     pub(super) incomplete_reason: Option<String>,
     pub(super) load: LoadReport,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) client_health: Option<ClientHealth>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) telemetry: Option<TelemetryReport>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) selfcheck: Option<SelfCheck>,
@@ -59,6 +61,8 @@ struct ManifestSettings {
     osl_mismatch_threshold_percent: f64,
     osl_mismatch_threshold_tokens: f64,
     use_server_token_count: bool,
+    #[serde(default)]
+    fixed_schedule: bool,
     developer_mode: bool,
 }
 
@@ -95,6 +99,7 @@ impl Manifest {
             was_cancelled: report.was_cancelled,
             incomplete_reason: report.incomplete_reason.clone(),
             load: report.load.clone(),
+            client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
             selfcheck: report.selfcheck.clone(),
         };
@@ -139,6 +144,7 @@ impl ManifestSettings {
             osl_mismatch_threshold_percent: settings.osl_mismatch_threshold_percent,
             osl_mismatch_threshold_tokens: settings.osl_mismatch_threshold_tokens,
             use_server_token_count: settings.use_server_token_count,
+            fixed_schedule: settings.fixed_schedule,
             developer_mode: settings.developer_mode,
         }
     }
@@ -152,6 +158,7 @@ impl ManifestSettings {
             osl_mismatch_threshold_percent: self.osl_mismatch_threshold_percent,
             osl_mismatch_threshold_tokens: self.osl_mismatch_threshold_tokens,
             use_server_token_count: self.use_server_token_count,
+            fixed_schedule: self.fixed_schedule,
             developer_mode: self.developer_mode,
         }
     }

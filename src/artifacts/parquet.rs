@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 use super::decimal::Form;
 use super::json::{Entry, exported};
 use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
-use crate::metrics::metric::{Kind, MeasuredRecord, Value};
+use crate::metrics::metric::{Kind, MeasuredRecord, TagMap, Value};
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::record::RequestError;
 use crate::units::{Clock, Nanos};
@@ -37,6 +37,8 @@ pub(super) struct RecordTable {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
+    /// Where in `columns` a metric is.
+    of_metric: TagMap<usize>,
     rows: usize,
     failure: Option<ParquetError>,
 }
@@ -129,10 +131,11 @@ impl Column {
         Self::new(metric.tag, Source::Metric(metric), values)
     }
 
-    fn push(&mut self, row: &Row<'_>) {
+    /// Adds what the column says of a request; `value` is that of its metric.
+    fn push(&mut self, row: &Row<'_>, value: Option<&Value>) {
         let field = match self.source {
             Source::Field(field) => field(row),
-            Source::Metric(metric) => metric_field(metric, row),
+            Source::Metric(metric) => metric_field(metric, value),
         };
         let is_list = matches!(self.values, Values::List(_));
         match (&mut self.values, field) {
@@ -227,8 +230,8 @@ fn list_schema(name: &str) -> Result<Type, ParquetError> {
         .build()
 }
 
-fn metric_field(metric: &Metric, row: &Row<'_>) -> Field {
-    match row.measured.observation.values.get(metric.tag) {
+fn metric_field(metric: &Metric, value: Option<&Value>) -> Field {
+    match value {
         Some(Value::Scalar(value)) => Field::Double(metric.to_display(*value)),
         Some(Value::List(list)) => {
             Field::List(list.iter().map(|value| metric.to_display(*value)).collect())
@@ -271,6 +274,16 @@ fn metadata_columns() -> Vec<Column> {
         int("response_status_code", |row| {
             Field::int_or_absent(row.measured.record.status.map(u64::from))
         }),
+        text("clock", |row| {
+            let clock = row.measured.record.trace.clock();
+            clock.map_or(Field::Absent, |clock| Field::text(&clock.as_str()))
+        }),
+        int("max_read_lag_ns", |row| {
+            Field::int_or_absent(row.measured.record.body.max_read_lag().map(u64::from))
+        }),
+        int("max_uncertainty_ns", |row| {
+            Field::int_or_absent(row.measured.record.body.max_uncertainty().map(u64::from))
+        }),
         int("error_code", |row| row.error(|error| Field::int_or_absent(error.code.map(u64::from)))),
         text("error_type", |row| row.error(|error| Field::text(&error.name))),
         text("error_message", |row| row.error(|error| Field::text(&error.message))),
@@ -299,7 +312,12 @@ impl RecordTable {
         let writer = schema(&columns)
             .and_then(|schema| SerializedFileWriter::new(file, schema, properties()))
             .map_err(|error| refuse(std::io::Error::other(error)))?;
-        Ok(Self { path: path.to_owned(), writer, columns, rows: 0, failure: None })
+        let of_metric = columns.iter().enumerate().filter_map(|(at, column)| match column.source {
+            Source::Metric(metric) => Some((metric.tag, at)),
+            Source::Field(_) => None,
+        });
+        let of_metric = of_metric.collect();
+        Ok(Self { path: path.to_owned(), writer, columns, of_metric, rows: 0, failure: None })
     }
 
     /// Adds a request.
@@ -308,8 +326,14 @@ impl RecordTable {
             return;
         }
         let row = Row { measured, conversation_id, clock };
-        for column in &mut self.columns {
-            column.push(&row);
+        let mut values = vec![None; self.columns.len()];
+        for (tag, value) in measured.observation.values.iter() {
+            if let Some(at) = self.of_metric.get(tag) {
+                values[*at] = Some(value);
+            }
+        }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(&row, value);
         }
         self.rows += 1;
         if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {
@@ -410,6 +434,10 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
         ("aiperf.benchmark_id".to_owned(), report.run.benchmark_id.to_string()),
         ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
     ];
+    if let Some(health) = &report.client_health {
+        let key = "aiperf.client_health".to_owned();
+        metadata.push((key, json(serde_json::to_string(health))));
+    }
     for result in exported(report, &report.results) {
         if result.stats.distribution.is_none() {
             let key = format!("aiperf.metric.{}", result.metric.tag);

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::jsonl::{Headers, Metadata, metadata};
 use super::redact_body;
 use crate::metrics::metric::MeasuredRecord;
-use crate::record::{RequestError, ResponseBody};
+use crate::record::{Arrival, RequestError, ResponseBody};
 use crate::units::Clock;
 
 #[derive(Serialize)]
@@ -30,11 +30,21 @@ struct RawRecord<'a> {
     error: Option<&'a RequestError>,
 }
 
-#[derive(Debug, PartialEq, Serialize)]
+/// An event, when it arrived, and how well that is known.
+#[derive(Debug, Serialize)]
+struct Response<'a> {
+    perf_ns: u64,
+    read_lag_ns: u32,
+    uncertainty_ns: u32,
+    #[serde(flatten)]
+    content: Content<'a>,
+}
+
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Response<'a> {
-    Event { perf_ns: u64, packets: Vec<Packet<'a>> },
-    Text { perf_ns: u64, content_type: &'a str, text: Cow<'a, str> },
+enum Content<'a> {
+    Event { packets: Vec<Packet<'a>> },
+    Text { content_type: &'a str, text: Cow<'a, str> },
 }
 
 /// A field of a server-sent event.
@@ -98,13 +108,14 @@ fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec
     body.events
         .iter()
         .map(|event| {
-            let perf_ns = event.arrival.at.0;
-            if body.is_event_stream {
-                Response::Event { perf_ns, packets: packets(body.raw(event)) }
+            let Arrival { at, read_lag, uncertainty } = event.arrival;
+            let content = if body.is_event_stream {
+                Content::Event { packets: packets(body.raw(event)) }
             } else {
                 let text = String::from_utf8_lossy(body.raw(event));
-                Response::Text { perf_ns, content_type, text }
-            }
+                Content::Text { content_type, text }
+            };
+            Response { perf_ns: at.0, read_lag_ns: read_lag, uncertainty_ns: uncertainty, content }
         })
         .collect()
 }

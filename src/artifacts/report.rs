@@ -15,7 +15,7 @@ use super::layout::Layout;
 use super::manifest::Outcome;
 use super::{ErrorCount, LoadReport, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
-use crate::metrics::{Accumulator, MetricsError, Registry};
+use crate::metrics::{Accumulator, ClientHealth, MetricsError, Registry};
 use crate::schedule::PhaseKind;
 
 use lines::RecordReader;
@@ -100,6 +100,11 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         phases: Vec::new(),
         telemetry: end.telemetry,
         load: end.load,
+        client_health: ClientHealth::recomputed(
+            end.client_health,
+            gathered.slips,
+            gathered.retries,
+        ),
         selfcheck: end.selfcheck,
     };
     Ok(Rebuilt { report, layout, notes })
@@ -124,6 +129,9 @@ pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
 struct Line {
     observation: Observation,
     end_wall_ns: u64,
+    /// How late it left, where it was due at a time.
+    slip_ns: Option<u64>,
+    retries: u64,
 }
 
 /// What all lines say together.
@@ -133,6 +141,9 @@ struct Gathered {
     records: u64,
     /// Start and end of each profiling request.
     spans: Vec<(u64, u64)>,
+    /// How late each profiling request left that was due at a time.
+    slips: Vec<u64>,
+    retries: u64,
 }
 
 impl Gathered {
@@ -142,6 +153,8 @@ impl Gathered {
             warmup: Accumulator::new(Arc::clone(registry)),
             records: 0,
             spans: Vec::new(),
+            slips: Vec::new(),
+            retries: 0,
         }
     }
 
@@ -152,6 +165,8 @@ impl Gathered {
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
                 self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
+                self.slips.extend(line.slip_ns);
+                self.retries += line.retries;
             }
         }
     }
@@ -172,6 +187,7 @@ impl Gathered {
                 reached_concurrency: most_at_once(&self.spans),
                 ..LoadReport::default()
             },
+            client_health: None,
             telemetry: None,
             selfcheck: None,
         }

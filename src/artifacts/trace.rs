@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::jsonl::Headers;
-use crate::record::{HttpTrace, RequestRecord};
+use crate::record::{ArrivalClock, HttpTrace, RequestRecord};
 use crate::units::{Clock, Nanos};
 
 /// The timing of one exchange.
@@ -43,7 +43,10 @@ impl<'a> Trace<'a> {
         map.serialize_entry("response_chunks_count", &trace.response_chunks)?;
         map.serialize_entry("response_bytes_total", &trace.response_bytes)?;
         self.instant(map, "response_receive_end_ns", trace.receive_end)?;
-        self.instant(map, "error_timestamp_ns", trace.error_at)
+        self.instant(map, "error_timestamp_ns", trace.error_at)?;
+        entry(map, "clock", trace.clock().map(ArrivalClock::as_str))?;
+        entry(map, "max_read_lag_ns", self.record.body.max_read_lag())?;
+        entry(map, "max_uncertainty_ns", self.record.body.max_uncertainty())
     }
 
     fn connection<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
@@ -99,17 +102,17 @@ impl Serialize for Trace<'_> {
 }
 
 fn durations<M: SerializeMap>(map: &mut M, trace: &HttpTrace) -> Result<(), M::Error> {
-    for (name, from, to) in [
-        ("sending_ns", trace.send_start, trace.send_end),
-        ("waiting_ns", trace.send_end, trace.receive_start),
-        ("receiving_ns", trace.receive_start, trace.receive_end),
-        ("duration_ns", trace.send_start, trace.receive_end),
-        ("blocked_ns", trace.pool_wait_start, trace.pool_wait_end),
-        ("dns_lookup_ns", trace.dns_start, trace.dns_end),
-        ("connecting_ns", trace.connect_start, trace.connect_end),
-        ("tls_handshaking_ns", trace.tls_start, trace.tls_end),
+    for (name, duration) in [
+        ("sending_ns", trace.sending()),
+        ("waiting_ns", trace.waiting()),
+        ("receiving_ns", trace.receiving()),
+        ("duration_ns", trace.duration()),
+        ("blocked_ns", trace.blocked()),
+        ("dns_lookup_ns", trace.dns_lookup()),
+        ("connecting_ns", trace.connecting()),
+        ("tls_handshaking_ns", trace.tls_handshaking()),
     ] {
-        entry(map, name, to.zip(from).map(|(to, from)| to.since(from)))?;
+        entry(map, name, duration)?;
     }
     Ok(())
 }

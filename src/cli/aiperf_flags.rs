@@ -25,18 +25,12 @@ pub const REFUSED: &[&str] = &[
     "--hf-subset",
     "--hf-weka-dataset",
     "--dataset-filter",
-    "--ignore-trace-delays",
     "--use-think-time-only",
     "--max-context-length",
     "--allow-dataset-wrap",
     "--trace-session-sample-ratio",
     "--config",
     "-f",
-    // Fixed schedule
-    "--fixed-schedule",
-    "--fixed-schedule-auto-offset",
-    "--fixed-schedule-start-offset",
-    "--fixed-schedule-end-offset",
     // Output
     "--slice-duration",
     "--auto-plot",
@@ -52,18 +46,10 @@ pub const REFUSED: &[&str] = &[
     "--wandb-entity",
     "--wandb-run-name",
     "--wandb-tag",
-    // HTTP trace
-    "--show-trace-timing",
     // Tokenizer
     "--tokenizer-trust-remote-code",
     "--apply-chat-template",
     // Load generator
-    "--prefill-concurrency",
-    "--concurrency-ramp-duration",
-    "--prefill-concurrency-ramp-duration",
-    "--request-rate-ramp-duration",
-    "--request-rate-series",
-    "--failed-request-threshold",
     "--trajectory-start-min-ratio",
     "--trajectory-start-max-ratio",
     "--burst-phase-starts",
@@ -75,27 +61,12 @@ pub const REFUSED: &[&str] = &[
     // Warmup
     "--agentic-cache-warmup-duration",
     "--agentic-warmup-grace-period",
-    "--warmup-prefill-concurrency",
-    "--warmup-concurrency-ramp-duration",
-    "--warmup-prefill-concurrency-ramp-duration",
-    "--warmup-request-rate-ramp-duration",
-    // User-centric rate, request cancellation
-    "--user-centric-rate",
-    "--num-users",
-    "--request-cancellation-rate",
-    "--request-cancellation-delay",
     // Conversation input
-    "--inter-turn-delay-cap-seconds",
     "--max-idle-gap-cap-seconds",
-    "--replay-speedup",
-    "--open-loop-replay",
-    "--open-loop-strict",
+    "--no-open-loop-replay",
     "--omit-kv-hints",
     "--force-min-tokens",
     // Sequence lengths, prompt
-    "--prompt-input-tokens-block-size",
-    "--synthetic-input-tokens-block-size",
-    "--isl-block-size",
     "--random-range-ratio",
     "--random-corpus-style",
     "--prompt-corpus",
@@ -112,8 +83,6 @@ pub const REFUSED: &[&str] = &[
     "--synthesis-prefix-root-multiplier",
     "--synthesis-prompt-len-multiplier",
     "--synthesis-output-len-multiplier",
-    "--synthesis-max-isl",
-    "--synthesis-max-osl",
     // Audio, image and video input
     "--audio-batch-size",
     "--batch-size-audio",
@@ -221,12 +190,12 @@ pub const REFUSED: &[&str] = &[
     "--osl-steps",
 ];
 
-/// Switches that turn off what is never on here: accepted without effect.
+/// Switches that turn off what is never on here, or on what always is: accepted
+/// without effect.
 pub const OFF_SWITCHES: &[&str] = &[
-    "--no-fixed-schedule",
     "--no-auto-plot",
     "--no-allow-dataset-wrap",
-    "--no-open-loop-replay",
+    "--open-loop-replay",
     "--no-force-min-tokens",
     "--no-server-metrics",
     "--no-gpu-telemetry",
@@ -242,7 +211,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--url-strategy", "round-robin"),
     ("--transport", "http"),
     ("--transport-type", "http"),
-    ("--connection-reuse-strategy", "pooled"),
     ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
     ("--num-profile-runs", "1"),
@@ -269,6 +237,9 @@ pub(super) fn refusal(flag: &str) -> Option<String> {
         "--public-dataset" => {
             "; for ShareGPT download its JSON file and give --custom-dataset-type sharegpt \
              --input-file FILE"
+        }
+        "--no-open-loop-replay" => {
+            "; later turns keep to their timestamps, or wait for their delays where they have none"
         }
         "--config" | "-f" => "; give the settings as flags",
         "--per-chunk-usage" => {

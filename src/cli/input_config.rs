@@ -1,13 +1,17 @@
 //! `input_config` of the JSON export: what was set, in AIPerf's shape.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::config::{RunConfig, Ui};
-use crate::dataset::{FileFormat, Sampling, Source, Spread};
+use crate::config::{ConnectionReuse, RunConfig, Ui};
+use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
-use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+use crate::schedule::config::{
+    ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
+};
 use crate::units::Nanos;
 use crate::{redact, tokenizer};
 
@@ -17,9 +21,9 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
     Object::default()
         .put("models", json!({"items": models}))
-        .put("endpoint", endpoint(config))
+        .put("endpoint", endpoint(flags, config))
         .put("datasets", json!([dataset(flags, config)]))
-        .put("phases", config.schedule.phases.iter().map(phase).collect::<Vec<_>>())
+        .put("phases", phases(&config.schedule))
         .put("artifacts", artifacts(config))
         .put_some("slos", slos(config))
         .put("tokenizer", tokenizer(config))
@@ -51,7 +55,7 @@ impl Object {
     }
 }
 
-fn endpoint(config: &RunConfig) -> Value {
+fn endpoint(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let (endpoint, transport) = (&config.endpoint, &config.transport);
     // Without its trailing slash, as it was written.
     let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
@@ -64,6 +68,12 @@ fn endpoint(config: &RunConfig) -> Value {
     let extra: Map<String, Value> = endpoint.extra_inputs.iter().cloned().collect();
     let timeout = transport.request_timeout.as_seconds();
     let wait = transport.wait_for_model.timeout.as_seconds();
+    let reuse = match transport.connections.reuse {
+        ConnectionReuse::Pooled => None,
+        ConnectionReuse::Never => Some("never"),
+        ConnectionReuse::StickyUserSessions => Some("sticky-user-sessions"),
+    };
+    let shown_path = |path: &Path| path.display().to_string();
     Object::default()
         .put("urls", urls)
         .put("type", endpoint.endpoint_type.traits().name)
@@ -74,6 +84,10 @@ fn endpoint(config: &RunConfig) -> Value {
         .put_some("extra", shown(extra))
         .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
         .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
+        .put_some("connection_reuse_strategy", reuse)
+        .put_some("ssl_verify", (!transport.connections.tls.verify).then_some(false))
+        .put_some("ssl_ca_cert", flags.tls.ssl_ca_cert.as_deref().map(shown_path))
+        .put_some("ssl_cert", flags.tls.ssl_cert.as_deref().map(shown_path))
         .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
         .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
         .into_value()
@@ -93,10 +107,12 @@ fn non_empty(object: Map<String, Value>) -> Option<Value> {
 fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
     let object = Object::default().put("name", "main");
     let object = match &config.dataset.source {
-        Source::File { path, format } => object
+        Source::File { path, format, traces } => object
             .put("type", "file")
             .put("path", path.display().to_string())
-            .put_some("format", format.map(format_name)),
+            .put_some("format", format.map(format_name))
+            .put_some("block_size", traces.block_tokens)
+            .put_some("synthesis", synthesis(traces)),
         Source::Synthetic(synthetic) => object
             .put("type", "synthetic")
             .put("entries", synthetic.entries)
@@ -111,7 +127,21 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
             )
             .put_some("prefix_prompts", prefix_prompts(synthetic)),
     };
-    object.put_some("sampling", config.dataset.sampling.map(sampling_name)).into_value()
+    let replay = &config.schedule.replay;
+    object
+        .put_some("sampling", config.dataset.sampling.map(sampling_name))
+        .put_some("replay_speedup", Some(replay.speedup).filter(|factor| *factor != 1.0))
+        .put_some("ignore_trace_delays", replay.ignore_delays.then_some(true))
+        .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
+        .put_some("open_loop_strict", replay.strict.then_some(true))
+        .into_value()
+}
+
+fn synthesis(traces: &TraceSettings) -> Option<Value> {
+    let object = Object::default()
+        .put_some("max_isl", traces.max_input_tokens)
+        .put_some("max_osl", traces.max_output_tokens);
+    non_empty(object.0)
 }
 
 fn prompts(flags: &ProfileArgs, config: &RunConfig) -> Option<Value> {
@@ -142,30 +172,76 @@ fn spread(spread: Spread) -> Value {
         .into_value()
 }
 
-fn phase(phase: &PhaseConfig) -> Value {
+/// The phases and what the run does in them.
+pub(super) fn phases(schedule: &Config) -> Value {
+    schedule.phases.iter().map(|found| phase(found, &schedule.replay)).collect()
+}
+
+fn phase(phase: &PhaseConfig, replay: &Replay) -> Value {
     let is_warmup = phase.kind == PhaseKind::Warmup;
     let has_end = phase.stop.duration.is_some();
     let grace = phase.grace_period.filter(|_| has_end).map(Nanos::as_seconds);
-    let kind = match phase.arrival {
-        ArrivalPattern::ConcurrencyBurst => "concurrency",
-        ArrivalPattern::Constant => "constant",
-        ArrivalPattern::Poisson => "poisson",
-        ArrivalPattern::Gamma => "gamma",
-    };
-    let smoothness = Some(phase.smoothness).filter(|_| phase.arrival == ArrivalPattern::Gamma);
-    Object::default()
-        .put("name", phase.kind.as_str())
-        .put("kind", phase.kind.as_str())
-        .put("type", kind)
+    let (prefill, concurrency) = (phase.prefill_concurrency, phase.concurrency);
+    let object =
+        Object::default().put("name", phase.kind.as_str()).put("kind", phase.kind.as_str());
+    load(object, &phase.load, replay)
         .put_some("exclude_from_results", is_warmup.then_some(true))
         .put_some("requests", phase.stop.requests)
         .put_some("sessions", phase.stop.sessions)
         .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
         .put_some("grace_period", grace)
-        .put_some("concurrency", phase.concurrency)
-        .put_some("rate", phase.rate)
-        .put_some("smoothness", smoothness)
+        .put_some("concurrency", concurrency.map(|limit| limit.most))
+        .put_some("concurrency_ramp", concurrency.and_then(|limit| ramp(limit.ramp)))
+        .put_some("prefill_concurrency", prefill.map(|limit| limit.most))
+        .put_some("prefill_ramp", prefill.and_then(|limit| ramp(limit.ramp)))
+        .put_some(
+            "cancellation",
+            phase.cancellation.map(|cancellation| {
+                json!({"rate": cancellation.percent, "delay": cancellation.delay.as_seconds()})
+            }),
+        )
+        .put_some("failed_request_threshold", phase.failed_request_threshold)
         .into_value()
+}
+
+fn ramp(ramp: Option<Nanos>) -> Option<Value> {
+    ramp.map(|ramp| json!({"duration": ramp.as_seconds()}))
+}
+
+fn load(object: Object, load: &LoadPattern, replay: &Replay) -> Object {
+    match load {
+        LoadPattern::ClosedLoop => object.put("type", "concurrency"),
+        LoadPattern::Rate(rate) => by_rate(object, rate),
+        LoadPattern::FixedSchedule => object
+            .put("type", "fixed_schedule")
+            .put("auto_offset", replay.zero == Zero::First)
+            .put_some("start_offset", replay.from.map(Nanos::as_millis))
+            .put_some("end_offset", replay.until.map(Nanos::as_millis)),
+        LoadPattern::UserCentric { rate, users } => {
+            object.put("type", "user_centric").put("rate", *rate).put("users", *users)
+        }
+    }
+}
+
+fn by_rate(object: Object, rate: &Rate) -> Object {
+    let (kind, smoothness) = match rate.pattern {
+        ArrivalPattern::Constant => ("constant", None),
+        ArrivalPattern::Poisson => ("poisson", None),
+        ArrivalPattern::Gamma { shape } => ("gamma", Some(shape)),
+    };
+    let object = object
+        .put("type", kind)
+        .put_some("smoothness", smoothness)
+        .put_some("rate_ramp", ramp(rate.ramp));
+    match rate.points.as_slice() {
+        [only] => object.put("rate", only.rate),
+        points => {
+            let point =
+                |point: &RatePoint| json!({"time_s": point.at.as_seconds(), "qps": point.rate});
+            let points: Vec<Value> = points.iter().map(point).collect();
+            object.put("rate_series", json!({"points": points}))
+        }
+    }
 }
 
 fn artifacts(config: &RunConfig) -> Value {
@@ -178,6 +254,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", records)
         .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
         .put_some("trace", artifacts.http_trace.then_some(true))
+        .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
         .into_value()
 }
 
@@ -226,6 +303,9 @@ const fn format_name(format: FileFormat) -> &'static str {
         FileFormat::MultiTurn => "multi_turn",
         FileFormat::InputsJson => "inputs_json",
         FileFormat::ShareGpt => "sharegpt",
+        FileFormat::MooncakeTrace => "mooncake_trace",
+        FileFormat::BailianTrace => "bailian_trace",
+        FileFormat::BurstGptTrace => "burst_gpt_trace",
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use super::value::{Choice, above_zero, count, number, positive, seconds};
+use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
-use crate::config::{LogLevel, Ui, WaitMode};
+use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
-use crate::schedule::config::ArrivalPattern;
 
 const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
     ("chat", EndpointType::Chat),
@@ -20,6 +20,11 @@ const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
 ]);
 const MODEL_SELECTIONS: Choice<ModelSelection> =
     Choice(&[("round-robin", ModelSelection::RoundRobin), ("random", ModelSelection::Random)]);
+const CONNECTION_REUSES: Choice<ConnectionReuse> = Choice(&[
+    ("pooled", ConnectionReuse::Pooled),
+    ("never", ConnectionReuse::Never),
+    ("sticky-user-sessions", ConnectionReuse::StickyUserSessions),
+]);
 const WAIT_MODES: Choice<WaitMode> = Choice(&[
     ("models", WaitMode::Models),
     ("inference", WaitMode::Inference),
@@ -30,6 +35,9 @@ const FILE_FORMATS: Choice<FileFormat> = Choice(&[
     ("multi-turn", FileFormat::MultiTurn),
     ("inputs-json", FileFormat::InputsJson),
     ("sharegpt", FileFormat::ShareGpt),
+    ("mooncake-trace", FileFormat::MooncakeTrace),
+    ("bailian-trace", FileFormat::BailianTrace),
+    ("burst-gpt-trace", FileFormat::BurstGptTrace),
 ]);
 const SAMPLINGS: Choice<Sampling> = Choice(&[
     ("sequential", Sampling::Sequential),
@@ -40,12 +48,6 @@ const EXPORT_LEVELS: Choice<ExportLevel> = Choice(&[
     ("summary", ExportLevel::Summary),
     ("records", ExportLevel::Records),
     ("raw", ExportLevel::Raw),
-]);
-const ARRIVAL_PATTERNS: Choice<ArrivalPattern> = Choice(&[
-    ("concurrency-burst", ArrivalPattern::ConcurrencyBurst),
-    ("constant", ArrivalPattern::Constant),
-    ("poisson", ArrivalPattern::Poisson),
-    ("gamma", ArrivalPattern::Gamma),
 ]);
 const UI_MODES: Choice<Ui> =
     Choice(&[("dashboard", Ui::Dashboard), ("simple", Ui::Simple), ("none", Ui::None)]);
@@ -82,13 +84,21 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) input: InputArgs,
     #[command(flatten)]
+    pub(super) replay: ReplayArgs,
+    #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) warmup: WarmupArgs,
+    #[command(flatten)]
+    pub(super) users: UserCentricArgs,
+    #[command(flatten)]
+    pub(super) cancellation: CancellationArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
@@ -136,12 +146,36 @@ pub(super) struct EndpointArgs {
     /// Key sent as a bearer token [env: AIPERF_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
+    /// Which requests share a connection
+    #[arg(long, value_name = "STRATEGY", value_parser = CONNECTION_REUSES, default_value = "pooled")]
+    pub(super) connection_reuse_strategy: ConnectionReuse,
     /// Limit output by max_tokens instead of max_completion_tokens
     #[arg(long)]
     pub(super) use_legacy_max_tokens: bool,
     /// Count tokens by the usage that the server reports
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+}
+
+/// How we know the server, and how it knows us.
+#[derive(Args)]
+#[command(next_help_heading = "TLS")]
+pub(super) struct TlsArgs {
+    /// Certificates of the authorities to trust instead of the system's, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_ca_cert: Option<PathBuf>,
+    /// Certificate to show to the server, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(super) ssl_cert: Option<PathBuf>,
+    /// Key of --ssl-cert [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "ssl_cert")]
+    pub(super) ssl_key: Option<PathBuf>,
+    /// Check the server's certificate: the default [env: AIPERF_HTTP_SSL_VERIFY]
+    #[arg(long, overrides_with = "no_ssl_verify")]
+    pub(super) ssl_verify: bool,
+    /// Take any certificate
+    #[arg(long, overrides_with = "ssl_verify")]
+    pub(super) no_ssl_verify: bool,
 }
 
 /// Where prompts come from.
@@ -205,6 +239,9 @@ pub(super) struct OutputArgs {
     /// Write each request's HTTP timing into its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,
+    /// Show a table of where the time of HTTP exchanges went
+    #[arg(long, help_heading = "HTTP Trace")]
+    pub(super) show_trace_timing: bool,
 }
 
 /// What counts tokens.
@@ -217,63 +254,6 @@ pub(super) struct TokenizerArgs {
     /// Branch, tag or commit on the hub
     #[arg(long, value_name = "REVISION", default_value = "main")]
     pub(super) tokenizer_revision: String,
-}
-
-/// When requests are sent.
-#[derive(Args)]
-#[command(next_help_heading = "Load Generator")]
-pub(super) struct LoadArgs {
-    /// How long requests are sent, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
-    pub(super) benchmark_duration: Option<f64>,
-    /// How long requests in flight may take after that, in seconds, or inf
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30",
-          requires = "benchmark_duration")]
-    pub(super) benchmark_grace_period: f64,
-    /// Requests in flight at once [default: 1 without a rate]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) concurrency: Option<u64>,
-    /// Requests sent per second
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
-    pub(super) request_rate: Option<f64>,
-    /// How arrivals are spread around the rate [default: poisson]
-    #[arg(long, visible_alias = "request-rate-mode", value_name = "PATTERN",
-          value_parser = ARRIVAL_PATTERNS)]
-    pub(super) arrival_pattern: Option<ArrivalPattern>,
-    /// Shape of gamma arrivals: 1 is poisson, above is smoother [default: 1]
-    #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = above_zero)]
-    pub(super) arrival_smoothness: Option<f64>,
-    /// Requests to send [default: twice the concurrency, at least 10; a file's
-    /// conversations, once each]
-    #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive)]
-    pub(super) request_count: Option<u64>,
-}
-
-/// What is sent before the measurement.
-#[derive(Args)]
-#[command(next_help_heading = "Warmup")]
-pub(super) struct WarmupArgs {
-    /// Requests to send before the measurement
-    #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count)]
-    pub(super) warmup_request_count: Option<u64>,
-    /// How long requests are sent before the measurement, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
-    pub(super) warmup_duration: Option<f64>,
-    /// Sessions to start before the measurement
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) num_warmup_sessions: Option<u64>,
-    /// Requests in flight at once [default: as in the measurement]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
-    pub(super) warmup_concurrency: Option<u64>,
-    /// Requests sent per second [default: as in the measurement]
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
-    pub(super) warmup_request_rate: Option<f64>,
-    /// How arrivals are spread [default: as in the measurement]
-    #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]
-    pub(super) warmup_arrival_pattern: Option<ArrivalPattern>,
-    /// How long requests in flight may take after the duration, in seconds [default: no bound]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "warmup_duration")]
-    pub(super) warmup_grace_period: Option<f64>,
 }
 
 /// What conversations look like.
@@ -304,7 +284,7 @@ pub(super) struct ConversationArgs {
     #[arg(long, visible_alias = "conversation-turn-delay-stddev", value_name = "MS",
           value_parser = number)]
     pub(super) session_turn_delay_stddev: Option<f64>,
-    /// Factor on these waits [default: 1]
+    /// Factor on the waits before later turns, a file's too [default: 1]
     #[arg(long, visible_alias = "conversation-turn-delay-ratio", value_name = "FACTOR",
           value_parser = number)]
     pub(super) session_delay_ratio: Option<f64>,
@@ -331,6 +311,20 @@ pub(super) struct PromptArgs {
         help_heading = "Input Sequence Length (ISL)"
     )]
     pub(super) seq_dist: Option<String>,
+    /// Tokens of the block that a hash id of a trace stands for [default: the format's own: 512,
+    /// in bailian-trace 16]
+    #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
+          "synthetic-input-tokens-block-size"], value_name = "TOKENS", value_parser = positive,
+          requires = "input_file", help_heading = "Input Sequence Length (ISL)")]
+    pub(super) isl_block_size: Option<u64>,
+    /// Leave out a trace's requests with longer prompts
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_isl: Option<u64>,
+    /// Ask for no more output tokens in a trace's requests
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "input_file",
+          help_heading = "Synthesis")]
+    pub(super) synthesis_max_osl: Option<u64>,
     /// Output tokens asked for, mean
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = number,

@@ -1,24 +1,18 @@
 //! Flags and environment become a [`RunConfig`].
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 
-use super::profile::{
-    ConversationArgs, InputArgs, LoadArgs, OutputArgs, ProfileArgs, PromptArgs, Stream, WarmupArgs,
-};
-use super::{input_config, value};
+use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
+use super::{connections, input_config, load, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{Source, Spread, Synthetic};
-use crate::endpoint::EndpointType;
+use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
 use crate::metrics::metric::Settings;
 use crate::metrics::parse_objectives;
-use crate::schedule::PhaseKind;
-use crate::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, redact, schedule, telemetry};
+use crate::{artifacts, dataset, endpoint, redact, telemetry};
 
 /// Most conversations that are generated without being asked for: so many do
 /// not come back while a server still has them in its cache.
@@ -30,7 +24,6 @@ pub(super) fn run_config(
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
-    let schedule = schedule(flags)?;
     let endpoint = endpoint(flags)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
     let mut config = RunConfig {
@@ -43,17 +36,22 @@ pub(super) fn run_config(
         },
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
-        artifacts: artifacts(flags, &endpoint, &schedule),
+        artifacts: artifacts(&flags.output),
         ui: flags.service.ui,
+        show_trace_timing: flags.output.show_trace_timing,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
         selfcheck_file: selfcheck::file(environment),
         endpoint,
-        schedule,
+        schedule: load::schedule(flags)?,
     };
+    if config.artifacts.directory.as_os_str().is_empty() {
+        config.artifacts.directory = config.default_directory();
+    }
     config.validate()?;
+    config.warnings.extend(connections::warning(&config.transport, environment));
     config.input_config = input_config::build(flags, &config);
     Ok(config)
 }
@@ -97,7 +95,11 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
             only_synthetic(&flags.conversation, &flags.prompt)?;
-            Source::File { path: path.clone(), format: flags.input.custom_dataset_type }
+            Source::File {
+                path: path.clone(),
+                format: flags.input.custom_dataset_type,
+                traces: traces(&flags.prompt),
+            }
         }
         None => Source::Synthetic(synthetic(flags)?),
     };
@@ -108,8 +110,19 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
         sampling: flags.input.dataset_sampling_strategy,
         output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
+        delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         random_seed: flags.input.random_seed,
     })
+}
+
+fn traces(flags: &PromptArgs) -> TraceSettings {
+    // More than fits is no bound, or is refused where it makes no sense.
+    let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    TraceSettings {
+        block_tokens: tokens(flags.isl_block_size),
+        max_input_tokens: tokens(flags.synthesis_max_isl),
+        max_output_tokens: tokens(flags.synthesis_max_osl),
+    }
 }
 
 fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
@@ -136,7 +149,6 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         batch_size: prompt.batch_size.unwrap_or(1) as usize,
         turns: spread(conversation.session_turns_mean, 1.0, conversation.session_turns_stddev),
         turn_delay_ms: spread(mean, 0.0, stddev),
-        delay_ratio: conversation.session_delay_ratio.unwrap_or(1.0),
         prefix_pool_size: prompt.num_prefix_prompts.unwrap_or(0) as usize,
         prefix_length: prompt.prefix_prompt_length.unwrap_or(0) as usize,
         shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
@@ -172,7 +184,6 @@ fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Resul
         ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
         ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
         ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
-        ("--session-delay-ratio", conversation.session_delay_ratio.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
@@ -182,98 +193,6 @@ fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Resul
         }
         None => Ok(()),
     }
-}
-
-fn schedule(flags: &ProfileArgs) -> Result<schedule::config::Config, ConfigError> {
-    let profiling = profiling_phase(flags);
-    let warmup = warmup_phase(&flags.warmup, &profiling)?;
-    Ok(schedule::config::Config { phases: warmup.into_iter().chain([profiling]).collect() })
-}
-
-fn profiling_phase(flags: &ProfileArgs) -> PhaseConfig {
-    let load: &LoadArgs = &flags.load;
-    let rate = load.request_rate;
-    let concurrency = load.concurrency.or(if rate.is_none() { Some(1) } else { None });
-    let mut stop = StopCondition {
-        requests: load.request_count,
-        sessions: flags.conversation.num_sessions,
-        duration: load.benchmark_duration.map(Nanos::from_seconds),
-    };
-    if stop.is_unset() && flags.input.input_file.is_none() {
-        stop.requests = Some(concurrency.map_or(10, |count| count.saturating_mul(2).max(10)));
-    }
-    PhaseConfig {
-        kind: PhaseKind::Profiling,
-        concurrency,
-        rate,
-        arrival: arrival(load.arrival_pattern, rate, load.arrival_smoothness),
-        smoothness: load.arrival_smoothness.unwrap_or(1.0),
-        stop,
-        grace_period: grace_period(load.benchmark_grace_period),
-    }
-}
-
-/// The pattern asked for, else Poisson (gamma where a shape is given) with a
-/// rate, and a closed loop without.
-fn arrival(
-    pattern: Option<ArrivalPattern>,
-    rate: Option<f64>,
-    smoothness: Option<f64>,
-) -> ArrivalPattern {
-    pattern.unwrap_or(match (rate, smoothness) {
-        (None, _) => ArrivalPattern::ConcurrencyBurst,
-        (Some(_), None) => ArrivalPattern::Poisson,
-        (Some(_), Some(_)) => ArrivalPattern::Gamma,
-    })
-}
-
-fn grace_period(seconds: f64) -> Option<Nanos> {
-    seconds.is_finite().then(|| Nanos::from_seconds(seconds))
-}
-
-/// The warmup, if one of its ends is given. What it does not say is as in the
-/// measurement; a rate or a concurrency of its own replaces both.
-fn warmup_phase(
-    flags: &WarmupArgs,
-    profiling: &PhaseConfig,
-) -> Result<Option<PhaseConfig>, ConfigError> {
-    let stop = StopCondition {
-        requests: flags.warmup_request_count,
-        sessions: flags.num_warmup_sessions,
-        duration: flags.warmup_duration.map(Nanos::from_seconds),
-    };
-    if stop.is_unset() {
-        let given = [
-            ("--warmup-concurrency", flags.warmup_concurrency.is_some()),
-            ("--warmup-request-rate", flags.warmup_request_rate.is_some()),
-            ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
-        ];
-        return match given.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => {
-                let why = "there is no warmup: give --warmup-request-count, --warmup-duration or \
-                           --num-warmup-sessions";
-                Err(ConfigError::flag(flag, why))
-            }
-            None => Ok(None),
-        };
-    }
-    if stop.requests == Some(0) && stop.sessions.is_none() && stop.duration.is_none() {
-        return Ok(None);
-    }
-    let has_own = flags.warmup_request_rate.is_some() || flags.warmup_concurrency.is_some();
-    let rate = flags.warmup_request_rate.or(if has_own { None } else { profiling.rate });
-    let concurrency = if has_own { flags.warmup_concurrency } else { profiling.concurrency };
-    let inherited = Some(profiling.arrival).filter(|_| rate.is_some() && profiling.rate.is_some());
-    let pattern = flags.warmup_arrival_pattern.or(inherited);
-    Ok(Some(PhaseConfig {
-        kind: PhaseKind::Warmup,
-        concurrency: concurrency.map(|count| count.min(stop.requests.unwrap_or(count)).max(1)),
-        rate,
-        arrival: arrival(pattern, rate, None),
-        smoothness: profiling.smoothness,
-        stop,
-        grace_period: flags.warmup_grace_period.and_then(grace_period),
-    }))
 }
 
 fn transport(
@@ -288,9 +207,9 @@ fn transport(
             .map(|text| url::parse(text))
             .collect::<Result<_, _>>()?,
         request_timeout: Nanos::from_seconds(flags_of_endpoint.request_timeout_seconds),
-        connection_limit: environment.count("AIPERF_HTTP_CONNECTION_LIMIT", 2500)?,
-        ssl_verify: environment.switch("AIPERF_HTTP_SSL_VERIFY", true)?,
+        connections: connections::connections(flags, environment)?,
         quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
+        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         headers: headers(&flags.input)?,
         api_key: flags_of_endpoint
             .api_key
@@ -351,6 +270,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             defaults.osl_mismatch_threshold_tokens,
         )?,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,
     })
 }
@@ -390,45 +310,13 @@ fn telemetry(
     })
 }
 
-fn artifacts(
-    flags: &ProfileArgs,
-    endpoint: &endpoint::Config,
-    schedule: &schedule::config::Config,
-) -> artifacts::Config {
-    let output = &flags.output;
+fn artifacts(output: &OutputArgs) -> artifacts::Config {
     artifacts::Config {
-        directory: output
-            .artifact_dir
-            .clone()
-            .unwrap_or_else(|| directory(flags, endpoint, schedule)),
+        directory: output.artifact_dir.clone().unwrap_or_default(),
         prefix: output.profile_export_prefix.clone(),
         export_level: output.export_level,
         http_trace: output.export_http_trace,
     }
-}
-
-/// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it.
-fn directory(
-    flags: &ProfileArgs,
-    endpoint: &endpoint::Config,
-    schedule: &schedule::config::Config,
-) -> PathBuf {
-    let name = match flags.endpoint.models.as_slice() {
-        [only] => only.clone(),
-        [first, ..] => format!("{first}_multi"),
-        [] => String::new(),
-    };
-    let safe: String = name.chars().map(|c| if c == '/' || c == '\\' { '_' } else { c }).collect();
-    let kind = match endpoint.endpoint_type {
-        EndpointType::Chat | EndpointType::Completions | EndpointType::Embeddings => "openai",
-    };
-    let load = schedule.phases.last().map_or_else(String::new, |phase| {
-        let rate = phase.rate.map(|rate| format!("-request_rate{rate:?}")).unwrap_or_default();
-        let concurrency = phase.concurrency.map(|count| format!("-concurrency{count}"));
-        concurrency.unwrap_or_default() + &rate
-    });
-    let traits = endpoint.endpoint_type.traits();
-    PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name))
 }
 
 fn log_level(flags: &ProfileArgs) -> LogLevel {

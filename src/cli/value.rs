@@ -80,6 +80,22 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share in percent: above 0, at most 100.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    match above_zero(text)? {
+        number if number <= 100.0 => Ok(number),
+        _ => Err("give at most 100".to_owned()),
+    }
+}
+
+/// A share from 0 to 1.
+pub(super) fn ratio(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        number if number <= 1.0 => Ok(number),
+        _ => Err("give at most 1".to_owned()),
+    }
+}
+
 /// Seconds, or `inf` for no bound.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.trim().to_ascii_lowercase().as_str() {
@@ -176,6 +192,8 @@ mod tests {
         assert_eq!(count("1_000"), Ok(1000));
         assert!(count("10,20").unwrap_err().contains("sweep"));
         assert!(count("-1").is_err() && positive("0").is_err() && number("nan").is_err());
+        assert_eq!((percent("100"), ratio("0")), (Ok(100.0), Ok(0.0)));
+        assert!(percent("0").is_err() && percent("101").is_err() && ratio("1.01").is_err());
         assert!(above_zero("0").is_err() && number("-0.5").is_err());
         assert_eq!(seconds("inf"), Ok(f64::INFINITY));
     }

@@ -34,6 +34,12 @@ impl<'a> Environment<'a> {
         .map(|found| found.unwrap_or(default))
     }
 
+    /// A whole number, else `default`.
+    pub fn whole(&self, name: &str, default: u32) -> Result<u32, ConfigError> {
+        let wanted = "a whole number from 0 to 4294967295";
+        self.parse(name, wanted, |text| text.parse().ok()).map(|found| found.unwrap_or(default))
+    }
+
     /// A whole number of at least one, else `default`.
     pub fn count(&self, name: &str, default: usize) -> Result<usize, ConfigError> {
         self.parse(name, "a whole number of at least 1", |text| {

@@ -1,5 +1,7 @@
 //! Which settings do not go together, and what to do about it.
 
+mod load;
+
 use std::path::Path;
 use std::{fs, io};
 
@@ -8,7 +10,7 @@ use thiserror::Error;
 use super::RunConfig;
 use crate::dataset::{Source, Spread};
 use crate::endpoint::EndpointType;
-use crate::schedule::config::{ArrivalPattern, PhaseConfig};
+use crate::transport::ProxyError;
 
 /// Why a run cannot be configured: what is wrong and what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -41,6 +43,9 @@ pub enum ConfigError {
         /// What is wrong and what to do.
         why: String,
     },
+    /// A proxy of the environment cannot be used.
+    #[error(transparent)]
+    Proxy(ProxyError),
     /// A file that a flag names cannot be read.
     #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
     File {
@@ -68,7 +73,7 @@ impl RunConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_endpoint()?;
         self.validate_dataset()?;
-        self.schedule.phases.iter().try_for_each(validate_phase)?;
+        load::validate(self)?;
         self.validate_transport()
     }
 
@@ -152,9 +157,6 @@ impl RunConfig {
     }
 }
 
-/// A rate above this is a typing error.
-const MOST_PER_SECOND: f64 = 1e6;
-
 /// A distribution whose mean is at least `least` and whose deviation is no
 /// less than 0.
 fn spread(flag: &'static str, spread: Spread, least: f64) -> Result<(), ConfigError> {
@@ -169,46 +171,6 @@ fn spread(flag: &'static str, spread: Spread, least: f64) -> Result<(), ConfigEr
     Ok(())
 }
 
-fn validate_phase(phase: &PhaseConfig) -> Result<(), ConfigError> {
-    let zero = |flag, value: Option<u64>| match value {
-        Some(0) => Err(ConfigError::flag(flag, "0 would send nothing: give at least 1")),
-        _ => Ok(()),
-    };
-    zero("--concurrency", phase.concurrency)?;
-    zero("--request-count", phase.stop.requests)?;
-    zero("--num-sessions", phase.stop.sessions)?;
-    zero("--benchmark-duration", phase.stop.duration.map(|duration| duration.0))?;
-    if phase.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-        return Err(ConfigError::flag("--request-rate", "give requests per second, above 0"));
-    }
-    if phase.rate.is_some_and(|rate| rate > MOST_PER_SECOND) {
-        let why = format!("no machine sends more than {MOST_PER_SECOND} a second: give less");
-        return Err(ConfigError::flag("--request-rate", why));
-    }
-    if !(phase.smoothness.is_finite() && phase.smoothness > 0.0) {
-        return Err(ConfigError::flag("--arrival-smoothness", "give a number above 0"));
-    }
-    if phase.rate.is_none() && phase.arrival != ArrivalPattern::ConcurrencyBurst {
-        let why = "without --request-rate there are no intervals to spread: give a rate, or leave \
-                   the pattern out";
-        return Err(ConfigError::flag("--arrival-pattern", why));
-    }
-    if phase.rate.is_some() && phase.arrival == ArrivalPattern::ConcurrencyBurst {
-        let why = "concurrency-burst sends as fast as it can: leave --request-rate out, or choose \
-                   another pattern";
-        return Err(ConfigError::flag("--arrival-pattern", why));
-    }
-    if let (Some(requests), Some(concurrency)) = (phase.stop.requests, phase.concurrency)
-        && requests < concurrency
-    {
-        let why = format!(
-            "{requests} requests can never have {concurrency} in flight: give at least as many \
-             requests as --concurrency"
-        );
-        return Err(ConfigError::flag("--request-count", why));
-    }
-    Ok(())
-}
 /// A dataset may come through a pipe; it is read once.
 fn validate_dataset_file(path: &Path) -> Result<(), ConfigError> {
     let why = match fs::metadata(path) {

@@ -61,8 +61,9 @@ impl LiveView {
         Self { output, phase: None, next_line: Nanos::ZERO, last_line: String::new() }
     }
 
-    /// Shows `stats`. Lines are written when a phase begins and every ten seconds.
-    pub fn update(&mut self, stats: &PhaseStats) {
+    /// Shows `stats`, and whether the client `is_behind` with its records. Lines
+    /// are written when a phase begins and every ten seconds.
+    pub fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
         let phase = Some((stats.phase, stats.phase_index));
         let is_new = self.phase != phase;
         self.phase = phase;
@@ -71,12 +72,12 @@ impl LiveView {
             Output::Bar(bar) => {
                 bar.set_prefix(stats.phase.as_str());
                 bar.set_position((stats.progress_percent() / 100.0 * BAR_STEPS) as u64);
-                bar.set_message(status(stats));
+                bar.set_message(status(stats, is_behind));
             }
             Output::Lines(lines) => {
                 if is_new || stats.now >= self.next_line {
                     self.next_line = stats.now + LINE_INTERVAL;
-                    write_line(lines.as_mut(), stats, &mut self.last_line);
+                    write_line(lines.as_mut(), stats, is_behind, &mut self.last_line);
                 }
             }
         }
@@ -87,7 +88,7 @@ impl LiveView {
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar) => bar.finish_and_clear(),
-            Output::Lines(lines) => write_line(lines.as_mut(), stats, &mut self.last_line),
+            Output::Lines(lines) => write_line(lines.as_mut(), stats, false, &mut self.last_line),
         }
     }
 }
@@ -100,9 +101,9 @@ fn bar() -> ProgressBar {
 
 /// Writes a line unless it says what `last` did. Progress is a courtesy: a
 /// closed standard error does not stop a run.
-fn write_line(lines: &mut dyn Write, stats: &PhaseStats, last: &mut String) {
+fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: &mut String) {
     let percent = stats.progress_percent();
-    let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats));
+    let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats, is_behind));
     if line != *last {
         let _ = writeln!(lines, "{line}");
         let _ = lines.flush();
@@ -110,8 +111,8 @@ fn write_line(lines: &mut dyn Write, stats: &PhaseStats, last: &mut String) {
     }
 }
 
-/// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left`
-fn status(stats: &PhaseStats) -> String {
+/// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left, client behind`
+fn status(stats: &PhaseStats, is_behind: bool) -> String {
     let returned = stats.requests_completed + stats.requests_cancelled;
     let elapsed = stats.elapsed_seconds();
     let rate = if elapsed > 0.0 { stats.requests_completed as f64 / elapsed } else { 0.0 };
@@ -122,10 +123,11 @@ fn status(stats: &PhaseStats) -> String {
         String::new()
     };
     format!(
-        "{} done, {rate:.1} req/s, {} in flight, {} errors{left}",
+        "{} done, {rate:.1} req/s, {} in flight, {} errors{left}{}",
         count(returned),
         count(stats.requests_in_flight()),
         count(stats.request_errors),
+        if is_behind { ", client behind: records wait to be processed" } else { "" },
     )
 }
 
@@ -176,13 +178,13 @@ mod tests {
         let shared = Shared::default();
         let mut view = LiveView::new(Ui::Dashboard, false, Box::new(shared.clone()));
         for seconds in 0..=20 {
-            view.update(&stats(seconds, seconds * 100));
+            view.update(&stats(seconds, seconds * 100), seconds == 10);
         }
         view.finish(&stats(20, 2000));
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         let expected = "\
 profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors
-profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left
+profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left, client behind: records wait to be processed
 profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
 ";
         assert_eq!(text, expected);
@@ -192,7 +194,7 @@ profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
     fn none_is_silent() {
         let shared = Shared::default();
         let mut view = LiveView::new(Ui::None, false, Box::new(shared.clone()));
-        view.update(&stats(1, 5));
+        view.update(&stats(1, 5), true);
         view.finish(&stats(2, 10));
         assert!(shared.0.lock().unwrap().is_empty());
     }

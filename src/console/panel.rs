@@ -23,7 +23,9 @@ pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
     format!("╭{left} {} {right}╮\n{}╰{floor}╯\n", style.yellow(title), body.concat())
 }
 
-fn wrapped(line: &str, most: usize) -> Vec<String> {
+/// `line` in lines no longer than `most`, broken between words; what follows
+/// keeps its indentation.
+pub(super) fn wrapped(line: &str, most: usize) -> Vec<String> {
     let indent = line.chars().take_while(|c| *c == ' ').count().min(most / 2);
     let mut lines = vec![" ".repeat(indent)];
     let mut length = indent;

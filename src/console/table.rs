@@ -25,7 +25,8 @@ const LINES: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::new('└', '─', '┴', '┘'));
 
 /// The groups that have tables, in the order shown, and what their titles add.
-const GROUPS: [(ConsoleGroup, Option<&str>); 6] = [
+const GROUPS: [(ConsoleGroup, Option<&str>); 7] = [
+    (ConsoleGroup::Effective, Some("Effective")),
     (ConsoleGroup::Usage, Some("Usage")),
     (ConsoleGroup::Cache, Some("Cache")),
     (ConsoleGroup::Prediction, Some("Prediction")),
@@ -33,6 +34,12 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 6] = [
     (ConsoleGroup::Reasoning, Some("Reasoning")),
     (ConsoleGroup::Default, None),
 ];
+
+/// The wait in the client before a request is sent.
+const WAIT: &str = "credit_to_start_latency";
+
+/// A wait that is worth a table of its own.
+const TELLING_WAIT_MS: f64 = 1.0;
 
 /// A table of metrics and their statistics.
 #[derive(Debug)]
@@ -42,8 +49,8 @@ pub struct SummaryTable<'a> {
 }
 
 impl<'a> SummaryTable<'a> {
-    /// Every table of `report` that has rows: HTTP timings if they are wanted,
-    /// then one for each console group.
+    /// Every table of `report` that has rows: one for each console group that says
+    /// something of its own, then HTTP timings if they are wanted.
     #[must_use]
     pub fn all(report: &'a RunReport) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
@@ -60,14 +67,15 @@ impl<'a> SummaryTable<'a> {
                     && metric.is_exported(developer_mode)
             })
         });
-        let groups = GROUPS.iter().map(|(group, suffix)| {
-            let title = match suffix {
-                Some(suffix) => format!("aiperf | {heading}: {suffix}"),
-                None => format!("aiperf | {heading}"),
-            };
-            of(title, &|metric| metric.group == *group && metric.is_on_console(developer_mode))
-        });
-        trace.into_iter().chain(groups).filter(|table| !table.rows.is_empty()).collect()
+        let groups =
+            GROUPS.iter().filter(|(group, _)| tells(report, *group)).map(|(group, suffix)| {
+                let title = match suffix {
+                    Some(suffix) => format!("aiperf | {heading}: {suffix}"),
+                    None => format!("aiperf | {heading}"),
+                };
+                of(title, &|metric| metric.group == *group && metric.is_on_console(developer_mode))
+            });
+        groups.chain(trace).filter(|table| !table.rows.is_empty()).collect()
     }
 
     /// The table as text, its title above it.
@@ -76,6 +84,14 @@ impl<'a> SummaryTable<'a> {
         let rows = self.rows.iter().map(|result| row(result));
         figures(&self.title, COLUMNS, rows, style)
     }
+}
+
+/// Whether a group's table would say anything: latencies from when requests were
+/// due are those from sending unless a request waited in the client.
+fn tells(report: &RunReport, group: ConsoleGroup) -> bool {
+    let waits = report.results.iter().find(|result| result.metric.tag == WAIT);
+    let longest = waits.and_then(|result| result.stats.distribution).map(|waits| waits.max);
+    group != ConsoleGroup::Effective || longest.is_some_and(|millis| millis >= TELLING_WAIT_MS)
 }
 
 fn row(result: &MetricResult) -> [String; 8] {

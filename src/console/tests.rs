@@ -48,6 +48,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         phases: Vec::new(),
         telemetry: None,
         load: LoadReport::default(),
+        client_health: None,
         selfcheck: None,
     }
 }
@@ -229,4 +230,22 @@ fn files_are_listed_by_their_names() {
         render_files(Path::new("run"), &files),
         "Files in run\n  profile_export.jsonl\n  /else/foo.csv\n"
     );
+}
+
+#[test]
+fn latency_from_the_due_time_is_shown_where_requests_waited() {
+    let wait = |max| {
+        let distribution = Distribution { max, ..Distribution::default() };
+        let metric = Registry::find("credit_to_start_latency").unwrap();
+        MetricResult { metric, stats: Stats { avg: 0.1, distribution: Some(distribution) } }
+    };
+    let titles = |max| -> Vec<String> {
+        let results =
+            vec![distributed("request_latency"), distributed("effective_latency"), wait(max)];
+        let text = render(&report(results), Style::FILE);
+        let title = |line: &str| line.trim().strip_prefix("aiperf | ").map(str::to_owned);
+        text.lines().filter_map(title).collect()
+    };
+    assert_eq!(titles(0.99), ["LLM Metrics"]);
+    assert_eq!(titles(1.0), ["LLM Metrics: Effective", "LLM Metrics"]);
 }

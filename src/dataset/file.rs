@@ -1,11 +1,15 @@
 //! Datasets from files.
 
+mod bailian;
+mod burst_gpt;
 mod inputs_json;
 mod jsonl;
 mod lines;
+mod mooncake;
 mod sharegpt;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
@@ -14,7 +18,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use self::lines::{Lines, MAX_LINE_BYTES};
-use super::{Conversation, DatasetError, FileFormat};
+use self::trace::Trace;
+use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
 use crate::tokenizer::TokenCounter;
 
 /// Why a reader gave up, before the file's name is added.
@@ -28,6 +33,8 @@ enum Fault {
     Entry(usize, String),
     /// The content is of no known format.
     UnknownFormat,
+    /// A flag's value does not go with the file or the tokenizer.
+    Setting(&'static str, String),
 }
 
 /// Conversations, and a note on what was left out.
@@ -41,16 +48,19 @@ struct Loaded {
 pub(super) fn read(
     path: &Path,
     format: Option<FileFormat>,
+    traces: &TraceSettings,
     counter: &TokenCounter,
+    seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
     let named = |fault| match fault {
         Fault::Read(source) => DatasetError::Read { path: path.to_owned(), source },
         Fault::Line(line, reason) => DatasetError::Line { path: path.to_owned(), line, reason },
         Fault::Entry(entry, reason) => DatasetError::Entry { path: path.to_owned(), entry, reason },
         Fault::UnknownFormat => DatasetError::UnknownFormat { path: path.to_owned() },
+        Fault::Setting(flag, reason) => DatasetError::Setting { flag, reason },
     };
     let file = File::open(path).map_err(Fault::Read).map_err(named)?;
-    let loaded = read_from(file, format, counter).map_err(named)?;
+    let loaded = read_from(file, format, traces, counter, seed).map_err(named)?;
     if !loaded.note.is_empty() {
         tracing::info!(path = %path.display(), "dataset{}", loaded.note);
     }
@@ -63,7 +73,9 @@ pub(super) fn read(
 fn read_from(
     input: impl Read,
     format: Option<FileFormat>,
+    traces: &TraceSettings,
     counter: &TokenCounter,
+    seed: Seed,
 ) -> Result<Loaded, Fault> {
     let mut opening = Opening::read(input)?;
     let Some(format) = format.map_or_else(|| detect(&mut opening), |format| Ok(Some(format)))?
@@ -71,12 +83,39 @@ fn read_from(
         return Ok(Loaded::default());
     };
     let input = BufReader::with_capacity(1 << 16, Cursor::new(opening.bytes).chain(opening.rest));
+    if !is_trace(format)
+        && let Some(flag) = given(traces)
+    {
+        let reason = "it is about traces, and the file is none".to_owned();
+        return Err(Fault::Setting(flag, reason));
+    }
+    let trace = |block_tokens| Trace::new(traces, block_tokens, counter, seed);
     match format {
+        FileFormat::MooncakeTrace => {
+            mooncake::read(Lines::new(input), trace(mooncake::BLOCK_TOKENS)?)
+        }
+        FileFormat::BailianTrace => bailian::read(Lines::new(input), trace(bailian::BLOCK_TOKENS)?),
+        FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
         FileFormat::SingleTurn => jsonl::read(Lines::new(input), jsonl::single_turn),
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), jsonl::multi_turn),
         FileFormat::InputsJson => inputs_json::read(input),
         FileFormat::ShareGpt => sharegpt::read(input, counter),
     }
+}
+
+const fn is_trace(format: FileFormat) -> bool {
+    use FileFormat::{BailianTrace, BurstGptTrace, MooncakeTrace};
+    matches!(format, MooncakeTrace | BailianTrace | BurstGptTrace)
+}
+
+/// The first flag about traces that is given.
+fn given(traces: &TraceSettings) -> Option<&'static str> {
+    let flags = [
+        ("--isl-block-size", traces.block_tokens),
+        ("--synthesis-max-isl", traces.max_input_tokens),
+        ("--synthesis-max-osl", traces.max_output_tokens),
+    ];
+    flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
 }
 
 /// Some editors begin a file with U+FEFF.
@@ -151,6 +190,7 @@ fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault
     let Some(line) = opening.line_at(start)? else { return Ok(Some(FileFormat::InputsJson)) };
     match serde_json::from_slice::<Map<String, Value>>(line) {
         Ok(members) => format_with(&members).map(Some).ok_or(Fault::UnknownFormat),
+        Err(_) if burst_gpt::is_header(line) => Ok(Some(FileFormat::BurstGptTrace)),
         // An object that goes on in the next line: a document, not JSONL.
         Err(error) if error.is_eof() => Ok(Some(FileFormat::InputsJson)),
         Err(error) => Err(Fault::Line(number, json_reason(&error))),
@@ -162,6 +202,11 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     let by_member = [
         ("data", FileFormat::InputsJson),
         ("turns", FileFormat::MultiTurn),
+        ("chat_id", FileFormat::BailianTrace),
+        ("input_length", FileFormat::MooncakeTrace),
+        ("text_input", FileFormat::MooncakeTrace),
+        ("messages", FileFormat::MooncakeTrace),
+        ("payload", FileFormat::MooncakeTrace),
         ("text", FileFormat::SingleTurn),
         ("texts", FileFormat::SingleTurn),
     ];

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, payload};
+use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, Turn, payload};
 use crate::tokenizer::TokenCounter;
+use crate::units::Nanos;
 
 /// Takes away counts of an input that is no text to the endpoint.
 pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
@@ -68,6 +69,21 @@ pub(super) fn fill_output_tokens(
     Ok(())
 }
 
+/// Multiplies every delay by `ratio`.
+pub(super) fn scale_delays(
+    conversations: &mut [Conversation],
+    ratio: f64,
+) -> Result<(), DatasetError> {
+    if !ratio.is_finite() || ratio < 0.0 {
+        let reason = "it must be a number of zero or more".to_owned();
+        return Err(DatasetError::Setting { flag: "--session-delay-ratio", reason });
+    }
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.delay = Nanos((turn.delay.0 as f64 * ratio).round() as u64);
+    }
+    Ok(())
+}
+
 /// Counts the tokens of every text whose number is not known. Roles and the chat template's own tokens
 /// are not in these counts.
 pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
@@ -86,11 +102,17 @@ pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCo
         conversation.context_tokens = Some(system + context);
         for turn in &mut conversation.turns {
             if turn.input_tokens.is_none() {
-                turn.input_tokens = match &turn.raw_payload {
-                    Some(payload) => payload::count_tokens(payload, counter),
-                    None => Some(turn.texts.iter().map(|text| counter.count(text)).sum()),
-                };
+                turn.input_tokens = own_tokens(turn, counter);
             }
         }
+    }
+}
+
+/// Tokens of the turn itself; `None` where what it sends has no text.
+fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
+    match (&turn.raw_payload, &turn.messages) {
+        (Some(body), _) => payload::count_tokens(body, counter),
+        (None, Some(messages)) => payload::count_messages(messages, counter),
+        (None, None) => Some(turn.texts.iter().map(|text| counter.count(&text.to_string())).sum()),
     }
 }

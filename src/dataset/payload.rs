@@ -13,11 +13,20 @@ pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option
     (!texts.is_empty()).then(|| texts.iter().map(|text| counter.count(text)).sum())
 }
 
+/// Tokens of the texts of `messages`, a JSON array; `None` where they have no text.
+pub(super) fn count_messages(messages: &RawValue, counter: &TokenCounter) -> Option<u64> {
+    let messages: Value = serde_json::from_str(messages.get()).ok()?;
+    let texts = contents(&messages);
+    (!texts.is_empty()).then(|| texts.iter().map(|text| counter.count(text)).sum())
+}
+
+fn contents(messages: &Value) -> Vec<&str> {
+    let messages = messages.as_array().into_iter().flatten();
+    messages.flat_map(|message| parts(&message["content"])).collect()
+}
+
 fn texts(body: &Value) -> Option<Vec<&str>> {
-    let mut texts = Vec::new();
-    for message in body["messages"].as_array().into_iter().flatten() {
-        texts.extend(parts(&message["content"]));
-    }
+    let mut texts = contents(&body["messages"]);
     for name in ["prompt", "input"] {
         match &body[name] {
             Value::Null => {}

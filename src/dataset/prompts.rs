@@ -10,7 +10,7 @@ use super::{DatasetError, Seed};
 use crate::tokenizer::TokenCounter;
 
 /// English prose in the public domain; `corpus/README.md` says which.
-const CORPUS: &str = include_str!("corpus/opticks.txt");
+pub(super) const CORPUS: &str = include_str!("corpus/opticks.txt");
 
 /// Places tried for one prompt before a repeated or inexact one is taken.
 const MAX_PLACES: usize = 64;

@@ -39,9 +39,6 @@ fn check(config: &Synthetic) -> Result<(), DatasetError> {
     if config.batch_size == 0 {
         return setting("--batch-size", "it must be at least 1");
     }
-    if !config.delay_ratio.is_finite() || config.delay_ratio < 0.0 {
-        return setting("--session-delay-ratio", "it must be a number of zero or more");
-    }
     if (config.prefix_pool_size == 0) != (config.prefix_length == 0) {
         return setting(
             "--prefix-prompt-pool-size",
@@ -127,7 +124,7 @@ impl<'a> Generator<'a> {
             let prefix = if is_first { self.prefix() } else { None };
             let prompt = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
             tokens += prompt.tokens;
-            texts.push(prompt.text);
+            texts.push(prompt.text.into());
         }
         let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
@@ -140,8 +137,7 @@ impl<'a> Generator<'a> {
     }
 
     fn delay(&mut self) -> Nanos {
-        let millis = self.config.turn_delay_ms.draw(&mut self.delays);
-        Nanos::from_millis(millis * self.config.delay_ratio)
+        Nanos::from_millis(self.config.turn_delay_ms.draw(&mut self.delays))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Request bodies: members in a fixed order, extras laid over them.
 
-use std::sync::Arc;
-
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Config;
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::{Conversation, Text, Turn};
 
 /// A body while it is put together.
 pub(super) struct Body<'a> {
@@ -19,6 +18,8 @@ pub(super) struct Body<'a> {
 #[serde(untagged)]
 pub(super) enum Member<'a> {
     Messages(Vec<Message<'a>>),
+    Raw(&'a RawValue),
+    Prompt(&'a Text),
     Text(&'a str),
     Owned(String),
     Texts(Vec<Member<'a>>),
@@ -31,7 +32,15 @@ pub(super) enum Member<'a> {
 #[derive(serde::Serialize)]
 pub(super) struct Message<'a> {
     pub(super) role: &'a str,
-    pub(super) content: &'a str,
+    pub(super) content: Content<'a>,
+}
+
+/// The text of a message.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Content<'a> {
+    Plain(&'a str),
+    Asked(&'a Text),
 }
 
 #[derive(serde::Serialize)]
@@ -116,9 +125,9 @@ pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Memb
         .flatten()
         .map(|t| &**t)
         .collect();
-    let text = |text: &'a Arc<str>| {
+    let text = |text: &'a Text| {
         if lead.is_empty() {
-            Member::Text(text)
+            Member::Prompt(text)
         } else {
             Member::Owned(format!("{}\n{text}", lead.join("\n")))
         }

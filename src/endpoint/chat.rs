@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::body::{self, Body, Member, Message};
+use super::body::{self, Body, Content, Member, Message};
 use super::{Config, Endpoint, EndpointTraits, ParsedResponse, response};
 use crate::dataset::{Conversation, Turn};
 use crate::record::ResponseBody;
@@ -22,7 +22,8 @@ pub const TRAITS: EndpointTraits = EndpointTraits {
 /// `/v1/chat/completions`.
 ///
 /// A request bears the system message, the context, every earlier turn with its
-/// answer, and this turn. A turn of several texts is several messages.
+/// answer, and this turn. A turn of several texts is several messages. Turns that
+/// bear their whole history, or messages of their own, are sent alone.
 #[derive(Debug)]
 pub struct ChatCompletions {
     config: Config,
@@ -53,10 +54,17 @@ impl Endpoint for ChatCompletions {
         }
         let limit =
             if self.config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
-        let messages = messages(conversation, turn, answers);
-        Body::new(&self.config, "messages", Member::Messages(messages))
+        let messages = match &this.messages {
+            Some(messages) => Member::Raw(messages),
+            None => Member::Messages(messages(conversation, turn, answers)),
+        };
+        Body::new(&self.config, "messages", messages)
             .generating(&self.config, limit, this)
             .to_json()
+    }
+
+    fn has_content(&self, event: &[u8]) -> bool {
+        response::has_content(event)
     }
 
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
@@ -71,15 +79,16 @@ fn messages<'a>(
 ) -> Vec<Message<'a>> {
     let mut messages = Vec::with_capacity(2 * turn + 3);
     if let Some(system) = &conversation.system {
-        messages.push(Message { role: "system", content: system });
+        messages.push(Message { role: "system", content: Content::Plain(system) });
     }
     if let Some(context) = &conversation.user_context {
-        messages.push(Message { role: "user", content: context });
+        messages.push(Message { role: "user", content: Content::Plain(context) });
     }
-    for (index, earlier) in conversation.turns.iter().take(turn).enumerate() {
+    let repeated = if conversation.standalone_turns { 0 } else { turn };
+    for (index, earlier) in conversation.turns.iter().take(repeated).enumerate() {
         messages.extend(own(earlier));
         if let Some(answer) = answers.get(index) {
-            messages.push(Message { role: "assistant", content: answer });
+            messages.push(Message { role: "assistant", content: Content::Plain(answer) });
         }
     }
     messages.extend(conversation.turns.get(turn).into_iter().flat_map(own));
@@ -89,5 +98,5 @@ fn messages<'a>(
 /// The messages of a turn itself.
 fn own(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
     let role = turn.role.as_deref().unwrap_or("user");
-    turn.texts.iter().map(move |text| Message { role, content: text })
+    turn.texts.iter().map(move |text| Message { role, content: Content::Asked(text) })
 }

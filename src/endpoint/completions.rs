@@ -56,6 +56,10 @@ impl Endpoint for Completions {
         })
     }
 
+    fn has_content(&self, event: &[u8]) -> bool {
+        response::has_content(event)
+    }
+
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
         response::parse(body)
     }

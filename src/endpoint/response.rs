@@ -105,6 +105,18 @@ pub(super) fn parse(body: &ResponseBody) -> ParsedResponse {
     reader.finish(body)
 }
 
+/// Whether an event of a stream bears content.
+///
+/// Asked of few events, the ones before the first that has some, and read by
+/// the same parser, so that the two cannot disagree.
+pub(super) fn has_content(event: &[u8]) -> bool {
+    let fields = sse::data(event);
+    let Some(data) = fields.data.filter(|_| fields.event != Some(b"error")) else { return false };
+    let mut reader = Reader::default();
+    let json = String::from_utf8_lossy(&data);
+    reader.json(json.as_bytes(), Nanos::ZERO).is_ok() && !reader.response.content.is_empty()
+}
+
 /// What has been read so far.
 #[derive(Default)]
 struct Reader {

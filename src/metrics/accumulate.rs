@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::metric::{Kind, MetricResult, MetricTag, Observation, Stats, Totals, Value};
-use super::percentile::{distribution, exact_sum};
+use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
+use super::percentile::{distribution, exact_sum, percentile};
 use super::registry::Registry;
 use crate::record::RequestError;
 
@@ -50,7 +50,7 @@ impl Accumulator {
                 Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Vec::new()),
                 Kind::Count(_) | Kind::Sum(_) => Cell::Sum(None),
                 Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
-                Kind::SumOf(_) | Kind::Derived(_) => Cell::Derived,
+                Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::Derived(_) => Cell::Derived,
             })
             .collect();
         Self { registry, cells, errors: HashMap::new(), has_observed: false }
@@ -190,6 +190,7 @@ impl Accumulator {
         for (at, metric) in self.registry.rows().iter().enumerate() {
             computed.derived[at] = match metric.kind {
                 Kind::SumOf(tag) => computed.sum_of(tag),
+                Kind::PercentileOf(tag, percent) => computed.percentile_of(metric, tag, percent),
                 Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
                 _ => None,
             };
@@ -205,6 +206,17 @@ struct Computed<'a> {
 }
 
 impl Computed<'_> {
+    /// The percentile of a record metric, in the unit of `row`; `None` where no
+    /// request has it.
+    fn percentile_of(&self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
+        let at = self.accumulator.registry.position(tag)?;
+        let of = self.accumulator.registry.rows()[at];
+        let Cell::Column(column) = &self.accumulator.cells[at] else { return None };
+        let mut ascending = column.clone();
+        ascending.sort_unstable_by(f64::total_cmp);
+        percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
+    }
+
     /// The sum of a record metric in its own unit; `None` where no request has it.
     fn sum_of(&self, tag: MetricTag) -> Option<f64> {
         let at = self.accumulator.registry.position(tag)?;

@@ -5,8 +5,10 @@ use super::metric::{Metric, Totals};
 mod errors;
 mod general;
 mod goodput;
+mod http_trace;
 mod osl_mismatch;
 mod reasoning;
+mod schedule;
 mod streaming;
 mod tokens;
 mod usage;
@@ -34,6 +36,8 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
+    Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },
 ];
 
 /// Nanoseconds of a second.

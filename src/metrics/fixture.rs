@@ -80,6 +80,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         payload: bytes::Bytes::new(),
         earlier_answers: vec!["an answer of words".into()],
         due: None,
+        due_while_asleep: false,
         issued: start,
         start,
         ack: None,

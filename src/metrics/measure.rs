@@ -103,9 +103,9 @@ impl Measurer {
     /// Tokens of the whole prompt. `None` where part of it is not known.
     fn counted_input(&self, record: &RequestRecord) -> Option<u64> {
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
-        // A body that is sent as it is has its whole history in it.
-        let is_raw = self.turn(record)?.raw_payload.is_some();
-        if is_raw || !self.endpoint.traits().repeats_history {
+        // Such a turn bears its whole history.
+        let is_whole = self.turn(record)?.raw_payload.is_some() || conversation.standalone_turns;
+        if is_whole || !self.endpoint.traits().repeats_history {
             return lone_input(conversation, record.turn.turn);
         }
         let turns = conversation.turns.get(..=record.turn.turn)?;

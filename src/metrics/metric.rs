@@ -1,5 +1,7 @@
 //! What a row of the catalogue says, and the values it produces.
 
+use std::collections::HashMap;
+
 use bitflags::bitflags;
 
 use crate::endpoint::{ParsedResponse, Usage};
@@ -9,6 +11,10 @@ use crate::units::{Nanos, Unit};
 
 /// A metric's name in every artifact, as in `time_to_first_token`.
 pub type MetricTag = &'static str;
+
+/// Something for each metric. Every value of every request is looked up in some
+/// of these, so they hash fast: tags are ours, nobody picks them to collide.
+pub type TagMap<T> = HashMap<MetricTag, T, foldhash::fast::RandomState>;
 
 /// One row of the catalogue.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +53,7 @@ impl ConsoleGroup {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::Effective => "effective",
             Self::Usage => "usage",
             Self::Cache => "cache",
             Self::Prediction => "prediction",
@@ -130,6 +137,21 @@ impl Metric {
         of: &'static [MetricTag; 1],
     ) -> Self {
         let mut row = Self::new(tag, header, unit, ValueType::Int, Kind::SumOf(of[0]));
+        row.requires = of;
+        row
+    }
+
+    /// A row that is a percentile of a record metric, whose tag is the only one in `of`.
+    #[must_use]
+    pub const fn percentile_of(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        percent: f64,
+        of: &'static [MetricTag; 1],
+    ) -> Self {
+        let mut row =
+            Self::new(tag, header, unit, ValueType::Float, Kind::PercentileOf(of[0], percent));
         row.requires = of;
         row
     }
@@ -240,6 +262,9 @@ pub enum Kind {
     Latest(fn(&Observation) -> Option<u64>),
     /// The sum of a record metric over all requests that have it.
     SumOf(MetricTag),
+    /// The percentile, 0 to 100, of a record metric over all values it has, in
+    /// the row's own unit.
+    PercentileOf(MetricTag, f64),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
 }
@@ -251,7 +276,7 @@ impl Kind {
         match self {
             Self::Record(_) | Self::RecordList(_) => "record",
             Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
-            Self::SumOf(_) | Self::Derived(_) => "derived",
+            Self::SumOf(_) | Self::PercentileOf(..) | Self::Derived(_) => "derived",
         }
     }
 
@@ -261,7 +286,7 @@ impl Kind {
         match self {
             Self::Record(_) | Self::RecordList(_) => 0,
             Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => 1,
-            Self::SumOf(_) | Self::Derived(_) => 2,
+            Self::SumOf(_) | Self::PercentileOf(..) | Self::Derived(_) => 2,
         }
     }
 }
@@ -291,6 +316,8 @@ pub struct Settings {
     pub osl_mismatch_threshold_tokens: f64,
     /// Whether token counts are the server's (`--use-server-token-count`).
     pub use_server_token_count: bool,
+    /// Whether requests are sent at the times that the dataset gives them.
+    pub fixed_schedule: bool,
     /// Whether internal and experimental metrics are shown.
     pub developer_mode: bool,
 }
@@ -303,6 +330,7 @@ impl Default for Settings {
             osl_mismatch_threshold_percent: 5.0,
             osl_mismatch_threshold_tokens: 50.0,
             use_server_token_count: false,
+            fixed_schedule: false,
             developer_mode: false,
         }
     }
@@ -374,6 +402,8 @@ bitflags! {
         const USAGE_DIFF_ONLY = 1 << 14;
         /// Only for endpoints that produce video.
         const PRODUCES_VIDEO_ONLY = 1 << 15;
+        /// Only where every request has its own time: a fixed schedule.
+        const FIXED_SCHEDULE_ONLY = 1 << 16;
         /// Streamed tokens.
         const STREAMING_TOKENS_ONLY = Self::STREAMING_ONLY.bits() | Self::PRODUCES_TOKENS_ONLY.bits();
     }
@@ -384,6 +414,8 @@ bitflags! {
 pub enum ConsoleGroup {
     /// No table: exported only.
     None,
+    /// Counted from when requests were due.
+    Effective,
     /// API-reported usage.
     Usage,
     /// Cache tokens.

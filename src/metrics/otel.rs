@@ -40,7 +40,7 @@ impl Metric {
             Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
             Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
             Kind::Earliest(_) | Kind::Latest(_) => return None,
-            Kind::Derived(_) | Kind::SumOf(_) => InstrumentKind::Gauge,
+            Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) => InstrumentKind::Gauge,
         };
         let (unit, scale) = ucum(self.unit);
         let boundaries = match kind {
@@ -94,9 +94,13 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
 
 /// Boundaries in a geometric series over the range that a metric's values can
 /// take: ratio 1.25 for times (so that a quantile read from the buckets is
-/// within 12 %), 2 for the rest, mirrored around zero for signed values.
+/// within 12 %), 2 for the rest, mirrored around zero for signed values. The
+/// phases of an exchange last from nothing at all, over microseconds, to minutes.
 fn boundaries(metric: &Metric) -> Vec<f64> {
     match metric.unit {
+        Unit::Nanoseconds if metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY) => {
+            [0.0].into_iter().chain(geometric(1e-6, 2.0, 600.0)).collect()
+        }
         Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds => geometric(1e-4, 1.25, 600.0),
         Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
@@ -110,6 +114,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
                 .chain(upper.iter().copied())
                 .collect()
         }
+        Unit::Ratio => vec![0.0, 1.0],
         Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
         _ => geometric(0.125, 2.0, 262_144.0),
     }

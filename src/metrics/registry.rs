@@ -1,10 +1,9 @@
 //! The rows that a run computes, ordered so that each comes after those it reads.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::metric::{
-    Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, Value,
+    Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, TagMap, Value,
 };
 use super::{MetricsError, catalogue};
 use crate::endpoint::EndpointTraits;
@@ -20,7 +19,7 @@ pub struct Registry {
     rows: Vec<&'static Metric>,
     /// Positions in `rows`, in catalogue order.
     presentation: Vec<usize>,
-    positions: HashMap<MetricTag, usize>,
+    positions: TagMap<usize>,
 }
 
 impl Registry {
@@ -47,7 +46,7 @@ impl Registry {
         let ordered = in_order_of_computation(catalogue)?;
         let refused = refusals(&settings, endpoint, streaming);
         let mut rows: Vec<&'static Metric> = Vec::with_capacity(ordered.len());
-        let mut positions = HashMap::with_capacity(ordered.len());
+        let mut positions = TagMap::default();
         for metric in ordered {
             let applies = !metric.flags.intersects(refused)
                 && metric.requires.iter().all(|tag| positions.contains_key(tag));
@@ -116,18 +115,21 @@ impl Registry {
     pub fn compute(&self, facts: &Facts<'_>) -> RecordValues {
         let mut values = RecordValues::with_capacity(self.rows.len());
         let failed = facts.error.is_some();
-        let mut has_internal = false;
+        // One or two: few enough to be compared with, tag by tag.
+        let mut hidden: Vec<MetricTag> = Vec::new();
         for metric in &self.rows {
             if metric.flags.contains(MetricFlags::ERROR_ONLY) != failed {
                 continue;
             }
             if let Some(value) = self.value(metric, facts, &values) {
-                has_internal |= !metric.is_exported(self.settings.developer_mode);
+                if !metric.is_exported(self.settings.developer_mode) {
+                    hidden.push(metric.tag);
+                }
                 values.push(metric.tag, value);
             }
         }
-        if has_internal {
-            values.retain(|tag| self.is_exported(tag));
+        if !hidden.is_empty() {
+            values.retain(|tag| !hidden.contains(&tag));
         }
         values
     }
@@ -139,10 +141,6 @@ impl Registry {
             Kind::Count(counts) => counts(values, &self.settings).then_some(Value::Scalar(1.0)),
             _ => None,
         }
-    }
-
-    fn is_exported(&self, tag: MetricTag) -> bool {
-        self.position(tag).is_some_and(|at| self.rows[at].is_exported(self.settings.developer_mode))
     }
 
     /// What one request adds to each count and sum, in the metric's own unit;
@@ -178,6 +176,7 @@ fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> 
     refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !endpoint.produces_tokens);
     refused.set(MetricFlags::TOKENIZES_INPUT_ONLY, !endpoint.tokenizes_input);
     refused.set(MetricFlags::GOODPUT, settings.objectives.is_empty());
+    refused.set(MetricFlags::FIXED_SCHEDULE_ONLY, !settings.fixed_schedule);
     // The server's counts compared with themselves say nothing.
     refused.set(MetricFlags::USAGE_DIFF_ONLY, settings.use_server_token_count);
     refused

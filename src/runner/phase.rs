@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::progress::Counters;
+use super::slots::Slots;
+use super::timer::Timer;
 use crate::dataset::seed::Seed;
-use crate::schedule::config::PhaseConfig;
-use crate::schedule::{Arrivals, Budget, PhaseKind};
+use crate::dataset::{Dataset, Sampler};
+use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Users};
 use crate::units::Nanos;
 
 /// How far a phase has been told to end.
@@ -21,97 +24,163 @@ pub(super) enum Stop {
     Now,
 }
 
+/// What makes sends due.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// Room for them.
+    Room,
+    /// The arrivals of a rate: for first turns and later ones alike.
+    Rate,
+    /// The times of the dataset.
+    Trace,
+    /// The users' own times.
+    Users(Users),
+}
+
 /// A running phase.
 #[derive(Debug)]
 pub(super) struct PhaseRun {
     pub(super) index: u32,
     pub(super) kind: PhaseKind,
     pub(super) counters: Arc<Counters>,
+    pub(super) pace: Pace,
     start: Nanos,
+    first_session: u64,
     duration: Option<Nanos>,
     grace_period: Option<Nanos>,
-    arrivals: Option<Mutex<Arrivals>>,
-    budget: Mutex<Budget>,
-    slots: Option<Arc<Semaphore>>,
+    failed_request_threshold: Option<f64>,
+    least_returned: u64,
+    schedule: Mutex<Schedule>,
+    cancellations: Option<Cancellations>,
+    slots: Option<Slots>,
+    prefill_slots: Option<Slots>,
     stop: watch::Sender<Stop>,
 }
 
+/// A slot, or none where nothing bounds them.
+pub(super) type Slot = Option<OwnedSemaphorePermit>;
+
+/// Requests that have to return before a share of failed ones means something.
+const LEAST_RETURNED: u64 = 10;
+
 impl PhaseRun {
-    /// The phase of index `index`, started when its counters say.
+    /// The phase of index `index`, started when its counters say, whose
+    /// sessions count from `first_session`.
     pub(super) fn new(
         index: u32,
         config: &PhaseConfig,
         seed: Seed,
         counters: Arc<Counters>,
         first_session: u64,
+        dataset: &Dataset,
     ) -> Self {
-        let arrivals = config.rate.map(|rate| {
-            let rng = seed.stream(&format!("timing.arrivals.{}", config.kind.as_str()));
-            Mutex::new(Arrivals::new(config.arrival, rate, config.smoothness, rng))
-        });
-        let slots = config.concurrency.map(|slots| {
-            let slots = usize::try_from(slots).unwrap_or(usize::MAX);
-            Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS)))
-        });
+        let starts = match config.load {
+            LoadPattern::FixedSchedule => starts(dataset),
+            _ => Vec::new(),
+        };
+        let schedule = Schedule::new(config, seed, first_session, starts);
+        let pace = match (&config.load, schedule.users) {
+            (LoadPattern::FixedSchedule, _) => Pace::Trace,
+            (LoadPattern::Rate(_), _) => Pace::Rate,
+            (_, Some(users)) => Pace::Users(users),
+            (_, None) => Pace::Room,
+        };
+        let start = counters.start();
+        let slots = |line| Slots::new(line, start);
         Self {
             index,
             kind: config.kind,
-            start: counters.start(),
             counters,
+            pace,
+            start,
+            first_session,
             duration: config.stop.duration,
             grace_period: config.grace_period,
-            arrivals,
-            budget: Mutex::new(Budget::new(&config.stop, first_session)),
-            slots,
+            failed_request_threshold: config.failed_request_threshold,
+            least_returned: config.concurrency.map_or(0, |c| c.most).max(LEAST_RETURNED),
+            cancellations: schedule.cancellations,
+            slots: schedule.concurrency.map(slots),
+            prefill_slots: schedule.prefill_concurrency.map(slots),
+            schedule: Mutex::new(schedule),
             stop: watch::Sender::new(Stop::No),
         }
     }
 
-    /// Whether sends are due at times, rather than whenever there is room.
-    pub(super) const fn is_open_loop(&self) -> bool {
-        self.arrivals.is_some()
+    /// What is due next; `None` when nothing more will be.
+    pub(super) fn next_arrival(&self) -> Option<Arrival> {
+        let arrival = self.schedule().next_arrival()?;
+        Some(Arrival { due: self.at(arrival.due), ..arrival })
     }
 
-    /// The next due time; `None` in a closed loop.
-    pub(super) fn next_due(&self) -> Option<Nanos> {
-        let arrivals = self.arrivals.as_ref()?;
-        Some(self.start + lock(arrivals).next_due())
+    /// The instant that is `offset` after the phase's start.
+    pub(super) fn at(&self, offset: Nanos) -> Nanos {
+        self.start + offset
     }
 
-    /// A concurrency slot, once there is one; `None` inside where nothing bounds
-    /// the concurrency, outside when the phase stops sending first.
-    pub(super) async fn slot(&self) -> Option<Option<OwnedSemaphorePermit>> {
-        let Some(slots) = &self.slots else { return Some(None) };
-        if let Ok(permit) = Arc::clone(slots).try_acquire_owned() {
-            return Some(Some(permit));
+    /// The conversation of session `number`: the sampler's, or on a fixed
+    /// schedule the one whose turn it is.
+    pub(super) fn conversation(&self, number: u64, sampler: &Sampler) -> usize {
+        match self.pace {
+            Pace::Trace => number.saturating_sub(self.first_session) as usize,
+            _ => sampler.conversation(number),
         }
+    }
+
+    /// A slot for a session; `None` when the phase stops sending first.
+    pub(super) async fn slot(&self, timer: &Timer) -> Option<Slot> {
+        self.take(self.slots.as_ref(), timer).await
+    }
+
+    /// A slot for a request's time to its first content; `None` when the phase
+    /// stops sending first.
+    pub(super) async fn prefill_slot(&self, timer: &Timer) -> Option<Slot> {
+        self.take(self.prefill_slots.as_ref(), timer).await
+    }
+
+    async fn take(&self, slots: Option<&Slots>, timer: &Timer) -> Option<Slot> {
+        let Some(slots) = slots else { return Some(None) };
         tokio::select! {
-            permit = Arc::clone(slots).acquire_owned() => permit.ok().map(Some),
+            biased;
+            slot = slots.take(timer) => Some(Some(slot)),
             () = self.stopped(Stop::Sending) => None,
         }
     }
 
-    /// Whether another session may start.
-    pub(super) fn may_start(&self) -> bool {
-        self.stop() == Stop::No && lock(&self.budget).may_start()
+    /// Waits until the instant `at`; whether sending goes on then.
+    pub(super) async fn wait_until(&self, at: Nanos, timer: &Timer) -> bool {
+        tokio::select! {
+            biased;
+            () = timer.until(at) => self.stop() == Stop::No,
+            () = self.stopped(Stop::Sending) => false,
+        }
     }
 
-    /// Starts a session: its number.
-    pub(super) fn start_session(&self) -> Option<u64> {
+    /// How long after it is fully sent the request for this turn is given up.
+    pub(super) fn gives_up_after(&self, session: u64, turn: usize) -> Option<Nanos> {
+        self.cancellations.as_ref()?.delay(session, turn)
+    }
+
+    /// Whether another session may start: the `nth` of the phase, or the next.
+    pub(super) fn may_start(&self, nth: Option<u64>) -> bool {
+        self.stop() == Stop::No && self.schedule().budget.may_start(nth)
+    }
+
+    /// Starts a session: the `nth` of the phase, or the next. Its number.
+    pub(super) fn start_session(&self, nth: Option<u64>) -> Option<u64> {
         if self.stop() > Stop::No {
             return None;
         }
-        lock(&self.budget).start_session()
+        self.schedule().budget.start(nth)
     }
 
     /// Takes a request for a later turn; whether there was one.
     pub(super) fn next_turn(&self) -> bool {
-        self.stop() == Stop::No && lock(&self.budget).next_turn()
+        self.stop() == Stop::No && self.schedule().budget.next_turn()
     }
 
-    /// The number that the next session would have.
+    /// The number that the next phase's first session has.
     pub(super) fn next_session(&self) -> u64 {
-        lock(&self.budget).next_session()
+        self.schedule().budget.next_session()
     }
 
     /// How far the phase has been told to end.
@@ -135,7 +204,16 @@ impl PhaseRun {
         self.grace_period.map(|grace| now + grace)
     }
 
-    /// Sends no more: the duration is over, or the user wishes it.
+    /// Whether so many requests failed that the run is to be given up, as far
+    /// as the responses have been read.
+    pub(super) fn has_failed(&self) -> Option<FailedShare> {
+        let threshold = self.failed_request_threshold?;
+        let (failed, returned) = self.counters.failures();
+        let is_above = failed as f64 > threshold * returned as f64;
+        (returned >= self.least_returned && is_above).then_some(FailedShare { failed, returned })
+    }
+
+    /// Sends no more: the duration is over, or somebody wishes it.
     pub(super) fn stop_sending(&self, by_user: bool) {
         self.raise(Stop::Sending);
         if by_user {
@@ -162,9 +240,22 @@ impl PhaseRun {
             rises
         });
     }
+
+    /// A panic elsewhere leaves plain numbers that are still right.
+    fn schedule(&self) -> std::sync::MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Locks; a panic elsewhere leaves plain numbers that are still right.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Requests that failed, of those that returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FailedShare {
+    pub(super) failed: u64,
+    pub(super) returned: u64,
+}
+
+/// Due times of the conversations of a fixed schedule, in their order.
+fn starts(dataset: &Dataset) -> Vec<Nanos> {
+    let first = |turns: &[crate::dataset::Turn]| turns.first().and_then(|turn| turn.timestamp);
+    dataset.conversations.iter().map(|found| first(&found.turns).unwrap_or_default()).collect()
 }

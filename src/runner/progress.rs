@@ -1,7 +1,7 @@
 //! Counters of each phase, read while it runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -46,12 +46,26 @@ impl Progress {
         let counters = Arc::clone(&self.phases[index]);
         // A phase starts once.
         let _ = counters.start.set(now);
+        let _ = counters.cpu_at_start.set(Clock::process_cpu());
         counters
     }
 
     pub(super) fn finish(&self, index: usize, now: Nanos) {
-        let _ = self.phases[index].end.set(now);
+        let counters = &self.phases[index];
+        let _ = counters.end.set(now);
+        let before = counters.cpu_at_start.get().copied().unwrap_or_default();
+        counters.cpu().process =
+            share(Clock::process_cpu().since(before), now.since(counters.start()));
     }
+}
+
+/// Processor time over wall time in a phase: 1 is one core, fully used.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CpuShares {
+    /// Of each worker that has ended the phase.
+    pub workers: Vec<f64>,
+    /// Of the whole program; 0 before the phase has ended.
+    pub process: f64,
 }
 
 /// The counters of one phase.
@@ -77,6 +91,8 @@ pub struct Counters {
     timeout: AtomicBool,
     grace_timeout: AtomicBool,
     was_cancelled: AtomicBool,
+    cpu_at_start: OnceLock<Nanos>,
+    cpu: Mutex<CpuShares>,
 }
 
 impl Counters {
@@ -90,6 +106,12 @@ impl Counters {
     #[must_use]
     pub fn peak_in_flight(&self) -> u64 {
         self.peak_in_flight.load(Relaxed)
+    }
+
+    /// How busy workers and program were.
+    #[must_use]
+    pub fn cpu_shares(&self) -> CpuShares {
+        self.cpu().clone()
     }
 
     /// A view of the counters; `None` before the phase has started.
@@ -125,8 +147,24 @@ impl Counters {
         })
     }
 
+    /// Notes that a worker has used `used` of the time since `begin`.
+    pub(super) fn add_worker_cpu(&self, used: Nanos, begin: Nanos) {
+        let share = share(used, Clock::now().since(begin));
+        self.cpu().workers.push(share);
+    }
+
+    fn cpu(&self) -> MutexGuard<'_, CpuShares> {
+        self.cpu.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn start(&self) -> Nanos {
         self.start.get().copied().unwrap_or_default()
+    }
+
+    /// Requests that failed, as far as responses have been read, and requests
+    /// that returned.
+    pub(super) fn failures(&self) -> (u64, u64) {
+        (self.errors.load(Relaxed), self.completed.load(Relaxed))
     }
 
     pub(super) fn in_flight(&self) -> u64 {
@@ -166,4 +204,9 @@ impl Counters {
     pub(super) fn set_cancelled(&self) {
         self.was_cancelled.store(true, Relaxed);
     }
+}
+
+/// `used` of `elapsed`; 0 of no time at all.
+fn share(used: Nanos, elapsed: Nanos) -> f64 {
+    if elapsed > Nanos::ZERO { used.as_seconds() / elapsed.as_seconds() } else { 0.0 }
 }

@@ -1,30 +1,50 @@
 //! The way from the workers to the processors, within a budget of bytes.
 
+mod codec;
+mod spill;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::record::{RequestRecord, SseEvent};
+use crate::units::Nanos;
+use spill::Spill;
 
 /// Finished records on their way to the processors.
 ///
-/// Pushing never waits. A closed loop asks for [room](RecordQueue::room) before
-/// it sends; an open loop must not, so there the queue may pass its budget,
-/// which is counted.
+/// Pushing never waits for a processor. A closed loop asks for
+/// [room](RecordQueue::room) before it sends, and gets none above half of the
+/// budget, so that what is in flight still fits. An open loop must not ask:
+/// records beyond the budget go to a file, and come back when memory is empty,
+/// in no particular order.
+///
+/// What a push costs the worker (release build): below 0.5 µs in memory. Beyond
+/// the budget 1.5 µs for a record of 0.7 KB; 40 µs for one of 16 KB with 67
+/// events, of which 2 µs are encoding and the rest is the system's copy.
 #[derive(Debug)]
 pub struct RecordQueue {
     state: Mutex<State>,
     filled: Condvar,
     drained: Notify,
     budget_bytes: usize,
+    /// First bodies by conversation: shared with the workload, never spilled.
+    shared: Arc<[Bytes]>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    records: VecDeque<RequestRecord>,
+    /// Boxed: a queue that grows moves pointers only.
+    records: VecDeque<Box<RequestRecord>>,
+    /// Their footprints.
     bytes: usize,
+    spill: Option<Spill>,
     is_closed: bool,
     stats: QueueStats,
 }
@@ -32,16 +52,35 @@ struct State {
 /// How full the queue was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Most bytes at once.
+    /// Bytes in memory.
+    pub bytes: usize,
+    /// Most of them at once.
     pub peak_bytes: usize,
-    /// Records that were pushed over the budget.
-    pub over_budget: u64,
+    /// Bytes that may be in memory.
+    pub budget_bytes: usize,
     /// Times that a send was held back for want of room.
     pub pauses: u64,
+    /// Records that went to the file.
+    pub spilled_records: u64,
+    /// Bytes of them there.
+    pub spilled_bytes: u64,
+    /// Records beyond the budget that stayed in memory: there was no file, or it
+    /// could not be written.
+    pub kept_over_budget: u64,
+    /// Records that could not be read back.
+    pub lost: u64,
+}
+
+impl QueueStats {
+    /// Whether sends are held back, or records spilled, for want of room.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.bytes > self.budget_bytes / 2
+    }
 }
 
 impl RecordQueue {
-    /// An empty queue.
+    /// An empty queue that never spills.
     #[must_use]
     pub fn new(budget_bytes: usize) -> Self {
         Self {
@@ -49,32 +88,57 @@ impl RecordQueue {
             filled: Condvar::new(),
             drained: Notify::new(),
             budget_bytes,
+            shared: Arc::default(),
         }
+    }
+
+    /// Spills to an unnamed file in `directory`. `shared` are the payloads of
+    /// first turns by conversation; they are not written.
+    #[must_use]
+    pub fn spilling_to(self, directory: PathBuf, shared: Arc<[Bytes]>) -> Self {
+        self.lock().spill = Some(Spill::new(directory));
+        Self { shared, ..self }
     }
 
     /// Adds a record. Once the queue is closed nobody takes it any more, and it
     /// is dropped.
     pub fn push(&self, record: RequestRecord) {
+        let record = Box::new(record);
+        let size = self.footprint(&record);
         let mut state = self.lock();
         if state.is_closed {
             return;
         }
-        state.bytes += footprint(&record);
-        state.stats.peak_bytes = state.stats.peak_bytes.max(state.bytes);
-        state.stats.over_budget += u64::from(state.bytes > self.budget_bytes);
-        state.records.push_back(record);
+        let is_over = state.bytes + size > self.budget_bytes;
+        if is_over && state.spill.as_ref().is_some_and(Spill::is_usable) {
+            // Encoding takes its time: the others go on meanwhile.
+            drop(state);
+            let frame = codec::encode(&record, &self.shared);
+            state = self.lock();
+            match frame {
+                Ok(frame) => state.spill(&frame),
+                Err(error) => {
+                    tracing::warn!("a record cannot be spilled: {error}; it stays in memory");
+                    state.keep(record, size);
+                    state.stats.kept_over_budget += 1;
+                }
+            }
+        } else {
+            state.keep(record, size);
+            state.stats.kept_over_budget += u64::from(is_over);
+        }
         drop(state);
         self.filled.notify_one();
     }
 
-    /// Waits until the queue is within its budget.
+    /// Waits until half of the budget is free.
     pub async fn room(&self) {
         let mut has_paused = false;
         loop {
             let drained = self.drained.notified();
             {
                 let mut state = self.lock();
-                if state.bytes <= self.budget_bytes || state.is_closed {
+                if self.has_room(&state) || state.is_closed {
                     return;
                 }
                 state.stats.pauses += u64::from(!has_paused);
@@ -89,21 +153,32 @@ impl RecordQueue {
     pub fn pop(&self, patience: Duration) -> Option<Option<RequestRecord>> {
         let (mut state, _) = self
             .filled
-            .wait_timeout_while(self.lock(), patience, |state| {
-                state.records.is_empty() && !state.is_closed
-            })
+            .wait_timeout_while(self.lock(), patience, |state| state.is_empty() && !state.is_closed)
             .unwrap_or_else(PoisonError::into_inner);
+        if state.records.is_empty()
+            && let Some(segment) = state.spill.as_mut().and_then(Spill::take)
+        {
+            drop(state);
+            let (records, lost) = segment.read(&self.shared);
+            state = self.lock();
+            state.stats.lost += lost;
+            for record in records {
+                let size = self.footprint(&record);
+                state.keep(Box::new(record), size);
+            }
+            self.filled.notify_all();
+        }
         let Some(record) = state.records.pop_front() else {
-            return if state.is_closed { None } else { Some(None) };
+            return if state.is_closed && state.is_empty() { None } else { Some(None) };
         };
-        let was_over = state.bytes > self.budget_bytes;
-        state.bytes = state.bytes.saturating_sub(footprint(&record));
-        let is_within = state.bytes <= self.budget_bytes;
+        let was_full = !self.has_room(&state);
+        state.bytes = state.bytes.saturating_sub(self.footprint(&record));
+        let is_full = !self.has_room(&state);
         drop(state);
-        if was_over && is_within {
+        if was_full && !is_full {
             self.drained.notify_waiters();
         }
-        Some(Some(record))
+        Some(Some(*record))
     }
 
     /// No more records will come.
@@ -113,10 +188,21 @@ impl RecordQueue {
         self.drained.notify_waiters();
     }
 
-    /// How full it has been.
+    /// How full it is and has been.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
-        self.lock().stats
+        let state = self.lock();
+        QueueStats { bytes: state.bytes, budget_bytes: self.budget_bytes, ..state.stats }
+    }
+
+    /// Bytes that a record holds. A payload that the workload keeps is not among them.
+    fn footprint(&self, record: &RequestRecord) -> usize {
+        let is_shared = codec::has_shared_payload(record, &self.shared);
+        footprint(record) + if is_shared { 0 } else { record.payload.len() }
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.bytes <= self.budget_bytes / 2
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,12 +210,54 @@ impl RecordQueue {
     }
 }
 
-/// Bytes that a record holds for itself: a session's first payload is shared with
-/// the dataset, later ones are its own.
+impl State {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.spill.as_ref().is_none_or(Spill::is_empty)
+    }
+
+    /// Takes a record into memory.
+    fn keep(&mut self, record: Box<RequestRecord>, size: usize) {
+        self.bytes += size;
+        self.stats.peak_bytes = self.stats.peak_bytes.max(self.bytes);
+        self.records.push_back(record);
+    }
+
+    /// Takes a record's frame into the file.
+    fn spill(&mut self, frame: &[u8]) {
+        let Some(spill) = &mut self.spill else { return };
+        let outcome = spill.push(frame);
+        let stats = &mut self.stats;
+        stats.spilled_records += 1;
+        stats.spilled_bytes += frame.len() as u64;
+        if let Err(unwritten) = outcome {
+            stats.spilled_records -= unwritten.records;
+            stats.spilled_bytes -= unwritten.bytes;
+            stats.kept_over_budget += unwritten.records;
+        }
+    }
+}
+
+/// Bytes that a record holds but for its payload. The texts of URLs are the
+/// workload's. Answers that several turns repeat are counted with each,
+/// since any of them may be the last to hold them.
 fn footprint(record: &RequestRecord) -> usize {
-    let payload = if record.turn.turn > 0 { record.payload.len() } else { 0 };
+    const STAMPED: usize = size_of::<(Nanos, u64)>();
+    let answers: usize =
+        record.earlier_answers.iter().map(|answer| answer.len() + size_of::<Arc<str>>()).sum();
+    let trace = &record.trace;
+    let headers = trace.request_headers.iter().chain(&trace.response_headers);
+    let headers: usize =
+        headers.map(|(name, value)| size_of::<(String, String)>() + name.len() + value.len()).sum();
+    let chunks = trace.request_chunk_log.capacity() + trace.response_chunk_log.capacity();
+    let error = record.error.as_ref().map_or(0, |error| {
+        error.name.len() + error.message.len() + error.cause.as_ref().map_or(0, String::len)
+    });
     size_of::<RequestRecord>()
-        + payload
+        + size_of::<Box<RequestRecord>>()
+        + answers
         + record.body.bytes.capacity()
         + record.body.events.capacity() * size_of::<SseEvent>()
+        + headers
+        + chunks * STAMPED
+        + error
 }

@@ -1,15 +1,18 @@
 //! A session: the turns of one conversation, one after the other.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::phase::Stop;
+use super::phase::{Pace, Slot, Stop};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
-use crate::transport::OutgoingRequest;
+use crate::schedule::Users;
+use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
 
 /// What a session's requests have in common.
@@ -19,13 +22,42 @@ struct Session<'a> {
     conversation: &'a Conversation,
     target: usize,
     correlation_id: Uuid,
+    connection: SessionConnection,
+    user: Option<&'a UserTurns>,
+}
+
+/// The due times of one user's turns, over all the user's sessions.
+pub(super) struct UserTurns {
+    users: Users,
+    user: u64,
+    taken: Cell<u64>,
+}
+
+impl UserTurns {
+    pub(super) const fn new(users: Users, user: u64) -> Self {
+        Self { users, user, taken: Cell::new(0) }
+    }
+
+    /// When the user's next turn is due, since the phase's start; `None` when
+    /// there is none.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        let nth = self.taken.replace(self.taken.get() + 1);
+        self.users.due(self.user, nth)
+    }
 }
 
 impl PhaseWorker {
     /// Runs the turns of session `number`, the first of which is due at `due`.
-    pub(super) async fn session(&self, number: u64, due: Option<Nanos>, issued: Nanos) {
+    /// The session is one of `user`'s, if it is a user's.
+    pub(super) async fn session(
+        &self,
+        number: u64,
+        due: Option<Nanos>,
+        issued: Nanos,
+        user: Option<&UserTurns>,
+    ) {
         let workload = &self.shared.workload;
-        let index = workload.sampler.conversation(number);
+        let index = self.phase.conversation(number, &workload.sampler);
         let Some(conversation) = workload.dataset.conversations.get(index) else { return };
         let session = Session {
             number,
@@ -33,6 +65,8 @@ impl PhaseWorker {
             conversation,
             target: (number % workload.targets.len().max(1) as u64) as usize,
             correlation_id: self.shared.new_id(),
+            connection: SessionConnection::default(),
+            user,
         };
         let is_complete = self.turns(&session, due, issued).await;
         self.phase.counters.session_ended(is_complete);
@@ -47,15 +81,23 @@ impl PhaseWorker {
     ) -> bool {
         let turns = session.conversation.turns.len();
         let mut answers: Vec<Arc<str>> = Vec::new();
+        let mut last_end = issued;
         for turn in 0..turns {
             if turn > 0 {
-                match self.later_turn(session.conversation.turns[turn].delay).await {
+                match self.later_turn(session, turn, last_end).await {
                     Some(turn_due) => due = turn_due,
                     None => return false,
                 }
                 issued = Clock::now();
             }
-            let record = self.request(session, turn, &answers, due, issued).await;
+            let Some(slot) = self.phase.prefill_slot(&self.shared.timer).await else {
+                return false;
+            };
+            if slot.is_some() {
+                issued = Clock::now();
+            }
+            let record = self.request(session, turn, &answers, due, issued, slot).await;
+            last_end = record.end;
             let answer = if record.has_failed() {
                 None
             } else if turn + 1 == turns {
@@ -73,17 +115,31 @@ impl PhaseWorker {
         true
     }
 
-    /// Waits for a later turn: its delay, a request of the budget, and in an
-    /// open loop its due time. `None` when the turn will not be sent.
-    async fn later_turn(&self, delay: Nanos) -> Option<Option<Nanos>> {
-        if delay > Nanos::ZERO {
-            tokio::select! {
-                () = tokio::time::sleep(delay.into()) => {}
-                () = self.phase.stopped(Stop::Sending) => return None,
+    /// Waits until a later turn is to be sent, and takes a request of the
+    /// budget: when it was due, if it was due at a time. `None` when the turn
+    /// will not be sent.
+    async fn later_turn(
+        &self,
+        session: &Session<'_>,
+        turn: usize,
+        last_end: Nanos,
+    ) -> Option<Option<Nanos>> {
+        let turn = &session.conversation.turns[turn];
+        let after_delay = last_end + turn.delay;
+        let due = match (self.phase.pace, session.user) {
+            (Pace::Trace, _) => {
+                Some(turn.timestamp.map_or(after_delay, |timestamp| self.phase.at(timestamp)))
             }
-        }
-        let due = if self.phase.is_open_loop() { Some(self.due_for_turn().await?) } else { None };
-        self.phase.next_turn().then_some(due)
+            (_, Some(user)) => Some(self.phase.at(user.next_due()?)),
+            (_, None) => None,
+        };
+        let is_sending =
+            self.phase.wait_until(due.unwrap_or(after_delay), &self.shared.timer).await;
+        let due = match self.phase.pace {
+            Pace::Rate if is_sending => Some(self.due_for_turn().await?),
+            _ => due,
+        };
+        (is_sending && self.phase.next_turn()).then_some(due)
     }
 
     /// The text that later turns repeat: read here, since the next turn needs
@@ -100,8 +156,10 @@ impl PhaseWorker {
         answers: &[Arc<str>],
         due: Option<Nanos>,
         issued: Nanos,
+        prefill_slot: Slot,
     ) -> RequestRecord {
         let workload = &self.shared.workload;
+        let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
         let payload = workload.body(session.index, turn, answers);
         let request = OutgoingRequest {
@@ -110,7 +168,12 @@ impl PhaseWorker {
             body: payload.clone(),
         };
         self.phase.counters.request_sent(Clock::now());
-        let exchange = self.shared.client.exchange(&request, self.phase.stopped(Stop::Now)).await;
+        let give_up = self.phase.gives_up_after(session.number, turn);
+        let (sent, was_sent) = give_up.map(|_| oneshot::channel()).unzip();
+        let watch = Watch { sent, event: self.first_content(prefill_slot) };
+        let cancelled = self.cancelled(give_up, was_sent);
+        let client = &self.shared.client;
+        let exchange = client.exchange(&request, &session.connection, watch, cancelled).await;
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
@@ -132,6 +195,7 @@ impl PhaseWorker {
             payload,
             earlier_answers: answers.to_vec(),
             due,
+            due_while_asleep,
             issued,
             start: exchange.start,
             ack: exchange.trace.headers_received,
@@ -146,9 +210,44 @@ impl PhaseWorker {
     }
 }
 
+impl PhaseWorker {
+    /// Looks for the first event with content, and frees the slot then; the end
+    /// of the request frees it in any case.
+    fn first_content(&self, slot: Slot) -> Option<EventWatch<'_>> {
+        let endpoint = &self.shared.workload.endpoint;
+        let mut slot = Some(slot?);
+        Some(Box::new(move |event| {
+            let has_content = endpoint.has_content(event);
+            if has_content {
+                drop(slot.take());
+            }
+            has_content
+        }))
+    }
+
+    /// Waits until a request is to be cancelled: the phase is, or `give_up` has
+    /// passed since it was fully sent.
+    async fn cancelled(&self, give_up: Option<Nanos>, was_sent: Option<oneshot::Receiver<Nanos>>) {
+        let (Some(delay), Some(was_sent)) = (give_up, was_sent) else {
+            return self.phase.stopped(Stop::Now).await;
+        };
+        let patience_ends = async {
+            match was_sent.await {
+                Ok(sent) => self.shared.timer.until(sent + delay).await,
+                // Nothing was sent: the exchange ends by itself.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.phase.stopped(Stop::Now) => {}
+            () = patience_ends => {}
+        }
+    }
+}
+
 impl super::Workload {
     /// The body of a request: made before the run where it is the same each time.
-    fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
+    pub(super) fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
         if turn == 0
             && let Some(body) = self.first_bodies.get(conversation)
         {

@@ -2,22 +2,26 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::io;
+use std::future::Future;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tokio::runtime::Runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
-use super::phase::{PhaseRun, Stop};
-use super::timer::DueTimer;
+use super::phase::{Pace, PhaseRun, Slot, Stop};
+use super::session::UserTurns;
+use super::timer::Timer;
 use super::{RecordQueue, RunnerError, Workload};
-use crate::transport::{self, Client};
+use crate::schedule::{Arrival, Users};
+use crate::transport::{Client, Connector};
 use crate::units::{Clock, Nanos};
 
 /// Due times that are passed over at once where turns were not ready for them.
@@ -45,28 +49,54 @@ impl Drop for EndNotice<'_> {
 /// What a worker is made of.
 pub(super) struct WorkerParts {
     pub(super) id: u32,
-    pub(super) transport: transport::Config,
+    /// Workers that share the load.
+    pub(super) workers: usize,
+    pub(super) connector: Arc<Connector>,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
+}
+
+/// When a worker slept last, since it had nothing to do.
+#[derive(Debug, Default)]
+pub(super) struct Sleep {
+    from: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Sleep {
+    /// Whether it slept at the instant `at`.
+    pub(super) fn covers(&self, at: Nanos) -> bool {
+        (self.from.load(Relaxed)..=self.until.load(Relaxed)).contains(&at.0)
+    }
+
+    /// Notes the sleeps of the runtime that `builder` builds.
+    fn watch(self: &Arc<Self>, builder: &mut runtime::Builder) {
+        let (before, after) = (Arc::clone(self), Arc::clone(self));
+        builder
+            .on_thread_park(move || before.from.store(Clock::now().0, Relaxed))
+            .on_thread_unpark(move || after.until.store(Clock::now().0, Relaxed));
+    }
 }
 
 /// A worker that has not been started.
 pub(super) struct Worker {
     parts: WorkerParts,
     runtime: Runtime,
+    sleep: Arc<Sleep>,
 }
 
 impl Worker {
     pub(super) fn new(parts: WorkerParts) -> Result<Self, RunnerError> {
-        // TLS is set up here once, so that what is wrong with it shows before the run.
-        Client::new(parts.transport.clone(), Arc::clone(&parts.workload.targets))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let sleep = Arc::<Sleep>::default();
+        let mut builder = runtime::Builder::new_current_thread();
+        sleep.watch(&mut builder);
+        let runtime = builder
             .enable_all()
             // A low interval: sockets and timers are looked at often, since a
             // stamp that waits behind other tasks is a false one.
             .event_interval(8)
             .build()?;
-        Ok(Self { parts, runtime })
+        Ok(Self { parts, runtime, sleep })
     }
 
     /// Runs phases until there are no more; says so after each.
@@ -76,22 +106,26 @@ impl Worker {
         events: &UnboundedSender<WorkerEvent>,
     ) {
         let _notice = EndNotice(events);
-        let Self { parts, runtime } = self;
+        let Self { parts, runtime, sleep } = self;
         let local = LocalSet::new();
         let _entered = runtime.enter();
-        let (Ok(client), Ok(mut timer)) =
-            (Client::new(parts.transport, Arc::clone(&parts.workload.targets)), DueTimer::new())
-        else {
+        let Ok(timer) = Timer::new() else {
             // The runner hears of the end and reports it.
             return;
         };
+        let alarm = local.spawn_local(Rc::clone(&timer).run());
         let shared = Rc::new(Shared {
             id: parts.id,
-            client,
+            workers: parts.workers,
+            timer,
+            client: Client::new(parts.connector),
             workload: parts.workload,
             queue: parts.queue,
+            sleep,
             ids: RefCell::new(ChaCha8Rng::from_seed(entropy())),
         });
+        let tending = Rc::clone(&shared);
+        local.spawn_local(async move { tending.client.tend().await });
         while let Ok(phase) = phases.recv() {
             let runner = Rc::new(PhaseWorker {
                 shared: Rc::clone(&shared),
@@ -100,10 +134,12 @@ impl Worker {
                 became_ready: Notify::new(),
                 sessions: Cell::new(0),
             });
-            if let Err(error) = local.block_on(&runtime, runner.run(&mut timer)) {
-                tracing::error!("worker {}: the timer failed: {error}", parts.id);
-            }
-            if events.send(WorkerEvent::PhaseDone).is_err() {
+            let counters = Arc::clone(&runner.phase.counters);
+            let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
+            local.block_on(&runtime, runner.run());
+            counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
+            // Without its timer the worker would wait for ever.
+            if alarm.is_finished() || events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
         }
@@ -137,9 +173,12 @@ fn entropy() -> [u8; 32] {
 /// What all phases of a worker share.
 pub(super) struct Shared {
     pub(super) id: u32,
+    workers: usize,
+    pub(super) timer: Rc<Timer>,
     pub(super) client: Client,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
+    pub(super) sleep: Arc<Sleep>,
     ids: RefCell<ChaCha8Rng>,
 }
 
@@ -164,27 +203,25 @@ pub(super) struct PhaseWorker {
 }
 
 impl PhaseWorker {
-    async fn run(self: Rc<Self>, timer: &mut DueTimer) -> io::Result<()> {
+    async fn run(self: Rc<Self>) {
         let mut tasks = JoinSet::new();
-        let outcome = if self.phase.is_open_loop() {
-            self.open_loop(&mut tasks, timer).await
-        } else {
-            self.closed_loop(&mut tasks).await;
-            Ok(())
-        };
+        match self.phase.pace {
+            Pace::Room => self.closed_loop(&mut tasks).await,
+            Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
+            Pace::Users(users) => self.start_users(&mut tasks, users),
+        }
         // Later turns that still wait will get no due time.
         self.ready.borrow_mut().clear();
         while let Some(ended) = tasks.join_next().await {
             settle(ended);
         }
-        outcome
     }
 
     /// Starts a session whenever there is room.
     async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
-        while self.phase.may_start() {
+        while self.phase.may_start(None) {
             self.shared.queue.room().await;
-            let Some(slot) = self.phase.slot().await else { return };
+            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             if !self.start_session(tasks, slot, None) {
                 return;
             }
@@ -194,46 +231,43 @@ impl PhaseWorker {
 
     /// At each due time sends the turn that has been ready longest, or starts a
     /// session.
-    async fn open_loop(
-        self: &Rc<Self>,
-        tasks: &mut JoinSet<()>,
-        timer: &mut DueTimer,
-    ) -> io::Result<()> {
+    async fn open_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
         let mut not_before = Nanos::ZERO;
         while self.phase.stop() == Stop::No {
-            if !self.phase.may_start() && self.ready.borrow().is_empty() {
+            if !self.phase.may_start(None) && self.ready.borrow().is_empty() {
                 // Only later turns are left: due times that pass before one is
                 // ready had nothing to send.
                 if !self.wait_for_ready().await {
-                    return Ok(());
+                    return;
                 }
                 not_before = Clock::now();
             }
-            let Some(due) = self.next_due(not_before) else { return Ok(()) };
-            tokio::select! {
-                outcome = timer.until(due) => outcome?,
-                () = self.phase.stopped(Stop::Sending) => return Ok(()),
+            let Some(arrival) = self.next_arrival(not_before) else { return };
+            if !self.phase.wait_until(arrival.due, &self.shared.timer).await {
+                return;
             }
             take_ended(tasks);
-            if self.send_ready(due) || !self.phase.may_start() {
+            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
                 continue;
             }
-            let Some(slot) = self.phase.slot().await else { return Ok(()) };
-            self.start_session(tasks, slot, Some(due));
+            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
+            self.start_session(tasks, slot, Some(arrival));
+            // Answers are read in between, also where the next is overdue and
+            // there is nothing to wait for.
+            tokio::task::yield_now().await;
         }
-        Ok(())
     }
 
-    /// The next due time from `not_before` on. A rate so high that there are very
+    /// The next arrival from `not_before` on. A rate so high that there are very
     /// many before does not hold the worker up: then it is `not_before` itself.
-    fn next_due(&self, not_before: Nanos) -> Option<Nanos> {
+    fn next_arrival(&self, not_before: Nanos) -> Option<Arrival> {
         for _ in 0..MOST_SKIPPED {
-            let due = self.phase.next_due()?;
-            if due >= not_before {
-                return Some(due);
+            let arrival = self.phase.next_arrival()?;
+            if arrival.due >= not_before {
+                return Some(arrival);
             }
         }
-        Some(not_before)
+        Some(Arrival { due: not_before, session: None })
     }
 
     /// Hands `due` to the turn that has been ready longest; whether there was one.
@@ -274,20 +308,51 @@ impl PhaseWorker {
     fn start_session(
         self: &Rc<Self>,
         tasks: &mut JoinSet<()>,
-        slot: Option<OwnedSemaphorePermit>,
-        due: Option<Nanos>,
+        slot: Slot,
+        arrival: Option<Arrival>,
     ) -> bool {
-        let Some(session) = self.phase.start_session() else { return false };
+        let nth = arrival.and_then(|arrival| arrival.session);
+        let Some(session) = self.phase.start_session(nth) else { return false };
         let issued = Clock::now();
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
-        tasks.spawn_local(async move {
-            worker.session(session, due, issued).await;
+        let mut session = Box::pin(async move {
+            worker.session(session, arrival.map(|arrival| arrival.due), issued, None).await;
             drop(slot);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
         });
+        // What is due is sent now, not when all that is ready has had its turn.
+        // The task polls it again, and so is woken by what it waits for.
+        let mut nobody = Context::from_waker(Waker::noop());
+        if arrival.is_none() || session.as_mut().poll(&mut nobody).is_pending() {
+            tasks.spawn_local(session);
+        }
         true
+    }
+
+    /// Starts this worker's share of the users.
+    fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
+        for user in users.iter().skip(self.shared.id as usize).step_by(self.shared.workers) {
+            tasks.spawn_local(Rc::clone(self).user(users, user));
+        }
+    }
+
+    /// Session after session of one user.
+    async fn user(self: Rc<Self>, users: Users, user: u64) {
+        let turns = UserTurns::new(users, user);
+        let sessions = (0..).map(|nth| users.session(user, nth));
+        for nth in sessions.take_while(|nth| self.phase.may_start(Some(*nth))) {
+            let Some(due) = turns.next_due().map(|due| self.phase.at(due)) else { return };
+            if !self.phase.wait_until(due, &self.shared.timer).await {
+                return;
+            }
+            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
+            let Some(session) = self.phase.start_session(Some(nth)) else { return };
+            self.phase.counters.session_started();
+            self.session(session, Some(due), Clock::now(), Some(&turns)).await;
+            drop(slot);
+        }
     }
 }

@@ -2,70 +2,81 @@
 //!
 //! Due times are offsets from the phase's start, each computed from the
 //! schedule alone and never from when the one before was really sent.
+//!
+//! Arrivals are those of a process of rate 1 whose clock runs at the rate
+//! wanted (time change): for exponential gaps an inhomogeneous Poisson process.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Exp, Gamma};
+use rand_distr::{Distribution, Exp1, Gamma};
 
-use super::config::ArrivalPattern;
+use super::Shard;
+use super::config::{ArrivalPattern, Rate};
+use super::rate::RateCurve;
 use crate::units::Nanos;
 
 /// The due times of a phase, in order, without end. The first is zero.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
+    curve: RateCurve,
     gaps: Gaps,
     rng: ChaCha8Rng,
-    /// Seconds from the start to the next due time.
-    next_seconds: f64,
-    /// Arrivals so far.
+    /// Where the next arrival is in the process of rate 1.
+    position: f64,
+    /// Arrivals so far, those of other shards too.
     count: u64,
+    shard: Shard,
 }
 
+/// Gaps of mean 1.
 #[derive(Debug, Clone, Copy)]
 enum Gaps {
-    /// All due at once.
-    None,
-    /// Equal, `1/rate` seconds.
-    Constant(f64),
-    /// Exponential: a Poisson process.
-    Exponential(Exp<f64>),
-    /// Gamma of mean `1/rate`.
+    Constant,
+    /// A Poisson process.
+    Exponential,
     Gamma(Gamma<f64>),
 }
 
 impl Arrivals {
-    /// Arrivals at `rate` per second. `smoothness` is the shape of the gamma
-    /// distribution: 1 is Poisson, more is more even, less is burstier.
-    ///
-    /// Rates and shapes that are not positive give arrivals that are all due
-    /// at once; the command line refuses them.
+    /// Arrivals at `rate`. Rates and shapes that are not positive give arrivals
+    /// that are all due at once; the command line refuses them.
     #[must_use]
-    pub fn new(pattern: ArrivalPattern, rate: f64, smoothness: f64, rng: ChaCha8Rng) -> Self {
-        let gaps = match pattern {
-            ArrivalPattern::Constant if rate > 0.0 => Gaps::Constant(rate),
-            ArrivalPattern::Poisson => Exp::new(rate).map_or(Gaps::None, Gaps::Exponential),
-            ArrivalPattern::Gamma => {
-                Gamma::new(smoothness, 1.0 / (rate * smoothness)).map_or(Gaps::None, Gaps::Gamma)
+    pub fn new(rate: &Rate, rng: ChaCha8Rng) -> Self {
+        let gaps = match rate.pattern {
+            ArrivalPattern::Constant => Gaps::Constant,
+            ArrivalPattern::Poisson => Gaps::Exponential,
+            ArrivalPattern::Gamma { shape } => {
+                Gamma::new(shape, 1.0 / shape).map_or(Gaps::Constant, Gaps::Gamma)
             }
-            _ => Gaps::None,
         };
-        Self { gaps, rng, next_seconds: 0.0, count: 0 }
+        let curve = RateCurve::new(rate);
+        Self { curve, gaps, rng, position: 0.0, count: 0, shard: Shard::WHOLE }
+    }
+
+    /// This part of the arrivals.
+    #[must_use]
+    pub fn shard(self, shard: Shard) -> Self {
+        Self { shard, ..self }
     }
 
     /// The next due time.
     pub fn next_due(&mut self) -> Nanos {
-        let due = match self.gaps {
-            // A product, so that rounding does not add up over a long run.
-            Gaps::Constant(rate) => self.count as f64 / rate,
-            _ => self.next_seconds,
-        };
+        while !self.shard.has(self.count) {
+            self.step();
+        }
+        let due = Nanos::from_seconds(self.curve.time_of(self.position));
+        self.step();
+        due
+    }
+
+    fn step(&mut self) {
         self.count += 1;
-        self.next_seconds += match &self.gaps {
-            Gaps::None | Gaps::Constant(_) => 0.0,
-            Gaps::Exponential(gap) => draw(gap, &mut self.rng),
-            Gaps::Gamma(gap) => draw(gap, &mut self.rng),
+        self.position = match &self.gaps {
+            // A count, so that rounding does not add up over a long run.
+            Gaps::Constant => self.count as f64,
+            Gaps::Exponential => self.position + draw(&Exp1, &mut self.rng),
+            Gaps::Gamma(gap) => self.position + draw(gap, &mut self.rng),
         };
-        Nanos::from_seconds(due)
     }
 }
 
@@ -79,8 +90,12 @@ mod tests {
 
     use super::*;
 
-    fn due_seconds(pattern: ArrivalPattern, rate: f64, smoothness: f64, count: usize) -> Vec<f64> {
-        let mut arrivals = Arrivals::new(pattern, rate, smoothness, ChaCha8Rng::seed_from_u64(7));
+    fn due_seconds(pattern: ArrivalPattern, rate: f64, count: usize) -> Vec<f64> {
+        due_of(&Rate::constant(rate, pattern), count)
+    }
+
+    fn due_of(rate: &Rate, count: usize) -> Vec<f64> {
+        let mut arrivals = Arrivals::new(rate, ChaCha8Rng::seed_from_u64(7));
         (0..count).map(|_| arrivals.next_due().as_seconds()).collect()
     }
 
@@ -102,7 +117,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_do_not_drift() {
-        let due = due_seconds(ArrivalPattern::Constant, 3.0, 1.0, 3001);
+        let due = due_seconds(ArrivalPattern::Constant, 3.0, 3001);
         assert_eq!(due[0], 0.0);
         assert_eq!(due[3], 1.0);
         assert_eq!(due[3000], 1000.0);
@@ -110,14 +125,14 @@ mod tests {
 
     #[test]
     fn poisson_gaps_are_exponential() {
-        let gaps = gaps(&due_seconds(ArrivalPattern::Poisson, 50.0, 1.0, 5001));
+        let gaps = gaps(&due_seconds(ArrivalPattern::Poisson, 50.0, 5001));
         // 1.63 / sqrt(n) is the critical distance at the 1 % level.
         assert!(kolmogorov_smirnov(&gaps, |gap| 1.0 - (-50.0 * gap).exp()) < 1.63 / 5000f64.sqrt());
     }
 
     #[test]
     fn gamma_gaps_of_shape_two_are_erlang() {
-        let gaps = gaps(&due_seconds(ArrivalPattern::Gamma, 50.0, 2.0, 5001));
+        let gaps = gaps(&due_seconds(ArrivalPattern::Gamma { shape: 2.0 }, 50.0, 5001));
         // Erlang of shape 2 with mean 1/50: rate 100.
         let cdf = |gap: f64| 1.0 - (-100.0 * gap).exp() * (1.0 + 100.0 * gap);
         assert!(kolmogorov_smirnov(&gaps, cdf) < 1.63 / 5000f64.sqrt());
@@ -125,12 +140,30 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_arrivals_again() {
-        let first = due_seconds(ArrivalPattern::Poisson, 10.0, 1.0, 100);
-        assert_eq!(first, due_seconds(ArrivalPattern::Poisson, 10.0, 1.0, 100));
+        let first = due_seconds(ArrivalPattern::Poisson, 10.0, 100);
+        assert_eq!(first, due_seconds(ArrivalPattern::Poisson, 10.0, 100));
     }
 
     #[test]
-    fn a_burst_is_due_at_once() {
-        assert_eq!(due_seconds(ArrivalPattern::ConcurrencyBurst, 0.0, 1.0, 3), [0.0; 3]);
+    fn constant_arrivals_on_a_ramp_are_due_when_its_integral_says() {
+        // 0 to 8 a second in 4 s: t² are due by t. Then 8 a second.
+        let ramp = Some(Nanos::from_seconds(4.0));
+        let rate = Rate { ramp, ..Rate::constant(8.0, ArrivalPattern::Constant) };
+        let due = due_of(&rate, 25);
+        for (count, found) in due.iter().take(17).enumerate() {
+            assert!((found - (count as f64).sqrt()).abs() < 1e-9, "{count}: {found}");
+        }
+        assert_eq!(due[24], 5.0);
+    }
+
+    #[test]
+    fn poisson_arrivals_on_a_ramp_are_exponential_on_its_clock() {
+        // 0 to 50 a second in 200 s: 50·t²/400 is the clock.
+        let ramp = Some(Nanos::from_seconds(200.0));
+        let rate = Rate { ramp, ..Rate::constant(50.0, ArrivalPattern::Poisson) };
+        let clock: Vec<f64> =
+            due_of(&rate, 4001).into_iter().map(|t| 50.0 * t * t / 400.0).collect();
+        let gaps = gaps(&clock);
+        assert!(kolmogorov_smirnov(&gaps, |gap| 1.0 - (-gap).exp()) < 1.63 / 4000f64.sqrt());
     }
 }

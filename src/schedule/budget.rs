@@ -1,13 +1,21 @@
 //! How many requests and sessions a phase may still start.
 
+use super::Shard;
 use super::config::StopCondition;
 
 /// What is left of a phase's requests and sessions.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    requests_left: Option<u64>,
-    sessions_left: Option<u64>,
-    next_session: u64,
+    requests: Option<u64>,
+    requests_taken: u64,
+    first_session: u64,
+    /// Sessions of the phase.
+    sessions: Option<u64>,
+    /// Sessions that were started in turn.
+    started: u64,
+    /// One past the highest session that was started, from the phase's first.
+    past: u64,
+    shard: Shard,
 }
 
 impl Budget {
@@ -15,46 +23,59 @@ impl Budget {
     #[must_use]
     pub const fn new(stop: &StopCondition, first_session: u64) -> Self {
         Self {
-            requests_left: stop.requests,
-            sessions_left: stop.sessions,
-            next_session: first_session,
+            requests: stop.requests,
+            requests_taken: 0,
+            first_session,
+            sessions: stop.sessions,
+            started: 0,
+            past: 0,
+            shard: Shard::WHOLE,
         }
     }
 
-    /// Whether another session may start.
+    /// This part of the sessions and of the requests.
     #[must_use]
-    pub fn may_start(&self) -> bool {
-        self.requests_left != Some(0) && self.sessions_left != Some(0)
+    pub fn shard(self, shard: Shard) -> Self {
+        Self { requests: self.requests.map(|requests| shard.share(requests)), shard, ..self }
     }
 
-    /// Starts a session with its first request: the session's number, or
-    /// `None` where no more may start.
-    pub fn start_session(&mut self) -> Option<u64> {
-        if !self.may_start() {
+    /// Whether a session may start: the `nth` of the phase, or the next.
+    #[must_use]
+    pub fn may_start(&self, nth: Option<u64>) -> bool {
+        let nth = nth.unwrap_or_else(|| self.shard.nth(self.started));
+        self.has_request() && self.sessions.is_none_or(|sessions| nth < sessions)
+    }
+
+    /// Starts a session with its first request, the `nth` of the phase or the
+    /// next: its number, or `None` where it may not start.
+    pub fn start(&mut self, nth: Option<u64>) -> Option<u64> {
+        if !self.may_start(nth) {
             return None;
         }
-        self.requests_left = self.requests_left.map(|left| left - 1);
-        self.sessions_left = self.sessions_left.map(|left| left - 1);
-        self.next_session += 1;
-        Some(self.next_session - 1)
+        let nth = nth.unwrap_or_else(|| {
+            self.started += 1;
+            self.shard.nth(self.started - 1)
+        });
+        self.requests_taken += 1;
+        self.past = self.past.max(nth + 1);
+        Some(self.first_session + nth)
     }
 
     /// Takes one of the requests for a later turn of a session; whether there was one.
     pub fn next_turn(&mut self) -> bool {
-        match &mut self.requests_left {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-        }
+        let has_request = self.has_request();
+        self.requests_taken += u64::from(has_request);
+        has_request
     }
 
-    /// The number that the next session would have.
+    /// The number that the next phase's first session has.
     #[must_use]
     pub const fn next_session(&self) -> u64 {
-        self.next_session
+        self.first_session + self.past
+    }
+
+    fn has_request(&self) -> bool {
+        self.requests.is_none_or(|requests| self.requests_taken < requests)
     }
 }
 
@@ -66,12 +87,12 @@ mod tests {
     fn requests_and_sessions_run_out() {
         let stop = StopCondition { requests: Some(3), sessions: Some(2), duration: None };
         let mut budget = Budget::new(&stop, 10);
-        assert_eq!(budget.start_session(), Some(10));
+        assert_eq!(budget.start(None), Some(10));
         assert!(budget.next_turn());
-        assert_eq!(budget.start_session(), Some(11));
+        assert_eq!(budget.start(None), Some(11));
         assert!(!budget.next_turn());
-        assert!(!budget.may_start());
-        assert_eq!(budget.start_session(), None);
+        assert!(!budget.may_start(None));
+        assert_eq!(budget.start(None), None);
         assert_eq!(budget.next_session(), 12);
     }
 
@@ -79,8 +100,18 @@ mod tests {
     fn without_a_bound_nothing_runs_out() {
         let mut budget = Budget::new(&StopCondition::default(), 0);
         for session in 0..1000 {
-            assert_eq!(budget.start_session(), Some(session));
+            assert_eq!(budget.start(None), Some(session));
             assert!(budget.next_turn());
         }
+    }
+
+    #[test]
+    fn sessions_with_a_place_of_their_own_are_bounded_by_it() {
+        let stop = StopCondition { sessions: Some(5), ..StopCondition::default() };
+        let mut budget = Budget::new(&stop, 100);
+        assert_eq!(budget.start(Some(4)), Some(104));
+        assert_eq!(budget.start(Some(5)), None);
+        assert_eq!(budget.start(Some(0)), Some(100));
+        assert_eq!(budget.next_session(), 105);
     }
 }

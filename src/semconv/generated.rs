@@ -214,4 +214,76 @@ pub mod metric {
         brief: "Attempts repeated because a reused connection died before the first response byte",
         boundaries: &[],
     };
+
+    /// Time from the kernel's receive stamp of an event until the program had read it. `s`, histogram.
+    pub const AIPERF_CLIENT_READ_LAG: Definition = Definition {
+        name: "aiperf.client.read_lag",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "Time from the kernel's receive stamp of an event until the program had read it",
+        boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
+    };
+
+    /// How much earlier than stamped an event may have come. `s`, histogram.
+    pub const AIPERF_CLIENT_STAMP_UNCERTAINTY: Definition = Definition {
+        name: "aiperf.client.stamp_uncertainty",
+        kind: InstrumentKind::Histogram,
+        unit: "s",
+        brief: "How much earlier than stamped an event may have come",
+        boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
+    };
+
+    /// Bytes of records in memory that wait to be processed. `By`, gauge.
+    pub const AIPERF_CLIENT_QUEUE_SIZE: Definition = Definition {
+        name: "aiperf.client.queue.size",
+        kind: InstrumentKind::Gauge,
+        unit: "By",
+        brief: "Bytes of records in memory that wait to be processed",
+        boundaries: &[],
+    };
+
+    /// Records that went through a file since memory had no room for them. `{record}`, counter.
+    pub const AIPERF_CLIENT_QUEUE_SPILLED: Definition = Definition {
+        name: "aiperf.client.queue.spilled",
+        kind: InstrumentKind::Counter,
+        unit: "{record}",
+        brief: "Records that went through a file since memory had no room for them",
+        boundaries: &[],
+    };
+
+    /// Processor time of the program over the phase's wall time; 1 is one core. `1`, gauge.
+    pub const AIPERF_CLIENT_CPU_UTILIZATION: Definition = Definition {
+        name: "aiperf.client.cpu.utilization",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Processor time of the program over the phase's wall time; 1 is one core",
+        boundaries: &[],
+    };
+
+    /// Processor time of the busiest worker over the phase's wall time; 1 is all of it. `1`, gauge.
+    pub const AIPERF_CLIENT_WORKER_CPU_UTILIZATION: Definition = Definition {
+        name: "aiperf.client.worker.cpu.utilization",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Processor time of the busiest worker over the phase's wall time; 1 is all of it",
+        boundaries: &[],
+    };
+
+    /// Requests per second sent over those asked for. `1`, gauge.
+    pub const AIPERF_CLIENT_RATE_RATIO: Definition = Definition {
+        name: "aiperf.client.rate.ratio",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Requests per second sent over those asked for",
+        boundaries: &[],
+    };
+
+    /// Whether the client kept up, 0 for valid, 1 for suspect, 2 for invalid. `1`, gauge.
+    pub const AIPERF_CLIENT_VERDICT: Definition = Definition {
+        name: "aiperf.client.verdict",
+        kind: InstrumentKind::Gauge,
+        unit: "1",
+        brief: "Whether the client kept up, 0 for valid, 1 for suspect, 2 for invalid",
+        boundaries: &[],
+    };
 }

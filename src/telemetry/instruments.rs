@@ -11,8 +11,11 @@ use super::attributes::{Interner, PhaseAttributes, SetKey};
 use super::exact::{Exact, Series};
 use super::lock;
 use crate::metrics::Metric;
-use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, MetricTag, Value};
+use crate::metrics::metric::{
+    Distribution, MeasuredRecord, MetricResult, MetricTag, TagMap, Value,
+};
 use crate::metrics::otel::Instrument;
+use crate::record::SseEvent;
 use crate::schedule::PhaseKind;
 use crate::semconv::{InstrumentKind, MetricSpec, attribute, metric};
 
@@ -24,6 +27,8 @@ const INPUT_TOKENS: usize = 3;
 const OUTPUT_TOKENS: usize = 4;
 const SCHEDULE_SLIP: usize = 5;
 const RETRIES: usize = 6;
+const READ_LAG: usize = 7;
+const STAMP_UNCERTAINTY: usize = 8;
 
 /// The GenAI metric that a metric of the catalogue also is.
 const GEN_AI: [(MetricTag, usize); 5] = [
@@ -41,9 +46,9 @@ pub(super) struct Instruments {
     meter: Meter,
     columns: Vec<Column>,
     /// Where the values of requests go, by metric.
-    distributions: HashMap<MetricTag, Vec<Target>>,
+    distributions: TagMap<Vec<Target>>,
     /// Where increments of counts and sums go.
-    counters: HashMap<MetricTag, Vec<Target>>,
+    counters: TagMap<Vec<Target>>,
     exponential: bool,
     phases: PhaseAttributes,
     sets: Mutex<Sets>,
@@ -109,8 +114,8 @@ impl Instruments {
         exponential: bool,
     ) -> Self {
         let mut columns = fixed_columns(&meter);
-        let mut distributions: HashMap<MetricTag, Vec<Target>> = HashMap::new();
-        let mut counters: HashMap<MetricTag, Vec<Target>> = HashMap::new();
+        let mut distributions: TagMap<Vec<Target>> = TagMap::default();
+        let mut counters: TagMap<Vec<Target>> = TagMap::default();
         for row in catalogue {
             let Some(instrument) = row.instrument() else { continue };
             // What is counted may have a value among a request's own, too.
@@ -173,6 +178,15 @@ impl Instruments {
             add(SCHEDULE_SLIP, record.start.since(due).as_seconds());
         }
         add(RETRIES, f64::from(record.retry_count));
+        // Without a count of reads nothing is known of them.
+        if record.trace.socket_reads > 0 {
+            for SseEvent { arrival, .. } in &record.body.events {
+                add(STAMP_UNCERTAINTY, f64::from(arrival.uncertainty) / 1e9);
+                if record.trace.kernel_stamps > 0 {
+                    add(READ_LAG, f64::from(arrival.read_lag) / 1e9);
+                }
+            }
+        }
     }
 
     /// Tells a phase's results: single values and percentiles, as gauges.
@@ -325,7 +339,7 @@ impl Column {
 /// The columns of the conventions and of the client's health, each in its place.
 fn fixed_columns(meter: &Meter) -> Vec<Column> {
     let tokens = |of| Some(KeyValue::new(attribute::GEN_AI_TOKEN_TYPE, of));
-    let columns: [_; RETRIES + 1] = [
+    let columns: [_; STAMP_UNCERTAINTY + 1] = [
         (metric::GEN_AI_CLIENT_OPERATION_DURATION, None),
         (metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, None),
         (metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK, None),
@@ -333,6 +347,8 @@ fn fixed_columns(meter: &Meter) -> Vec<Column> {
         (metric::GEN_AI_CLIENT_TOKEN_USAGE, tokens("output")),
         (metric::AIPERF_CLIENT_SCHEDULE_SLIP, None),
         (metric::AIPERF_CLIENT_RETRIES, None),
+        (metric::AIPERF_CLIENT_READ_LAG, None),
+        (metric::AIPERF_CLIENT_STAMP_UNCERTAINTY, None),
     ];
     let made = columns.into_iter().filter_map(|(definition, extra)| {
         Column::new(meter, &MetricSpec::from(&definition), extra)

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::Telemetry;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{Accumulator, Measurer, MetricTag, Registry};
+use crate::metrics::{Accumulator, Health, Measurer, MetricTag, Registry};
 use crate::record::{ErrorKind, RequestRecord};
 use crate::runner::{Progress, RecordQueue};
 use crate::schedule::PhaseKind;
@@ -69,6 +69,8 @@ pub struct PipelineOutcome<S> {
     pub warmup: Accumulator,
     /// Statistics of the measurement.
     pub profiling: Accumulator,
+    /// How the client did in the measurement.
+    pub health: Health,
     /// The files, still open.
     pub sink: S,
 }
@@ -81,6 +83,7 @@ struct Shared<S> {
 struct State<S> {
     warmup: Accumulator,
     profiling: Accumulator,
+    health: Health,
     sink: S,
 }
 
@@ -90,6 +93,7 @@ impl<S: RecordSink> Pipeline<S> {
         let state = State {
             warmup: Accumulator::new(Arc::clone(&parts.registry)),
             profiling: Accumulator::new(Arc::clone(&parts.registry)),
+            health: Health::default(),
             sink,
         };
         let shared = Arc::new(Shared { parts, state: Mutex::new(state) });
@@ -115,7 +119,8 @@ impl<S: RecordSink> Pipeline<S> {
         }
         let shared = Arc::try_unwrap(self.shared).map_err(|_| PipelineError::ProcessorLost)?;
         let state = shared.state.into_inner().map_err(|_| PipelineError::ProcessorLost)?;
-        Ok(PipelineOutcome { warmup: state.warmup, profiling: state.profiling, sink: state.sink })
+        let State { warmup, profiling, health, sink } = state;
+        Ok(PipelineOutcome { warmup, profiling, health, sink })
     }
 }
 
@@ -148,7 +153,10 @@ impl<S: RecordSink> Shared<S> {
         let mut state = self.lock();
         match observation.phase {
             PhaseKind::Warmup => state.warmup.observe(observation),
-            PhaseKind::Profiling => state.profiling.observe(observation),
+            PhaseKind::Profiling => {
+                state.profiling.observe(observation);
+                state.health.observe(&measured.record);
+            }
         }
         state.sink.record(&measured);
     }

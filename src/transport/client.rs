@@ -1,84 +1,79 @@
-//! The HTTP client of one worker: a pool of connections and the exchanges on them.
+//! The HTTP client of one worker: its idle connections and the exchanges on them.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
 use std::error::Error as _;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use tokio_rustls::rustls;
 
 use super::connection::Connection;
-use super::connector::Connector;
-use super::exchange::{BodySink, Exchange, OutgoingRequest};
-use super::{Config, Target, TlsError};
+use super::connector::{Connector, Route};
+use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
+use super::limit::Slot;
+use super::pool::{IdlePool, SessionConnection};
+use super::{Config, ConnectionReuse};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
-use crate::units::Clock;
+use crate::units::{Clock, Nanos};
 
-/// Counts of a client's connections.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClientStats {
-    /// Connections made.
-    pub opened: u64,
-    /// Requests sent on a connection that had served another.
-    pub reused: u64,
+/// Between two looks at the idle connections: as often as they expire, within
+/// these. A look takes the time of a worker that has requests to serve.
+const SHORTEST_LOOK: Nanos = Nanos(10_000_000);
+const LONGEST_LOOK: Nanos = Nanos(10_000_000_000);
+
+/// A request, the way it goes, and the session that it is of.
+struct Work<'a> {
+    request: &'a OutgoingRequest,
+    route: &'a Route,
+    session: &'a SessionConnection,
 }
 
 /// The HTTP client of one worker.
+#[derive(Debug)]
 pub struct Client {
-    config: Config,
-    targets: Arc<[Target]>,
-    connector: Connector,
-    /// Idle connections by target; the last used is taken first.
-    idle: RefCell<Vec<Vec<Connection>>>,
-    slots: Semaphore,
-    stats: Cell<ClientStats>,
+    connector: Arc<Connector>,
+    idle: IdlePool,
 }
 
-/// An attempt's failure, and whether a fresh connection may be tried.
+/// An attempt's failure.
 struct AttemptError {
     error: RequestError,
-    is_retryable: bool,
+    /// The slot of a reused connection that died before the first response byte:
+    /// a fresh one may be tried in it.
+    slot: Option<Slot>,
 }
 
 impl From<RequestError> for AttemptError {
     fn from(error: RequestError) -> Self {
-        Self { error, is_retryable: false }
+        Self { error, slot: None }
     }
 }
 
 impl Client {
-    /// A client for requests to `targets`.
-    pub fn new(config: Config, targets: Arc<[Target]>) -> Result<Self, TlsError> {
-        Ok(Self {
-            connector: Connector::new(&config, &targets)?,
-            idle: RefCell::new(targets.iter().map(|_| Vec::new()).collect()),
-            slots: Semaphore::new(config.connection_limit.clamp(1, Semaphore::MAX_PERMITS)),
-            stats: Cell::default(),
-            config,
-            targets,
-        })
+    /// A client whose connections `connector` makes.
+    #[must_use]
+    pub fn new(connector: Arc<Connector>) -> Self {
+        let timeout = connector.config.connections.keepalive_timeout;
+        Self { idle: IdlePool::new(connector.targets(), timeout), connector }
     }
 
-    /// The client's counts so far.
-    pub const fn stats(&self) -> ClientStats {
-        self.stats.get()
-    }
-
-    /// Sends `request` and takes the whole response. Ends early when
-    /// `cancelled` does or the request timeout passes; what had come until then
-    /// is in the exchange.
+    /// Sends `request` and takes the whole response, telling `watch` what
+    /// happens. Ends early when `cancelled` does or the request timeout passes;
+    /// what had come until then is in the exchange. `session` is the request's
+    /// session.
     pub async fn exchange(
         &self,
         request: &OutgoingRequest,
+        session: &SessionConnection,
+        mut watch: Watch<'_>,
         cancelled: impl Future<Output = ()>,
     ) -> Exchange {
         let mut exchange = Exchange::begin();
@@ -89,14 +84,31 @@ impl Client {
             () = cancelled => Err(RequestError::new(
                 ErrorKind::Cancelled, "RequestCancelled", "the request was cancelled before it finished",
             )),
-            () = tokio::time::sleep(self.config.request_timeout.into()) => Err(self.timed_out()),
-            outcome = self.attempts(request, &mut exchange) => outcome,
+            () = tokio::time::sleep(self.config().request_timeout.into()) => Err(self.timed_out()),
+            outcome = self.attempts(request, session, &mut watch, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
     }
 
+    /// Looks after the idle connections, without end: closes those that have
+    /// waited too long, and those whose room another request needs.
+    pub async fn tend(&self) {
+        let mut wanted = self.connector.limit.wanted();
+        let timeout = self.config().connections.keepalive_timeout;
+        let pause = timeout.clamp(SHORTEST_LOOK, LONGEST_LOOK);
+        loop {
+            let _ = tokio::time::timeout(pause.into(), wanted.changed()).await;
+            self.idle.close_stale(Clock::now());
+            while self.connector.limit.is_wanted() && self.idle.close_oldest() {}
+        }
+    }
+
+    fn config(&self) -> &Config {
+        &self.connector.config
+    }
+
     fn timed_out(&self) -> RequestError {
-        let seconds = self.config.request_timeout.as_seconds();
+        let seconds = self.config().request_timeout.as_seconds();
         RequestError::new(
             ErrorKind::Timeout,
             "RequestTimeout",
@@ -109,144 +121,181 @@ impl Client {
     async fn attempts(
         &self,
         request: &OutgoingRequest,
+        session: &SessionConnection,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
-        let Some(target) = self.targets.get(request.target) else {
+        let Some(route) = self.connector.route(request.target) else {
             return Err(RequestError::new(
                 ErrorKind::Other,
                 "NoTarget",
                 "the request names no server",
             ));
         };
-        let _slot = self.slot(&mut exchange.trace).await?;
-        match self.attempt(request, target, exchange, true).await {
-            Err(failure) if failure.is_retryable => {
+        let work = Work { request, route, session };
+        let _turn = self.turn(&mut exchange.trace).await?;
+        match self.attempt(&work, watch, exchange, None).await {
+            Err(AttemptError { slot: Some(slot), .. }) => {
                 exchange.retry();
-                self.attempt(request, target, exchange, false)
-                    .await
-                    .map_err(|failure| failure.error)
+                let second = self.attempt(&work, watch, exchange, Some(slot)).await;
+                second.map_err(|failure| failure.error)
             }
             outcome => outcome.map_err(|failure| failure.error),
         }
     }
 
-    /// A connection slot, with the wait for it stamped where there was one.
-    async fn slot(&self, trace: &mut HttpTrace) -> Result<SemaphorePermit<'_>, RequestError> {
-        if let Ok(slot) = self.slots.try_acquire() {
-            return Ok(slot);
+    /// The turn of a request that may go over any idle connection. A session
+    /// that keeps its own would hold up the others: it only needs its slot.
+    async fn turn(
+        &self,
+        trace: &mut HttpTrace,
+    ) -> Result<Option<SemaphorePermit<'_>>, RequestError> {
+        let limit = &self.connector.limit;
+        if self.connector.reuse() != ConnectionReuse::Pooled {
+            return Ok(None);
         }
-        trace.pool_wait_start = Some(Clock::now());
-        let slot = self.slots.acquire().await;
-        trace.pool_wait_end = Some(Clock::now());
-        slot.map_err(|error| RequestError::new(ErrorKind::Other, "ClientClosed", error.to_string()))
+        if let Some(turn) = limit.try_turn() {
+            return Ok(Some(turn));
+        }
+        let turn = blocked(trace, limit.turn()).await;
+        turn.map(Some)
+            .map_err(|error| RequestError::new(ErrorKind::Other, "ClientClosed", error.to_string()))
     }
 
+    /// Room for a connection: free, or made by closing one that idles, or the
+    /// next that is given back.
+    async fn slot(&self, trace: &mut HttpTrace) -> Slot {
+        let limit = &self.connector.limit;
+        if let Some(slot) = limit.try_slot() {
+            return slot;
+        }
+        if self.idle.close_oldest()
+            && let Some(slot) = limit.try_slot()
+        {
+            return slot;
+        }
+        blocked(trace, limit.slot()).await
+    }
+
+    /// One attempt: on an idle connection, or on a fresh one in `slot`.
     async fn attempt(
         &self,
-        request: &OutgoingRequest,
-        target: &Target,
+        work: &Work<'_>,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
-        may_reuse: bool,
+        slot: Option<Slot>,
     ) -> Result<(), AttemptError> {
-        let idle = if may_reuse { self.take_idle(request.target) } else { None };
-        let is_reused = idle.is_some();
-        let mut connection = match idle {
-            Some(connection) => {
-                (exchange.trace.local_addr, exchange.trace.remote_addr) = connection.addresses();
-                exchange.trace.reused = Some(Clock::now());
-                connection
-            }
-            None => self.connector.connect(target, &mut exchange.trace).await?,
-        };
-        self.count(is_reused);
-        exchange.attempt(connection.log());
-        let http = http_request(request, target)?;
-        if self.config.keep_headers {
+        let mut connection = self.connection(work, &mut exchange.trace, slot).await?;
+        exchange.attempt(connection.log(), watch);
+        let http = self.http_request(work);
+        if self.config().keep_headers {
             exchange.trace.request_headers = redact::headers(http.headers());
         }
-        let response = connection.send(http).await.map_err(|error| {
-            let is_silent = connection.log().read.get() == 0;
-            AttemptError { error: connection_error(&error), is_retryable: is_reused && is_silent }
-        })?;
-        self.receive(response, &mut connection, exchange).await?;
+        let response = match connection.send(http).await {
+            Ok(response) => response,
+            Err(error) => {
+                let is_reused = exchange.trace.reused.is_some();
+                let is_silent = connection.log().read.get() == 0;
+                let slot = (is_reused && is_silent).then(|| connection.into_slot());
+                return Err(AttemptError { error: connection_error(&error), slot });
+            }
+        };
+        self.receive(response, &mut connection, watch, exchange).await?;
         if connection.is_usable() {
-            self.put_idle(request.target, connection);
+            self.put_idle(work, connection, exchange.last_read().arrival.read_at());
         }
         Ok(())
+    }
+
+    /// A fresh connection in `slot`; without one an idle connection, else a
+    /// fresh one in the next slot.
+    async fn connection(
+        &self,
+        work: &Work<'_>,
+        trace: &mut HttpTrace,
+        slot: Option<Slot>,
+    ) -> Result<Connection, RequestError> {
+        if let Some(slot) = slot {
+            return self.connector.connect(work.route, slot, trace).await;
+        }
+        let now = Clock::now();
+        if let Some(connection) = self.take_idle(work, now) {
+            (trace.local_addr, trace.remote_addr) = connection.addresses();
+            trace.reused = Some(now);
+            return Ok(connection);
+        }
+        let slot = self.slot(trace).await;
+        self.connector.connect(work.route, slot, trace).await
     }
 
     async fn receive(
         &self,
         response: Response<Incoming>,
         connection: &mut Connection,
+        watch: &mut Watch<'_>,
         exchange: &mut Exchange,
     ) -> Result<(), RequestError> {
         let (head, mut body) = response.into_parts();
         exchange.status = Some(head.status.as_u16());
-        exchange.trace.headers_received = Some(exchange.last_arrival().at);
+        exchange.trace.headers_received = Some(exchange.last_read().arrival.at);
         exchange.trace.reason = reason(&head);
-        if self.config.keep_headers {
+        if self.config().keep_headers {
             exchange.trace.response_headers = redact::headers(&head.headers);
         }
-        let mut sink = BodySink::new(&head.headers, self.config.body_limit)?;
+        let mut sink = BodySink::new(&head.headers, self.config().body_limit)?;
         exchange.body.is_event_stream = sink.is_event_stream();
         while let Some(frame) = connection.next_frame(&mut body).await {
             let frame = frame.map_err(|error| connection_error(&error))?;
             if let Some(data) = frame.data_ref() {
-                let arrival = exchange.last_arrival();
-                exchange.trace.receive_start.get_or_insert(arrival.at);
-                sink.push(data, arrival, &mut exchange.body)?;
+                let read = exchange.last_read();
+                exchange.trace.receive_start.get_or_insert(read.arrival.at);
+                let seen = exchange.body.events.len();
+                sink.push(data, read, &mut exchange.body)?;
+                watch.show(&exchange.body, seen);
             }
         }
-        sink.finish(exchange.last_arrival(), &mut exchange.body)
+        sink.finish(exchange.last_read(), &mut exchange.body)
     }
 
-    /// The connection to `target` that was used last and is still open.
-    fn take_idle(&self, target: usize) -> Option<Connection> {
-        let mut idle = self.idle.borrow_mut();
-        let connections = idle.get_mut(target)?;
-        while let Some(mut connection) = connections.pop() {
-            if connection.is_usable() {
-                return Some(connection);
+    /// An open connection that the request may go over.
+    fn take_idle(&self, work: &Work<'_>, now: Nanos) -> Option<Connection> {
+        match self.connector.reuse() {
+            ConnectionReuse::Pooled => self.idle.take(work.request.target, now),
+            ConnectionReuse::Never => None,
+            ConnectionReuse::StickyUserSessions => {
+                work.session.take(now, self.config().connections.keepalive_timeout)
             }
         }
-        None
     }
 
-    fn put_idle(&self, target: usize, connection: Connection) {
-        if let Some(connections) = self.idle.borrow_mut().get_mut(target) {
-            connections.push(connection);
+    /// Keeps a connection that is idle `since` then for the next request, or
+    /// closes it.
+    fn put_idle(&self, work: &Work<'_>, connection: Connection, since: Nanos) {
+        match self.connector.reuse() {
+            ConnectionReuse::Pooled if self.connector.limit.is_wanted() => {}
+            ConnectionReuse::Pooled => self.idle.put(work.request.target, connection, since),
+            ConnectionReuse::Never => {}
+            ConnectionReuse::StickyUserSessions => work.session.put(connection, since),
         }
     }
 
-    fn count(&self, is_reused: bool) {
-        let mut stats = self.stats.get();
-        if is_reused {
-            stats.reused += 1;
-        } else {
-            stats.opened += 1;
-        }
-        self.stats.set(stats);
+    fn http_request(&self, work: &Work<'_>) -> Request<Full<Bytes>> {
+        let mut http = Request::new(Full::new(work.request.body.clone()));
+        *http.method_mut() = Method::POST;
+        *http.uri_mut() = work.route.uri.clone();
+        *http.headers_mut() = work.request.headers.clone();
+        work.route.complete(http.headers_mut(), self.connector.reuse());
+        http
     }
 }
 
-fn http_request(
-    request: &OutgoingRequest,
-    target: &Target,
-) -> Result<Request<Full<Bytes>>, RequestError> {
-    let mut http = Request::builder()
-        .method(Method::POST)
-        .uri(&*target.path_and_query)
-        .body(Full::new(request.body.clone()))
-        .map_err(|error| {
-            RequestError::new(ErrorKind::Other, "InvalidRequest", error.to_string())
-        })?;
-    *http.headers_mut() = request.headers.clone();
-    http.headers_mut().insert(header::HOST, target.host_header.clone());
-    if let Some(credentials) = &target.authorization {
-        http.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
-    }
-    Ok(http)
+/// Stamps a wait for a connection: the first of a request begins it, the last
+/// ends it.
+async fn blocked<T>(trace: &mut HttpTrace, wait: impl Future<Output = T>) -> T {
+    trace.pool_wait_start.get_or_insert_with(Clock::now);
+    let got = wait.await;
+    trace.pool_wait_end = Some(Clock::now());
+    got
 }
 
 /// The reason phrase: hyper keeps only those that are not the standard one.

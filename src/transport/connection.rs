@@ -16,7 +16,9 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 
-use super::traced_io::{IoLog, TracedIo};
+use super::io_log::IoLog;
+use super::limit::Slot;
+use super::traced_io::TracedIo;
 
 /// A connection and its socket's log.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: http1::Connection<TracedIo, Full<Bytes>>,
     log: Rc<IoLog>,
+    slot: Slot,
     local_addr: Option<SocketAddr>,
     remote_addr: Option<SocketAddr>,
     ended: bool,
@@ -34,15 +37,21 @@ impl Connection {
         sender: http1::SendRequest<Full<Bytes>>,
         driver: http1::Connection<TracedIo, Full<Bytes>>,
         log: Rc<IoLog>,
+        slot: Slot,
         local_addr: Option<SocketAddr>,
         remote_addr: Option<SocketAddr>,
     ) -> Self {
-        Self { sender, driver, log, local_addr, remote_addr, ended: false }
+        Self { sender, driver, log, slot, local_addr, remote_addr, ended: false }
     }
 
     /// The socket's log.
     pub(super) const fn log(&self) -> &Rc<IoLog> {
         &self.log
+    }
+
+    /// Closes the connection and gives back its slot.
+    pub(super) fn into_slot(self) -> Slot {
+        self.slot
     }
 
     /// Our address and the server's.

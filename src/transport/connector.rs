@@ -1,121 +1,136 @@
-//! Makes connections: addresses, TCP, TLS, each step stamped.
+//! Makes connections: addresses, TCP, a proxy's tunnel, TLS, each step stamped.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, Uri};
 use hyper::client::conn::http1;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connection::Connection;
-use super::traced_io::{IoLog, Stream, TracedIo, TracedTcp};
-use super::{Config, IpVersion, Target, TlsError, tls};
+use super::io_log::IoLog;
+use super::limit::{ConnectionLimit, Slot};
+use super::proxy::Proxy;
+use super::receive::keep_stamping;
+use super::resolver::Resolver;
+use super::traced_io::{ReadOptions, Stream, TracedIo, TracedTcp};
+use super::{Config, ConnectionReuse, Target, TlsError};
 use crate::record::{ErrorKind, HttpTrace, RequestError};
-use crate::units::{Clock, Nanos};
+use crate::units::Clock;
 
-/// How long resolved addresses are used again.
-const DNS_TTL: Nanos = Nanos(300_000_000_000);
-
-/// Makes connections for one worker.
-pub(super) struct Connector {
-    tls: Option<TlsConnector>,
-    /// Addresses by host, with the time of the look-up.
-    addresses: RefCell<HashMap<Arc<str>, Resolved>>,
-    quick_ack: bool,
-    ip_version: IpVersion,
-    keep_chunks: bool,
+/// Makes the connections of all clients of a process: what they share is here.
+#[derive(Debug)]
+pub struct Connector {
+    pub(super) config: Config,
+    pub(super) limit: Arc<ConnectionLimit>,
+    routes: Vec<Route>,
+    resolver: Resolver,
+    tls: Option<Arc<ClientConfig>>,
 }
 
-type Resolved = (Nanos, Vec<IpAddr>);
+/// The way to a target.
+#[derive(Debug)]
+pub(super) struct Route {
+    target: Target,
+    proxy: Option<Proxy>,
+    /// What requests ask for: the path, or the whole URL of a plain proxy.
+    pub(super) uri: Uri,
+}
 
 impl Connector {
     /// A connector for `targets`; TLS is set up only where one of them needs it.
-    pub(super) fn new(config: &Config, targets: &[Target]) -> Result<Self, TlsError> {
-        let needs_tls = targets.iter().any(|target| target.tls);
+    pub fn new(config: Config, targets: &[Target]) -> Result<Self, TlsError> {
+        if config.kernel_timestamps {
+            keep_stamping();
+        }
+        let options = &config.connections;
+        let tls = if targets.iter().any(|target| target.tls) {
+            Some(Arc::new(options.tls.client_config()?))
+        } else {
+            None
+        };
+        let route = |target: &Target| Route::new(target, options.proxies.on_the_way_to(target));
         Ok(Self {
-            tls: needs_tls.then(|| tls::connector(config.tls_verify)).transpose()?,
-            addresses: RefCell::default(),
-            quick_ack: config.quick_ack,
-            ip_version: config.ip_version,
-            keep_chunks: config.keep_chunks,
+            limit: Arc::new(ConnectionLimit::new(options.limit)),
+            routes: targets.iter().map(route).collect(),
+            resolver: Resolver::new(config.ip_version, options.dns_cache_ttl),
+            tls,
+            config,
         })
     }
 
-    /// Connects to `target`, with its steps stamped into `trace`.
+    /// Number of targets.
+    pub(super) const fn targets(&self) -> usize {
+        self.routes.len()
+    }
+
+    pub(super) fn route(&self, target: usize) -> Option<&Route> {
+        self.routes.get(target)
+    }
+
+    /// How connections are used again.
+    pub(super) const fn reuse(&self) -> ConnectionReuse {
+        self.config.connections.reuse
+    }
+
+    /// Connects by `route`, with the steps stamped into `trace`.
     pub(super) async fn connect(
         &self,
-        target: &Target,
+        route: &Route,
+        slot: Slot,
         trace: &mut HttpTrace,
     ) -> Result<Connection, RequestError> {
-        let addresses = self.resolve(target, trace).await?;
+        let (host, port) = route.next_hop();
+        let addresses = self.resolver.addresses(host, trace).await?;
         trace.connect_start = Some(Clock::now());
-        let stream = first_that_connects(&addresses, target).await?;
-        // A socket that refuses the option is measured without.
-        let _ = stream.set_nodelay(true);
+        let mut stream = self.first_that_connects(&addresses, host, port).await?;
         trace.local_addr = stream.local_addr().ok();
         trace.remote_addr = stream.peer_addr().ok();
-        let log = Rc::new(IoLog::new(self.keep_chunks));
-        let stream = self
-            .secure(TracedTcp::new(stream, Rc::clone(&log), self.quick_ack), target, trace)
-            .await?;
+        if let Some(proxy) = route.tunnel() {
+            proxy.tunnel(&mut stream, &route.target).await?;
+        }
+        let log = Rc::new(IoLog::new(self.config.keep_chunks));
+        let options = ReadOptions {
+            quick_ack: self.config.quick_ack,
+            kernel_timestamps: self.config.kernel_timestamps,
+        };
+        let stream = TracedTcp::new(stream, Rc::clone(&log), options);
+        let stream = self.secure(stream, &route.target, trace).await?;
         trace.connect_end = Some(Clock::now());
         let io = TracedIo::new(stream, Rc::clone(&log));
         let (sender, driver) =
             http1::Builder::new().preserve_header_case(true).handshake(io).await.map_err(
                 |error| RequestError::new(ErrorKind::Other, "ConnectionFailed", error.to_string()),
             )?;
-        Ok(Connection::new(sender, driver, log, trace.local_addr, trace.remote_addr))
+        Ok(Connection::new(sender, driver, log, slot, trace.local_addr, trace.remote_addr))
     }
 
-    async fn resolve(
+    async fn first_that_connects(
         &self,
-        target: &Target,
-        trace: &mut HttpTrace,
-    ) -> Result<Vec<SocketAddr>, RequestError> {
-        let with_port =
-            |ips: &[IpAddr]| ips.iter().map(|ip| SocketAddr::new(*ip, target.port)).collect();
-        if let Ok(ip) = target.host.parse::<IpAddr>() {
-            return Ok(with_port(&[ip]));
+        addresses: &[IpAddr],
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, RequestError> {
+        let mut last = io::Error::other("no address");
+        for address in addresses {
+            let address = SocketAddr::new(*address, port);
+            match self.config.connections.sockets.connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
         }
-        let now = Clock::now();
-        if let Some((at, ips)) = self.addresses.borrow().get(&target.host)
-            && now.since(*at) < DNS_TTL
-        {
-            trace.dns_cache_hit = Some(now);
-            return Ok(with_port(ips));
-        }
-        trace.dns_cache_miss = Some(now);
-        trace.dns_start = Some(now);
-        let ips = self.look_up(&target.host).await.map_err(|error| {
-            let message = format!("cannot resolve `{}`: {error}", target.host);
-            RequestError::new(ErrorKind::Other, "DnsError", message)
-        })?;
-        let end = Clock::now();
-        trace.dns_end = Some(end);
-        let addresses = with_port(&ips);
-        self.addresses.borrow_mut().insert(Arc::clone(&target.host), (end, ips));
-        Ok(addresses)
-    }
-
-    async fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let mut ips: Vec<IpAddr> =
-            tokio::net::lookup_host((host, 0)).await?.map(|addr| addr.ip()).collect();
-        ips.retain(|ip| match self.ip_version {
-            IpVersion::V4 => ip.is_ipv4(),
-            IpVersion::V6 => ip.is_ipv6(),
-            IpVersion::Any => true,
-        });
-        ips.dedup();
-        if ips.is_empty() {
-            Err(io::Error::other("the name has no address of the IP version asked for"))
-        } else {
-            Ok(ips)
-        }
+        let (kind, name) = match last.kind() {
+            io::ErrorKind::ConnectionRefused => (ErrorKind::Other, "ConnectionRefused"),
+            io::ErrorKind::TimedOut => (ErrorKind::Timeout, "ConnectTimeout"),
+            _ => (ErrorKind::Other, "ConnectionFailed"),
+        };
+        Err(RequestError::new(kind, name, format!("cannot connect to {host}:{port}: {last}")))
     }
 
     async fn secure(
@@ -131,30 +146,49 @@ impl Connector {
         let name = ServerName::try_from(target.host.to_string())
             .map_err(|error| tls_error(format!("`{}`: {error}", target.host)))?;
         trace.tls_start = Some(Clock::now());
-        let stream = tls.connect(name, stream).await.map_err(|error| {
-            tls_error(format!("TLS with {}:{}: {error}", target.host, target.port))
-        })?;
+        let stream =
+            TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|error| {
+                tls_error(format!("TLS with {}:{}: {error}", target.host, target.port))
+            })?;
         trace.tls_end = Some(Clock::now());
         Ok(Stream::Tls(Box::new(stream)))
     }
 }
 
-async fn first_that_connects(
-    addresses: &[SocketAddr],
-    target: &Target,
-) -> Result<TcpStream, RequestError> {
-    let mut last = io::Error::other("no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+impl Route {
+    fn new(target: &Target, proxy: Option<Proxy>) -> Self {
+        let is_plain = proxy.is_some() && !target.tls;
+        let uri = if is_plain { &target.url } else { &target.path_and_query };
+        // Both are parts of a URL that has been parsed.
+        let uri = uri.parse().unwrap_or_default();
+        Self { target: target.clone(), proxy, uri }
+    }
+
+    /// Where the TCP connection leads.
+    fn next_hop(&self) -> (&Arc<str>, u16) {
+        match &self.proxy {
+            Some(proxy) => (&proxy.host, proxy.port),
+            None => (&self.target.host, self.target.port),
         }
     }
-    let (kind, name) = match last.kind() {
-        io::ErrorKind::ConnectionRefused => (ErrorKind::Other, "ConnectionRefused"),
-        io::ErrorKind::TimedOut => (ErrorKind::Timeout, "ConnectTimeout"),
-        _ => (ErrorKind::Other, "ConnectionFailed"),
-    };
-    let message = format!("cannot connect to {}:{}: {last}", target.host, target.port);
-    Err(RequestError::new(kind, name, message))
+
+    /// The proxy through which there must be a tunnel.
+    fn tunnel(&self) -> Option<&Proxy> {
+        self.proxy.as_ref().filter(|_| self.target.tls)
+    }
+
+    /// Completes the headers of a request that goes this way.
+    pub(super) fn complete(&self, headers: &mut HeaderMap, reuse: ConnectionReuse) {
+        headers.insert(HOST, self.target.host_header.clone());
+        if let Some(credentials) = &self.target.authorization {
+            headers.entry(AUTHORIZATION).or_insert_with(|| credentials.clone());
+        }
+        if reuse == ConnectionReuse::Never {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let credentials = self.proxy.as_ref().filter(|_| !self.target.tls);
+        if let Some(credentials) = credentials.and_then(|proxy| proxy.authorization.clone()) {
+            headers.insert(PROXY_AUTHORIZATION, credentials);
+        }
+    }
 }

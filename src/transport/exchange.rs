@@ -6,10 +6,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
+use tokio::sync::oneshot;
 
+use super::io_log::IoLog;
 use super::sse::SseDecoder;
-use super::traced_io::IoLog;
-use crate::record::{Arrival, ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
+use super::stamps::ReadArrival;
+use crate::record::{ErrorKind, HttpTrace, RequestError, ResponseBody, SseEvent};
 use crate::units::{Clock, Nanos};
 
 /// A request to be sent.
@@ -21,6 +23,29 @@ pub struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+/// What the sender of a request wants to be told while its exchange goes on.
+#[derive(Default)]
+pub struct Watch<'a> {
+    /// Told when the request's last byte was handed to the kernel.
+    pub sent: Option<oneshot::Sender<Nanos>>,
+    /// Shown each event until it says that it has seen enough.
+    pub event: Option<EventWatch<'a>>,
+}
+
+/// Is shown the raw text of an event; says whether it has seen enough.
+pub type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
+
+impl Watch<'_> {
+    /// Shows the events of `body` that are past the first `seen`.
+    pub(super) fn show(&mut self, body: &ResponseBody, seen: usize) {
+        if let Some(event) = &mut self.event
+            && body.events.iter().skip(seen).any(|next| event(body.raw(next)))
+        {
+            self.event = None;
+        }
+    }
 }
 
 /// What an exchange has come to. Whatever was received is here, also when it
@@ -63,8 +88,9 @@ impl Exchange {
     }
 
     /// An attempt begins on a connection with this log.
-    pub(super) fn attempt(&mut self, log: &Rc<IoLog>) {
+    pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Watch<'_>) {
         log.reset();
+        log.on_sent.replace(watch.sent.take());
         self.log = Some(Rc::clone(log));
     }
 
@@ -81,10 +107,10 @@ impl Exchange {
         };
     }
 
-    /// Arrival of the last read; now if there was none.
-    pub(super) fn last_arrival(&self) -> Arrival {
+    /// The last read that brought bytes; one that is done now if there was none.
+    pub(super) fn last_read(&self) -> ReadArrival {
         let last_read = self.log.as_ref().and_then(|log| log.last_read.get());
-        last_read.unwrap_or_else(Clock::now).into()
+        last_read.unwrap_or_else(|| ReadArrival::at(Clock::now()))
     }
 
     /// Ends the exchange: copies the socket's log into the trace.
@@ -93,14 +119,21 @@ impl Exchange {
         self.keep_first_send();
         if let Some(log) = self.log.take() {
             let trace = &mut self.trace;
+            // The kernel may have had the answer before the program knew that its
+            // write was done: by then the request had been sent.
+            let answered = trace.headers_received.unwrap_or(Nanos(u64::MAX));
+            let before_answer = |done: Nanos| done.min(answered);
             trace.send_start = log.first_write.get();
-            trace.headers_sent = log.first_write_done.get();
-            trace.send_end = log.last_write.get();
+            trace.headers_sent = log.first_write_done.get().map(before_answer);
+            trace.send_end = log.last_write.get().map(before_answer);
             trace.request_chunks = log.writes.get();
             trace.request_bytes = log.written.get();
             trace.response_chunks = log.reads.get();
             trace.response_bytes = log.read.get();
-            trace.receive_end = log.last_read.get().filter(|_| trace.receive_start.is_some());
+            trace.socket_reads = log.socket_reads.get();
+            trace.kernel_stamps = log.kernel_stamps.get();
+            let last_read = log.last_read.get().map(|read| read.arrival.at);
+            trace.receive_end = last_read.filter(|_| trace.receive_start.is_some());
             if let Some(chunks) = &log.chunks {
                 let chunks = chunks.take();
                 trace.request_chunk_log = chunks.writes;
@@ -138,6 +171,8 @@ pub(super) struct BodySink {
     /// A piece has come: without one there is nothing that could be cut.
     has_begun: bool,
     events: Option<SseDecoder>,
+    /// The read that brought the last piece.
+    read: ReadArrival,
     limit: usize,
 }
 
@@ -180,6 +215,7 @@ impl BodySink {
             coding,
             has_begun: false,
             events: is_event_stream.then(SseDecoder::default),
+            read: ReadArrival::default(),
             limit,
         })
     }
@@ -189,18 +225,19 @@ impl BodySink {
         self.events.is_some()
     }
 
-    /// Appends a piece that arrived at `arrival`.
+    /// Appends a piece that `read` brought.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
-        arrival: Arrival,
+        read: ReadArrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
+        self.begin_read(read, body);
         self.has_begun |= !piece.is_empty();
         let Some(decoder) = &mut self.coding else {
             let scanned = body.bytes.len();
             body.bytes.extend_from_slice(piece);
-            return self.appended(scanned, arrival, body);
+            return self.appended(scanned, body);
         };
         decoder.choose(piece);
         for slice in piece.chunks(CODED_SLICE) {
@@ -208,18 +245,36 @@ impl BodySink {
             if let Some(decoder) = &mut self.coding {
                 decoder.decode(slice, &mut body.bytes)?;
             }
-            self.appended(scanned, arrival, body)?;
+            self.appended(scanned, body)?;
         }
         Ok(())
     }
 
+    /// What comes now was brought by `read`, which may be another one than before.
+    fn begin_read(&mut self, read: ReadArrival, body: &mut ResponseBody) {
+        if read != self.read {
+            self.end_read(body);
+            self.read = read;
+        }
+    }
+
+    /// All bytes of the last read are here. The event that they end with came just
+    /// when the last byte did; framing of the next one is not looked for.
+    fn end_read(&self, body: &mut ResponseBody) {
+        let is_between_events =
+            self.events.as_ref().is_none_or(|events| events.pending(&body.bytes) == 0);
+        if self.read.ends_at_stamp
+            && is_between_events
+            && let Some(event) = body.events.last_mut()
+            && event.arrival == self.read.arrival
+        {
+            event.arrival.uncertainty = 0;
+        }
+    }
+
     /// Finds the events in what was appended, and holds it to the limit.
-    fn appended(
-        &mut self,
-        scanned: usize,
-        arrival: Arrival,
-        body: &mut ResponseBody,
-    ) -> Result<(), RequestError> {
+    fn appended(&mut self, scanned: usize, body: &mut ResponseBody) -> Result<(), RequestError> {
+        let arrival = self.read.arrival;
         let (pending, whole) = match &mut self.events {
             None => (body.bytes.len(), 0),
             Some(events) => {
@@ -243,23 +298,27 @@ impl BodySink {
         }
     }
 
-    /// The body is complete: an error where its content coding is not.
+    /// The body is complete, by what `read` brought last: an error where its
+    /// content coding is not.
     pub(super) fn finish(
         &mut self,
-        arrival: Arrival,
+        read: ReadArrival,
         body: &mut ResponseBody,
     ) -> Result<(), RequestError> {
+        self.begin_read(read, body);
+        let arrival = read.arrival;
         let scanned = body.bytes.len();
         let decoded = match &mut self.coding {
             Some(decoder) if self.has_begun => decoder.finish(&mut body.bytes),
             _ => Ok(()),
         };
-        let outcome = decoded.and_then(|()| self.appended(scanned, arrival, body));
+        let outcome = decoded.and_then(|()| self.appended(scanned, body));
         match &mut self.events {
             Some(events) => events.finish(&body.bytes, arrival, &mut body.events),
             None if body.bytes.is_empty() => {}
             None => body.events.push(SseEvent { arrival, start: 0, end: body.bytes.len() as u32 }),
         }
+        self.end_read(body);
         outcome
     }
 }
@@ -310,5 +369,49 @@ impl Decoder {
             let message = format!("the response's content encoding is broken: {error}");
             RequestError::new(ErrorKind::Parse, "ContentEncodingError", message)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Arrival;
+
+    fn read(at: u64, ends_at_stamp: bool) -> ReadArrival {
+        let arrival = Arrival { at: Nanos(at), read_lag: 1, uncertainty: 9 };
+        ReadArrival { arrival, is_kernel: true, ends_at_stamp }
+    }
+
+    /// The uncertainties of the events that pieces make, each with its read.
+    fn uncertainties(pieces: &[(&str, ReadArrival)]) -> Vec<u32> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
+        let mut sink = BodySink::new(&headers, 1000).unwrap();
+        let mut body = ResponseBody::default();
+        for (piece, read) in pieces {
+            sink.push(piece.as_bytes(), *read, &mut body).unwrap();
+        }
+        sink.finish(pieces.last().unwrap().1, &mut body).unwrap();
+        body.events.iter().map(|event| event.arrival.uncertainty).collect()
+    }
+
+    #[test]
+    fn only_what_a_read_ends_with_is_certain() {
+        let (one, two) = (read(100, true), read(200, true));
+        assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", two)]), [0, 0]);
+        assert_eq!(uncertainties(&[("data: a\n\ndata: b\n\n", one)]), [9, 0]);
+        // The same, in the frames that a chunked body comes in.
+        assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", one)]), [9, 0]);
+        // Something came after the first event, perhaps later.
+        assert_eq!(uncertainties(&[("data: a\n\nda", one), ("ta: b\n\n", two)]), [9, 0]);
+        assert_eq!(uncertainties(&[("data: a\n\n", read(100, false))]), [9]);
+        // Without its last empty line the event ends with the body.
+        assert_eq!(uncertainties(&[("data: a", one)]), [0]);
+    }
+
+    #[test]
+    fn what_a_later_read_brings_makes_no_earlier_event_certain() {
+        let pieces = [("data: a\n\n", read(100, false)), ("\n", read(200, true))];
+        assert_eq!(uncertainties(&pieces), [9]);
     }
 }

@@ -67,6 +67,15 @@ impl Target {
             path_and_query: path_and_query.into(),
         })
     }
+
+    /// Host and port, as a proxy is asked for them.
+    pub(super) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
 }
 
 /// `Basic` credentials (RFC 7617), if the URL has a user name or a password.
@@ -102,6 +111,7 @@ mod tests {
         assert_eq!(&*target.url, "https://[::1]:8443/v1/chat/completions?x=1");
         assert_eq!((&*target.host, target.port, target.tls), ("::1", 8443, true));
         assert_eq!(target.host_header, "[::1]:8443");
+        assert_eq!(target.authority(), "[::1]:8443");
         assert_eq!(&*target.path_and_query, "/v1/chat/completions?x=1");
         assert_eq!(target.authorization.as_ref().unwrap(), "Basic dXNlcjpzZWNyZXQ=");
         assert!(!format!("{target:?}").contains("dXNlcjpzZWNyZXQ"));
@@ -111,6 +121,7 @@ mod tests {
     fn default_ports_are_left_out_of_the_host_header() {
         let target = Target::new(&Url::parse("http://example.org/v1").unwrap()).unwrap();
         assert_eq!(target.authorization, None);
+        assert_eq!(target.authority(), "example.org:80");
         assert_eq!((target.port, target.host_header.to_str().unwrap()), (80, "example.org"));
     }
 

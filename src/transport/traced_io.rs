@@ -1,6 +1,5 @@
 //! Sockets that stamp every read and write.
 
-use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,108 +9,65 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::units::{Clock, Nanos};
+use super::io_log::IoLog;
+use super::receive::Receiver;
+use super::stamps::{Reading, SocketRead, WallClock};
+use crate::units::Clock;
 
 /// Most bytes taken by one read.
 const READ_SIZE: usize = 16 << 10;
 
-/// What a connection's socket did since the log was last [reset](IoLog::reset).
-///
-/// Stamps are taken at the socket, below TLS; bytes and operations are counted
-/// above it, where HTTP's own bytes are.
-#[derive(Debug, Default)]
-pub(super) struct IoLog {
-    /// Just before the first write.
-    pub(super) first_write: Cell<Option<Nanos>>,
-    /// Just after the first write.
-    pub(super) first_write_done: Cell<Option<Nanos>>,
-    /// Just after the last write.
-    pub(super) last_write: Cell<Option<Nanos>>,
-    /// Arrival of the last read that brought bytes.
-    pub(super) last_read: Cell<Option<Nanos>>,
-    pub(super) writes: Cell<u64>,
-    pub(super) written: Cell<u64>,
-    pub(super) reads: Cell<u64>,
-    pub(super) read: Cell<u64>,
-    /// Every write and read with its size, when they are kept.
-    pub(super) chunks: Option<RefCell<ChunkLog>>,
+thread_local! {
+    /// How the clocks stood at this thread's last read.
+    static WALL: WallClock = WallClock::new(Reading::now());
 }
 
-/// Single reads and writes.
-#[derive(Debug, Default)]
-pub(super) struct ChunkLog {
-    pub(super) writes: Vec<(Nanos, u64)>,
-    pub(super) reads: Vec<(Nanos, u64)>,
-}
-
-impl IoLog {
-    /// An empty log, that keeps single reads and writes if asked.
-    pub(super) fn new(keep_chunks: bool) -> Self {
-        Self { chunks: keep_chunks.then(RefCell::default), ..Self::default() }
-    }
-
-    /// Forgets everything: a new exchange begins.
-    pub(super) fn reset(&self) {
-        for stamp in [&self.first_write, &self.first_write_done, &self.last_write, &self.last_read]
-        {
-            stamp.set(None);
-        }
-        for count in [&self.writes, &self.written, &self.reads, &self.read] {
-            count.set(0);
-        }
-        if let Some(chunks) = &self.chunks {
-            *chunks.borrow_mut() = ChunkLog::default();
-        }
-    }
-
-    fn before_write(&self) {
-        if self.first_write.get().is_none() {
-            self.first_write.set(Some(Clock::now()));
-        }
-    }
-
-    fn after_write(&self) {
-        let now = Some(Clock::now());
-        if self.first_write_done.get().is_none() {
-            self.first_write_done.set(now);
-        }
-        self.last_write.set(now);
-    }
-
-    fn count_write(&self, bytes: usize) {
-        self.writes.set(self.writes.get() + 1);
-        self.written.set(self.written.get() + bytes as u64);
-        if let (Some(chunks), Some(at)) = (&self.chunks, self.last_write.get()) {
-            chunks.borrow_mut().writes.push((at, bytes as u64));
-        }
-    }
-
-    fn count_read(&self, bytes: usize) {
-        self.reads.set(self.reads.get() + 1);
-        self.read.set(self.read.get() + bytes as u64);
-        if let (Some(chunks), Some(at)) = (&self.chunks, self.last_read.get()) {
-            chunks.borrow_mut().reads.push((at, bytes as u64));
-        }
-    }
+/// How sockets are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadOptions {
+    /// See [`Config::quick_ack`](super::Config::quick_ack).
+    pub(super) quick_ack: bool,
+    /// See [`Config::kernel_timestamps`](super::Config::kernel_timestamps).
+    pub(super) kernel_timestamps: bool,
 }
 
 /// A TCP socket that stamps reads and writes into its log.
 #[derive(Debug)]
 pub(super) struct TracedTcp {
     stream: TcpStream,
+    receiver: Receiver,
     log: Rc<IoLog>,
-    quick_ack: bool,
+    options: ReadOptions,
 }
 
 impl TracedTcp {
-    pub(super) const fn new(stream: TcpStream, log: Rc<IoLog>, quick_ack: bool) -> Self {
-        Self { stream, log, quick_ack }
+    pub(super) fn new(stream: TcpStream, log: Rc<IoLog>, options: ReadOptions) -> Self {
+        // The clocks are looked at before the first read, so that it sees a step.
+        WALL.with(|_| ());
+        let receiver = Receiver::new(&stream, options.kernel_timestamps);
+        Self { stream, receiver, log, options }
+    }
+
+    /// Reads what is there into `buf`; says how many bytes that were.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let begun = Clock::now();
+        let received = self.receiver.receive(&self.stream, buf)?;
+        if received.bytes > 0 {
+            let has_drained = received.bytes < buf.len();
+            let stamp_ns = received.stamp_ns;
+            WALL.with(|wall| {
+                let read = SocketRead { begun, done: both_clocks(wall), stamp_ns, has_drained };
+                self.log.after_read(read, wall);
+            });
+            self.acknowledge_at_once();
+        }
+        Ok(received.bytes)
     }
 
     /// Linux clears quick ACK by itself, so it is set again after every read.
     #[cfg(target_os = "linux")]
     fn acknowledge_at_once(&self) {
-        if self.quick_ack {
+        if self.options.quick_ack {
             // A socket that cannot do it is measured without.
             let _ = rustix::net::sockopt::set_tcp_quickack(&self.stream, true);
         }
@@ -119,8 +75,15 @@ impl TracedTcp {
 
     #[cfg(not(target_os = "linux"))]
     fn acknowledge_at_once(&self) {
-        let _ = self.quick_ack;
+        let _ = self.options.quick_ack;
     }
+}
+
+/// Both clocks, read again where the thread may have been interrupted between the
+/// two.
+fn both_clocks(wall: &WallClock) -> Reading {
+    let reading = Reading::now();
+    if wall.agrees(reading) { reading } else { Reading::now() }
 }
 
 impl AsyncRead for TracedTcp {
@@ -129,13 +92,14 @@ impl AsyncRead for TracedTcp {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.log.last_read.set(Some(Clock::now()));
-            self.acknowledge_at_once();
+        let this = &mut *self;
+        loop {
+            ready!(this.stream.poll_read_ready(cx))?;
+            match this.read(buf.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return Poll::Ready(outcome.map(|bytes| buf.advance(bytes))),
+            }
         }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -256,10 +220,13 @@ impl hyper::rt::Write for TracedIo {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_stream!(self.stream, poll_flush(cx))
+        ready!(on_stream!(self.stream, poll_flush(cx)))?;
+        self.log.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.is_closing.set(true);
         on_stream!(self.stream, poll_shutdown(cx))
     }
 }

@@ -36,6 +36,24 @@ fn names_in(directory: &Path) -> BTreeSet<String> {
 }
 
 #[test]
+fn inputs_can_be_left_out_and_conversations_keep_their_names() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    assert!(run.directory().join("inputs.json").exists());
+    let mut set = run.create();
+    set.leave_out_inputs(["c1".to_owned()]);
+    for measured in &run.measured {
+        set.record(measured, &run.clock);
+    }
+    let report = run.report();
+    set.finish(&report, &console::render(&report, Style::FILE)).unwrap();
+    assert!(!run.directory().join("inputs.json").exists(), "that of the earlier run");
+    let lines = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["metadata"]["conversation_id"], "c1");
+}
+
+#[test]
 fn each_export_level_has_its_files() {
     let always = [
         "inputs.json",
@@ -311,6 +329,78 @@ fn the_summary_can_be_read_strictly() {
     assert_eq!(rest.start_time.len(), "2026-11-21T01:54:54.681160".len());
     assert_eq!(rest.warmup_metrics["request_count"].avg, Some(2.0));
     assert_eq!(rest.telemetry.unwrap()["exports_ok"], 3);
+    the_clients_health_is_whole(&rest.client_health, &run);
+}
+
+/// As [`TestRun`] has it: each second request due, all of them 1.234 µs late.
+fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
+    let profiling: Vec<_> = run.measured.iter().filter(|m| run::is_profiling(m)).collect();
+    let requests = profiling.len() as u64;
+    let late = 0.001_234;
+    let slip = schema::Spread {
+        count: profiling.iter().filter(|m| m.record.due.is_some()).count() as u64,
+        avg: late,
+        p50: late,
+        p90: late,
+        p99: late,
+        max: late,
+    };
+    assert_eq!(health.schedule_slip_ms.as_ref(), Some(&slip));
+    let asleep = profiling.iter().filter(|m| m.record.due_while_asleep).count() as u64;
+    let count = |spread: &Option<schema::Spread>| spread.as_ref().map(|spread| spread.count);
+    assert_eq!(count(&health.schedule_slip_idle_ms), Some(asleep));
+    assert_eq!(count(&health.schedule_slip_loaded_ms), Some(slip.count - asleep));
+    let events: usize = profiling.iter().map(|m| m.record.body.events.len()).sum();
+    let (lag, uncertainty) =
+        (health.read_lag_ms.as_ref().unwrap(), health.stamp_uncertainty_ms.as_ref().unwrap());
+    assert_eq!((lag.count, lag.p99, lag.max), (events as u64, 0.0035, 0.0035));
+    assert_eq!((uncertainty.count, uncertainty.max), (events as u64, 0.0045));
+    // A percentile of the histogram is at most 0.8 % too high.
+    assert!((0.0025..=0.00252).contains(&uncertainty.p50), "{}", uncertainty.p50);
+    let error = health.arrival_error_ms.as_ref().unwrap();
+    assert_eq!((error.count, error.max), (events as u64, 0.0));
+    let reads = health.reads.as_ref().unwrap();
+    assert_eq!((reads.total, reads.kernel_stamped), (2 * requests, requests));
+    assert_eq!(reads.kernel_share, 0.5);
+    let queue = &health.queue;
+    assert_eq!((queue.budget_bytes, queue.peak_bytes, queue.pauses), (1000, 900, 1));
+    assert_eq!((queue.spilled_records, queue.spilled_bytes, queue.kept_over_budget), (0, 0, 0));
+    assert_eq!(queue.lost_records, 0);
+    let cpu = &health.cpu;
+    assert_eq!((cpu.workers, cpu.worker_max, cpu.worker_mean, cpu.process), (2, 0.75, 0.5, 1.3));
+    assert!(cpu.cores >= 1);
+    assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.97), None));
+    assert_eq!(health.retries, 1);
+    // One send held back.
+    assert_eq!(health.verdict, "suspect");
+    assert_eq!(health.reasons.len(), 1);
+    let reason = &health.reasons[0];
+    assert_eq!(reason.verdict, "suspect");
+    assert!(reason.finding.starts_with("1 send was held back (1.7% of the requests)"));
+    assert!(reason.advice.contains("--record-processors"));
+    let console = fs::read_to_string(run.directory().join(SUMMARIES[2])).unwrap();
+    assert!(console.contains("Client health: suspect (slip p99 0.00 ms, "), "{console}");
+    assert!(console.contains("  - 1 send was held back"), "{console}");
+}
+
+#[test]
+fn what_a_killed_run_does_not_tell_of_the_client_is_not_made_up() {
+    let run = TestRun::new(ExportLevel::Records);
+    run.complete();
+    for name in ["run_manifest.json", SUMMARIES[0]] {
+        fs::remove_file(run.directory().join(name)).unwrap();
+    }
+    let health = report::rebuild(run.directory()).unwrap().report.client_health.unwrap();
+    let before = run.report().client_health.unwrap();
+    assert_eq!(health.schedule_slip_ms, before.schedule_slip_ms);
+    assert_eq!(health.retries, Some(1));
+    let rest = (health.verdict, health.reads, health.queue, health.cpu, health.rate_ratio);
+    assert_eq!(rest, (None, None, None, None, None));
+    // Without a verdict the console says nothing of it.
+    assert!(
+        !console::render(&report::rebuild(run.directory()).unwrap().report, Style::FILE)
+            .contains("Client health")
+    );
 }
 
 #[test]

@@ -4,14 +4,19 @@ use std::ffi::OsString;
 use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
-use aiperf::config::{Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
+use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
 use aiperf::dataset::{Source, Spread};
 use aiperf::endpoint::EndpointType;
 use aiperf::schedule::PhaseKind;
-use aiperf::schedule::config::{ArrivalPattern, StopCondition};
+use aiperf::schedule::config::{
+    ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
+};
 use aiperf::tokenizer;
+use aiperf::transport::SocketOptions;
 use aiperf::units::Nanos;
 use serde_json::json;
+
+use crate::raw_server;
 
 fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
     let lookup = |name: &str| {
@@ -168,21 +173,23 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         refusal("--gpu-telemetry all"),
         "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
     );
-    for flags in ["--fixed-schedule", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"] {
+    for flags in
+        ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"]
+    {
         assert!(refusal(flags).contains("does not have yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");
     assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
     assert!(refusal("--concurrency 10,20").contains("sweep"));
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
-    assert!(refusal("--connection-reuse-strategy never").contains("pooled"));
+    assert!(refusal("--connection-reuse-strategy often").contains("sticky-user-sessions"));
 }
 
 #[test]
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
         "--no-gpu-telemetry --no-server-metrics --no-auto-plot --no-fixed-schedule \
-         --url-strategy round-robin --connection-reuse-strategy pooled --cache-bust none",
+         --url-strategy round-robin --cache-bust none",
     );
 }
 
@@ -207,9 +214,10 @@ fn defaults() {
     assert!(!config.endpoint.streaming);
     assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
-    assert_eq!(config.transport.connection_limit, 2500);
+    assert_eq!(config.transport.connections.limit, 2500);
     assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
-    assert!(config.transport.ssl_verify && config.transport.quick_ack);
+    assert!(config.transport.connections.tls.verify && config.transport.quick_ack);
+    assert!(config.transport.kernel_timestamps);
     assert_eq!(config.transport.ip_version, IpVersion::V4);
     assert_eq!((config.ui, config.log_level), (Ui::Dashboard, LogLevel::Info));
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
@@ -217,8 +225,8 @@ fn defaults() {
     assert_eq!(synthetic.entries, 100);
     assert_eq!(synthetic.input_tokens, Spread { mean: 550.0, stddev: 0.0 });
     let [phase] = &config.schedule.phases[..] else { panic!() };
-    assert_eq!((phase.concurrency, phase.rate), (Some(1), None));
-    assert_eq!(phase.arrival, ArrivalPattern::ConcurrencyBurst);
+    assert_eq!(phase.concurrency, Some(Limit::constant(1)));
+    assert_eq!(phase.load, LoadPattern::ClosedLoop);
     assert_eq!(phase.stop.requests, Some(10), "max(10, 2 × 1)");
     assert_eq!(phase.grace_period, Some(Nanos(30_000_000_000)));
 }
@@ -228,11 +236,15 @@ fn load_and_its_end() {
     let phase = |flags| profile(flags).schedule.phases[0].clone();
     assert_eq!(phase("--concurrency 50").stop.requests, Some(100));
     let by_rate = phase("--request-rate 4.5");
-    assert_eq!((by_rate.rate, by_rate.concurrency), (Some(4.5), None));
-    assert_eq!(by_rate.arrival, ArrivalPattern::Poisson);
-    assert_eq!(phase("--request-rate 2 --arrival-smoothness 3").arrival, ArrivalPattern::Gamma);
+    let rate = |rate, pattern| LoadPattern::Rate(Rate::constant(rate, pattern));
+    assert_eq!(by_rate.concurrency, None);
+    assert_eq!(by_rate.load, rate(4.5, ArrivalPattern::Poisson));
+    let gamma = rate(2.0, ArrivalPattern::Gamma { shape: 3.0 });
+    assert_eq!(phase("--request-rate 2 --arrival-smoothness 3").load, gamma);
     let constant = phase("--request-rate 2 --request-rate-mode CONSTANT --concurrency 3");
-    assert_eq!((constant.arrival, constant.concurrency), (ArrivalPattern::Constant, Some(3)));
+    assert_eq!(constant.load, rate(2.0, ArrivalPattern::Constant));
+    assert_eq!(constant.concurrency, Some(Limit::constant(3)));
+    assert_eq!(phase("--arrival-pattern concurrency-burst").load, LoadPattern::ClosedLoop);
     let timed = phase("--benchmark-duration 1.5 --benchmark-grace-period inf").stop;
     let expected = StopCondition { duration: Some(Nanos(1_500_000_000)), ..Default::default() };
     assert_eq!(timed, expected);
@@ -245,18 +257,159 @@ fn load_and_its_end() {
 }
 
 #[test]
+fn ramps_and_bounds() {
+    let seconds = |seconds: f64| Some(Nanos::from_seconds(seconds));
+    let config = profile(
+        "--streaming --concurrency 20 --concurrency-ramp-duration 4 --prefill-concurrency 5 \
+         --prefill-concurrency-ramp-duration 2 --warmup-request-count 8 \
+         --warmup-concurrency-ramp-duration 1",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    assert_eq!(profiling.concurrency, Some(Limit { most: 20, ramp: seconds(4.0) }));
+    assert_eq!(profiling.prefill_concurrency, Some(Limit { most: 5, ramp: seconds(2.0) }));
+    assert_eq!(warmup.concurrency, Some(Limit { most: 8, ramp: seconds(1.0) }));
+    assert_eq!(warmup.prefill_concurrency, Some(Limit { most: 5, ramp: seconds(2.0) }));
+    let config = profile(
+        "--request-rate 9 --request-rate-ramp-duration 3 --warmup-duration 2 \
+         --warmup-request-rate 4 --warmup-arrival-pattern constant",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    let ramped = |rate, pattern| {
+        LoadPattern::Rate(Rate { ramp: seconds(3.0), ..Rate::constant(rate, pattern) })
+    };
+    assert_eq!(profiling.load, ramped(9.0, ArrivalPattern::Poisson));
+    assert_eq!(profiling.steady_rate(), None);
+    assert_eq!(warmup.load, ramped(4.0, ArrivalPattern::Constant));
+    assert!(refusal("--prefill-concurrency 2 --concurrency 4").contains("--streaming"));
+    assert!(refusal("--streaming --prefill-concurrency 5 --concurrency 4").contains("at most"));
+    assert!(refusal("--concurrency-ramp-duration 5").contains("--concurrency"));
+    assert!(refusal("--request-rate-ramp-duration 5").contains("--request-rate"));
+    assert!(refusal("--arrival-smoothness 2").contains("--arrival-smoothness"));
+    let shaped = refusal("--request-rate 2 --arrival-pattern constant --arrival-smoothness 2");
+    assert!(shaped.contains("--arrival-smoothness"), "{shaped}");
+    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("no warmup"));
+}
+
+#[test]
+fn a_rate_series_ends_the_run_with_its_last_point() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    fs::write(path, r#"{"points":[{"time_s":0,"qps":2},{"time_s":1.5,"qps":8}]}"#).unwrap();
+    let config = profile(&format!(
+        "--request-rate-series {path} --request-rate-ramp-duration 0.5 --arrival-pattern constant"
+    ));
+    let phase = &config.schedule.phases[0];
+    let LoadPattern::Rate(rate) = &phase.load else { panic!() };
+    let points: Vec<_> = rate.points.iter().map(|point| (point.at.0, point.rate)).collect();
+    assert_eq!(points, [(0, 2.0), (1_500_000_000, 8.0)]);
+    assert_eq!(rate.pattern, ArrivalPattern::Constant);
+    assert_eq!(phase.stop.duration, Some(Nanos(2_000_000_000)));
+    assert_eq!(
+        config.input_config["phases"][0]["rate_series"],
+        json!({"points": [{"time_s": 0.0, "qps": 2.0}, {"time_s": 1.5, "qps": 8.0}]})
+    );
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-request_rate_series");
+    fs::write(path, r#"[{"time_s":0,"qps":2}]"#).unwrap();
+    let single = refusal(&format!("--request-rate-series {path}"));
+    assert!(single.contains("--request-rate-series") && single.contains("two points"), "{single}");
+    assert!(refusal("--request-rate-series /no/such/file").contains("/no/such/file"));
+    let both = refusal(&format!("--request-rate-series {path} --request-rate 5"));
+    assert!(both.contains("--request-rate-series"), "{both}");
+}
+
+#[test]
+fn a_fixed_schedule_and_its_window() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let config = |flags: &str| profile(&format!("--input-file {path} {flags}"));
+    let fixed = config(
+        "--fixed-schedule --fixed-schedule-start-offset 500 --fixed-schedule-end-offset 2000.5 \
+         --concurrency 4 --replay-speedup 2 --inter-turn-delay-cap-seconds 1.5",
+    );
+    assert!(fixed.schedule.is_fixed_schedule());
+    let replay = &fixed.schedule.replay;
+    assert_eq!(replay.schedule, UseOfTimestamps::Always);
+    assert_eq!(
+        (replay.zero, replay.from),
+        (Zero::At(Nanos(500_000_000)), Some(Nanos(500_000_000)))
+    );
+    assert_eq!((replay.until, replay.speedup), (Some(Nanos(2_000_500_000)), 2.0));
+    assert_eq!(replay.delay_cap, Some(Nanos(1_500_000_000)));
+    assert_eq!(fixed.schedule.phases[0].concurrency, Some(Limit::constant(4)));
+    assert_eq!(
+        fixed.input_config["phases"][0],
+        json!({"name": "profiling", "kind": "profiling", "type": "fixed_schedule",
+               "auto_offset": false, "start_offset": 500.0, "end_offset": 2000.5, "concurrency": 4})
+    );
+    let directory = fixed.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-fixed_schedule");
+    assert_eq!(config("--fixed-schedule-auto-offset").schedule.replay.zero, Zero::First);
+    // Without a word about it the dataset decides, unless a rate is given.
+    let schedule = |flags: &str| config(flags).schedule.replay.schedule;
+    assert_eq!(schedule(""), UseOfTimestamps::IfPresent(None));
+    let capped = UseOfTimestamps::IfPresent(Some(Limit::constant(3)));
+    assert_eq!(schedule("--concurrency 3"), capped);
+    for flags in ["--no-fixed-schedule", "--request-rate 2", "--ignore-trace-delays"] {
+        assert_eq!(schedule(flags), UseOfTimestamps::Never, "{flags}");
+    }
+    assert!(refusal("--fixed-schedule").contains("--input-file"));
+    let refused = |flags: &str| refusal(&format!("--input-file {path} {flags}"));
+    assert!(refused("--fixed-schedule --request-rate 2").contains("--request-rate"));
+    assert!(refused("--fixed-schedule --no-fixed-schedule").contains("--no-fixed-schedule"));
+    let offsets = "--fixed-schedule-auto-offset --fixed-schedule-start-offset 5";
+    assert!(refused(offsets).contains("--fixed-schedule-start-offset"));
+    let order = refused("--fixed-schedule-start-offset 9 --fixed-schedule-end-offset 5");
+    assert!(order.contains("--fixed-schedule-end-offset"), "{order}");
+}
+
+#[test]
+fn users_and_cancellations() {
+    let config = profile("--user-centric-rate 3 --num-users 6 --session-turns-mean 4");
+    let phase = &config.schedule.phases[0];
+    assert_eq!(phase.load, LoadPattern::UserCentric { rate: 3.0, users: 6 });
+    assert_eq!((phase.concurrency, phase.stop.sessions), (None, Some(6)));
+    assert_eq!(phase.steady_rate(), Some(3.0));
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-user_centric-users6-qps3.0");
+    assert_eq!(
+        config.input_config["phases"][0],
+        json!({"name": "profiling", "kind": "profiling", "type": "user_centric", "rate": 3.0,
+               "users": 6, "sessions": 6})
+    );
+    assert!(refusal("--user-centric-rate 3 --num-users 6").contains("--session-turns-mean"));
+    assert!(refusal("--user-centric-rate 3").contains("--num-users"));
+    assert!(refusal("--num-users 3").contains("--user-centric-rate"));
+    let both = refusal("--user-centric-rate 3 --num-users 6 --request-rate 2");
+    assert!(both.contains("--request-rate"), "{both}");
+    let config = profile(
+        "--request-cancellation-rate 12.5 --request-cancellation-delay 0.25 \
+         --failed-request-threshold 0.1 --warmup-request-count 1",
+    );
+    let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
+    let cancellation = Cancellation { percent: 12.5, delay: Nanos(250_000_000) };
+    assert_eq!((warmup.cancellation, profiling.cancellation), (None, Some(cancellation)));
+    assert_eq!(warmup.failed_request_threshold, None);
+    assert_eq!(profiling.failed_request_threshold, Some(0.1));
+    assert!(refusal("--request-cancellation-rate 101").contains("100"));
+    let alone = refusal("--request-cancellation-delay 1");
+    assert!(alone.contains("--request-cancellation-rate"), "{alone}");
+}
+
+#[test]
 fn a_warmup_takes_over_what_it_does_not_say() {
     let config = profile("--request-rate 10 --request-count 40 --warmup-request-count 3");
     let [warmup, profiling] = &config.schedule.phases[..] else { panic!() };
     assert_eq!((warmup.kind, profiling.kind), (PhaseKind::Warmup, PhaseKind::Profiling));
-    assert_eq!((warmup.rate, warmup.stop.requests), (Some(10.0), Some(3)));
+    assert_eq!((&warmup.load, warmup.stop.requests), (&profiling.load, Some(3)));
+    assert_eq!(warmup.steady_rate(), Some(10.0));
     assert_eq!(warmup.grace_period, None);
     let config = profile("--request-rate 10 --warmup-duration 2 --warmup-concurrency 4");
     let warmup = &config.schedule.phases[0];
-    assert_eq!((warmup.rate, warmup.concurrency), (None, Some(4)));
-    assert_eq!(warmup.arrival, ArrivalPattern::ConcurrencyBurst);
+    assert_eq!(warmup.concurrency, Some(Limit::constant(4)));
+    assert_eq!(warmup.load, LoadPattern::ClosedLoop);
     let capped = profile("--concurrency 8 --warmup-request-count 3");
-    assert_eq!(capped.schedule.phases[0].concurrency, Some(3));
+    assert_eq!(capped.schedule.phases[0].concurrency, Some(Limit::constant(3)));
     assert!(refusal("--warmup-concurrency 4").contains("--warmup-request-count"));
 }
 
@@ -289,10 +442,152 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!(format, Some(aiperf::dataset::FileFormat::SingleTurn));
         assert!(config.schedule.phases[0].stop.is_unset(), "each conversation once");
     }
+    for (name, expected) in [
+        ("mooncake_trace", aiperf::dataset::FileFormat::MooncakeTrace),
+        ("bailian-trace", aiperf::dataset::FileFormat::BailianTrace),
+        ("burst_gpt_trace", aiperf::dataset::FileFormat::BurstGptTrace),
+    ] {
+        let config = profile(&format!(
+            "--input-file {path} --custom-dataset-type {name} --isl-block-size 16 \
+             --synthesis-max-isl 4096 --synthesis-max-osl 100 --session-delay-ratio 0.5"
+        ));
+        assert_eq!(config.dataset.delay_ratio, 0.5);
+        assert_eq!(config.input_config["datasets"][0]["format"], name.replace('-', "_"));
+        assert_eq!(config.input_config["datasets"][0]["block_size"], 16);
+        let expected_synthesis = json!({"max_isl": 4096, "max_osl": 100});
+        assert_eq!(config.input_config["datasets"][0]["synthesis"], expected_synthesis);
+        let Source::File { format, traces, .. } = config.dataset.source else { panic!() };
+        assert_eq!(format, Some(expected));
+        assert_eq!(traces.block_tokens, Some(16));
+        assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
+    }
+    assert!(refusal("--isl-block-size 16").contains("--input-file"));
     let message = refusal("--endpoint-type responses");
     assert!(message.contains("responses") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
+}
+
+#[test]
+fn connections_are_as_aiperf_has_them_by_default() {
+    let connections = profile("").transport.connections;
+    assert_eq!((connections.limit, connections.reuse), (2500, ConnectionReuse::Pooled));
+    assert_eq!(connections.keepalive_timeout, Nanos::from_seconds(300.0));
+    assert_eq!(connections.dns_cache_ttl, Some(Nanos::from_seconds(300.0)));
+    let sockets = connections.sockets;
+    assert_eq!((sockets.receive_buffer, sockets.send_buffer), (10_485_760, 10_485_760));
+    assert_eq!(sockets.keepalive_idle, Nanos::from_seconds(60.0));
+    assert_eq!(sockets.keepalive_interval, Nanos::from_seconds(30.0));
+    assert_eq!(sockets.keepalive_count, 1);
+    assert_eq!(sockets.user_timeout, Nanos::from_millis(30_000.0));
+    assert!(connections.tls.authorities.is_none() && connections.tls.identity.is_none());
+    assert!(!connections.proxies.are_used());
+    let config = profile("--connection-reuse-strategy sticky_user_sessions --show-trace-timing");
+    assert_eq!(config.transport.connections.reuse, ConnectionReuse::StickyUserSessions);
+    let endpoint = &config.input_config["endpoint"];
+    assert_eq!(endpoint["connection_reuse_strategy"], "sticky-user-sessions");
+    assert_eq!(config.input_config["artifacts"]["show_trace_timing"], true);
+}
+
+#[test]
+fn the_environment_says_how_connections_are_made() {
+    let variables = [
+        ("AIPERF_HTTP_CONNECTION_LIMIT", "7"),
+        ("AIPERF_HTTP_KEEPALIVE_TIMEOUT", "1.5"),
+        ("AIPERF_HTTP_USE_DNS_CACHE", "false"),
+        ("AIPERF_HTTP_SO_RCVBUF", "0"),
+        ("AIPERF_HTTP_SO_SNDBUF", "65536"),
+        ("AIPERF_HTTP_TCP_KEEPIDLE", "5"),
+        ("AIPERF_HTTP_TCP_KEEPINTVL", "6"),
+        ("AIPERF_HTTP_TCP_KEEPCNT", "3"),
+        ("AIPERF_HTTP_TCP_USER_TIMEOUT", "250"),
+    ];
+    let Ok(Command::Profile(config)) = parse_in(&["profile", "-m", "m"], &variables) else {
+        panic!("it is a run")
+    };
+    let connections = config.transport.connections;
+    assert_eq!((connections.limit, connections.dns_cache_ttl), (7, None));
+    assert_eq!(connections.keepalive_timeout, Nanos::from_seconds(1.5));
+    let expected = SocketOptions {
+        receive_buffer: 0,
+        send_buffer: 65_536,
+        keepalive_idle: Nanos::from_seconds(5.0),
+        keepalive_interval: Nanos::from_seconds(6.0),
+        keepalive_count: 3,
+        user_timeout: Nanos::from_millis(250.0),
+    };
+    assert_eq!(connections.sockets, expected);
+    for (name, value) in [
+        ("AIPERF_HTTP_SO_RCVBUF", "10M"),
+        ("AIPERF_HTTP_TCP_KEEPCNT", "-1"),
+        ("AIPERF_HTTP_TTL_DNS_CACHE", "for ever"),
+    ] {
+        let error = parse_in(&["profile", "-m", "m"], &[(name, value)]).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn files_for_tls_are_read_and_what_is_none_is_told() {
+    let file = raw_server::tls_file;
+    let (authority, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
+    let config =
+        profile(&format!("--ssl-ca-cert {authority} --ssl-cert {certificate} --ssl-key {key}"));
+    let tls = &config.transport.connections.tls;
+    assert_eq!(tls.authorities.as_ref().unwrap().len(), 1);
+    assert!(tls.verify && tls.identity.is_some());
+    assert_eq!(config.input_config["endpoint"]["ssl_ca_cert"], authority);
+    assert!(config.input_config["endpoint"].get("ssl_key").is_none());
+    for (flags, named) in [
+        ("--ssl-ca-cert /no/such.pem".to_owned(), "--ssl-ca-cert: cannot read /no/such.pem"),
+        (format!("--ssl-ca-cert {key}"), "no certificate in PEM form"),
+        (format!("--ssl-cert {certificate}"), "--ssl-key"),
+        (format!("--ssl-cert {certificate} --ssl-key {authority}"), "no private key"),
+        (format!("--ssl-cert {key} --ssl-key {key}"), "--ssl-cert"),
+        (format!("--ssl-cert {certificate} --ssl-key {}", file("server.key")), "--ssl-key"),
+        (format!("--ssl-key {key}"), "--ssl-cert"),
+    ] {
+        assert!(refusal(&flags).contains(named), "{flags}: {}", refusal(&flags));
+    }
+    let verify = |flags: &str| profile(flags).transport.connections.tls.verify;
+    assert!(!verify("--no-ssl-verify") && verify("--no-ssl-verify --ssl-verify"));
+    let unset = [("AIPERF_HTTP_SSL_VERIFY", "0")];
+    match parse_in(&["profile", "-m", "m", "--ssl-verify"], &unset) {
+        Ok(Command::Profile(config)) => assert!(config.transport.connections.tls.verify),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn proxies_are_used_when_the_environment_is_trusted_and_missed_when_not() {
+    let run = |url: &str, variables: &[(&str, &str)]| {
+        parse_in(&["profile", "-m", "m", "--tokenizer", "builtin", "--url", url], variables)
+    };
+    let config = |url: &str, variables: &[(&str, &str)]| match run(url, variables) {
+        Ok(Command::Profile(config)) => *config,
+        other => panic!("{other:?}"),
+    };
+    let (model, proxy) =
+        ("http://u:SECRET@model.example", ("http_proxy", "http://u:SECRET@proxy:1"));
+    let trusting = [proxy, ("AIPERF_HTTP_TRUST_ENV", "true")];
+    let trusted = config(model, &trusting);
+    assert!(trusted.transport.connections.proxies.are_used());
+    assert_eq!(trusted.warnings, [""; 0]);
+    let warned = config(model, &[proxy]);
+    assert!(!warned.transport.connections.proxies.are_used());
+    let [warning] = &warned.warnings[..] else { panic!("{:?}", warned.warnings) };
+    assert!(warning.contains("AIPERF_HTTP_TRUST_ENV") && warning.contains("model.example"));
+    assert!(!format!("{warned:?}{trusted:?}").contains("SECRET"));
+    for url in
+        ["http://localhost:8000", "http://127.0.0.9", "http://[::1]", "https://model.example"]
+    {
+        assert_eq!(config(url, &[proxy]).warnings, [""; 0], "{url}");
+    }
+    let exempt = [proxy, ("NO_PROXY", "model.example")];
+    assert_eq!(config(model, &exempt).warnings, [""; 0]);
+    let socks = [("ALL_PROXY", "socks5://u:SECRET@proxy"), ("AIPERF_HTTP_TRUST_ENV", "1")];
+    let error = run(model, &socks).unwrap_err().to_string();
+    assert!(error.contains("ALL_PROXY") && !error.contains("SECRET"), "{error}");
 }
 
 #[test]
@@ -312,7 +607,7 @@ fn the_environment_gives_thresholds_and_flags_win() {
     let config = run(&["profile", "-m", "m"]);
     assert_eq!(config.metrics.usage_diff_threshold_percent, 2.5);
     assert_eq!(config.metrics.osl_mismatch_threshold_tokens, 50.0);
-    assert!(config.metrics.developer_mode && !config.transport.ssl_verify);
+    assert!(config.metrics.developer_mode && !config.transport.connections.tls.verify);
     assert_eq!(config.transport.ip_version, IpVersion::V6);
     assert_eq!(config.telemetry.interval_seconds, 0.5);
     assert_eq!(config.transport.api_key.unwrap().expose(), "of-environment");

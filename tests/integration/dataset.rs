@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use aiperf::dataset::{
     Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, Source, Spread,
-    Synthetic,
+    Synthetic, Text, TraceSettings,
 };
 use aiperf::tokenizer::TokenCounter;
 use aiperf::units::Nanos;
@@ -20,7 +19,6 @@ fn synthetic() -> Synthetic {
         batch_size: 1,
         turns: Spread::exactly(1.0),
         turn_delay_ms: Spread::exactly(0.0),
-        delay_ratio: 1.0,
         prefix_pool_size: 0,
         prefix_length: 0,
         shared_system_prompt_length: None,
@@ -36,6 +34,7 @@ fn config(source: Source) -> Config {
         model_selection: ModelSelection::RoundRobin,
         sampling: None,
         output_tokens: None,
+        delay_ratio: 1.0,
         random_seed: Some(42),
     }
 }
@@ -53,8 +52,8 @@ fn count(text: &str) -> u64 {
 }
 
 /// The texts of all first turns.
-fn first_texts(conversations: &[Conversation]) -> Vec<&str> {
-    conversations.iter().map(|conversation| &*conversation.turns[0].texts[0]).collect()
+fn first_texts(conversations: &[Conversation]) -> Vec<String> {
+    conversations.iter().map(|conversation| conversation.turns[0].texts[0].to_string()).collect()
 }
 
 #[test]
@@ -117,9 +116,9 @@ fn lengths_turns_and_delays_have_the_means_asked_for() {
         input_tokens: Spread { mean: 40.0, stddev: 8.0 },
         turns: Spread { mean: 4.0, stddev: 0.5 },
         turn_delay_ms: Spread { mean: 200.0, stddev: 20.0 },
-        delay_ratio: 0.5,
         ..synthetic()
     }));
+    config.delay_ratio = 0.5;
     config.output_tokens = Some(Spread { mean: 30.0, stddev: 6.0 });
     let conversations = load(&config).unwrap();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
@@ -161,7 +160,8 @@ fn pairs_of_lengths_stay_together() {
 #[test]
 fn batches_hold_texts_of_their_own() {
     let conversations = generate(Synthetic { batch_size: 3, ..synthetic() });
-    let texts: HashSet<&Arc<str>> = conversations.iter().flat_map(|c| &c.turns[0].texts).collect();
+    let texts: HashSet<String> =
+        conversations.iter().flat_map(|c| &c.turns[0].texts).map(Text::to_string).collect();
     assert_eq!(texts.len(), 60);
     assert!(conversations.iter().all(|c| c.turns[0].input_tokens == Some(150)));
 }
@@ -177,12 +177,12 @@ fn prefixes_come_from_the_pool_and_open_first_turns_only() {
     });
     let prefixes: HashSet<String> = conversations
         .iter()
-        .map(|c| c.turns[0].texts[0].chars().take(60).collect::<String>())
+        .map(|c| c.turns[0].texts[0].to_string().chars().take(60).collect::<String>())
         .collect();
     assert_eq!(prefixes.len(), 4);
     for conversation in &conversations {
         let first = &conversation.turns[0];
-        assert_eq!(count(&first.texts[0]), 30 + 50);
+        assert_eq!(count(&first.texts[0].to_string()), 30 + 50);
         assert_eq!(first.input_tokens, Some(80));
         assert_eq!(conversation.turns[1].input_tokens, Some(50));
     }
@@ -244,7 +244,6 @@ fn settings_that_make_no_dataset_name_their_flag() {
         (Synthetic { batch_size: 0, ..synthetic() }, "--batch-size: "),
         (Synthetic { input_tokens: not_a_number, ..synthetic() }, "--isl: "),
         (Synthetic { turns: negative, ..synthetic() }, "--session-turns-mean: "),
-        (Synthetic { delay_ratio: -1.0, ..synthetic() }, "--session-delay-ratio: "),
         (Synthetic { prefix_pool_size: 2, ..synthetic() }, "--prefix-prompt-pool-size: "),
         (
             Synthetic { shared_system_prompt_length: Some(0), ..synthetic() },
@@ -270,13 +269,16 @@ fn settings_that_make_no_dataset_name_their_flag() {
         let words = fault(synthetic);
         assert!(words.starts_with(flag), "{words}");
     }
+    let negative_ratio = Config { delay_ratio: -1.0, ..config(Source::Synthetic(synthetic())) };
+    let words = load(&negative_ratio).unwrap_err().to_string();
+    assert!(words.starts_with("--session-delay-ratio: "), "{words}");
     let mut without_model = config(Source::Synthetic(synthetic()));
     without_model.models.clear();
     assert!(load(&without_model).unwrap_err().to_string().starts_with("--model: "));
 }
 
 fn from_file(path: &Path, format: Option<FileFormat>) -> Config {
-    config(Source::File { path: path.to_owned(), format })
+    config(Source::File { path: path.to_owned(), format, traces: TraceSettings::default() })
 }
 
 #[test]

@@ -13,9 +13,12 @@ use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedRespo
 use aiperf::mock_server::{self, MockServer, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
-    Config, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, RunnerError, Workload,
+    Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
+    RunnerError, Workload,
 };
-use aiperf::schedule::config::{ArrivalPattern, PhaseConfig, StopCondition};
+use aiperf::schedule::config::{
+    ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
+};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
@@ -23,26 +26,35 @@ use tokio::sync::watch;
 
 use crate::raw_server;
 
+/// Makes another dialect of one.
+type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
+
 /// A load on a server, and what comes of it.
 pub(crate) struct Load {
     pub(crate) url: String,
-    turns: usize,
-    turn_delay: Nanos,
-    streaming: bool,
+    pub(crate) turns: usize,
+    pub(crate) turn_delay: Nanos,
+    /// Instead of one conversation of so many turns.
+    pub(crate) conversations: Option<Vec<Conversation>>,
+    pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
-    transport: transport::Config,
-    workers: usize,
-    /// Whether the dialect is [`Broken`].
-    breaks: bool,
+    pub(crate) transport: transport::Config,
+    pub(crate) workers: usize,
+    /// Bytes of records in memory; a closed loop would wait beyond half of them.
+    pub(crate) queue_budget: usize,
+    /// Makes another dialect of the chat completions.
+    pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
-    interrupt: watch::Sender<Interrupt>,
+    pub(crate) interrupt: watch::Sender<Interrupt>,
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.
 pub(crate) struct Outcome {
     pub(crate) records: Vec<RequestRecord>,
-    phases: Vec<PhaseStats>,
-    peak_in_flight: u64,
+    pub(crate) phases: Vec<PhaseStats>,
+    pub(crate) peak_in_flight: u64,
+    queue: QueueStats,
+    cpu: CpuShares,
 }
 
 impl Load {
@@ -51,11 +63,13 @@ impl Load {
             url: format!("{url}/v1/chat/completions"),
             turns: 1,
             turn_delay: Nanos::ZERO,
+            conversations: None,
             streaming: true,
             phases: vec![closed_loop(1, 1)],
             transport: transport::Config::default(),
             workers: 1,
-            breaks: false,
+            queue_budget: 64 << 20,
+            dialect: Box::new(|chat| chat),
             interrupt: watch::Sender::new(Interrupt::None),
         }
     }
@@ -70,29 +84,30 @@ impl Load {
             use_legacy_max_tokens: false,
             use_server_token_count: false,
         });
-        let endpoint = if self.breaks { Arc::new(Broken(endpoint)) } else { endpoint };
+        let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {
-            model: "mock-model".into(),
-            texts: vec![format!("question {number}").into()],
-            max_tokens: Some(4),
             delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
-            ..Turn::default()
+            ..question(&format!("question {number}"))
         };
-        let conversation = Conversation {
+        let conversation = || Conversation {
             id: "c".into(),
             turns: (0..self.turns).map(turn).collect(),
             ..Conversation::default()
         };
-        let dataset = Arc::new(Dataset { conversations: vec![conversation] });
+        let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
+        let count = conversations.len();
+        let dataset = Arc::new(Dataset { conversations });
         let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
         let workload = Workload::new(
             dataset,
-            Arc::new(Sampler::new(Sampling::Sequential, 1, Seed(1))),
+            Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
             endpoint,
             Arc::from([target]),
             Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
         );
-        let queue = Arc::new(RecordQueue::new(64 << 20));
+        let queue = RecordQueue::new(self.queue_budget)
+            .spilling_to(std::env::temp_dir(), Arc::clone(workload.first_bodies()));
+        let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&self.phases));
         let last = self.phases.len() - 1;
         let config = Config { workers: self.workers, phases: self.phases, seed: Seed(1) };
@@ -123,36 +138,48 @@ impl Load {
             records,
             phases: progress.snapshots(),
             peak_in_flight: progress.phase(last).unwrap().peak_in_flight(),
+            queue: queue.stats(),
+            cpu: progress.phase(last).unwrap().cpu_shares(),
         }
+    }
+}
+
+/// A turn that asks `text` for four tokens.
+pub(crate) fn question(text: &str) -> Turn {
+    Turn {
+        model: "mock-model".into(),
+        texts: vec![text.into()],
+        max_tokens: Some(4),
+        ..Turn::default()
     }
 }
 
 pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
     PhaseConfig {
         kind: PhaseKind::Profiling,
-        concurrency: Some(concurrency),
-        rate: None,
-        arrival: ArrivalPattern::ConcurrencyBurst,
-        smoothness: 1.0,
+        load: LoadPattern::ClosedLoop,
+        concurrency: Some(Limit::constant(concurrency)),
+        prefill_concurrency: None,
         stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
         grace_period: Some(Nanos::from_seconds(30.0)),
+        cancellation: None,
+        failed_request_threshold: None,
     }
 }
 
-fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     PhaseConfig {
+        load: LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant)),
         concurrency: None,
-        rate: Some(rate),
-        arrival: ArrivalPattern::Constant,
         ..closed_loop(1, requests)
     }
 }
 
-fn mock(script: Script) -> MockServer {
+pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
-fn faulty(fault: &str) -> MockServer {
+pub(crate) fn faulty(fault: &str) -> MockServer {
     mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
 }
 
@@ -276,8 +303,49 @@ fn an_open_loop_sends_when_it_is_due_and_not_before() {
     due.sort_unstable();
     assert_eq!(due, (0..40).map(|n| n * 5_000_000).collect::<Vec<_>>());
     assert!(outcome.records.iter().all(|record| record.issued >= record.due.unwrap()));
+    // Between two sends there is nothing to do but sleep.
+    assert!(outcome.records.iter().any(|record| record.due_while_asleep));
     // 150 ms of answers at 200 a second: 30 in flight, were the loop closed it would be 1.
     assert!(outcome.peak_in_flight >= 10, "{}", outcome.peak_in_flight);
+}
+
+#[test]
+fn an_open_loop_beyond_its_memory_loses_no_record() {
+    let server = mock(Script::default());
+    let budget = 20_000;
+    let phase = open_loop(2000.0, 400);
+    let load =
+        Load { phases: vec![phase], turns: 2, queue_budget: budget, ..Load::on(&server.url()) };
+    let outcome = load.run();
+    let queue = outcome.queue;
+    // Each record is more than 1000 bytes, and nothing takes them while the load runs.
+    assert!(queue.spilled_records >= 380, "{queue:?}");
+    assert_eq!((queue.kept_over_budget, queue.lost, queue.pauses), (0, 0, 0));
+    assert_eq!(outcome.records.len(), 400);
+    assert_eq!(server.requests_served(), 400);
+    let turns: BTreeSet<_> =
+        outcome.records.iter().map(|record| (record.turn.session, record.turn.turn)).collect();
+    assert_eq!(turns.len(), 400);
+    for record in &outcome.records {
+        assert_eq!(record.error, None);
+        let body: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 2 * record.turn.turn + 1);
+        assert_eq!(record.earlier_answers.len(), record.turn.turn);
+        assert!(record.body.bytes.ends_with(b"data: [DONE]\n\n"));
+    }
+}
+
+#[test]
+fn workers_tell_how_busy_they_were() {
+    let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
+    let load = Load { phases: vec![closed_loop(2, 4)], workers: 2, ..Load::on(&server.url()) };
+    let cpu = load.run().cpu;
+    assert_eq!(cpu.workers.len(), 2);
+    // They waited for the server for 60 ms and did something besides; a thread
+    // has no more than all of the time.
+    assert!(cpu.workers.iter().all(|share| *share > 0.0 && *share < 1.01), "{cpu:?}");
+    assert!(cpu.process >= cpu.workers.iter().copied().fold(0.0, f64::max) * 0.5, "{cpu:?}");
 }
 
 #[test]
@@ -295,7 +363,7 @@ fn later_turns_of_an_open_loop_take_due_times_too() {
 #[test]
 fn a_rate_with_a_concurrency_never_passes_it() {
     let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
-    let phase = PhaseConfig { concurrency: Some(3), ..open_loop(1000.0, 30) };
+    let phase = PhaseConfig { concurrency: Some(Limit::constant(3)), ..open_loop(1000.0, 30) };
     let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(outcome.records.len(), 30);
     assert_eq!(server.peak_in_flight(), 3);
@@ -574,7 +642,7 @@ fn a_worker_that_dies_ends_the_run_with_an_error() {
         turns: 2,
         workers: 2,
         phases: vec![closed_loop(2, 8)],
-        breaks: true,
+        dialect: Box::new(|chat| Arc::new(Broken(chat))),
         ..Load::on(&server.url())
     };
     assert!(matches!(load.drive().0, Err(RunnerError::WorkerLost)));

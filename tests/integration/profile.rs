@@ -271,6 +271,112 @@ fn a_run_without_any_success_fails_and_says_why() {
 }
 
 #[test]
+fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
+    let server = faulty("requests=1:stall=0,600ms");
+    // Due every 20 ms; the first holds the only slot for 600 ms.
+    let run = profile(
+        &server.url(),
+        &[
+            "--request-rate",
+            "50",
+            "--arrival-pattern",
+            "constant",
+            "--concurrency",
+            "1",
+            "--request-count",
+            "10",
+        ],
+    )
+    .succeeded();
+    let mut records = run.records();
+    let due = |record: &Value| record["metadata"]["request_due_ns"].as_u64().unwrap();
+    records.sort_by_key(due);
+    assert_eq!(records.len(), 10);
+    let start = due(&records[0]);
+    for (index, record) in records.iter().enumerate() {
+        let millis = |tag: &str| record["metrics"][tag]["value"].as_f64().unwrap();
+        let effective = millis("effective_latency");
+        let waited = millis("credit_to_start_latency");
+        assert!((effective - waited - millis("request_latency")).abs() < 1e-3, "{record}");
+        if index > 0 {
+            let due_after = (due(record) - start) as f64 / 1e6;
+            assert!((due_after - 20.0 * index as f64).abs() < 1e-3, "{due_after}");
+            assert!(waited >= 600.0 - due_after, "request {index} waited {waited} ms");
+            assert!(millis("request_latency") < effective, "request {index}");
+        }
+    }
+    let summary = run.summary();
+    assert!(
+        summary["effective_latency"]["p50"].as_f64() > summary["request_latency"]["p50"].as_f64()
+    );
+    assert!(run.stdout().contains("LLM Metrics: Effective"), "{}", run.stdout());
+    assert!(summary.get("replay_sched_lag_p50").is_none());
+}
+
+/// Profiles with a trace of `tests/golden/traces`.
+fn profile_trace(url: &str, name: &str, extra: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/traces").join(name);
+    let mut command = aiperf(&["profile", "-m", "mock-model", "--tokenizer", "builtin"]);
+    command.args(["--url", url, "--ui", "none", "--streaming", "--input-file"]).arg(trace);
+    command.arg("--artifact-dir").arg(directory.path()).args(extra);
+    Run { output: command.output().unwrap(), directory }
+}
+
+/// Input tokens of each request by conversation and turn.
+fn input_lengths(run: &Run) -> Vec<(String, u64, u64)> {
+    let lengths = run.records().into_iter().map(|record| {
+        let metadata = &record["metadata"];
+        (
+            metadata["conversation_id"].as_str().unwrap().to_owned(),
+            metadata["turn_index"].as_u64().unwrap(),
+            record["metrics"]["input_sequence_length"]["value"].as_u64().unwrap(),
+        )
+    });
+    let mut lengths: Vec<_> = lengths.collect();
+    lengths.sort();
+    lengths
+}
+
+#[test]
+fn traces_are_sent_with_their_lengths() {
+    let server = mock(Script::default());
+    let loose = ["--concurrency", "2", "--no-fixed-schedule", "--random-seed", "1"];
+    let run = profile_trace(&server.url(), "bailian.jsonl", &loose).succeeded();
+    let named = |id: &str, turn, tokens| (id.to_owned(), turn, tokens);
+    // Later turns bear their history: nothing is repeated before them.
+    assert_eq!(
+        input_lengths(&run),
+        [named("159", 0, 75), named("159", 1, 96), named("159", 2, 120), named("161", 0, 20)]
+    );
+    let inputs: Value = serde_json::from_str(&run.text("inputs.json")).unwrap();
+    let messages = |turn: usize| inputs["data"][0]["payloads"][turn]["messages"].clone();
+    assert_eq!(messages(2).as_array().unwrap().len(), 1);
+    let texts = [0, 1].map(|turn| messages(turn)[0]["content"].as_str().unwrap().to_owned());
+    assert!(texts[1].starts_with(&texts[0][..200]));
+
+    let run = profile_trace(&server.url(), "mooncake.jsonl", &loose).succeeded();
+    let mut lengths: Vec<u64> = input_lengths(&run).iter().map(|(.., tokens)| *tokens).collect();
+    lengths.sort_unstable();
+    // The session's second turn repeats its first and the 5 tokens of its answer.
+    assert_eq!(lengths, [40, 40 + 5 + 30, 600, 1200, 1300, 1800]);
+    let run = profile_trace(&server.url(), "burst_gpt.csv", &loose).succeeded();
+    assert_eq!(run.records().len(), 3);
+}
+
+#[test]
+fn messages_go_to_chat_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace.jsonl");
+    fs::write(&trace, r#"{"messages": [{"role": "user", "content": "Hi"}]}"#).unwrap();
+    let mut command = aiperf(&["profile", "-m", "m", "--endpoint-type", "completions"]);
+    command.arg("--input-file").arg(trace).arg("--artifact-dir").arg(directory.path());
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("--endpoint-type chat"), "{words}");
+}
+
+#[test]
 fn servers_and_models_take_turns() {
     let (first, second) = (mock(Script::default()), mock(Script::default()));
     let extra = ["--request-count", "8", "--url", &second.url(), "--model", "other-model"];
@@ -490,7 +596,41 @@ fn observed_run(collector: &OtlpReceiver) {
         received.resource("aiperf.benchmark.id"),
         summary["benchmark_id"].as_str().map(str::to_owned)
     );
+    let verdict = received.number("aiperf.client.verdict", &[profiling]);
+    let words = ["valid", "suspect", "invalid"];
+    assert_eq!(summary["client_health"]["verdict"], words[verdict as usize]);
+    let busiest = received.number("aiperf.client.worker.cpu.utilization", &[profiling]);
+    assert_eq!(summary["client_health"]["cpu"]["worker_max"], busiest);
     names_are_registered(&received);
+}
+
+#[test]
+fn a_run_says_whether_its_client_kept_up() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let run =
+        profile(&server.url(), &["--request-rate", "100", "--request-count", "20"]).succeeded();
+    let summary = run.summary();
+    let health = &summary["client_health"];
+    let verdict = health["verdict"].as_str().unwrap();
+    assert!(
+        run.stdout().contains(&format!("Client health: {verdict} (slip p99 ")),
+        "{}",
+        run.stdout()
+    );
+    assert_eq!(health["schedule_slip_ms"]["count"], 20);
+    let slip = |record: &Value| {
+        let at = |name: &str| record["metadata"][name].as_u64().unwrap();
+        (at("request_start_ns") - at("request_due_ns")) as f64 / 1e6
+    };
+    let latest = run.records().iter().map(slip).fold(0.0, f64::max);
+    assert_eq!(health["schedule_slip_ms"]["max"].as_f64(), Some(latest));
+    let asked = summary["load"]["requested_rate"].as_f64().unwrap();
+    let reached = summary["load"]["reached_rate"].as_f64().unwrap();
+    assert_eq!(health["rate_ratio"].as_f64(), Some(reached / asked));
+    assert_eq!(health["queue"]["spilled_records"], 0);
+    assert!(health["queue"]["peak_bytes"].as_u64().unwrap() > 500);
+    assert_eq!(health["cpu"]["workers"], 1);
+    assert!(health["cpu"]["worker_max"].as_f64().unwrap() > 0.0);
 }
 
 /// Every `aiperf.<tag>` that came is in the registry, with its kind and unit.
@@ -675,7 +815,7 @@ fn wrong_usage_exits_with_2() {
     for (arguments, reason) in [
         (&["profile"][..], "--model"),
         (&["profile", "-m", "x", "--concurrency", "0"], "--concurrency"),
-        (&["profile", "-m", "x", "--fixed-schedule"], "does not have yet"),
+        (&["profile", "-m", "x", "--auto-plot"], "does not have yet"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = aiperf(arguments).output().unwrap();

@@ -2,8 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// Serves each connection with `answer` on a thread of its own; `answer` gets
 /// the number of the connection, counted from 0.
@@ -26,7 +34,7 @@ pub(crate) fn serve(answer: impl Fn(usize, &mut TcpStream) + Clone + Send + 'sta
 
 /// Reads one request: its head and the body that its length announces. `None`
 /// when the client has closed.
-pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
+pub(crate) fn read_request(stream: &mut impl Read) -> Option<String> {
     let mut request = Vec::new();
     let mut byte = [0];
     while !request.ends_with(b"\r\n\r\n") {
@@ -46,6 +54,44 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// Writes all of `bytes`; a client that has gone away is no failure of the server.
-pub(crate) fn write(stream: &mut TcpStream, bytes: &[u8]) {
+pub(crate) fn write(stream: &mut impl Write, bytes: &[u8]) {
     let _ = stream.write_all(bytes).and_then(|()| stream.flush());
+}
+
+/// A connection that speaks TLS.
+pub(crate) type Tls = StreamOwned<ServerConnection, TcpStream>;
+
+/// The path of a file in `tests/golden/tls/`.
+pub(crate) fn tls_file(name: &str) -> String {
+    format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The server side of a handshake as `localhost`; with `wants_certificate` only
+/// clients of the tests' authority get in.
+pub(crate) fn accept_tls(stream: &TcpStream, wants_certificate: bool) -> io::Result<Tls> {
+    let mut stream = stream.try_clone()?;
+    let mut connection = ServerConnection::new(tls_config(wants_certificate)).unwrap();
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    Ok(StreamOwned::new(connection, stream))
+}
+
+fn tls_config(wants_certificate: bool) -> Arc<ServerConfig> {
+    let pem = |name| fs::read(tls_file(name)).unwrap();
+    let certificate = |name| CertificateDer::from_pem_slice(&pem(name)).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = if wants_certificate {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("ca.pem")).unwrap();
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        builder.with_client_cert_verifier(clients.build().unwrap())
+    } else {
+        builder.with_no_client_auth()
+    };
+    let key = PrivateKeyDer::from_pem_slice(&pem("server.key")).unwrap();
+    Arc::new(builder.with_single_cert(vec![certificate("server.pem")], key).unwrap())
 }

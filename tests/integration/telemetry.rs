@@ -10,11 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::endpoint::{EndpointType, ParsedResponse};
+use aiperf::metrics::health::{ClientHealth, Cpu, Verdict};
 use aiperf::metrics::metric::{
     ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
     Observation, RecordValues, Stats, Value, ValueType,
 };
-use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
+use aiperf::record::{
+    Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, SseEvent, TurnId,
+};
+use aiperf::runner::QueueStats;
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::telemetry::{Config, Identity, Streams, Telemetry, TelemetryReport};
 use aiperf::units::{Nanos, Unit};
@@ -157,6 +161,7 @@ impl Request {
             payload: Bytes::new(),
             earlier_answers: Vec::new(),
             due: Some(Nanos::from_millis(999.997)),
+            due_while_asleep: false,
             issued: start,
             start,
             ack: None,
@@ -630,6 +635,8 @@ fn streams_can_be_left_out() {
         let telemetry = start(&Config { streams, ..config(Some(collector.url())) }, &[]);
         record(&telemetry, &four()[0]);
         telemetry.phase(&snapshot(1, 1, 1.0));
+        telemetry.queue(PhaseKind::Profiling, &queue(1, 1));
+        telemetry.health(PhaseKind::Profiling, &health());
         assert_delivered(&telemetry.finish(PATIENCE));
         let received = collector.last();
         let is_timing = |name: &str| name.starts_with("aiperf.timing.");
@@ -730,6 +737,37 @@ fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
     }
 }
 
+fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
+    QueueStats { bytes, spilled_records, ..QueueStats::default() }
+}
+
+fn health() -> ClientHealth {
+    ClientHealth {
+        verdict: Some(Verdict::Suspect),
+        cpu: Some(Cpu { workers: 2, worker_max: 0.75, worker_mean: 0.5, process: 1.25, cores: 2 }),
+        rate_ratio: Some(0.9),
+        ..ClientHealth::default()
+    }
+}
+
+/// What the collector must have of two events, two looks at the queue and [`health`].
+fn assert_health(received: &Received) {
+    // 30 µs in (20 µs, 50 µs], 400 µs in (200 µs, 500 µs], twice each.
+    let lag = received.histogram("aiperf.client.read_lag", OK);
+    assert_eq!((lag.count, lag.bucket_counts[5]), (2, 2));
+    close(lag.sum.unwrap(), 60e-6);
+    let uncertainty = received.histogram("aiperf.client.stamp_uncertainty", OK);
+    assert_eq!((uncertainty.count, uncertainty.bucket_counts[8]), (2, 2));
+    close(uncertainty.sum.unwrap(), 800e-6);
+    let of = |name: &str| {
+        received
+            .number(&format!("aiperf.client.{name}"), &[("aiperf.benchmark_phase", "profiling")])
+    };
+    assert_eq!((of("queue.size"), of("queue.spilled")), (5_000.0, 8.0));
+    assert_eq!((of("cpu.utilization"), of("worker.cpu.utilization")), (1.25, 0.75));
+    assert_eq!((of("rate.ratio"), of("verdict")), (0.9, 1.0));
+}
+
 #[test]
 fn everything_received_is_as_the_registry_says() {
     let collector = OtlpReceiver::grpc();
@@ -737,6 +775,10 @@ fn everything_received_is_as_the_registry_says() {
     record_four(&telemetry);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;
+    retried.record.trace.socket_reads = 2;
+    retried.record.trace.kernel_stamps = 1;
+    let arrival = Arrival { at: Nanos(1), read_lag: 30_000, uncertainty: 400_000 };
+    retried.record.body.events = vec![SseEvent { arrival, start: 0, end: 0 }; 2];
     telemetry.record(&retried, &[("request_count", 1.0)]);
     // Every timing instrument moves.
     telemetry.phase(&PhaseStats {
@@ -751,10 +793,14 @@ fn everything_received_is_as_the_registry_says() {
         was_cancelled: true,
         ..snapshot(4, 2, 1.0)
     });
+    telemetry.queue(PhaseKind::Profiling, &queue(4_000, 3));
+    telemetry.queue(PhaseKind::Profiling, &queue(5_000, 8));
+    telemetry.health(PhaseKind::Profiling, &health());
     assert_delivered(&telemetry.finish(PATIENCE));
 
     let registry = registry();
     let received = collector.last();
+    assert_health(&received);
     let own: BTreeSet<String> = catalogue().iter().map(|m| format!("aiperf.{}", m.tag)).collect();
     let mut seen = BTreeSet::new();
     for metric in received.metrics() {

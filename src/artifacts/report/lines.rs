@@ -37,9 +37,13 @@ struct Record<'a> {
 struct Metadata {
     request_start_ns: u64,
     request_end_ns: u64,
+    #[serde(default)]
+    request_due_ns: Option<u64>,
     benchmark_phase: PhaseKind,
     #[serde(default)]
     requested_output_tokens: Option<u64>,
+    #[serde(default)]
+    retry_count: u64,
 }
 
 #[derive(Deserialize)]
@@ -139,7 +143,14 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
         error,
         values,
     };
-    Ok(Line { observation, end_wall_ns: record.metadata.request_end_ns })
+    let metadata = record.metadata;
+    let slip = |due: u64| metadata.request_start_ns.saturating_sub(due);
+    Ok(Line {
+        observation,
+        end_wall_ns: metadata.request_end_ns,
+        slip_ns: metadata.request_due_ns.map(slip),
+        retries: metadata.retry_count,
+    })
 }
 
 /// A value in the metric's own unit.

@@ -16,6 +16,7 @@ use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
 use crate::artifacts::selfcheck::SelfCheck;
 use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
+use crate::metrics::ClientHealth;
 use crate::metrics::metric::Settings;
 use crate::telemetry::TelemetryReport;
 
@@ -83,6 +84,8 @@ struct Summary {
     #[serde(default)]
     load: LoadReport,
     #[serde(default)]
+    client_health: Option<ClientHealth>,
+    #[serde(default)]
     selfcheck: Option<SelfCheck>,
     #[serde(default)]
     telemetry: Option<TelemetryReport>,
@@ -92,6 +95,8 @@ impl Summary {
     fn describe(self) -> (RunDescription, Option<Outcome>) {
         let endpoint = self.input_config.pointer("/endpoint/type").and_then(Value::as_str);
         let streaming = self.input_config.pointer("/endpoint/streaming").and_then(Value::as_bool);
+        let show_trace_timing =
+            self.input_config.pointer("/artifacts/show_trace_timing").and_then(Value::as_bool);
         let slos = self.input_config.get("slos").and_then(Value::as_object);
         let objectives = slos
             .into_iter()
@@ -106,7 +111,7 @@ impl Summary {
             input_config: self.input_config,
             cli_command: self.run_info.cli_command,
             random_seed: self.run_info.random_seed,
-            show_trace_timing: false,
+            show_trace_timing: show_trace_timing.unwrap_or(false),
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
         let end = times.map(|(start_wall_ns, end_wall_ns)| Outcome {
@@ -115,6 +120,7 @@ impl Summary {
             was_cancelled: self.was_cancelled,
             incomplete_reason: self.incomplete_reason,
             load: self.load,
+            client_health: self.client_health,
             telemetry: self.telemetry,
             selfcheck: self.selfcheck,
         });

@@ -51,7 +51,8 @@ fn conversation(number: usize, session: Session) -> Result<Conversation, Fault> 
     Ok(Conversation { id: session.session_id.into(), turns, ..Conversation::default() })
 }
 
-fn turn(payload: &RawValue) -> Result<Turn, String> {
+/// The turn that sends `payload` as it is.
+pub(super) fn turn(payload: &RawValue) -> Result<Turn, String> {
     if !payload.get().starts_with('{') {
         return Err("a payload is no JSON object".to_owned());
     }

@@ -2,8 +2,8 @@
 //! conversation a line.
 //!
 //! A turn has `text` or `texts`, and may have `role`, `model`, `max_tokens`
-//! (also `output_length`), `delay` in milliseconds and `timestamp`, which only
-//! a fixed schedule would use. Any other member is refused: a misspelt one
+//! (also `output_length`), `delay` in milliseconds and `timestamp`, when a
+//! fixed schedule sends it. Any other member is refused: a misspelt one
 //! would otherwise change the benchmark unseen.
 
 use std::collections::HashMap;
@@ -14,8 +14,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
+use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded, json_reason};
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::{Conversation, Text, Turn};
 use crate::units::Nanos;
 
 /// Members of other tools' files that nothing here reads yet.
@@ -41,8 +42,8 @@ struct TurnMembers {
     output_length: Option<u32>,
     /// Milliseconds.
     delay: Option<f64>,
-    #[serde(rename = "timestamp")]
-    _timestamp: Option<f64>,
+    /// Milliseconds.
+    timestamp: Option<f64>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -120,23 +121,28 @@ impl TurnMembers {
         if max_tokens == Some(0) {
             return Err("zero output tokens are asked for".to_owned());
         }
-        let delay = self.delay.unwrap_or(0.0);
-        if delay < 0.0 {
-            return Err(format!("the delay of {delay} ms is negative"));
-        }
         Ok(Turn {
             model: self.model.unwrap_or_default().into(),
             role: self.role.map(Arc::from),
-            texts: texts.into_iter().map(Arc::from).collect(),
+            texts: texts.into_iter().map(Text::from).collect(),
             max_tokens,
-            delay: Nanos::from_millis(delay),
+            timestamp: self.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?,
+            delay: delay(self.delay)?,
             ..Turn::default()
         })
     }
 }
 
+/// A wait that a line gives in milliseconds.
+pub(super) fn delay(millis: Option<f64>) -> Result<Nanos, String> {
+    match millis {
+        Some(millis) if millis < 0.0 => Err(format!("the delay of {millis} ms is negative")),
+        millis => Ok(Nanos::from_millis(millis.unwrap_or(0.0))),
+    }
+}
+
 /// Reads an object: serde would take an array of its members, too.
-fn from_object<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
+pub(super) fn from_object<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
     if line.trim_start().starts_with('{') {
         serde_json::from_str(line).map_err(|error| json_reason(&error))
     } else {
@@ -145,7 +151,7 @@ fn from_object<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
 }
 
 /// Lines may name their own format; it must be the one they are read as.
-fn check_kind(kind: Option<&str>, expected: &str) -> Result<(), String> {
+pub(super) fn check_kind(kind: Option<&str>, expected: &str) -> Result<(), String> {
     match kind {
         Some(kind) if kind != expected => {
             Err(format!("its `type` is {kind:?}, but the file is read as {expected}"))

@@ -1,13 +1,15 @@
-use std::sync::Arc;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::Turn;
+use crate::dataset::{Text, Turn};
 use crate::units::Nanos;
 
 fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
-    read_from(content.as_bytes(), format, &TokenCounter::builtin())
+    read_bytes(content.as_bytes(), format)
+}
+
+fn read_bytes(content: &[u8], format: Option<FileFormat>) -> Result<Loaded, Fault> {
+    read_from(content, format, &TraceSettings::default(), &TokenCounter::builtin(), Seed(1))
 }
 
 fn conversations(content: &str) -> Vec<Conversation> {
@@ -23,8 +25,8 @@ fn fault(content: &str, format: Option<FileFormat>) -> (u64, String) {
     }
 }
 
-fn texts(turn: &Turn) -> Vec<&str> {
-    turn.texts.iter().map(|text| &**text).collect()
+fn texts(turn: &Turn) -> Vec<String> {
+    turn.texts.iter().map(Text::to_string).collect()
 }
 
 #[test]
@@ -42,6 +44,8 @@ fn single_turn_members_are_read() {
     assert_eq!(turn.role.as_deref(), Some("system"));
     assert_eq!((&*turn.model, turn.max_tokens), ("m2", Some(7)));
     assert_eq!(turn.delay, Nanos(12_500_000));
+    assert_eq!(turn.timestamp, Some(Nanos(1_000_000_000)));
+    assert_eq!(read[0].turns[0].timestamp, None);
 }
 
 #[test]
@@ -117,6 +121,7 @@ fn faults_of_single_turn_are_named_with_their_line() {
         (r#"{"text": "a", "max_tokens": 0}"#, "zero output tokens"),
         (r#"{"text": "a", "max_tokens": -1}"#, "integer `-1`"),
         (r#"{"text": "a", "delay": -3}"#, "-3 ms is negative"),
+        (r#"{"text": "a", "timestamp": -1}"#, "timestamp of -1 ms is no time from 0 on"),
         (r#"{"type": "mooncake_trace", "text": "a"}"#, "read as single_turn"),
     ] {
         let (number, reason) = fault(&format!("{{\"text\": \"ok\"}}\n{line}\n"), None);
@@ -192,7 +197,9 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
     let read: Vec<(usize, u32)> = loaded
         .conversations
         .iter()
-        .map(|c| (c.turns[0].texts[0].split(' ').count(), c.turns[0].max_tokens.unwrap()))
+        .map(|c| {
+            (c.turns[0].texts[0].to_string().split(' ').count(), c.turns[0].max_tokens.unwrap())
+        })
         .collect();
     assert_eq!(read, [(4, 4), (1024, 1024), (1024, 4), (4, 2044), (4, 5)]);
     assert!(loaded.conversations.iter().all(|conversation| conversation.turns.len() == 1));
@@ -210,7 +217,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         ".{0,8}".prop_map(Value::from),
     ];
     let names = "text|texts|turns|role|delay|max_tokens|data|payloads|session_id|from|value\
-                 |conversations|model|type|[a-z]{1,3}";
+                 |conversations|model|type|timestamp|input_length|output_length|hash_ids|text_input\
+                 |messages|payload|chat_id|parent_chat_id|turn|[a-z]{1,3}";
     leaf.prop_recursive(4, 32, 4, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -220,19 +228,22 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-const FORMATS: [Option<FileFormat>; 5] = [
+const FORMATS: [Option<FileFormat>; 8] = [
     None,
     Some(FileFormat::SingleTurn),
     Some(FileFormat::MultiTurn),
     Some(FileFormat::InputsJson),
     Some(FileFormat::ShareGpt),
+    Some(FileFormat::MooncakeTrace),
+    Some(FileFormat::BailianTrace),
+    Some(FileFormat::BurstGptTrace),
 ];
 
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         for format in FORMATS {
-            let _ = read_from(&bytes[..], format, &TokenCounter::builtin());
+            let _ = read_bytes(&bytes, format);
         }
     }
 
@@ -255,7 +266,7 @@ proptest! {
         };
         let expect = |conversation: &Conversation, turn: usize, row: &(String, u32, u32, String)| {
             let turn = &conversation.turns[turn];
-            assert_eq!(turn.texts, [Arc::<str>::from(row.0.as_str())]);
+            assert_eq!(texts(turn), [row.0.as_str()]);
             assert_eq!((turn.max_tokens, &*turn.model), (Some(row.1), row.3.as_str()));
             assert_eq!(turn.delay, Nanos(u64::from(row.2) * 1_000_000));
         };

@@ -1,8 +1,9 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::{EndpointType, build};
 use super::*;
-use crate::units::Nanos;
 
 fn config(endpoint_type: EndpointType) -> Config {
     Config {
@@ -18,13 +19,9 @@ fn config(endpoint_type: EndpointType) -> Config {
 fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {
     Turn {
         model: "m".into(),
-        role: None,
-        texts: texts.iter().map(|text| Arc::from(*text)).collect(),
+        texts: texts.iter().map(|text| Text::from(*text)).collect(),
         max_tokens,
-        timestamp: None,
-        delay: Nanos::ZERO,
-        raw_payload: None,
-        input_tokens: None,
+        ..Turn::default()
     }
 }
 
@@ -117,4 +114,29 @@ fn a_raw_payload_is_sent_as_it_is() {
         assert_eq!(body(&config(kind), &conversation, 0, &[]), payload);
         assert_eq!(body(&config(kind), &conversation, 7, &[]), "", "no such turn");
     }
+}
+
+#[test]
+fn turns_that_bear_their_history_are_sent_alone() {
+    let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);
+    conversation.standalone_turns = true;
+    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    assert_eq!(
+        body(&config, &conversation, 1, &["an answer"]),
+        r#"{"messages":[{"role":"user","content":"two"}],"model":"m","stream":false}"#
+    );
+}
+
+#[test]
+fn messages_of_a_turn_are_sent_as_they_are() {
+    let messages = r#"[{"role": "user", "content": [{"type": "text", "text": "a"}]}]"#;
+    let mut own = turn(&[], Some(3));
+    own.messages = Some(Arc::from(RawValue::from_string(messages.to_owned()).unwrap()));
+    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    assert_eq!(
+        body(&config, &conversation(vec![own]), 0, &[]),
+        format!(
+            r#"{{"messages":{messages},"model":"m","stream":false,"max_completion_tokens":3}}"#
+        )
+    );
 }

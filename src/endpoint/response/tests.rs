@@ -51,6 +51,31 @@ fn only_events_with_content_are_content() {
 }
 
 #[test]
+fn an_event_alone_has_content_where_the_response_has_it() {
+    let events = [
+        ": keep-alive",
+        "data: null",
+        &delta(r#"{"role":"assistant","content":""}"#),
+        &delta(r#"{"content":"a"}"#),
+        &delta(r#"{"reasoning_content":"b"}"#),
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}"#),
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"arguments":""}}]}"#),
+        r#"data: {"choices":[{"index":0,"text":"c"}]}"#,
+        r#"data: {"choices":[{"index":0,"text":""}]}"#,
+        r#"data: {"choices":[],"usage":{"completion_tokens":2}}"#,
+        "event: error\ndata: {\"choices\":[{\"text\":\"no\"}]}",
+        "data: {broken",
+        STOP,
+        DONE,
+    ];
+    let content = parse(&stream(&events)).content;
+    let expected: Vec<u64> = content.iter().map(|piece| piece.arrival.0).collect();
+    assert_eq!(expected, [4, 5, 6, 8]);
+    let alone = events.iter().zip(1u64..).filter(|(event, _)| has_content(event.as_bytes()));
+    assert_eq!(alone.map(|(_, arrival)| arrival).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn reasoning_is_content_but_no_output() {
     let parsed = parse(&stream(&[
         &delta(r#"{"reasoning_content":"hm"}"#),

@@ -347,3 +347,41 @@ fn endless_kinds_of_errors_are_kept_apart_up_to_a_limit() {
     assert_eq!((errors[0].0.name.as_str(), errors[0].1), ("OtherErrors", 500));
     assert_eq!(errors.iter().map(|(_, count)| count).sum::<u64>(), 1900);
 }
+
+/// Requests of a replay that were sent so many milliseconds after they were due.
+fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
+    let settings = Settings { fixed_schedule, ..Settings::default() };
+    let registry = registry(EndpointType::Chat, settings, true);
+    let measurer = measurer(EndpointType::Chat, Arc::clone(&registry), dataset());
+    let mut accumulator = Accumulator::new(registry);
+    for wait in waits {
+        let mut request = second();
+        request.due = Some(Nanos(request.start.0 - wait * 1_000_000));
+        accumulator.observe(&measurer.measure(request).observation);
+    }
+    accumulator.results()
+}
+
+#[test]
+fn a_replay_says_how_well_it_kept_its_schedule() {
+    let results = replayed(&[700, 100, 200], true);
+    let value = |tag| stats(&results, tag).map(|stats| stats.avg);
+    // Of 100, 200 and 700: positions 1, 1.8 and 1.98.
+    assert_eq!(value("replay_sched_lag_p50"), Some(200.0));
+    assert_eq!(value("replay_sched_lag_p90"), Some(600.0));
+    assert_eq!(value("replay_sched_lag_p99"), Some(690.0));
+    assert_eq!(value("replay_sched_degraded"), Some(1.0));
+    assert!(stats(&results, "replay_sched_lag_p99").unwrap().distribution.is_none());
+    assert_eq!(distribution_of(&results, "credit_to_start_latency").sum, 1000.0);
+    // Each took 60 ms once it was sent.
+    assert_eq!(distribution_of(&results, "effective_latency").max, 760.0);
+
+    let kept = replayed(&[500, 500], true);
+    assert_eq!(stats(&kept, "replay_sched_lag_p99").unwrap().avg, 500.0);
+    assert_eq!(stats(&kept, "replay_sched_degraded").unwrap().avg, 0.0);
+    let other = replayed(&[700], false);
+    for absent in ["replay_sched_lag_p50", "replay_sched_degraded"] {
+        assert!(stats(&other, absent).is_none(), "{absent}");
+    }
+    assert!(stats(&replayed(&[], true), "replay_sched_degraded").is_none());
+}

@@ -5,6 +5,7 @@ use crate::metrics::fixture::{
 };
 use crate::metrics::metric::{MetricTag, Objective, Settings, Value};
 use crate::record::{ErrorKind, ResponseBody};
+use crate::units::Nanos;
 
 const REASONING: &str = r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hmm let me"}}]}"#;
 const ROLE: &str = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#;
@@ -111,8 +112,38 @@ fn every_value_of_a_streamed_request() {
             ("usage_reasoning_tokens_diff_pct", &[100.0 / 3.0]),
             ("osl_mismatch_diff_pct", &[-30.0]),
             ("good_request_count", &[1.0]),
+            // In a closed loop, issued and sent at once.
+            ("effective_latency", &[70.0]),
+            ("credit_to_start_latency", &[0.0]),
         ],
     );
+}
+
+#[test]
+fn latency_counts_from_when_a_request_was_due() {
+    let millis_before = |millis: u64| Nanos(START.0 - millis * 1_000_000);
+    let measured = |due: Option<Nanos>| {
+        let settings =
+            Settings { developer_mode: true, fixed_schedule: true, ..Settings::default() };
+        let mut request = record(START, answer(""));
+        (request.due, request.issued) = (due, millis_before(15));
+        let registry = registry(EndpointType::Chat, settings, true);
+        let measured = measurer(EndpointType::Chat, registry, dataset()).measure(request);
+        let tags = [
+            "request_latency",
+            "effective_latency",
+            "credit_to_start_latency",
+            "credit_drop_latency",
+            "replay_send_schedule_offset",
+        ];
+        tags.map(|tag| measured.observation.values.scalar(tag).map(|nanos| nanos / 1e6))
+    };
+    assert_eq!(
+        measured(Some(millis_before(40))),
+        [Some(70.0), Some(110.0), Some(40.0), Some(15.0), Some(40.0)]
+    );
+    // Nothing was due: the wait is for the connection alone.
+    assert_eq!(measured(None), [Some(70.0), Some(85.0), Some(15.0), Some(15.0), None]);
 }
 
 #[test]
@@ -233,6 +264,8 @@ fn a_response_that_is_not_streamed_ends_once() {
             ("input_sequence_length", &[25.0]),
             ("e2e_output_token_throughput", &[2.0 / 0.09]),
             ("osl_mismatch_diff_pct", &[-80.0]),
+            ("effective_latency", &[90.0]),
+            ("credit_to_start_latency", &[0.0]),
         ],
     );
 }
@@ -251,6 +284,8 @@ fn embeddings_have_latency_and_input() {
             ("input_sequence_length", &[11.0]),
             ("usage_prompt_tokens", &[11.0]),
             ("usage_prompt_tokens_diff_pct", &[0.0]),
+            ("effective_latency", &[12.0]),
+            ("credit_to_start_latency", &[0.0]),
         ],
     );
 }

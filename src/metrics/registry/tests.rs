@@ -71,6 +71,11 @@ fn flags_choose_the_rows() {
     assert!(!has(&by_server, "usage_discrepancy_count"));
     assert!(!has(&by_server, "usage_prompt_tokens_diff_pct"));
     assert!(!has(&streamed, "goodput"));
+    let replay = Settings { fixed_schedule: true, ..Settings::default() };
+    let replay = Registry::new(replay, CHAT, true).unwrap();
+    for tag in ["replay_send_schedule_offset", "replay_sched_lag_p50", "replay_sched_degraded"] {
+        assert!(has(&replay, tag) && !has(&streamed, tag), "{tag}");
+    }
     let goodput = Registry::new(with_objective("request_latency"), CHAT, false).unwrap();
     assert!(has(&goodput, "goodput") && has(&goodput, "good_request_fraction"));
 }
@@ -83,8 +88,9 @@ fn an_objective_that_nothing_can_meet_is_an_error() {
 
 #[test]
 fn the_catalogue_is_complete_and_each_row_says_what_it_is() {
-    // The metrics of the reference's nine families, and requested_osl.
-    assert_eq!(Registry::catalogue().len(), 7 + 9 + 2 + 27 + 4 + 3 + 3 + 2 + 7);
+    // The metrics of the reference's ten families, requested_osl, http_req_tls_handshaking
+    // and those of the schedule.
+    assert_eq!(Registry::catalogue().len(), 7 + 9 + 2 + 27 + 4 + 3 + 3 + 2 + 7 + 8 + 15);
     for metric in Registry::catalogue() {
         assert!(!metric.brief.is_empty() && metric.brief.ends_with('.'), "{}", metric.tag);
         assert!(!metric.formula.is_empty() && metric.formula.ends_with('.'), "{}", metric.tag);

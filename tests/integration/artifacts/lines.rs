@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::golden;
 use super::run::TestRun;
-use super::schema::{RawRecord, Record, Response};
+use super::schema::{RawRecord, Record};
 
 fn lines<T: serde::de::DeserializeOwned>(run: &TestRun, name: &str) -> Vec<T> {
     let text = fs::read_to_string(run.directory().join(name)).unwrap();
@@ -143,11 +143,15 @@ fn traces_have_wall_times_and_durations() {
         ("request_chunks_count", 1),
         ("response_bytes_total", 1000),
         ("remote_port", 8_000),
+        // Of the stream's events, the third was latest and least certain.
+        ("max_read_lag_ns", 3_500),
+        ("max_uncertainty_ns", 4_500),
     ] {
         assert_eq!(fresh[name], value, "{name}");
     }
     assert_eq!(fresh["request_chunks"], serde_json::json!([[start + 2_000, 200]]));
     assert_eq!(fresh["local_ip"], "127.0.0.1");
+    assert_eq!(fresh["clock"], "mixed");
     // Neither looked up nor connected: absent, not null.
     for name in ["dns_lookup_ns", "connecting_ns", "tcp_connect_start_ns", "tls_handshaking_ns"] {
         assert!(!trace(1).contains_key(name), "{name}");
@@ -169,20 +173,20 @@ fn raw_lines_have_request_and_response() {
     assert_eq!(streamed.request_headers["Authorization"], "<redacted>");
     assert_eq!(streamed.response_headers["Set-Cookie"], "<redacted>");
     assert_eq!(streamed.responses.len(), measured.record.body.events.len());
-    let Response::Event { perf_ns, packets } = &streamed.responses[0] else { panic!("no event") };
-    assert_eq!(*perf_ns, measured.record.body.events[0].arrival.at.0);
+    let event = &streamed.responses[0];
+    assert_eq!(event.perf_ns, measured.record.body.events[0].arrival.at.0);
+    assert_eq!((event.read_lag_ns, event.uncertainty_ns), (Some(1_500), Some(2_500)));
+    assert_eq!((&event.content_type, &event.text), (&None, &None));
+    let packets = event.packets.as_ref().unwrap();
     assert_eq!(packets[0].name, "data");
     assert!(packets[0].value.starts_with(r#"{"choices":"#));
     assert!(streamed.error.is_none());
     let refused = &records[5];
-    let Response::Text { perf_ns, content_type, text } = &refused.responses[0] else {
-        panic!("no text")
-    };
-    assert_eq!(*perf_ns, run.measured[5].record.end.0);
-    assert_eq!(
-        (content_type.as_str(), text.as_str()),
-        ("text/event-stream", r#"{"error": "boom"}"#)
-    );
+    let response = &refused.responses[0];
+    assert_eq!(response.perf_ns, run.measured[5].record.end.0);
+    assert_eq!(response.content_type.as_deref(), Some("text/event-stream"));
+    assert_eq!(response.text.as_deref(), Some(r#"{"error": "boom"}"#));
+    assert!(response.packets.is_none());
     assert_eq!(refused.error.as_ref().unwrap().code, Some(500));
 }
 

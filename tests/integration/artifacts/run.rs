@@ -10,10 +10,12 @@ use aiperf::artifacts::{
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::metric::{MeasuredRecord, Settings};
+use aiperf::metrics::health::{ClientHealth, Health, Load};
+use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
-use aiperf::record::{ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
+use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
+use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
 use aiperf::units::{Clock, Nanos};
@@ -114,8 +116,22 @@ impl TestRun {
                 requested_rate: Some(10.0),
                 reached_rate: Some(9.876_543_210_123),
             },
+            client_health: Some(self.health(&profiling.results())),
             selfcheck: None,
         }
+    }
+
+    /// What the client said of itself.
+    fn health(&self, results: &[MetricResult]) -> ClientHealth {
+        let mut health = Health::default();
+        for measured in self.measured.iter().filter(|measured| is_profiling(measured)) {
+            health.observe(&measured.record);
+        }
+        let queue =
+            QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
+        let shares = CpuShares { workers: vec![0.25, 0.75], process: 1.3 };
+        let load = Load { requested_rate: Some(10.0), reached_rate: Some(9.7), ..Load::default() };
+        health.report(&load, &queue, &shares, results)
     }
 }
 
@@ -191,6 +207,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true}"#),
         earlier_answers: Vec::new(),
         due: number.is_multiple_of(2).then_some(start),
+        due_while_asleep: number.is_multiple_of(4),
         issued: start,
         start: start + Nanos(1_234),
         ack: (!refused).then_some(start + Nanos(7_000_000)),
@@ -237,8 +254,10 @@ fn stream(number: u64, start: Nanos, is_cut: bool) -> ResponseBody {
 fn push(body: &mut ResponseBody, arrival: Nanos, data: &str) {
     let from = body.bytes.len() as u32;
     body.bytes.extend_from_slice(format!("data: {data}").as_bytes());
+    // The third event is the latest and the least certain.
+    let worst = u32::from(body.events.len() == 2) * 2_000;
     body.events.push(SseEvent {
-        arrival: arrival.into(),
+        arrival: Arrival { at: arrival, read_lag: 1_500 + worst, uncertainty: 2_500 + worst },
         start: from,
         end: body.bytes.len() as u32,
     });
@@ -264,6 +283,8 @@ fn trace(start: Nanos, end: Nanos, reused: bool) -> HttpTrace {
         request_bytes: 200,
         response_chunks: 2,
         response_bytes: 1000,
+        socket_reads: 2,
+        kernel_stamps: 1,
         request_chunk_log: vec![(start + Nanos(2_000), 200)],
         response_chunk_log: vec![(start + Nanos(800_000), 600), (end, 400)],
         local_addr: Some(([127, 0, 0, 1], 50_000).into()),

@@ -63,6 +63,9 @@ pub(crate) struct Summary {
     pub(crate) warmup_metrics: BTreeMap<String, Stats>,
     #[serde(rename = "load")]
     _load: Load,
+    pub(crate) client_health: ClientHealth,
+    #[serde(rename = "selfcheck")]
+    _selfcheck: Option<Value>,
     pub(crate) telemetry: Option<Value>,
 }
 
@@ -96,6 +99,74 @@ struct Load {
     _requested_rate: Option<f64>,
     #[serde(rename = "reached_rate")]
     _reached_rate: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientHealth {
+    pub(crate) verdict: String,
+    pub(crate) reasons: Vec<Reason>,
+    pub(crate) schedule_slip_ms: Option<Spread>,
+    pub(crate) schedule_slip_idle_ms: Option<Spread>,
+    pub(crate) schedule_slip_loaded_ms: Option<Spread>,
+    pub(crate) read_lag_ms: Option<Spread>,
+    pub(crate) stamp_uncertainty_ms: Option<Spread>,
+    pub(crate) arrival_error_ms: Option<Spread>,
+    pub(crate) reads: Option<Reads>,
+    pub(crate) queue: Queue,
+    pub(crate) cpu: Cpu,
+    pub(crate) rate_ratio: Option<f64>,
+    pub(crate) concurrency_ratio: Option<f64>,
+    pub(crate) retries: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reason {
+    pub(crate) verdict: String,
+    pub(crate) finding: String,
+    pub(crate) advice: String,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spread {
+    pub(crate) count: u64,
+    pub(crate) avg: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reads {
+    pub(crate) total: u64,
+    pub(crate) kernel_stamped: u64,
+    pub(crate) kernel_share: f64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Queue {
+    pub(crate) budget_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) pauses: u64,
+    pub(crate) spilled_records: u64,
+    pub(crate) spilled_bytes: u64,
+    pub(crate) kept_over_budget: u64,
+    pub(crate) lost_records: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cpu {
+    pub(crate) workers: u64,
+    pub(crate) worker_max: f64,
+    pub(crate) worker_mean: f64,
+    pub(crate) process: f64,
+    pub(crate) cores: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -179,11 +250,16 @@ pub(crate) struct RawRecord {
     pub(crate) error: Option<Error>,
 }
 
+/// Of an event `packets`, of any other body `content_type` and `text`.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub(crate) enum Response {
-    Event { perf_ns: u64, packets: Vec<Packet> },
-    Text { perf_ns: u64, content_type: String, text: String },
+#[serde(deny_unknown_fields)]
+pub(crate) struct Response {
+    pub(crate) perf_ns: u64,
+    pub(crate) read_lag_ns: Option<u64>,
+    pub(crate) uncertainty_ns: Option<u64>,
+    pub(crate) packets: Option<Vec<Packet>>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -51,6 +51,9 @@ fn rows_are_the_requests() {
     assert_eq!(*column(first, "benchmark_phase").1, Field::Str("warmup".to_owned()));
     assert_eq!(*column(first, "time_to_first_token").1, Field::Double(29.998_766));
     assert_eq!(*column(first, "output_sequence_length").1, Field::Long(4));
+    assert_eq!(*column(first, "clock").1, Field::Str("mixed".to_owned()));
+    assert_eq!(*column(first, "max_read_lag_ns").1, Field::Long(3_500));
+    assert_eq!(*column(first, "max_uncertainty_ns").1, Field::Long(4_500));
     assert_eq!(*column(first, "error_code").1, Field::Null);
     assert_eq!(list(first, "inter_chunk_latency"), [10.0, 10.170_119, 10.340_238]);
     assert_eq!(list(first, "content_arrival_ms"), [29.998_766, 39.998_766, 50.168_885, 60.509_123]);
@@ -76,6 +79,9 @@ fn the_file_says_what_it_is_of() {
     assert_eq!(value("aiperf.benchmark_id"), Some(id));
     assert_eq!(value("aiperf.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
     let report = run.report();
+    let health: serde_json::Value =
+        serde_json::from_str(&value("aiperf.client_health").unwrap()).unwrap();
+    assert_eq!(health, serde_json::to_value(&report.client_health).unwrap());
     for result in &report.results {
         let kept = value(&format!("aiperf.metric.{}", result.metric.tag));
         // Distributions can be computed from the rows.

@@ -1,0 +1,310 @@
+//! The flags about load become a schedule.
+
+use std::path::Path;
+
+use super::load_args::{LoadArgs, Pattern, ReplayArgs, WarmupArgs};
+use super::profile::ProfileArgs;
+use crate::config::ConfigError;
+use crate::schedule::config::{
+    ArrivalPattern, Cancellation, Config, Limit, LoadPattern, PhaseConfig, Rate, RatePoint, Replay,
+    StopCondition, UseOfTimestamps, Zero,
+};
+use crate::schedule::{PhaseKind, parse_rate_series};
+use crate::units::Nanos;
+
+/// The phases that `flags` ask for.
+pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
+    let profiling = profiling_phase(flags)?;
+    let warmup = warmup_phase(&flags.warmup, &profiling)?;
+    Ok(Config {
+        replay: replay(flags, &profiling),
+        phases: warmup.into_iter().chain([profiling]).collect(),
+    })
+}
+
+fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
+    let load = &flags.load;
+    let pattern = load_pattern(flags)?;
+    let default = (pattern == LoadPattern::ClosedLoop).then_some(1);
+    let concurrency = limit(load.concurrency.or(default), load.concurrency_ramp_duration);
+    let mut stop = StopCondition {
+        requests: load.request_count,
+        sessions: flags.conversation.num_sessions,
+        duration: load.benchmark_duration.map(Nanos::from_seconds),
+    };
+    if stop.is_unset() && flags.input.input_file.is_none() {
+        stop = default_stop(&pattern, concurrency);
+    }
+    Ok(PhaseConfig {
+        kind: PhaseKind::Profiling,
+        load: pattern,
+        concurrency,
+        prefill_concurrency: limit(
+            load.prefill_concurrency,
+            load.prefill_concurrency_ramp_duration,
+        ),
+        stop,
+        grace_period: grace_period(load.benchmark_grace_period),
+        cancellation: flags.cancellation.request_cancellation_rate.map(|percent| Cancellation {
+            percent,
+            delay: Nanos::from_seconds(
+                flags.cancellation.request_cancellation_delay.unwrap_or(0.0),
+            ),
+        }),
+        failed_request_threshold: load.failed_request_threshold,
+    })
+}
+
+fn limit(most: Option<u64>, ramp: Option<f64>) -> Option<Limit> {
+    most.map(|most| Limit { most, ramp: ramp.map(Nanos::from_seconds) })
+}
+
+fn default_stop(pattern: &LoadPattern, concurrency: Option<Limit>) -> StopCondition {
+    let stop = StopCondition::default();
+    match pattern {
+        LoadPattern::Rate(rate) if rate.points.len() > 1 => {
+            StopCondition { duration: Some(rate.length()), ..stop }
+        }
+        LoadPattern::UserCentric { users, .. } => StopCondition { sessions: Some(*users), ..stop },
+        _ => {
+            let requests = concurrency.map_or(10, |limit| limit.most.saturating_mul(2).max(10));
+            StopCondition { requests: Some(requests), ..stop }
+        }
+    }
+}
+
+fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
+    let load = &flags.load;
+    if let (Some(rate), Some(users)) = (flags.users.user_centric_rate, flags.users.num_users) {
+        return Ok(LoadPattern::UserCentric { rate, users });
+    }
+    if wants_schedule(&flags.replay) {
+        return Ok(LoadPattern::FixedSchedule);
+    }
+    let points = match (&load.request_rate_series, load.request_rate) {
+        (Some(path), _) => read_series(path)?,
+        (None, Some(rate)) => vec![RatePoint { at: Nanos::ZERO, rate }],
+        (None, None) => return closed_loop(load),
+    };
+    let names = ["--arrival-pattern", "--arrival-smoothness"];
+    Ok(LoadPattern::Rate(Rate {
+        points,
+        ramp: load.request_rate_ramp_duration.map(Nanos::from_seconds),
+        pattern: arrival_pattern(load.arrival_pattern, load.arrival_smoothness, names)?,
+    }))
+}
+
+/// A closed loop, if nothing is given that only a rate could have.
+fn closed_loop(load: &LoadArgs) -> Result<LoadPattern, ConfigError> {
+    let is_spread = load.arrival_pattern.is_some_and(|given| given != Pattern::ConcurrencyBurst);
+    let given = [
+        ("--request-rate-ramp-duration", load.request_rate_ramp_duration.is_some()),
+        ("--arrival-pattern", is_spread),
+        ("--arrival-smoothness", load.arrival_smoothness.is_some()),
+    ];
+    refuse(&given, "it is about a rate: give --request-rate too, or leave it out")?;
+    Ok(LoadPattern::ClosedLoop)
+}
+
+/// Refuses the first flag that is given.
+fn refuse(given: &[(&'static str, bool)], why: &str) -> Result<(), ConfigError> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(ConfigError::flag(flag, why)),
+        None => Ok(()),
+    }
+}
+
+/// The pattern asked for, else Poisson, or gamma where a shape is given.
+/// `names` are the flags that name the pattern and its shape.
+fn arrival_pattern(
+    pattern: Option<Pattern>,
+    shape: Option<f64>,
+    names: [&'static str; 2],
+) -> Result<ArrivalPattern, ConfigError> {
+    match (pattern, shape) {
+        (None | Some(Pattern::Poisson), None) => Ok(ArrivalPattern::Poisson),
+        (Some(Pattern::Constant), None) => Ok(ArrivalPattern::Constant),
+        (None | Some(Pattern::Gamma), shape) => {
+            Ok(ArrivalPattern::Gamma { shape: shape.unwrap_or(1.0) })
+        }
+        (Some(Pattern::ConcurrencyBurst), _) => {
+            let why = "concurrency-burst sends as fast as it can: leave the rate out, or choose \
+                       another pattern";
+            Err(ConfigError::flag(names[0], why))
+        }
+        (Some(Pattern::Constant | Pattern::Poisson), Some(_)) => {
+            let why = "only gamma arrivals have a shape: leave it out, or choose gamma";
+            Err(ConfigError::flag(names[1], why))
+        }
+    }
+}
+
+fn read_series(path: &Path) -> Result<Vec<RatePoint>, ConfigError> {
+    let flag = "--request-rate-series";
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
+        flag,
+        path: path.display().to_string(),
+        why: error.to_string(),
+    })?;
+    parse_rate_series(&text)
+        .map_err(|error| ConfigError::flag(flag, format!("{}: {error}", path.display())))
+}
+
+fn grace_period(seconds: f64) -> Option<Nanos> {
+    seconds.is_finite().then(|| Nanos::from_seconds(seconds))
+}
+
+/// Whether a fixed schedule is asked for: also by saying where it starts.
+const fn wants_schedule(replay: &ReplayArgs) -> bool {
+    replay.fixed_schedule
+        || replay.fixed_schedule_auto_offset
+        || replay.fixed_schedule_start_offset.is_some()
+        || replay.fixed_schedule_end_offset.is_some()
+        || replay.open_loop_strict
+}
+
+fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
+    let replay = &flags.replay;
+    let millis = |time: Option<f64>| time.map(Nanos::from_millis);
+    let is_unpaced = profiling.load == LoadPattern::ClosedLoop
+        && !replay.no_fixed_schedule
+        && !replay.ignore_trace_delays
+        && flags.input.input_file.is_some();
+    Replay {
+        schedule: match profiling.load {
+            LoadPattern::FixedSchedule => UseOfTimestamps::Always,
+            _ if is_unpaced => UseOfTimestamps::IfPresent(
+                profiling.concurrency.filter(|_| flags.load.concurrency.is_some()),
+            ),
+            _ => UseOfTimestamps::Never,
+        },
+        zero: match millis(replay.fixed_schedule_start_offset) {
+            _ if replay.fixed_schedule_auto_offset => Zero::First,
+            start => Zero::At(start.unwrap_or_default()),
+        },
+        from: millis(replay.fixed_schedule_start_offset),
+        until: millis(replay.fixed_schedule_end_offset),
+        speedup: replay.replay_speedup.unwrap_or(1.0),
+        ignore_delays: replay.ignore_trace_delays,
+        delay_cap: replay.inter_turn_delay_cap_seconds.map(Nanos::from_seconds),
+        strict: replay.open_loop_strict,
+    }
+}
+
+/// The warmup, if one of its ends is given. What it does not say is as in the
+/// measurement; a rate or a concurrency of its own replaces both.
+fn warmup_phase(
+    flags: &WarmupArgs,
+    profiling: &PhaseConfig,
+) -> Result<Option<PhaseConfig>, ConfigError> {
+    let stop = StopCondition {
+        requests: flags.warmup_request_count,
+        sessions: flags.num_warmup_sessions,
+        duration: flags.warmup_duration.map(Nanos::from_seconds),
+    };
+    if stop.is_unset() {
+        let why = "there is no warmup: give --warmup-request-count, --warmup-duration or \
+                   --num-warmup-sessions";
+        return refuse(&warmup_flags(flags), why).map(|()| None);
+    }
+    if stop.requests == Some(0) && stop.sessions.is_none() && stop.duration.is_none() {
+        return Ok(None);
+    }
+    let load = warmup_load(flags, profiling)?;
+    let most = stop.requests.unwrap_or(u64::MAX).max(1);
+    let concurrency = warmup_concurrency(flags, profiling, &load).map(|limit| at_most(limit, most));
+    let prefill = warmup_limit(
+        flags.warmup_prefill_concurrency,
+        flags.warmup_prefill_concurrency_ramp_duration,
+        profiling.prefill_concurrency,
+    );
+    let most = concurrency.map_or(most, |limit| limit.most);
+    Ok(Some(PhaseConfig {
+        kind: PhaseKind::Warmup,
+        load,
+        concurrency,
+        prefill_concurrency: prefill.map(|limit| at_most(limit, most)),
+        stop,
+        grace_period: flags.warmup_grace_period.and_then(grace_period),
+        cancellation: None,
+        failed_request_threshold: None,
+    }))
+}
+
+fn warmup_flags(flags: &WarmupArgs) -> [(&'static str, bool); 7] {
+    [
+        ("--warmup-concurrency", flags.warmup_concurrency.is_some()),
+        ("--warmup-request-rate", flags.warmup_request_rate.is_some()),
+        ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
+        ("--warmup-prefill-concurrency", flags.warmup_prefill_concurrency.is_some()),
+        ("--warmup-concurrency-ramp-duration", flags.warmup_concurrency_ramp_duration.is_some()),
+        (
+            "--warmup-prefill-concurrency-ramp-duration",
+            flags.warmup_prefill_concurrency_ramp_duration.is_some(),
+        ),
+        ("--warmup-request-rate-ramp-duration", flags.warmup_request_rate_ramp_duration.is_some()),
+    ]
+}
+
+/// A fixed schedule and users are for the measurement: before them the warmup
+/// is a closed loop.
+fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPattern, ConfigError> {
+    let measured = match &profiling.load {
+        LoadPattern::Rate(rate) => Some(rate),
+        _ => None,
+    };
+    let points = match (flags.warmup_request_rate, flags.warmup_concurrency, measured) {
+        (Some(rate), ..) => vec![RatePoint { at: Nanos::ZERO, rate }],
+        (None, None, Some(measured)) => measured.points.clone(),
+        _ => {
+            let given = [
+                ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
+                (
+                    "--warmup-request-rate-ramp-duration",
+                    flags.warmup_request_rate_ramp_duration.is_some(),
+                ),
+            ];
+            refuse(&given, "the warmup has no rate: give --warmup-request-rate")?;
+            return Ok(LoadPattern::ClosedLoop);
+        }
+    };
+    let shape = measured.and_then(|rate| match rate.pattern {
+        ArrivalPattern::Gamma { shape } => Some(shape),
+        _ => None,
+    });
+    let pattern = match (flags.warmup_arrival_pattern, measured) {
+        (None, Some(measured)) => measured.pattern,
+        (given, _) => {
+            let shape = shape.filter(|_| given == Some(Pattern::Gamma));
+            arrival_pattern(given, shape, ["--warmup-arrival-pattern", "--arrival-smoothness"])?
+        }
+    };
+    let ramp = flags.warmup_request_rate_ramp_duration.map(Nanos::from_seconds);
+    let ramp = ramp.or_else(|| measured.and_then(|rate| rate.ramp));
+    Ok(LoadPattern::Rate(Rate { points, ramp, pattern }))
+}
+
+fn warmup_concurrency(
+    flags: &WarmupArgs,
+    profiling: &PhaseConfig,
+    load: &LoadPattern,
+) -> Option<Limit> {
+    let measured = profiling
+        .concurrency
+        .or_else(|| (*load == LoadPattern::ClosedLoop).then_some(Limit::constant(1)));
+    let given =
+        warmup_limit(flags.warmup_concurrency, flags.warmup_concurrency_ramp_duration, measured);
+    // A rate of its own alone leaves the concurrency open.
+    given.filter(|_| flags.warmup_request_rate.is_none() || flags.warmup_concurrency.is_some())
+}
+
+/// A bound of the warmup, else the measurement's; and so its ramp.
+fn warmup_limit(most: Option<u64>, ramp: Option<f64>, measured: Option<Limit>) -> Option<Limit> {
+    let most = most.or(measured.map(|limit| limit.most))?;
+    let ramp = ramp.map(Nanos::from_seconds).or_else(|| measured.and_then(|limit| limit.ramp));
+    Some(Limit { most, ramp })
+}
+
+fn at_most(limit: Limit, most: u64) -> Limit {
+    Limit { most: limit.most.min(most), ..limit }
+}

@@ -1,0 +1,139 @@
+//! Bailian traces: JSONL, one request a line, as Alibaba publishes them.
+//!
+//! A line has `chat_id`, `timestamp` in seconds, `input_length`,
+//! `output_length` and `hash_ids` for blocks of 16 tokens. `parent_chat_id`
+//! (-1: none) links the turns of a conversation, which `turn` orders. A later
+//! turn's prompt has its whole history in it.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use serde::Deserialize;
+
+use super::jsonl::from_object;
+use super::lines::Lines;
+use super::trace::{HashId, TimeUnit, Trace, instant};
+use super::{Fault, Loaded};
+use crate::dataset::{Conversation, Turn};
+
+/// Tokens of a block.
+pub(super) const BLOCK_TOKENS: u32 = 16;
+
+const KNOWN: [&str; 8] = [
+    "chat_id",
+    "parent_chat_id",
+    "timestamp",
+    "input_length",
+    "output_length",
+    "type",
+    "turn",
+    "hash_ids",
+];
+
+/// The parent of a conversation's first turn.
+const NO_PARENT: i64 = -1;
+
+#[derive(Deserialize)]
+struct Line {
+    chat_id: i64,
+    #[serde(default = "no_parent")]
+    parent_chat_id: i64,
+    timestamp: f64,
+    input_length: u32,
+    output_length: u32,
+    #[serde(default)]
+    turn: i64,
+    #[serde(default)]
+    hash_ids: Vec<HashId>,
+}
+
+const fn no_parent() -> i64 {
+    NO_PARENT
+}
+
+/// A request and its place among the others.
+struct Request {
+    chat_id: i64,
+    number: i64,
+    turn: Turn,
+}
+
+/// Reads all lines, those linked to each other into one conversation.
+pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+    let mut requests = Vec::new();
+    let mut parents: HashMap<i64, i64> = HashMap::new();
+    for line in lines {
+        let line = line?;
+        let fault = |why| Fault::Line(line.number, why);
+        let read: Line = from_object(&line.text).map_err(fault)?;
+        trace.check_members(&line.text, &KNOWN, &[]).map_err(fault)?;
+        if parents.insert(read.chat_id, read.parent_chat_id).is_some() {
+            let reason = format!("chat_id {} is that of an earlier line", read.chat_id);
+            return Err(Fault::Line(line.number, reason));
+        }
+        if trace.admits(read.input_length) {
+            requests.push(request(&read, &mut trace).map_err(fault)?);
+        }
+    }
+    Ok(Loaded { note: trace.note(), conversations: conversations(requests, &parents) })
+}
+
+fn request(line: &Line, trace: &mut Trace<'_>) -> Result<Request, String> {
+    let prompt = trace.prompt(line.input_length, &line.hash_ids)?;
+    let turn = Turn {
+        texts: vec![prompt.text],
+        input_tokens: prompt.tokens,
+        max_tokens: Some(trace.output_tokens(line.output_length)?),
+        timestamp: Some(instant(line.timestamp, TimeUnit::Seconds)?),
+        ..Turn::default()
+    };
+    Ok(Request { chat_id: line.chat_id, number: line.turn, turn })
+}
+
+/// One conversation for each root, in the order of their first lines.
+fn conversations(requests: Vec<Request>, parents: &HashMap<i64, i64>) -> Vec<Conversation> {
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut groups: Vec<(i64, Vec<Request>)> = Vec::new();
+    let mut roots: HashMap<i64, i64> = HashMap::new();
+    for request in requests {
+        let root = root(request.chat_id, parents, &mut roots);
+        let place = *places.entry(root).or_insert_with(|| {
+            groups.push((root, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(request);
+    }
+    let conversation = |(root, mut requests): (i64, Vec<Request>)| {
+        requests.sort_by_key(|request| request.number);
+        Conversation {
+            id: root.to_string().into(),
+            standalone_turns: true,
+            turns: requests.into_iter().map(|request| request.turn).collect(),
+            ..Conversation::default()
+        }
+    };
+    groups.into_iter().map(conversation).collect()
+}
+
+/// The first ancestor of `chat_id` whose own parent is not in the trace. In a
+/// circle of parents, which no trace should have, the one where it closes.
+fn root(chat_id: i64, parents: &HashMap<i64, i64>, roots: &mut HashMap<i64, i64>) -> i64 {
+    let mut path = Vec::new();
+    let mut at = chat_id;
+    let root = loop {
+        if let Some(known) = roots.get(&at) {
+            break *known;
+        }
+        // Until its root is known it is its own: a circle ends here.
+        roots.insert(at, at);
+        path.push(at);
+        match parents.get(&at) {
+            Some(parent) if *parent != NO_PARENT && parents.contains_key(parent) => at = *parent,
+            _ => break at,
+        }
+    };
+    for visited in path {
+        roots.insert(visited, root);
+    }
+    root
+}

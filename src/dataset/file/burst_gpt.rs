@@ -1,0 +1,97 @@
+//! `BurstGPT` traces: CSV with the columns `Timestamp` (seconds),
+//! `Request tokens` and `Response tokens`; others are not read.
+//!
+//! Each row is a request of its own. Rows of no tokens failed when the trace
+//! was taken; they are left out, and counted.
+
+use std::io::Read;
+
+use csv::{Reader, StringRecord};
+
+use super::trace::{TimeUnit, Trace, instant};
+use super::{Fault, Loaded};
+use crate::dataset::{Conversation, Turn};
+
+/// The columns that are read.
+const COLUMNS: [&str; 3] = ["Timestamp", "Request tokens", "Response tokens"];
+
+/// Whether a line is the header of such a file.
+pub(super) fn is_header(line: &[u8]) -> bool {
+    let mut reader = reader(line);
+    reader.headers().is_ok_and(|header| columns(header).is_ok())
+}
+
+fn reader<R: Read>(input: R) -> Reader<R> {
+    csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input)
+}
+
+/// Where the columns are.
+fn columns(header: &StringRecord) -> Result<[usize; 3], String> {
+    let mut places = [0; 3];
+    for (place, column) in places.iter_mut().zip(COLUMNS) {
+        *place = header.iter().position(|name| name == column).ok_or_else(|| {
+            format!("the header has no column `{column}`; it needs {}", COLUMNS.join(", "))
+        })?;
+    }
+    Ok(places)
+}
+
+/// Reads all rows.
+pub(super) fn read(input: impl Read, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+    let mut reader = reader(input);
+    let columns = columns(reader.headers().map_err(fault)?).map_err(|why| Fault::Line(1, why))?;
+    let mut conversations = Vec::new();
+    let mut row = StringRecord::new();
+    while reader.read_record(&mut row).map_err(fault)? {
+        let number = row.position().map_or(0, csv::Position::line);
+        let turn = turn(&row, columns, &mut trace).map_err(|why| Fault::Line(number, why))?;
+        if let Some(turn) = turn {
+            conversations.push(Conversation { turns: vec![turn], ..Conversation::default() });
+        }
+    }
+    Ok(Loaded { note: trace.note(), conversations })
+}
+
+/// The request of a row; `None` where it is left out.
+fn turn(
+    row: &StringRecord,
+    columns: [usize; 3],
+    trace: &mut Trace<'_>,
+) -> Result<Option<Turn>, String> {
+    let [at, asked, answered] = columns.map(|column| row.get(column).unwrap_or_default());
+    let tokens = |column: usize, text: &str| {
+        let wrong = || format!("{text:?} is no number of tokens; `{}` needs one", COLUMNS[column]);
+        text.parse::<u32>().map_err(|_| wrong())
+    };
+    let at: f64 =
+        at.parse().map_err(|_| format!("{at:?} is no time; `Timestamp` is in seconds"))?;
+    let timestamp = instant(at, TimeUnit::Seconds)?;
+    let (asked, answered) = (tokens(1, asked)?, tokens(2, answered)?);
+    if asked == 0 || answered == 0 {
+        trace.leave_out_failed();
+        return Ok(None);
+    }
+    if !trace.admits(asked) {
+        return Ok(None);
+    }
+    let prompt = trace.prompt(asked, &[])?;
+    Ok(Some(Turn {
+        texts: vec![prompt.text],
+        input_tokens: prompt.tokens,
+        max_tokens: Some(trace.output_tokens(answered)?),
+        timestamp: Some(timestamp),
+        ..Turn::default()
+    }))
+}
+
+fn fault(error: csv::Error) -> Fault {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => Fault::Read(source),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            Fault::Line(line, format!("it has {len} columns, the header {expected_len}"))
+        }
+        csv::ErrorKind::Utf8 { .. } => Fault::Line(line, "it is not UTF-8".to_owned()),
+        other => Fault::Line(line, format!("{other:?}")),
+    }
+}

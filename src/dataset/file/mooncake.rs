@@ -1,0 +1,168 @@
+//! Mooncake traces: JSONL, one request a line.
+//!
+//! A line has one of `input_length` (tokens of a prompt to be made, with
+//! `hash_ids` for blocks of 512 tokens that it shares with others),
+//! `text_input`, `messages` and `payload`; and may have `output_length`,
+//! `timestamp` and `delay` in milliseconds, and `session_id`: lines of one
+//! session are the turns of one conversation.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::jsonl::{self, check_kind, from_object};
+use super::lines::Lines;
+use super::trace::{HashId, TimeUnit, Trace, instant};
+use super::{Fault, Loaded, inputs_json};
+use crate::dataset::{Conversation, Turn};
+
+/// Tokens of a block, as the published traces have them.
+pub(super) const BLOCK_TOKENS: u32 = 512;
+
+const KNOWN: [&str; 11] = [
+    "type",
+    "timestamp",
+    "delay",
+    "session_id",
+    "input_length",
+    "hash_ids",
+    "text_input",
+    "messages",
+    "payload",
+    "output_length",
+    "message_mode",
+];
+
+/// Members that change the request, and that nothing here reads yet.
+const UNSUPPORTED: [&str; 3] = ["tools", "extra", "context_mode"];
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    timestamp: Option<f64>,
+    delay: Option<f64>,
+    session_id: Option<String>,
+    input_length: Option<u32>,
+    #[serde(default)]
+    hash_ids: Option<Vec<HashId>>,
+    text_input: Option<String>,
+    messages: Option<Box<RawValue>>,
+    payload: Option<Box<RawValue>>,
+    output_length: Option<u32>,
+    message_mode: Option<String>,
+}
+
+/// Reads all lines, those of one session into one conversation.
+pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
+    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut sessions: HashMap<String, usize> = HashMap::new();
+    for line in lines {
+        let line = line?;
+        let fault = |why| Fault::Line(line.number, why);
+        let Some((session, request)) = read_line(&line.text, &mut trace).map_err(fault)? else {
+            continue;
+        };
+        let new = conversations.len();
+        let at = session.map_or(new, |name| *sessions.entry(name).or_insert(new));
+        if at == new {
+            conversations.push(Conversation::default());
+        }
+        append(&mut conversations[at], request).map_err(fault)?;
+    }
+    for (name, at) in sessions {
+        conversations[at].id = name.into();
+    }
+    Ok(Loaded { note: trace.note(), conversations })
+}
+
+/// A turn, and whether it bears its whole history.
+type Request = (Turn, bool);
+
+fn append(conversation: &mut Conversation, (turn, is_standalone): Request) -> Result<(), String> {
+    if conversation.turns.is_empty() {
+        conversation.standalone_turns = is_standalone;
+    } else if conversation.standalone_turns != is_standalone {
+        return Err("earlier lines of its session bear prompts of another kind: a session has \
+                    either `messages` or `payload` in all lines, or in none"
+            .to_owned());
+    }
+    conversation.turns.push(turn);
+    Ok(())
+}
+
+/// A line's session and request; `None` where it is left out.
+fn read_line(
+    text: &str,
+    trace: &mut Trace<'_>,
+) -> Result<Option<(Option<String>, Request)>, String> {
+    let line: Line = from_object(text)?;
+    trace.check_members(text, &KNOWN, &UNSUPPORTED)?;
+    check_kind(line.kind.as_deref(), "mooncake_trace")?;
+    check_mode(&line)?;
+    if line.input_length.is_some_and(|tokens| !trace.admits(tokens)) {
+        return Ok(None);
+    }
+    let session = line.session_id.clone().filter(|name| !name.is_empty());
+    let is_standalone = line.messages.is_some() || line.payload.is_some();
+    Ok(Some((session, (turn(line, trace)?, is_standalone))))
+}
+
+fn check_mode(line: &Line) -> Result<(), String> {
+    match line.message_mode.as_deref() {
+        None | Some("history") => {}
+        Some(mode) => return Err(format!("message_mode {mode:?} is not supported yet")),
+    }
+    let given = [
+        line.input_length.is_some(),
+        line.text_input.is_some(),
+        line.messages.is_some(),
+        line.payload.is_some(),
+    ];
+    if given.iter().filter(|given| **given).count() != 1 {
+        return Err(
+            "it must have one of `input_length`, `text_input`, `messages` and `payload`".to_owned()
+        );
+    }
+    if line.hash_ids.is_some() && line.input_length.is_none() {
+        return Err("`hash_ids` need `input_length`".to_owned());
+    }
+    Ok(())
+}
+
+fn turn(line: Line, trace: &mut Trace<'_>) -> Result<Turn, String> {
+    let mut turn = match (line.input_length, line.text_input, line.messages, line.payload) {
+        (Some(tokens), ..) => {
+            let prompt = trace.prompt(tokens, &line.hash_ids.unwrap_or_default())?;
+            Turn { texts: vec![prompt.text], input_tokens: prompt.tokens, ..Turn::default() }
+        }
+        (_, Some(text), ..) if !text.is_empty() => {
+            Turn { texts: vec![text.into()], ..Turn::default() }
+        }
+        (_, _, Some(messages), _) => {
+            check_messages(&messages)?;
+            Turn { messages: Some(Arc::from(messages)), ..Turn::default() }
+        }
+        (.., Some(payload)) => inputs_json::turn(&payload)?,
+        _ => return Err("the text is empty".to_owned()),
+    };
+    if let Some(tokens) = line.output_length {
+        turn.max_tokens = Some(trace.output_tokens(tokens)?);
+    }
+    turn.timestamp = line.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?;
+    turn.delay = jsonl::delay(line.delay)?;
+    Ok(turn)
+}
+
+fn check_messages(messages: &RawValue) -> Result<(), String> {
+    let values: Vec<Value> = serde_json::from_str(messages.get())
+        .map_err(|_| "`messages` is no array of messages".to_owned())?;
+    if values.is_empty() || values.iter().any(|message| !message["role"].is_string()) {
+        return Err("`messages` must hold messages, each with a `role`".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Texts, whole or in pieces.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+/// A text. The prompts of a trace are long and have much in common: they are
+/// kept as pieces of the embedded corpus, which take no memory of their own.
+#[derive(Clone)]
+pub struct Text(Kept);
+
+#[derive(Clone)]
+enum Kept {
+    Whole(Arc<str>),
+    Pieces(Arc<[&'static str]>),
+}
+
+impl Text {
+    /// The pieces one after the other, nothing between them.
+    pub(super) fn joined(pieces: &[&'static str]) -> Self {
+        Self(Kept::Pieces(pieces.into()))
+    }
+
+    /// Its pieces, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &str> {
+        let (whole, pieces): (Option<&str>, &[&'static str]) = match &self.0 {
+            Kept::Whole(text) => (Some(text), &[]),
+            Kept::Pieces(pieces) => (None, pieces),
+        };
+        whole.into_iter().chain(pieces.iter().copied())
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.pieces().map(str::len).sum()
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::from("")
+    }
+}
+
+impl From<Arc<str>> for Text {
+    fn from(text: Arc<str>) -> Self {
+        Self(Kept::Whole(text))
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(Kept::Whole(text.into()))
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(Kept::Whole(text.into()))
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pieces().try_for_each(|piece| f.write_str(piece))
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_string(), f)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Kept::Whole(text) => serializer.serialize_str(text),
+            Kept::Pieces(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_read_as_one_text() {
+        let joined = Text::joined(&["a \"b", "\" c", "\n"]);
+        assert_eq!(joined.to_string(), "a \"b\" c\n");
+        assert_eq!(joined.bytes(), 8);
+        assert_eq!(serde_json::to_string(&joined).unwrap(), r#""a \"b\" c\n""#);
+        let whole = Text::from("a \"b\" c\n");
+        assert_eq!(whole.to_string(), joined.to_string());
+        assert_eq!(serde_json::to_string(&whole).unwrap(), r#""a \"b\" c\n""#);
+        assert_eq!(format!("{whole:?}"), format!("{joined:?}"));
+    }
+}

@@ -1,0 +1,350 @@
+use super::*;
+use crate::metrics::Registry;
+use crate::metrics::fixture::{self, START};
+use crate::metrics::metric::{Distribution, Stats};
+use crate::record::{Arrival, ResponseBody, SseEvent};
+
+const MS: u64 = 1_000_000;
+
+/// A request that was due at the start, taken up after `issued` and sent after
+/// `sent` microseconds.
+fn due(issued: u64, sent: u64) -> RequestRecord {
+    let mut record = fixture::record(START, ResponseBody::default());
+    record.due = Some(START);
+    record.issued = START + Nanos(issued * 1_000);
+    record.start = START + Nanos(sent * 1_000);
+    record
+}
+
+/// A stream of events with these lags and uncertainties in microseconds, read by
+/// the kernel's stamps where `stamped`.
+fn events(lags: &[(u32, u32)], stamped: bool) -> RequestRecord {
+    let event = |(number, (lag, uncertainty)): (usize, &(u32, u32))| SseEvent {
+        arrival: Arrival {
+            at: START + Nanos(number as u64 * MS),
+            read_lag: lag * 1_000,
+            uncertainty: uncertainty * 1_000,
+        },
+        start: 0,
+        end: 0,
+    };
+    let events = lags.iter().enumerate().map(event).collect();
+    let mut record = fixture::record(START, ResponseBody { events, ..ResponseBody::default() });
+    record.trace.socket_reads = 10;
+    record.trace.kernel_stamps = if stamped { 10 } else { 0 };
+    record
+}
+
+/// Results with these medians, in milliseconds.
+fn medians(of: &[(&str, f64)]) -> Vec<MetricResult> {
+    let result = |(tag, p50): &(&str, f64)| MetricResult {
+        metric: Registry::find(tag).unwrap(),
+        stats: Stats {
+            avg: *p50,
+            distribution: Some(Distribution { p50: *p50, ..Distribution::default() }),
+        },
+    };
+    of.iter().map(result).collect()
+}
+
+fn streaming(ttft: f64, itl: f64) -> Vec<MetricResult> {
+    medians(&[
+        ("request_latency", ttft + 100.0 * itl),
+        ("time_to_first_token", ttft),
+        ("inter_token_latency", itl),
+    ])
+}
+
+fn shares(workers: &[f64]) -> CpuShares {
+    CpuShares { workers: workers.to_vec(), ..CpuShares::default() }
+}
+
+/// The health of `records` in a quiet program.
+fn health_of(records: &[RequestRecord], load: &Load, results: &[MetricResult]) -> ClientHealth {
+    let mut health = Health::default();
+    for record in records {
+        health.observe(record);
+    }
+    health.report(load, &QueueStats::default(), &shares(&[0.3]), results)
+}
+
+fn verdict_of(records: &[RequestRecord], results: &[MetricResult]) -> Option<Verdict> {
+    health_of(records, &Load::default(), results).verdict
+}
+
+#[test]
+fn slip_is_exact() {
+    let records: Vec<_> = (1..=101).map(|n| due(0, n * 1_000)).collect();
+    let slip = health_of(&records, &Load::default(), &[]).schedule_slip_ms.unwrap();
+    // 1 to 101 ms: percentile p of 101 values is the value of rank p + 1.
+    let expected = Spread { count: 101, avg: 51.0, p50: 51.0, p90: 91.0, p99: 100.0, max: 101.0 };
+    assert_eq!(slip, expected);
+}
+
+#[test]
+fn slip_of_a_worker_that_slept_is_told_apart() {
+    let asleep = |sent| RequestRecord { due_while_asleep: true, ..due(0, sent) };
+    let records = [asleep(50), asleep(70), due(0, 40_000)];
+    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    assert_eq!(health.schedule_slip_ms.unwrap().count, 3);
+    let idle = health.schedule_slip_idle_ms.unwrap();
+    assert_eq!((idle.count, idle.p50, idle.max), (2, 0.06, 0.07));
+    let loaded = health.schedule_slip_loaded_ms.unwrap();
+    assert_eq!((loaded.count, loaded.max), (1, 40.0));
+    assert!(!health.reasons[0].advice.contains("woken"), "{}", health.reasons[0].advice);
+    let records = [asleep(40_000), due(0, 50)];
+    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    assert!(health.reasons[0].advice.contains("woken late"), "{}", health.reasons[0].advice);
+}
+
+#[test]
+fn a_closed_loop_has_no_slip_and_no_rate() {
+    let records = [fixture::record(START, ResponseBody::default())];
+    let health = health_of(&records, &Load::default(), &streaming(200.0, 10.0));
+    assert_eq!((health.schedule_slip_ms, health.rate_ratio), (None, None));
+    assert_eq!((health.verdict, health.reasons.len()), (Some(Verdict::Valid), 0));
+    assert_eq!(health.retries, Some(0));
+}
+
+#[test]
+fn lateness_is_held_against_the_first_token() {
+    let late = |ms: u64, ttft| verdict_of(&[due(0, ms * 1_000)], &streaming(ttft, 1.0));
+    assert_eq!(late(19, 200.0), Some(Verdict::Valid));
+    assert_eq!(late(21, 200.0), Some(Verdict::Suspect));
+    assert_eq!(late(66, 200.0), Some(Verdict::Suspect));
+    assert_eq!(late(67, 200.0), Some(Verdict::Invalid));
+    // Long answers excuse no more than 100 ms, and no more than a second at all.
+    assert_eq!(late(99, 20_000.0), Some(Verdict::Valid));
+    assert_eq!(late(101, 20_000.0), Some(Verdict::Suspect));
+    assert_eq!(late(1_001, 20_000.0), Some(Verdict::Invalid));
+}
+
+#[test]
+fn half_a_millisecond_is_never_late() {
+    let late = |us| verdict_of(&[due(0, us)], &streaming(0.1, 0.01));
+    assert_eq!(late(499), Some(Verdict::Valid));
+    assert_eq!(late(501), Some(Verdict::Suspect));
+    assert_eq!(late(1_700), Some(Verdict::Invalid));
+}
+
+#[test]
+fn without_a_success_only_the_fixed_bounds_apply() {
+    assert_eq!(verdict_of(&[due(0, 90_000)], &[]), Some(Verdict::Valid));
+    assert_eq!(verdict_of(&[due(0, 110_000)], &[]), Some(Verdict::Suspect));
+    assert_eq!(verdict_of(&[], &[]), None);
+}
+
+#[test]
+fn waiting_for_a_slot_of_a_bounded_rate_is_not_the_clients_fault() {
+    let records = [due(400_000, 400_100)];
+    let results = streaming(200.0, 10.0);
+    let load = |reached_concurrency| Load {
+        requested_rate: Some(10.0),
+        reached_rate: Some(5.0),
+        requested_concurrency: Some(8),
+        reached_concurrency,
+    };
+    let bounded = health_of(&records, &load(8), &results);
+    assert_eq!(bounded.verdict, Some(Verdict::Valid));
+    // It is told all the same.
+    assert_eq!(bounded.schedule_slip_ms.unwrap().p99, 400.1);
+    assert_eq!((bounded.rate_ratio, bounded.concurrency_ratio), (Some(0.5), Some(1.0)));
+    // A bound that was never reached held nothing back.
+    assert_eq!(health_of(&records, &load(7), &results).verdict, Some(Verdict::Invalid));
+}
+
+#[test]
+fn the_time_that_any_connection_takes_is_not_the_clients_fault() {
+    // Connections take 80 ms at least; the sends leave that much late.
+    let connected = |took: u64| {
+        let mut record = due(10, took * 1_000 + 100);
+        record.trace.dns_start = Some(START);
+        record.trace.connect_start = Some(START + Nanos(MS));
+        record.trace.connect_end = Some(START + Nanos(took * MS));
+        record
+    };
+    let results = streaming(200.0, 10.0);
+    let records = [connected(80), connected(81), due(10, 100)];
+    assert_eq!(verdict_of(&records, &results), Some(Verdict::Valid));
+    // What one takes longer than others is.
+    let records = [connected(80), connected(300)];
+    assert_eq!(verdict_of(&records, &results), Some(Verdict::Invalid));
+    // A connection that is made for a retry comes after the first byte.
+    let mut retried = due(10, 80_100);
+    retried.retry_count = 1;
+    retried.trace = connected(80).trace;
+    let health = health_of(&[retried], &Load::default(), &results);
+    assert_eq!((health.verdict, health.retries), (Some(Verdict::Invalid), Some(1)));
+}
+
+#[test]
+fn arrivals_are_held_against_the_finest_that_is_measured() {
+    let vague = |us, results: &[MetricResult]| verdict_of(&[events(&[(600, us)], true)], results);
+    assert_eq!(vague(900, &streaming(2_000.0, 10.0)), Some(Verdict::Valid));
+    assert_eq!(vague(2_000, &streaming(2_000.0, 10.0)), Some(Verdict::Suspect));
+    assert_eq!(vague(2_000, &streaming(2_000.0, 5.0)), Some(Verdict::Invalid));
+    assert_eq!(vague(2_000, &medians(&[("request_latency", 2_000.0)])), Some(Verdict::Valid));
+}
+
+#[test]
+fn the_kernels_stamps_make_read_lag_harmless() {
+    let results = streaming(2_000.0, 10.0);
+    let stamped = events(&[(5_000, 0)], true);
+    assert_eq!(verdict_of(std::slice::from_ref(&stamped), &results), Some(Verdict::Valid));
+    // Where a tenth of the reads has none, the lag of the others tells their error.
+    let mut partly = stamped;
+    partly.trace.kernel_stamps = 9;
+    let health = health_of(&[partly], &Load::default(), &results);
+    assert_eq!(health.verdict, Some(Verdict::Invalid));
+    assert_eq!(health.reads, Some(Reads { total: 10, kernel_stamped: 9, kernel_share: 0.9 }));
+    let finding = &health.reasons[0].finding;
+    assert_eq!(
+        finding,
+        "events were read late: arrivals are known only to within 5.00 ms at p99, 50% of the median inter-token latency (10.0 ms)"
+    );
+}
+
+#[test]
+fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
+    // The end of a stream: three events in one write, 10 ms after the one before.
+    let prompt = events(&[(30, 0), (30, 10_000), (30, 10_000), (30, 0)], true);
+    let health = health_of(&[prompt], &Load::default(), &streaming(200.0, 10.0));
+    assert_eq!(health.verdict, Some(Verdict::Valid));
+    assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 10.0);
+    assert_eq!(health.arrival_error_ms.unwrap().max, 0.0);
+    // The same after the client was away for a while.
+    let late = events(&[(30, 0), (600, 10_000), (600, 10_000), (600, 0)], true);
+    let health = health_of(&[late], &Load::default(), &streaming(200.0, 10.0));
+    assert_eq!(health.verdict, Some(Verdict::Invalid));
+    let error = health.arrival_error_ms.unwrap();
+    assert_eq!((error.count, error.p50, error.max), (4, 0.0, 10.0));
+    // By the program's own time an event may have come ever since the last one:
+    // that says nothing of the client.
+    let health = health_of(
+        &[events(&[(0, 10_000), (0, 10_000)], false)],
+        &Load::default(),
+        &streaming(200.0, 10.0),
+    );
+    assert_eq!((health.verdict, health.arrival_error_ms), (Some(Verdict::Valid), None));
+}
+
+#[test]
+fn lags_are_per_event_and_absent_where_nothing_is_known() {
+    let mut record = events(&[(50, 200), (50, 200), (100, 400)], true);
+    // The first two came by one read.
+    record.body.events[1].arrival = record.body.events[0].arrival;
+    let health = health_of(&[record], &Load::default(), &[]);
+    let lag = health.read_lag_ms.unwrap();
+    assert_eq!((lag.count, lag.max), (3, 0.1));
+    assert!((lag.avg - 0.2 / 3.0).abs() < 1e-12);
+    assert!(lag.p50 >= 0.05 && lag.p50 < 0.05 * 1.008, "{lag:?}");
+    assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 0.4);
+    // By the program's own time the lag of a read is not known.
+    let health = health_of(&[events(&[(0, 200)], false)], &Load::default(), &[]);
+    assert_eq!(health.read_lag_ms, None);
+    assert_eq!(health.stamp_uncertainty_ms.unwrap().count, 1);
+    // Nor anything without a count of reads.
+    let mut unknown = events(&[(1, 2)], true);
+    unknown.trace.socket_reads = 0;
+    let health = health_of(&[unknown], &Load::default(), &[]);
+    assert_eq!((health.read_lag_ms, health.stamp_uncertainty_ms, health.reads), (None, None, None));
+}
+
+/// The reasons of a sound run with such a queue and such workers.
+fn reasons(queue: QueueStats, workers: &[f64]) -> Vec<Reason> {
+    let mut health = Health::default();
+    for _ in 0..100 {
+        health.observe(&fixture::record(START, ResponseBody::default()));
+    }
+    health.report(&Load::default(), &queue, &shares(workers), &streaming(200.0, 10.0)).reasons
+}
+
+#[test]
+fn the_queue_weighs_on_the_verdict() {
+    let verdict = |queue| {
+        let reasons = reasons(queue, &[0.3]);
+        (reasons[0].verdict, reasons[0].finding.clone())
+    };
+    let quiet = QueueStats { budget_bytes: 128_000_000, ..QueueStats::default() };
+    assert_eq!(reasons(quiet, &[0.3]), []);
+    let (grave, finding) = verdict(QueueStats { pauses: 10, ..quiet });
+    assert_eq!(grave, Verdict::Suspect);
+    assert_eq!(
+        finding,
+        "10 sends were held back (10.0% of the requests) while records waited to be processed"
+    );
+    assert_eq!(verdict(QueueStats { pauses: 11, ..quiet }).0, Verdict::Invalid);
+    let spilled = QueueStats { spilled_records: 7, spilled_bytes: 2_500_000, ..quiet };
+    let (grave, finding) = verdict(spilled);
+    assert_eq!(grave, Verdict::Suspect);
+    assert!(finding.starts_with("7 records (2.5 MB) went through a file"), "{finding}");
+    let (grave, finding) = verdict(QueueStats { kept_over_budget: 1, ..quiet });
+    assert_eq!(grave, Verdict::Suspect);
+    assert!(finding.starts_with("1 record beyond the budget of 128 MB"), "{finding}");
+    // The gravest comes first.
+    let all = QueueStats { lost: 3, ..spilled };
+    let (grave, finding) = verdict(all);
+    assert_eq!(
+        (grave, finding.as_str()),
+        (Verdict::Invalid, "3 spilled records could not be read back")
+    );
+    assert_eq!(reasons(all, &[0.3]).len(), 2);
+}
+
+#[test]
+fn a_saturated_worker_is_doubtful_and_the_advice_names_the_flag() {
+    assert_eq!(reasons(QueueStats::default(), &[0.94, 0.2]), []);
+    let found = reasons(QueueStats::default(), &[0.2, 0.98]);
+    assert_eq!(found[0].verdict, Verdict::Suspect);
+    assert!(found[0].finding.starts_with("the busiest worker used 98% of a core"));
+    assert!(found[0].advice.contains("--workers-max"), "{}", found[0].advice);
+}
+
+#[test]
+fn a_late_client_that_was_idle_is_told_to_look_elsewhere() {
+    let health = health_of(&[due(0, 50_000)], &Load::default(), &streaming(100.0, 10.0));
+    let reason = &health.reasons[0];
+    assert_eq!(
+        reason.finding,
+        "requests left 50.0 ms late at p99, 50% of the median time to first token (100 ms)"
+    );
+    assert!(reason.advice.contains("something else held them up"), "{}", reason.advice);
+    assert!(!reason.advice.contains("--workers-max"), "{}", reason.advice);
+}
+
+#[test]
+fn shares_of_the_processor_are_the_workers() {
+    let cpu = Cpu::of(&shares(&[0.5, 0.9, 0.1])).unwrap();
+    assert_eq!((cpu.workers, cpu.worker_max, cpu.worker_mean), (3, 0.9, 0.5));
+    assert!(cpu.cores >= 1);
+    assert_eq!(Cpu::of(&shares(&[])), None);
+}
+
+#[test]
+fn what_records_do_not_say_is_kept_or_left_out() {
+    let earlier = ClientHealth {
+        verdict: Some(Verdict::Suspect),
+        retries: Some(9),
+        rate_ratio: Some(0.5),
+        ..ClientHealth::default()
+    };
+    let again = ClientHealth::recomputed(Some(earlier.clone()), vec![MS], 2).unwrap();
+    assert_eq!(again.schedule_slip_ms.unwrap().p99, 1.0);
+    assert_eq!(
+        (again.verdict, again.rate_ratio, again.retries),
+        (earlier.verdict, Some(0.5), Some(2))
+    );
+    // Without an earlier report there is no verdict, and no retries that nobody told of.
+    let again = ClientHealth::recomputed(None, vec![MS], 0).unwrap();
+    assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
+    assert_eq!(ClientHealth::recomputed(None, Vec::new(), 0), None);
+}
+
+#[test]
+fn json_reads_back_and_leaves_out_what_is_absent() {
+    let health = health_of(&[events(&[(50, 200)], true)], &Load::default(), &streaming(9.0, 1.0));
+    let text = serde_json::to_string(&health).unwrap();
+    assert_eq!(serde_json::from_str::<ClientHealth>(&text).unwrap(), health);
+    assert!(!text.contains("schedule_slip_ms"), "{text}");
+    assert!(text.starts_with(r#"{"verdict":"valid","reasons":[]"#), "{text}");
+}

@@ -1,0 +1,172 @@
+//! Where records wait that memory has no room for: an unnamed file.
+//!
+//! Frames are gathered and written in segments of a few hundred kilobytes, one
+//! after the other; a segment is read back as a whole. What cannot be written
+//! stays in memory, as the bytes that were to be written.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::codec;
+use crate::record::RequestRecord;
+
+/// Bytes that are written at once.
+const SEGMENT_BYTES: usize = 256 << 10;
+
+/// The records that were spilled and not yet read back.
+#[derive(Debug)]
+pub(super) struct Spill {
+    directory: PathBuf,
+    file: Option<Arc<File>>,
+    /// Where the next segment goes.
+    end: u64,
+    segments: VecDeque<Place>,
+    /// Frames of the segment that is not written yet.
+    open: Vec<u8>,
+    open_records: u64,
+    /// Why the file takes no more.
+    failure: Option<io::Error>,
+}
+
+/// Where a segment is.
+#[derive(Debug)]
+enum Place {
+    File { file: Arc<File>, at: u64, length: usize, records: u64 },
+    Memory { bytes: Vec<u8>, records: u64 },
+}
+
+/// A segment that could not be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unwritten {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+}
+
+/// A segment that was taken out, to be read without holding anything up.
+#[derive(Debug)]
+pub(super) struct Segment(Place);
+
+impl Spill {
+    /// A spill to a file that is made in `directory` when it is first needed.
+    pub(super) const fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            file: None,
+            end: 0,
+            segments: VecDeque::new(),
+            open: Vec::new(),
+            open_records: 0,
+            failure: None,
+        }
+    }
+
+    /// Whether it takes records: not after a write has failed.
+    pub(super) const fn is_usable(&self) -> bool {
+        self.failure.is_none()
+    }
+
+    /// Whether no record waits here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.open.is_empty()
+    }
+
+    /// Adds the frame of a record. Where a segment could not be written: how many
+    /// records, of how many bytes, stay in memory.
+    pub(super) fn push(&mut self, frame: &[u8]) -> Result<(), Unwritten> {
+        self.open.extend_from_slice(frame);
+        self.open_records += 1;
+        if self.open.len() < SEGMENT_BYTES {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.open_records);
+        match self.write() {
+            Ok((file, at)) => {
+                let length = self.open.len();
+                self.open.clear();
+                self.segments.push_back(Place::File { file, at, length, records });
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "records cannot be spilled to a file in {}: {error}; they stay in memory",
+                    self.directory.display()
+                );
+                self.failure = Some(error);
+                let bytes = std::mem::take(&mut self.open);
+                let unwritten = Unwritten { records, bytes: bytes.len() as u64 };
+                self.segments.push_back(Place::Memory { bytes, records });
+                Err(unwritten)
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_file(&mut self, file: File) {
+        self.file = Some(Arc::new(file));
+    }
+
+    #[cfg(test)]
+    pub(super) const fn file(&self) -> Option<&Arc<File>> {
+        self.file.as_ref()
+    }
+
+    /// Writes the open segment; where it is.
+    fn write(&mut self) -> io::Result<(Arc<File>, u64)> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::clone(self.file.insert(Arc::new(tempfile::tempfile_in(&self.directory)?))),
+        };
+        let at = self.end;
+        file.write_all_at(&self.open, at)?;
+        self.end += self.open.len() as u64;
+        Ok((file, at))
+    }
+
+    /// Takes a segment out; `None` when there is none. The last one out closes
+    /// the file, which gives its room back.
+    pub(super) fn take(&mut self) -> Option<Segment> {
+        if let Some(place) = self.segments.pop_front() {
+            if self.segments.is_empty() && self.failure.is_none() {
+                (self.file, self.end) = (None, 0);
+            }
+            return Some(Segment(place));
+        }
+        let records = std::mem::take(&mut self.open_records);
+        let bytes = std::mem::take(&mut self.open);
+        (!bytes.is_empty()).then_some(Segment(Place::Memory { bytes, records }))
+    }
+}
+
+impl Segment {
+    /// The records of the segment, and how many of it could not be read.
+    pub(super) fn read(self, shared: &[Bytes]) -> (Vec<RequestRecord>, u64) {
+        let (bytes, expected) = match self.0 {
+            Place::Memory { bytes, records } => (Ok(bytes), records),
+            Place::File { file, at, length, records } => {
+                let mut bytes = vec![0; length];
+                (file.read_exact_at(&mut bytes, at).map(|()| bytes), records)
+            }
+        };
+        let mut records = Vec::new();
+        let outcome = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let (record, after) = codec::decode(rest, shared)?;
+                records.push(record);
+                rest = after;
+            }
+            Ok(())
+        });
+        let lost = expected.saturating_sub(records.len() as u64);
+        if let Err(error) = outcome {
+            tracing::error!("{lost} spilled records cannot be read back: {error}");
+        }
+        (records, lost)
+    }
+}

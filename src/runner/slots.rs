@@ -1,0 +1,61 @@
+//! Slots that bound how many of something there are at once.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::timer::Timer;
+use crate::schedule::Line;
+use crate::units::{Clock, Nanos};
+
+/// Slots that the workers share. On a ramp more of them open as time goes by;
+/// whoever waits for one opens them.
+#[derive(Debug)]
+pub(super) struct Slots {
+    line: Line,
+    start: Nanos,
+    free: Arc<Semaphore>,
+    /// Slots that have been opened.
+    open: AtomicU64,
+}
+
+impl Slots {
+    /// The slots of a phase that starts at `start`.
+    pub(super) fn new(line: Line, start: Nanos) -> Self {
+        let free = Arc::new(Semaphore::new(0));
+        let slots = Self { line, start, free, open: AtomicU64::new(0) };
+        slots.open_due();
+        slots
+    }
+
+    /// Takes a slot, once there is one. First come, first served.
+    pub(super) async fn take(&self, timer: &Timer) -> OwnedSemaphorePermit {
+        let mut free = pin!(Arc::clone(&self.free).acquire_owned());
+        loop {
+            let next = self.open_due();
+            tokio::select! {
+                biased;
+                slot = &mut free => match slot {
+                    Ok(slot) => return slot,
+                    // Nobody closes it.
+                    Err(_) => std::future::pending().await,
+                },
+                () = timer.until_some(next) => {}
+            }
+        }
+    }
+
+    /// Opens the slots whose time has come; when the next one opens.
+    fn open_due(&self) -> Option<Nanos> {
+        let due = self.line.open_at(Clock::now().since(self.start));
+        let open = self.open.fetch_max(due, Relaxed);
+        if due > open {
+            let more = usize::try_from(due - open).unwrap_or(usize::MAX);
+            let room = Semaphore::MAX_PERMITS - self.free.available_permits();
+            self.free.add_permits(more.min(room));
+        }
+        self.line.opens(due.max(open)).map(|opens| self.start + opens)
+    }
+}

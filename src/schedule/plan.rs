@@ -1,0 +1,234 @@
+//! A phase's schedule: all that decides when what is sent.
+
+use super::config::{LoadPattern, PhaseConfig, StopCondition};
+use super::{Arrivals, Budget, Cancellations, Line, Shard, Users};
+use crate::dataset::Seed;
+use crate::units::Nanos;
+
+/// When a phase sends what. Due times, session numbers and cancellations follow
+/// from indices and the seed alone, never from what happens.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    source: Source,
+    /// Requests and sessions that are left.
+    pub budget: Budget,
+    /// The users of a user-centric load.
+    pub users: Option<Users>,
+    /// Which requests are given up.
+    pub cancellations: Option<Cancellations>,
+    /// The bound on sessions in flight.
+    pub concurrency: Option<Line>,
+    /// The bound on requests that wait for their first content.
+    pub prefill_concurrency: Option<Line>,
+}
+
+/// Where arrivals come from.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Nowhere: sends are due when there is room, or when a user says.
+    None,
+    Rate(Box<Arrivals>),
+    Trace {
+        /// Due time of each session, in order.
+        starts: Vec<Nanos>,
+        /// Sessions of this shard so far.
+        taken: u64,
+        shard: Shard,
+    },
+}
+
+/// Something is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, since the phase's start.
+    pub due: Nanos,
+    /// The session, counted from the phase's first, that it starts; `None`
+    /// leaves open whether it starts the next or serves a later turn.
+    pub session: Option<u64>,
+}
+
+impl Schedule {
+    /// The whole schedule of a phase whose sessions count from `first_session`.
+    /// `starts` are the due times of a fixed schedule's sessions, in order.
+    #[must_use]
+    pub fn new(config: &PhaseConfig, seed: Seed, first_session: u64, starts: Vec<Nanos>) -> Self {
+        let kind = config.kind.as_str();
+        let source = match &config.load {
+            LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } => Source::None,
+            LoadPattern::Rate(rate) => {
+                let rng = seed.stream(&format!("timing.arrivals.{kind}"));
+                Source::Rate(Box::new(Arrivals::new(rate, rng)))
+            }
+            LoadPattern::FixedSchedule => Source::Trace { starts, taken: 0, shard: Shard::WHOLE },
+        };
+        let mut budget = Budget::new(&config.stop, first_session);
+        let users = match config.load {
+            LoadPattern::UserCentric { rate, users } => {
+                let stop = StopCondition { requests: None, ..config.stop };
+                budget = Budget::new(&stop, first_session);
+                Some(Users::new(rate, users, config.stop.requests))
+            }
+            _ => None,
+        };
+        Self {
+            source,
+            budget,
+            users,
+            cancellations: config.cancellation.map(|config| Cancellations::new(config, seed)),
+            concurrency: config.concurrency.map(Line::new),
+            prefill_concurrency: config.prefill_concurrency.map(Line::new),
+        }
+    }
+
+    /// The part `shard` of a schedule of which nothing has been taken yet. The
+    /// parts together are the whole.
+    #[must_use]
+    pub fn shard(self, shard: Shard) -> Self {
+        Self {
+            source: match self.source {
+                Source::None => Source::None,
+                Source::Rate(arrivals) => Source::Rate(Box::new(arrivals.shard(shard))),
+                Source::Trace { starts, taken, .. } => Source::Trace { starts, taken, shard },
+            },
+            budget: self.budget.shard(shard),
+            users: self.users.map(|users| users.shard(shard)),
+            cancellations: self.cancellations,
+            concurrency: self.concurrency.map(|line| line.shard(shard)),
+            prefill_concurrency: self.prefill_concurrency.map(|line| line.shard(shard)),
+        }
+    }
+
+    /// What is due next; `None` when nothing more will be, or where nothing is
+    /// due at a time of its own.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        match &mut self.source {
+            Source::None => None,
+            Source::Rate(arrivals) => Some(Arrival { due: arrivals.next_due(), session: None }),
+            Source::Trace { starts, taken, shard } => {
+                let session = shard.nth(*taken);
+                let due = *starts.get(usize::try_from(session).ok()?)?;
+                if !self.budget.may_start(Some(session)) {
+                    return None;
+                }
+                *taken += 1;
+                Some(Arrival { due, session: Some(session) })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::PhaseKind;
+    use super::super::config::{ArrivalPattern, Cancellation, Limit, Rate, RatePoint};
+    use super::*;
+
+    /// A request of a dataset whose sessions have a turn each: session, due
+    /// time, and whether it is given up.
+    type Sent = (u64, Option<Nanos>, bool);
+
+    const STARTS: u64 = 60;
+
+    fn starts() -> Vec<Nanos> {
+        (0..STARTS).map(|index| Nanos(index * index)).collect()
+    }
+
+    /// All that `schedule` sends, as the runner drives it.
+    fn sent(mut schedule: Schedule) -> Vec<Sent> {
+        let mut all = Vec::new();
+        let cancellations = schedule.cancellations;
+        let mut add = |number: u64, due: Option<Nanos>| {
+            let is_given_up = cancellations.is_some_and(|c| c.delay(number, 0).is_some());
+            all.push((number, due, is_given_up));
+        };
+        if let Some(users) = schedule.users {
+            for user in users.iter() {
+                for nth in 0.. {
+                    let session = Some(users.session(user, nth));
+                    let Some(due) = users.due(user, nth) else { break };
+                    let Some(number) = schedule.budget.start(session) else { break };
+                    add(number, Some(due));
+                }
+            }
+        } else if matches!(schedule.source, Source::None) {
+            while let Some(number) = schedule.budget.start(None) {
+                add(number, None);
+            }
+        } else {
+            while schedule.budget.may_start(None)
+                && let Some(arrival) = schedule.next_arrival()
+            {
+                add(schedule.budget.start(arrival.session).unwrap(), Some(arrival.due));
+            }
+        }
+        all
+    }
+
+    fn load() -> impl Strategy<Value = LoadPattern> {
+        let pattern = prop_oneof![
+            Just(ArrivalPattern::Constant),
+            Just(ArrivalPattern::Poisson),
+            (0.2f64..5.0).prop_map(|shape| ArrivalPattern::Gamma { shape }),
+        ];
+        let point = |(at, rate): (u64, f64)| RatePoint { at: Nanos(at * 1_000_000_000), rate };
+        let points = prop_oneof![
+            (0.1f64..1000.0).prop_map(move |rate| vec![point((0, rate))]),
+            (0.1f64..100.0, 0.1f64..100.0)
+                .prop_map(move |(first, last)| vec![point((1, first)), point((3, last))]),
+        ];
+        let ramp = prop::option::of((1u64..5).prop_map(|seconds| Nanos(seconds * 1_000_000_000)));
+        prop_oneof![
+            Just(LoadPattern::ClosedLoop),
+            Just(LoadPattern::FixedSchedule),
+            (0.1f64..100.0, 1u64..20)
+                .prop_map(|(rate, users)| LoadPattern::UserCentric { rate, users }),
+            (points, ramp, pattern).prop_map(|(points, ramp, pattern)| LoadPattern::Rate(Rate {
+                points,
+                ramp,
+                pattern
+            })),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn shards_together_are_the_whole(
+            load in load(),
+            seed: u64,
+            first in 0u64..10,
+            total in 1u64..STARTS,
+            by_sessions: bool,
+            percent in prop::option::of(1f64..100.0),
+            count in 1u64..6,
+        ) {
+            let mut stop = StopCondition::default();
+            *(if by_sessions { &mut stop.sessions } else { &mut stop.requests }) = Some(total);
+            let phase = PhaseConfig {
+                kind: PhaseKind::Profiling,
+                load,
+                concurrency: Some(Limit::constant(8)),
+                prefill_concurrency: None,
+                stop,
+                grace_period: None,
+                cancellation: percent.map(|percent| Cancellation { percent, delay: Nanos(1) }),
+                failed_request_threshold: None,
+            };
+            let schedule = || Schedule::new(&phase, Seed(seed), first, starts());
+            let whole = sent(schedule());
+            prop_assert_eq!(whole.len() as u64, total);
+            let mut parts: Vec<Sent> = (0..count)
+                .flat_map(|index| sent(schedule().shard(Shard::new(index, count))))
+                .collect();
+            parts.sort_unstable();
+            let numbers: BTreeSet<u64> = parts.iter().map(|(number, ..)| *number).collect();
+            prop_assert_eq!(numbers.len(), parts.len(), "no session is sent twice");
+            let mut whole = whole;
+            whole.sort_unstable();
+            prop_assert_eq!(parts, whole);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A dataset's own times, made those of this run.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::config::{
+    Config, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps, Zero,
+};
+use crate::dataset::{Conversation, Dataset, Turn};
+use crate::units::Nanos;
+
+/// The dataset does not fit the load.
+#[derive(Debug, Error, PartialEq)]
+pub enum ScheduleError {
+    /// A fixed schedule without times.
+    #[error(
+        "--fixed-schedule: conversation `{conversation}` has no timestamp on its first turn; give \
+         each a `timestamp` in milliseconds, or leave the flag out"
+    )]
+    NoTimestamp {
+        /// Which one.
+        conversation: Arc<str>,
+    },
+    /// The window lets nothing through.
+    #[error(
+        "no timestamp of the dataset lies within --fixed-schedule-start-offset and \
+         --fixed-schedule-end-offset: they are from {first} to {last} ms"
+    )]
+    EmptyWindow {
+        /// The least, in milliseconds.
+        first: f64,
+        /// The greatest, in milliseconds.
+        last: f64,
+    },
+    /// Users who have nothing to come back for.
+    #[error(
+        "--user-centric-rate: every conversation of the dataset has a single turn, so no user \
+         would ever come back; use --request-rate, or conversations of several turns"
+    )]
+    SingleTurns,
+}
+
+/// Decides what the dataset decides: whether its timestamps are the schedule,
+/// and the end of phases that name none. Its times become those of the run:
+/// timestamps count from the phase's start, conversations are in order of time.
+pub fn settle(config: &mut Config, dataset: &mut Dataset) -> Result<(), ScheduleError> {
+    let conversations = &mut dataset.conversations;
+    let replay = config.replay.clone();
+    let is_fixed = has_schedule(&replay, conversations)?;
+    if is_fixed {
+        select(&replay, conversations)?;
+        if replay.strict {
+            *conversations = split(std::mem::take(conversations));
+        }
+        rebase(&replay, conversations);
+    }
+    set_delays(&replay, conversations);
+    for phase in &mut config.phases {
+        settle_phase(phase, conversations)?;
+    }
+    if let Some(phase) = config.phases.last_mut().filter(|_| is_fixed) {
+        phase.load = LoadPattern::FixedSchedule;
+        if let UseOfTimestamps::IfPresent(concurrency) = replay.schedule {
+            phase.concurrency = concurrency;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the dataset's timestamps are the schedule.
+fn has_schedule(replay: &Replay, conversations: &[Conversation]) -> Result<bool, ScheduleError> {
+    let untimed = conversations.iter().find(|conversation| start(conversation).is_none());
+    match (replay.schedule, untimed) {
+        (UseOfTimestamps::Never, _) => Ok(false),
+        (UseOfTimestamps::IfPresent(_), untimed) => Ok(untimed.is_none()),
+        (UseOfTimestamps::Always, None) => Ok(true),
+        (UseOfTimestamps::Always, Some(conversation)) => {
+            Err(ScheduleError::NoTimestamp { conversation: Arc::clone(&conversation.id) })
+        }
+    }
+}
+
+/// When a conversation starts.
+fn start(conversation: &Conversation) -> Option<Nanos> {
+    conversation.turns.first().and_then(|turn| turn.timestamp)
+}
+
+/// Leaves out what lies outside the window: conversations that start outside,
+/// and of the others the turns from the first that is too late.
+fn select(replay: &Replay, conversations: &mut Vec<Conversation>) -> Result<(), ScheduleError> {
+    let starts = || conversations.iter().filter_map(start);
+    let first = starts().min().unwrap_or_default().as_millis();
+    let last = starts().max().unwrap_or_default().as_millis();
+    let (from, until) = (replay.from.unwrap_or_default(), replay.until.unwrap_or(Nanos(u64::MAX)));
+    let is_late = |turn: &Turn| turn.timestamp.is_some_and(|at| at > until);
+    conversations
+        .retain(|conversation| start(conversation).is_some_and(|at| (from..=until).contains(&at)));
+    for conversation in conversations.iter_mut() {
+        let kept = conversation.turns.iter().position(is_late);
+        conversation.turns.truncate(kept.unwrap_or(conversation.turns.len()));
+    }
+    if conversations.is_empty() { Err(ScheduleError::EmptyWindow { first, last }) } else { Ok(()) }
+}
+
+/// Each turn with a timestamp becomes a conversation of its own.
+fn split(conversations: Vec<Conversation>) -> Vec<Conversation> {
+    let mut apart: Vec<Conversation> = Vec::new();
+    for mut conversation in conversations {
+        let turns = std::mem::take(&mut conversation.turns);
+        let is_single = turns.iter().skip(1).all(|turn| turn.timestamp.is_none());
+        for (index, turn) in turns.into_iter().enumerate() {
+            let goes_on = index > 0 && turn.timestamp.is_none();
+            match apart.last_mut() {
+                Some(last) if goes_on => last.turns.push(turn),
+                _ => {
+                    let id = if is_single {
+                        Arc::clone(&conversation.id)
+                    } else {
+                        format!("{}-{index}", conversation.id).into()
+                    };
+                    apart.push(Conversation { id, turns: vec![turn], ..conversation.clone() });
+                }
+            }
+        }
+    }
+    apart
+}
+
+/// Puts conversations in order and counts their timestamps from the start.
+fn rebase(replay: &Replay, conversations: &mut [Conversation]) {
+    conversations.sort_by_key(start);
+    let zero = match replay.zero {
+        Zero::First => conversations.first().and_then(start).unwrap_or_default(),
+        Zero::At(zero) => zero,
+    };
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.timestamp = turn.timestamp.map(|at| faster(at.since(zero), replay.speedup));
+    }
+}
+
+fn set_delays(replay: &Replay, conversations: &mut [Conversation]) {
+    let cap = if replay.ignore_delays { Some(Nanos::ZERO) } else { replay.delay_cap };
+    let cap = cap.unwrap_or(Nanos(u64::MAX));
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.delay = faster(turn.delay, replay.speedup).min(cap);
+    }
+}
+
+/// A time of the trace in a replay that is `speedup` times as fast.
+fn faster(time: Nanos, speedup: f64) -> Nanos {
+    // Not through a double where nothing changes: it has 53 bits.
+    if speedup == 1.0 { time } else { Nanos((time.0 as f64 / speedup).round() as u64) }
+}
+
+/// Ends a phase that names no end, and holds it to what the dataset can do.
+fn settle_phase(
+    phase: &mut PhaseConfig,
+    conversations: &[Conversation],
+) -> Result<(), ScheduleError> {
+    if let LoadPattern::UserCentric { .. } = phase.load
+        && conversations.iter().all(|conversation| conversation.turns.len() < 2)
+    {
+        return Err(ScheduleError::SingleTurns);
+    }
+    if phase.stop.is_unset() {
+        let sessions = Some(conversations.len() as u64);
+        phase.stop = StopCondition { sessions, ..StopCondition::default() };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PhaseKind;
+    use super::super::config::{ArrivalPattern, Limit, Rate};
+    use super::*;
+
+    /// A turn of a trace: its timestamp and its delay, in milliseconds.
+    type Times = (Option<u64>, u64);
+
+    fn dataset(conversations: &[&[Times]]) -> Dataset {
+        let turn = |&(timestamp, delay): &Times| Turn {
+            timestamp: timestamp.map(|at| Nanos(at * 1_000_000)),
+            delay: Nanos(delay * 1_000_000),
+            ..Turn::default()
+        };
+        let conversation = |(index, turns): (usize, &&[Times])| Conversation {
+            id: index.to_string().into(),
+            turns: turns.iter().map(turn).collect(),
+            ..Conversation::default()
+        };
+        Dataset { conversations: conversations.iter().enumerate().map(conversation).collect() }
+    }
+
+    fn times(dataset: &Dataset) -> Vec<(String, Vec<Times>)> {
+        let of =
+            |turn: &Turn| (turn.timestamp.map(|at| at.0 / 1_000_000), turn.delay.0 / 1_000_000);
+        let conversation = |c: &Conversation| (c.id.to_string(), c.turns.iter().map(of).collect());
+        dataset.conversations.iter().map(conversation).collect()
+    }
+
+    fn config(load: LoadPattern, replay: Replay) -> Config {
+        let phase = PhaseConfig {
+            kind: PhaseKind::Profiling,
+            load,
+            concurrency: Some(Limit::constant(1)),
+            prefill_concurrency: None,
+            stop: StopCondition::default(),
+            grace_period: None,
+            cancellation: None,
+            failed_request_threshold: None,
+        };
+        Config { phases: vec![phase], replay }
+    }
+
+    fn fixed(replay: &Replay) -> Config {
+        let replay = Replay { schedule: UseOfTimestamps::Always, ..replay.clone() };
+        config(LoadPattern::FixedSchedule, replay)
+    }
+
+    fn settled(replay: &Replay, of: &[&[Times]]) -> Vec<(String, Vec<Times>)> {
+        let mut dataset = dataset(of);
+        settle(&mut fixed(replay), &mut dataset).unwrap();
+        times(&dataset)
+    }
+
+    fn named(id: &str, turns: &[Times]) -> (String, Vec<Times>) {
+        (id.to_owned(), turns.to_vec())
+    }
+
+    #[test]
+    fn conversations_come_in_order_of_time() {
+        let settled = settled(
+            &Replay::default(),
+            &[&[(Some(30), 0)], &[(Some(10), 0), (Some(50), 0), (None, 7)], &[(Some(10), 0)]],
+        );
+        assert_eq!(
+            settled,
+            [
+                named("1", &[(Some(10), 0), (Some(50), 0), (None, 7)]),
+                named("2", &[(Some(10), 0)]),
+                named("0", &[(Some(30), 0)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn times_count_from_zero_and_run_faster() {
+        let trace: &[&[Times]] =
+            &[&[(Some(400), 0), (Some(1000), 0), (None, 900)], &[(Some(600), 0)]];
+        let replay = Replay { zero: Zero::First, speedup: 2.0, ..Replay::default() };
+        let faster = settled(&replay, trace);
+        let expected = [
+            named("0", &[(Some(0), 0), (Some(300), 0), (None, 450)]),
+            named("1", &[(Some(100), 0)]),
+        ];
+        assert_eq!(faster, expected);
+        let capped = Replay { delay_cap: Some(Nanos::from_millis(100.0)), ..replay.clone() };
+        assert_eq!(settled(&capped, trace)[0].1[2], (None, 100));
+        let ignored = Replay { ignore_delays: true, ..replay };
+        assert_eq!(settled(&ignored, trace)[0].1, [(Some(0), 0), (Some(300), 0), (None, 0)]);
+    }
+
+    #[test]
+    fn the_window_leaves_out_what_is_outside() {
+        let trace: &[&[Times]] = &[
+            &[(Some(99), 0)],
+            &[(Some(100), 0), (Some(200), 0), (Some(201), 0), (None, 5)],
+            &[(Some(201), 0)],
+        ];
+        let replay = Replay {
+            from: Some(Nanos::from_millis(100.0)),
+            until: Some(Nanos::from_millis(200.0)),
+            zero: Zero::At(Nanos::from_millis(100.0)),
+            ..Replay::default()
+        };
+        assert_eq!(settled(&replay, trace), [named("1", &[(Some(0), 0), (Some(100), 0)])]);
+        let error = settle(&mut fixed(&replay), &mut dataset(&[&[(Some(5), 0)], &[(Some(9), 0)]]));
+        assert_eq!(error, Err(ScheduleError::EmptyWindow { first: 5.0, last: 9.0 }));
+    }
+
+    #[test]
+    fn strictly_each_timestamp_is_a_session() {
+        let trace: &[&[Times]] =
+            &[&[(Some(1), 0), (Some(9), 0), (None, 2)], &[(Some(4), 0), (None, 3)]];
+        let strict = Replay { strict: true, ..Replay::default() };
+        let expected = [
+            named("0-0", &[(Some(1), 0)]),
+            named("1", &[(Some(4), 0), (None, 3)]),
+            named("0-1", &[(Some(9), 0), (None, 2)]),
+        ];
+        assert_eq!(settled(&strict, trace), expected);
+    }
+
+    #[test]
+    fn timestamps_that_all_have_make_a_schedule_by_themselves() {
+        let replay =
+            |cap| Replay { schedule: UseOfTimestamps::IfPresent(cap), ..Replay::default() };
+        let (timed, untimed): (&[Times], &[Times]) = (&[(Some(3), 0)], &[(None, 0)]);
+        let mut all = config(LoadPattern::ClosedLoop, replay(None));
+        settle(&mut all, &mut dataset(&[timed, timed])).unwrap();
+        assert!(all.is_fixed_schedule());
+        assert_eq!((all.phases[0].concurrency, all.phases[0].stop.sessions), (None, Some(2)));
+        let mut capped = config(LoadPattern::ClosedLoop, replay(Some(Limit::constant(4))));
+        settle(&mut capped, &mut dataset(&[timed])).unwrap();
+        assert_eq!(capped.phases[0].concurrency, Some(Limit::constant(4)));
+        let mut some = config(LoadPattern::ClosedLoop, replay(None));
+        settle(&mut some, &mut dataset(&[timed, untimed])).unwrap();
+        assert_eq!(some.phases[0].load, LoadPattern::ClosedLoop);
+        assert_eq!(some.phases[0].concurrency, Some(Limit::constant(1)));
+        let asked = settle(&mut fixed(&Replay::default()), &mut dataset(&[timed, untimed]));
+        assert_eq!(asked, Err(ScheduleError::NoTimestamp { conversation: "1".into() }));
+    }
+
+    #[test]
+    fn users_need_turns_to_come_back_for() {
+        let users = LoadPattern::UserCentric { rate: 1.0, users: 2 };
+        let single: &[Times] = &[(None, 0)];
+        let refused =
+            settle(&mut config(users.clone(), Replay::default()), &mut dataset(&[single]));
+        assert_eq!(refused, Err(ScheduleError::SingleTurns));
+        let several: &[Times] = &[(None, 0), (None, 0)];
+        assert_eq!(settle(&mut config(users, Replay::default()), &mut dataset(&[several])), Ok(()));
+    }
+
+    #[test]
+    fn a_rate_leaves_timestamps_alone() {
+        let rate = LoadPattern::Rate(Rate::constant(5.0, ArrivalPattern::Constant));
+        let mut config = config(rate.clone(), Replay { speedup: 2.0, ..Replay::default() });
+        let mut dataset = dataset(&[&[(Some(9), 0), (None, 8)], &[(Some(3), 0)]]);
+        settle(&mut config, &mut dataset).unwrap();
+        assert_eq!(config.phases[0].load, rate);
+        let expected = [named("0", &[(Some(9), 0), (None, 4)]), named("1", &[(Some(3), 0)])];
+        assert_eq!(times(&dataset), expected);
+    }
+}

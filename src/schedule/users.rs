@@ -1,0 +1,75 @@
+//! Users who each send a turn at equal intervals.
+
+use super::Shard;
+use crate::units::Nanos;
+
+/// When the users of a phase send, and which sessions are theirs.
+///
+/// All users together send at a constant rate, one after the other: the `nth`
+/// turn of user `u` of `U` is due `(u + nth·U) / rate` seconds after the start.
+/// So first turns are `1/rate` apart, and each user's turns `U/rate`. A bound on
+/// requests is one on these turns: the first so many are sent, whoever's they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Users {
+    rate: f64,
+    count: u64,
+    requests: Option<u64>,
+    shard: Shard,
+}
+
+impl Users {
+    /// `count` of them, at `rate` turns a second together, `requests` in all.
+    #[must_use]
+    pub const fn new(rate: f64, count: u64, requests: Option<u64>) -> Self {
+        Self { rate, count, requests, shard: Shard::WHOLE }
+    }
+
+    /// This part of the users.
+    #[must_use]
+    pub const fn shard(self, shard: Shard) -> Self {
+        Self { shard, ..self }
+    }
+
+    /// The users.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+        let shard = self.shard;
+        (0..shard.share(self.count)).map(move |nth| shard.nth(nth))
+    }
+
+    /// When the `nth` turn of user `user`, counted over all its sessions, is
+    /// due; `None` past the last.
+    #[must_use]
+    pub fn due(&self, user: u64, nth: u64) -> Option<Nanos> {
+        let turn = self.in_turn(user, nth);
+        let is_sent = self.requests.is_none_or(|requests| turn < requests);
+        is_sent.then(|| Nanos::from_seconds(turn as f64 / self.rate))
+    }
+
+    /// Number, from 0, of the `nth` session of user `user`.
+    #[must_use]
+    pub const fn session(&self, user: u64, nth: u64) -> u64 {
+        self.in_turn(user, nth)
+    }
+
+    /// The users take turns: the place of the `nth` of `user`.
+    const fn in_turn(&self, user: u64, nth: u64) -> u64 {
+        user.saturating_add(nth.saturating_mul(self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_turns_are_staggered_and_later_ones_keep_the_gap() {
+        // 4 users at 2 a second: 0.5 s apart, a turn each 2 s.
+        let users = Users::new(2.0, 4, Some(15));
+        let due = |user, nth| users.due(user, nth).map(Nanos::as_seconds);
+        let first: Vec<f64> = users.iter().filter_map(|user| due(user, 0)).collect();
+        assert_eq!(first, [0.0, 0.5, 1.0, 1.5]);
+        let turns: Vec<f64> = (0..).map_while(|nth| due(3, nth)).collect();
+        assert_eq!(turns, [1.5, 3.5, 5.5], "the 16th turn is one too many");
+        assert_eq!((users.session(3, 0), users.session(3, 2)), (3, 11));
+    }
+}

@@ -1,0 +1,186 @@
+//! Proxies by the environment: which servers are reached through one, and the
+//! tunnel through it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode, Uri};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use url::Url;
+
+use super::Target;
+use crate::record::{ErrorKind, RequestError};
+
+/// Longest head of a proxy's answer, in bytes.
+const LONGEST_HEAD: usize = 16 << 10;
+
+/// Most headers of a proxy's answer.
+const MOST_HEADERS: usize = 64;
+
+/// A variable that names no proxy that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{variable} does not name an http proxy, as in http://proxy:3128: correct it or unset it")]
+pub struct ProxyError {
+    /// The variable. Its value may hold a password.
+    pub variable: &'static str,
+}
+
+/// Which servers are reached through a proxy. `NO_PROXY` is read as curl does.
+#[derive(Clone, Default)]
+pub struct Proxies(Option<Arc<Matcher>>);
+
+impl fmt::Debug for Proxies {
+    /// The variables may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Proxies").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Proxies {
+    /// The proxies that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
+    /// name, or the same in lower case, as `lookup` has them.
+    pub fn from_environment(
+        lookup: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Self, ProxyError> {
+        let of = |names: [&'static str; 2]| -> Result<String, ProxyError> {
+            let Some((variable, value)) =
+                names.into_iter().find_map(|name| Some((name, lookup(name)?)))
+            else {
+                return Ok(String::new());
+            };
+            let value = value.trim();
+            if is_http_proxy(value) { Ok(value.to_owned()) } else { Err(ProxyError { variable }) }
+        };
+        let exempt = lookup("NO_PROXY").or_else(|| lookup("no_proxy")).unwrap_or_default();
+        let matcher = Matcher::builder()
+            .http(of(["HTTP_PROXY", "http_proxy"])?)
+            .https(of(["HTTPS_PROXY", "https_proxy"])?)
+            .all(of(["ALL_PROXY", "all_proxy"])?)
+            .no(exempt)
+            .build();
+        Ok(Self(Some(Arc::new(matcher))))
+    }
+
+    /// Whether proxies are looked for at all.
+    #[must_use]
+    pub const fn are_used(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether requests to `url` go through a proxy.
+    #[must_use]
+    pub fn apply_to(&self, url: &Url) -> bool {
+        self.intercept(url.as_str()).is_some()
+    }
+
+    /// The proxy on the way to `target`.
+    pub(super) fn on_the_way_to(&self, target: &Target) -> Option<Proxy> {
+        Proxy::new(&self.intercept(&target.url)?)
+    }
+
+    fn intercept(&self, url: &str) -> Option<Intercept> {
+        self.0.as_ref()?.intercept(&url.parse::<Uri>().ok()?)
+    }
+}
+
+/// Whether `value` names a proxy that is spoken to in plain HTTP.
+fn is_http_proxy(value: &str) -> bool {
+    let uri = value.parse::<Uri>();
+    let host = |uri: &Uri| uri.host().is_some_and(|host| !host.is_empty());
+    uri.is_ok_and(|uri| host(&uri) && matches!(uri.scheme_str(), None | Some("http")))
+}
+
+/// A proxy.
+pub(super) struct Proxy {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+    /// `Proxy-Authorization`, from the URL's user name and password.
+    pub(super) authorization: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Proxy {
+    fn new(found: &Intercept) -> Option<Self> {
+        let host = found.uri().host()?;
+        Some(Self {
+            host: host.trim_start_matches('[').trim_end_matches(']').into(),
+            port: found.uri().port_u16().unwrap_or(80),
+            authorization: found.basic_auth().cloned(),
+        })
+    }
+
+    /// Opens a tunnel to `target` (RFC 9110 §9.3.6) through the proxy that
+    /// `stream` leads to.
+    pub(super) async fn tunnel(
+        &self,
+        stream: &mut TcpStream,
+        target: &Target,
+    ) -> Result<(), RequestError> {
+        let authority = target.authority();
+        stream
+            .write_all(&self.connect_request(&authority))
+            .await
+            .map_err(|error| self.error(format_args!("broke the connection: {error}")))?;
+        match self.answer(stream).await? {
+            status if (200..300).contains(&status) => Ok(()),
+            status => {
+                let code = StatusCode::from_u16(status).ok();
+                let reason = code.and_then(|code| code.canonical_reason()).unwrap_or_default();
+                Err(self.error(format_args!("opens no tunnel to {authority}: {status} {reason}")))
+            }
+        }
+    }
+
+    fn connect_request(&self, authority: &str) -> Vec<u8> {
+        let mut request =
+            format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
+        if let Some(credentials) = &self.authorization {
+            request.extend_from_slice(b"Proxy-Authorization: ");
+            request.extend_from_slice(credentials.as_bytes());
+            request.extend_from_slice(b"\r\n");
+        }
+        request.extend_from_slice(b"\r\n");
+        request
+    }
+
+    /// The status that the proxy answers.
+    async fn answer(&self, stream: &mut TcpStream) -> Result<u16, RequestError> {
+        let mut head = Vec::with_capacity(512);
+        loop {
+            let read = stream.read_buf(&mut head).await;
+            let read =
+                read.map_err(|error| self.error(format_args!("broke the connection: {error}")))?;
+            let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+            let mut answer = httparse::Response::new(&mut headers);
+            match answer.parse(&head) {
+                Ok(httparse::Status::Complete(_)) => return Ok(answer.code.unwrap_or(0)),
+                Ok(httparse::Status::Partial) if read == 0 => {
+                    return Err(self.error("closed the connection"));
+                }
+                Ok(httparse::Status::Partial) if head.len() < LONGEST_HEAD => {}
+                Ok(httparse::Status::Partial) => {
+                    return Err(self.error("answers with too long a head"));
+                }
+                Err(error) => {
+                    return Err(self.error(format_args!("does not answer in HTTP: {error}")));
+                }
+            }
+        }
+    }
+
+    fn error(&self, what: impl fmt::Display) -> RequestError {
+        let message = format!("the proxy {self:?} {what}");
+        RequestError::new(ErrorKind::Other, "ProxyError", message)
+    }
+}
+
+#[cfg(test)]
+mod tests;

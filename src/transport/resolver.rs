@@ -1,0 +1,168 @@
+//! Addresses of hosts, with a cache. Look-ups run on threads of their own: the
+//! system's resolver blocks, and cannot be told to stop.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::watch;
+
+use super::IpVersion;
+use crate::record::{ErrorKind, HttpTrace, RequestError};
+use crate::units::{Clock, Nanos};
+
+/// Longest wait for the system's resolver, which by default gives up by itself
+/// after two attempts of 5 s at each of at most three servers.
+const LOOK_UP_TIMEOUT: Nanos = Nanos(30_000_000_000);
+
+/// Asks for a host's addresses; blocks.
+type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
+/// Addresses, or why there are none.
+type Answer = Result<Arc<[IpAddr]>, Arc<str>>;
+
+/// Finds the addresses of hosts, for all clients of a process. Those who ask for
+/// the same host at once share one look-up.
+pub(super) struct Resolver {
+    look_up: Arc<LookUp>,
+    /// How long addresses are used again; `None` never does.
+    ttl: Option<Nanos>,
+    timeout: Nanos,
+    known: Mutex<HashMap<Arc<str>, Entry>>,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}
+
+/// A look-up: `None` while it goes on, then when it ended and what it found.
+#[derive(Clone)]
+struct Entry {
+    begun: Nanos,
+    outcome: watch::Receiver<Option<(Nanos, Answer)>>,
+}
+
+/// Where the addresses of a host are.
+enum Found {
+    /// In the cache.
+    Addresses(Arc<[IpAddr]>),
+    /// In a look-up that is on its way.
+    Soon(Entry),
+}
+
+impl Resolver {
+    /// The system's resolver, with a cache of `ttl`.
+    pub(super) fn new(ip_version: IpVersion, ttl: Option<Nanos>) -> Self {
+        Self::asking(Arc::new(move |host: &str| system_addresses(host, ip_version)), ttl)
+    }
+
+    fn asking(look_up: Arc<LookUp>, ttl: Option<Nanos>) -> Self {
+        Self { look_up, ttl, timeout: LOOK_UP_TIMEOUT, known: Mutex::default() }
+    }
+
+    /// The addresses of `host`, at least one, with the look-up stamped into `trace`.
+    pub(super) async fn addresses(
+        &self,
+        host: &Arc<str>,
+        trace: &mut HttpTrace,
+    ) -> Result<Arc<[IpAddr]>, RequestError> {
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(Arc::from([ip]));
+        }
+        let now = Clock::now();
+        let entry = match self.find(host, now)? {
+            Found::Addresses(addresses) => {
+                trace.dns_cache_hit = Some(now);
+                return Ok(addresses);
+            }
+            Found::Soon(entry) => entry,
+        };
+        trace.dns_cache_miss = self.ttl.map(|_| now);
+        trace.dns_start = Some(now);
+        let answer = self.wait(entry).await.map_err(|()| {
+            let seconds = self.timeout.as_seconds();
+            let message = format!("cannot resolve `{host}`: no answer within {seconds} s");
+            RequestError::new(ErrorKind::Timeout, "DnsTimeout", message)
+        })?;
+        let addresses = answer.map_err(|why| dns_error(host, &why))?;
+        trace.dns_end = Some(Clock::now());
+        Ok(addresses)
+    }
+
+    /// What the cache has, or the look-up that is on its way or begins now. One
+    /// that should have ended is as good as none.
+    fn find(&self, host: &Arc<str>, now: Nanos) -> Result<Found, RequestError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = known.get(host) {
+            match &*entry.outcome.borrow() {
+                None if now.since(entry.begun) < self.timeout => {
+                    return Ok(Found::Soon(entry.clone()));
+                }
+                Some((at, Ok(addresses))) if self.ttl.is_some_and(|ttl| now.since(*at) < ttl) => {
+                    return Ok(Found::Addresses(Arc::clone(addresses)));
+                }
+                _ => {}
+            }
+        }
+        let entry = self.begin(host, now)?;
+        known.insert(Arc::clone(host), entry.clone());
+        Ok(Found::Soon(entry))
+    }
+
+    /// Begins a look-up.
+    fn begin(&self, host: &Arc<str>, now: Nanos) -> Result<Entry, RequestError> {
+        let (sender, outcome) = watch::channel(None);
+        let (look_up, name) = (Arc::clone(&self.look_up), Arc::clone(host));
+        let work = move || {
+            let answer: Answer = match look_up(&name) {
+                Ok(addresses) => Ok(addresses.into()),
+                Err(error) => Err(error.to_string().into()),
+            };
+            sender.send_replace(Some((Clock::now(), answer)));
+        };
+        // Not joined: a resolver that hangs must not hold up the end of the run.
+        thread::Builder::new()
+            .name("dns".to_owned())
+            .spawn(work)
+            .map_err(|error| dns_error(host, &error.to_string()))?;
+        Ok(Entry { begun: now, outcome })
+    }
+
+    /// Waits for a look-up to end, at most for the timeout.
+    async fn wait(&self, mut entry: Entry) -> Result<Answer, ()> {
+        let ended = entry.outcome.wait_for(Option::is_some);
+        match tokio::time::timeout(self.timeout.into(), ended).await {
+            Ok(Ok(outcome)) => outcome.as_ref().map(|(_, answer)| answer.clone()).ok_or(()),
+            // The thread died.
+            Ok(Err(_)) => Ok(Err("the look-up ended unexpectedly".into())),
+            Err(_) => Err(()),
+        }
+    }
+}
+
+fn dns_error(host: &str, why: &str) -> RequestError {
+    let message = format!("cannot resolve `{host}`: {why}");
+    RequestError::new(ErrorKind::Other, "DnsError", message)
+}
+
+fn system_addresses(host: &str, ip_version: IpVersion) -> io::Result<Vec<IpAddr>> {
+    let mut ips: Vec<IpAddr> = (host, 0).to_socket_addrs()?.map(|address| address.ip()).collect();
+    ips.retain(|ip| match ip_version {
+        IpVersion::V4 => ip.is_ipv4(),
+        IpVersion::V6 => ip.is_ipv6(),
+        IpVersion::Any => true,
+    });
+    ips.dedup();
+    if ips.is_empty() {
+        Err(io::Error::other("the name has no address of the IP version asked for"))
+    } else {
+        Ok(ips)
+    }
+}
+
+#[cfg(test)]
+mod tests;

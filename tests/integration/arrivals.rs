@@ -1,0 +1,291 @@
+//! Arrivals against the time at which the server wrote: by the kernel's stamps and
+//! without them, with a client that is idle, crowded out or standing still.
+
+use std::hint;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use aiperf::dataset::Conversation;
+use aiperf::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
+use aiperf::mock_server::Script;
+use aiperf::record::{ArrivalClock, RequestRecord, ResponseBody, SseEvent};
+use aiperf::schedule::config::StopCondition;
+use aiperf::transport;
+use aiperf::units::{Clock, Nanos};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::load::{Load, closed_loop, mock};
+use crate::raw_server;
+
+/// By so much the two clocks' readings may be apart: as much later an arrival may
+/// seem than it was.
+const BETWEEN_READINGS: Nanos = Nanos(50_000);
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const CONTENT: &str = "54\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}   \n\n\r\n";
+const DONE: &str = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n";
+
+/// Just before a write and just after it.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    start: Nanos,
+    end: Nanos,
+}
+
+/// Writes and says when.
+fn write(stream: &mut impl Write, text: &str) -> Written {
+    let start = Clock::now();
+    raw_server::write(stream, text.as_bytes());
+    Written { start, end: Clock::now() }
+}
+
+/// The event came between its write and what its arrival says, and not before
+/// what its uncertainty says.
+fn assert_confirmed(event: &SseEvent, written: Written) {
+    let arrival = event.arrival;
+    assert!(arrival.at >= written.start, "{arrival:?} is before {written:?}");
+    let earliest = arrival.at.since(Nanos(arrival.uncertainty.into()));
+    assert!(earliest <= written.end + BETWEEN_READINGS, "{arrival:?} is after {written:?}");
+}
+
+/// How late the event was read, in nanoseconds.
+fn lags(records: &[RequestRecord]) -> impl Iterator<Item = u32> {
+    records.iter().flat_map(|record| &record.body.events).map(|event| event.arrival.read_lag)
+}
+
+fn stamps(records: &[RequestRecord]) -> u64 {
+    records.iter().map(|record| record.trace.kernel_stamps).sum()
+}
+
+/// Runs streams beside threads that leave the client no processor of its own, and
+/// holds each event to the server's log.
+fn confirmed_by_the_log(crowd: usize, transport: transport::Config) -> Vec<RequestRecord> {
+    let itl = Nanos::from_millis(2.0);
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), itl, ..Script::default() });
+    let mut load = Load::on(&server.url());
+    load.phases = vec![closed_loop(8, 40)];
+    load.transport = transport;
+    let is_over = AtomicBool::new(false);
+    let outcome = thread::scope(|scope| {
+        for _ in 0..crowd {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let outcome = load.run();
+        is_over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let log = server.write_log();
+    for record in &outcome.records {
+        let id = record.request_id.to_string();
+        let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
+        assert_eq!(record.body.events.len(), entry.events.len());
+        for (event, written) in record.body.events.iter().zip(&entry.events) {
+            let (start, end) = (written.write_start.unwrap(), written.written.unwrap());
+            assert_confirmed(event, Written { start, end });
+        }
+        let arrivals = record.body.events.iter().map(|event| event.arrival);
+        assert!(arrivals.clone().map(|arrival| arrival.at).is_sorted());
+        assert!(arrivals.map(aiperf::record::Arrival::read_at).is_sorted());
+        assert!(record.trace.socket_reads >= 1);
+        assert!(record.trace.kernel_stamps <= record.trace.socket_reads);
+    }
+    outcome.records
+}
+
+#[test]
+fn the_servers_log_confirms_every_arrival() {
+    let records = confirmed_by_the_log(0, transport::Config::default());
+    if cfg!(target_os = "linux") {
+        assert!(stamps(&records) > 0);
+        // Each stream ends with an event that came just when its stamp says.
+        assert!(records.iter().any(|record| {
+            record.body.events.last().is_some_and(|event| event.arrival.uncertainty == 0)
+        }));
+    }
+}
+
+#[test]
+fn the_servers_log_confirms_every_arrival_at_a_crowded_client() {
+    confirmed_by_the_log(6, transport::Config::default());
+}
+
+#[test]
+fn without_stamps_the_log_confirms_the_reads() {
+    let transport = transport::Config { kernel_timestamps: false, ..Default::default() };
+    let records = confirmed_by_the_log(2, transport);
+    assert_eq!(stamps(&records), 0);
+    assert!(records.iter().all(|record| record.trace.clock() == Some(ArrivalClock::User)));
+    assert!(lags(&records).all(|lag| lag == 0));
+}
+
+/// A dialect that once stops the client's thread, at the second turn: it says so
+/// and waits for leave to go on.
+#[derive(Debug)]
+struct Stalling {
+    chat: Arc<dyn Endpoint>,
+    once: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+}
+
+impl Endpoint for Stalling {
+    fn traits(&self) -> &'static EndpointTraits {
+        self.chat.traits()
+    }
+
+    fn request_body(&self, of: &Conversation, turn: usize, answers: &[Arc<str>]) -> Vec<u8> {
+        if turn > 0
+            && let Some((stalled, leave)) = self.once.lock().unwrap().take()
+        {
+            stalled.send(()).unwrap();
+            leave.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        self.chat.request_body(of, turn, answers)
+    }
+
+    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+        self.chat.parse(body)
+    }
+}
+
+/// Time between two writes to the client that stands still, and how long it goes
+/// on standing still after the last.
+const PAUSE: Duration = Duration::from_millis(10);
+const AFTERWARDS: Duration = Duration::from_millis(30);
+
+/// The stream that a client receives while its thread stands still: nine events,
+/// ten milliseconds apart.
+fn written_to_a_stalled_client(transport: transport::Config) -> (RequestRecord, Vec<Written>) {
+    let (stalled, is_stalled) = channel();
+    let (give_leave, leave) = channel();
+    let (log, written) = channel();
+    // The first request to come gets the slow answer. The other session is answered
+    // once that one waits, and then stops the thread.
+    let slow = Arc::new(Mutex::new(Some((is_stalled, give_leave, log))));
+    let address = raw_server::serve(move |_, stream| {
+        while raw_server::read_request(stream).is_some() {
+            raw_server::write(stream, HEAD.as_bytes());
+            let Some((is_stalled, give_leave, log)) = slow.lock().unwrap().take() else {
+                raw_server::write(stream, format!("{CONTENT}{DONE}").as_bytes());
+                continue;
+            };
+            is_stalled.recv_timeout(Duration::from_secs(20)).unwrap();
+            for event in [[CONTENT; 8].as_slice(), &[DONE]].concat() {
+                log.send(write(stream, event)).unwrap();
+                thread::sleep(PAUSE);
+            }
+            thread::sleep(AFTERWARDS);
+            give_leave.send(()).unwrap();
+        }
+    });
+    let mut phase = closed_loop(2, 0);
+    phase.stop = StopCondition { sessions: Some(2), ..StopCondition::default() };
+    let once = Mutex::new(Some((stalled, leave)));
+    let mut load = Load::on(&format!("http://{address}"));
+    load.turns = 2;
+    load.phases = vec![phase];
+    load.transport = transport;
+    load.dialect = Box::new(|chat| Arc::new(Stalling { chat, once }));
+    let records = load.run().records;
+    assert_eq!(records.len(), 4);
+    let record = records.into_iter().find(|record| record.body.events.len() == 9).unwrap();
+    (record, written.iter().collect())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn events_merged_in_the_socket_are_as_uncertain_as_they_must_be() {
+    let (record, written) = written_to_a_stalled_client(transport::Config::default());
+    let events = &record.body.events;
+    for (event, written) in events.iter().zip(&written) {
+        assert_confirmed(event, *written);
+        // One read brought them all, and they bear the last one's stamp.
+        assert_eq!(event.arrival.at, events[8].arrival.at);
+        // The client stood still after the last, and its lateness shows.
+        assert!(u128::from(event.arrival.read_lag) >= (PAUSE + AFTERWARDS).as_nanos() - 50_000);
+    }
+    let at_least = |event: &SseEvent| u128::from(event.arrival.uncertainty) >= 8 * PAUSE.as_nanos();
+    assert!(events[..8].iter().all(at_least));
+    let last = events[8].arrival;
+    assert_eq!(last.uncertainty, 0);
+    assert!(last.at <= written[8].end + BETWEEN_READINGS, "{last:?} is after {written:?}");
+    assert_ne!(record.trace.clock(), Some(ArrivalClock::User));
+    assert_eq!(record.body.max_read_lag(), Some(last.read_lag));
+
+    let idle = confirmed_by_the_log(0, transport::Config::default());
+    assert!(lags(&idle).min().unwrap() < last.read_lag);
+}
+
+#[test]
+fn without_stamps_a_stall_is_all_uncertainty() {
+    let transport = transport::Config { kernel_timestamps: false, ..Default::default() };
+    let (record, written) = written_to_a_stalled_client(transport);
+    for (event, written) in record.body.events.iter().zip(&written) {
+        assert_confirmed(event, *written);
+        let waited = u128::from(event.arrival.uncertainty);
+        assert!(waited >= (8 * PAUSE + AFTERWARDS).as_nanos(), "{:?}", event.arrival);
+        assert_eq!(event.arrival.read_lag, 0);
+    }
+    assert_eq!(record.trace.clock(), Some(ArrivalClock::User));
+}
+
+/// A server's side of TLS, with the certificate that tests share.
+fn tls_config() -> Arc<ServerConfig> {
+    let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let certificates = CertificateDer::pem_file_iter(golden("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(golden("server.key")).unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates.map(Result::unwrap).collect(), key)
+        .unwrap();
+    Arc::new(config)
+}
+
+/// Answers one request with five events, two milliseconds apart.
+fn answer(stream: &mut (impl Read + Write), log: &Sender<Written>) {
+    if raw_server::read_request(stream).is_some() {
+        raw_server::write(stream, HEAD.as_bytes());
+        for event in [CONTENT, CONTENT, CONTENT, CONTENT, DONE] {
+            thread::sleep(Duration::from_millis(2));
+            log.send(write(stream, event)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn under_tls_an_arrival_is_that_of_the_socket() {
+    let tls = tls_config();
+    let (log, written) = channel();
+    let address = raw_server::serve(move |_, stream: &mut TcpStream| {
+        let connection = ServerConnection::new(Arc::clone(&tls)).unwrap();
+        answer(&mut StreamOwned::new(connection, stream), &log);
+    });
+    let mut load = Load::on(&format!("https://{address}"));
+    load.transport.connections.tls.verify = false;
+    let records = load.run().records;
+    assert_eq!(records[0].error, None);
+    let events = &records[0].body.events;
+    assert_eq!(events.len(), 5);
+    for event in events {
+        assert_confirmed(event, written.recv_timeout(Duration::from_secs(20)).unwrap());
+    }
+    let trace = &records[0].trace;
+    assert!(trace.tls_end.is_some() && trace.socket_reads >= 1);
+    if cfg!(target_os = "linux") {
+        assert_ne!(trace.clock(), Some(ArrivalClock::User));
+        assert!(lags(&records).any(|lag| lag > 0));
+    }
+}

@@ -1,0 +1,410 @@
+//! Load modes against real servers: what was due, what was sent, what was given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use aiperf::dataset::{Conversation, Dataset, Turn};
+use aiperf::mock_server::{RequestLog, Script};
+use aiperf::record::{ErrorKind, RequestRecord};
+use aiperf::runner::Interrupt;
+use aiperf::schedule::config::{
+    Cancellation, Config, Limit, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps,
+    Zero,
+};
+use aiperf::schedule::{Line, settle};
+use aiperf::transport::{self, Connections};
+use aiperf::units::Nanos;
+
+use crate::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
+use crate::profile::profile;
+use crate::raw_server;
+
+fn millis(millis: u64) -> Nanos {
+    Nanos(millis * 1_000_000)
+}
+
+/// Offsets from the phase's start at which records were due, in order.
+fn due_offsets(outcome: &Outcome) -> Vec<Nanos> {
+    let start = outcome.phases[0].start;
+    let mut due: Vec<Nanos> =
+        outcome.records.iter().map(|record| record.due.unwrap().since(start)).collect();
+    due.sort_unstable();
+    due
+}
+
+/// How many of the `intervals` there are at each of their beginnings.
+fn overlaps(intervals: &[(Nanos, Nanos)]) -> Vec<(Nanos, u64)> {
+    let at = |instant: Nanos| {
+        intervals.iter().filter(|(from, until)| (*from..*until).contains(&instant)).count() as u64
+    };
+    intervals.iter().map(|(from, _)| (*from, at(*from))).collect()
+}
+
+/// When the server last began to write of an answer.
+fn last_write(log: &RequestLog) -> Nanos {
+    log.events.iter().filter_map(|event| event.write_start).next_back().unwrap()
+}
+
+/// When the server began to write the first token of an answer.
+fn first_token(log: &RequestLog) -> Nanos {
+    log.events.iter().find(|event| event.tokens > 0).unwrap().write_start.unwrap()
+}
+
+#[test]
+fn a_concurrency_ramp_stays_below_its_line_and_reaches_the_target() {
+    let server = mock(Script { ttft: millis(15), itl: millis(2), ..Script::default() });
+    let limit = Limit { most: 8, ramp: Some(millis(400)) };
+    let phase = PhaseConfig { concurrency: Some(limit), ..closed_loop(1, 200) };
+    for workers in [1, 2] {
+        let load = Load { phases: vec![phase.clone()], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.records.len(), 200);
+        let ids: BTreeSet<String> =
+            outcome.records.iter().map(|record| record.request_id.to_string()).collect();
+        // What the server sees of a request lies within the client's slot.
+        let seen: Vec<(Nanos, Nanos)> = server
+            .write_log()
+            .iter()
+            .filter(|log| ids.contains(log.request_id.as_ref().unwrap()))
+            .map(|log| (log.arrival, last_write(log)))
+            .collect();
+        let (line, start) = (Line::new(limit), outcome.phases[0].start);
+        for (at, count) in overlaps(&seen) {
+            assert!(count <= line.open_at(at.since(start)), "{count} at {at:?}");
+        }
+        assert_eq!(outcome.peak_in_flight, 8);
+    }
+}
+
+#[test]
+fn a_rate_ramp_is_due_when_its_integral_says() {
+    let server = mock(Script::default());
+    let mut phase = open_loop(200.0, 21);
+    let LoadPattern::Rate(rate) = &mut phase.load else { panic!() };
+    rate.ramp = Some(millis(200));
+    let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
+    // 0 to 200 a second in 0.2 s: 500·t² are due by t, 20 at its end.
+    let expected = |count: u64| (count as f64 / 500.0).sqrt();
+    for (count, due) in (0u64..).zip(due_offsets(&outcome)) {
+        assert!((due.as_seconds() - expected(count)).abs() < 2e-9, "{count}: {due:?}");
+    }
+    assert!(outcome.records.iter().all(|record| record.start >= record.due.unwrap()));
+}
+
+#[test]
+fn requests_before_their_first_token_are_bounded() {
+    let server = mock(Script { ttft: millis(20), itl: millis(8), ..Script::default() });
+    for workers in [1, 3] {
+        let phase =
+            PhaseConfig { prefill_concurrency: Some(Limit::constant(2)), ..closed_loop(12, 36) };
+        let load = Load { phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.records.len(), 36);
+        assert!(outcome.records.iter().all(|record| record.error.is_none()));
+    }
+    let log = server.write_log();
+    let prefill: Vec<_> = log.iter().map(|log| (log.arrival, first_token(log))).collect();
+    assert!(overlaps(&prefill).iter().all(|(_, count)| *count <= 2));
+    let whole: Vec<_> = log.iter().map(|log| (log.arrival, last_write(log))).collect();
+    let most = overlaps(&whole).into_iter().map(|(_, count)| count).max();
+    assert!(most > Some(2), "the slot is free while tokens follow");
+}
+
+#[test]
+fn a_request_without_content_frees_its_prefill_slot_too() {
+    for fault in ["every=2:status=500", "every=2:empty", "every=2:cut=0", "every=2:close"] {
+        let server = faulty(fault);
+        let phase = PhaseConfig {
+            prefill_concurrency: Some(Limit { most: 2, ramp: Some(millis(20)) }),
+            ..closed_loop(4, 20)
+        };
+        let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
+        assert_eq!(outcome.records.len(), 20, "{fault}");
+    }
+}
+
+/// A conversation whose turns have these timestamps and delays, in milliseconds.
+fn traced(id: &str, turns: &[(Option<u64>, u64)]) -> Conversation {
+    let turn = |&(timestamp, delay): &(Option<u64>, u64)| Turn {
+        timestamp: timestamp.map(millis),
+        delay: millis(delay),
+        ..question(id)
+    };
+    Conversation {
+        id: id.into(),
+        turns: turns.iter().map(turn).collect(),
+        ..Conversation::default()
+    }
+}
+
+#[test]
+fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
+    let server = mock(Script { ttft: millis(5), ..Script::default() });
+    let trace = vec![
+        traced("late", &[(Some(1090), 0)]),
+        traced("talk", &[(Some(1000), 0), (Some(1060), 0), (None, 20)]),
+        // Its second turn is due before the first can have been answered.
+        traced("hasty", &[(Some(1030), 0), (Some(1031), 0)]),
+    ];
+    for workers in [1, 2] {
+        let mut dataset = Dataset { conversations: trace.clone() };
+        let phase = PhaseConfig {
+            load: LoadPattern::FixedSchedule,
+            concurrency: None,
+            stop: StopCondition::default(),
+            ..closed_loop(1, 1)
+        };
+        let mut config = Config {
+            phases: vec![phase],
+            replay: Replay {
+                schedule: UseOfTimestamps::Always,
+                zero: Zero::First,
+                ..Replay::default()
+            },
+        };
+        settle(&mut config, &mut dataset).unwrap();
+        let outcome = Load {
+            phases: config.phases,
+            conversations: Some(dataset.conversations),
+            workers,
+            ..Load::on(&server.url())
+        }
+        .run();
+        let start = outcome.phases[0].start;
+        let by_turn: BTreeMap<(u64, usize), &RequestRecord> =
+            outcome.records.iter().map(|r| ((r.turn.session, r.turn.turn), r)).collect();
+        let due = |session, turn| by_turn[&(session, turn)].due.unwrap().since(start);
+        assert_eq!(by_turn.len(), 6);
+        assert_eq!((due(0, 0), due(0, 1)), (millis(0), millis(60)));
+        assert_eq!(due(0, 2), by_turn[&(0, 1)].end.since(start) + millis(20));
+        assert_eq!((due(1, 0), due(1, 1)), (millis(30), millis(31)));
+        assert!(by_turn[&(1, 1)].start >= by_turn[&(1, 0)].end);
+        assert_eq!(due(2, 0), millis(90));
+        assert!(outcome.records.iter().all(|record| record.start >= record.due.unwrap()));
+        assert_eq!(outcome.phases[0].sessions_completed, 3);
+    }
+}
+
+#[test]
+fn users_come_back_at_equal_intervals() {
+    let server = mock(Script { ttft: millis(3), ..Script::default() });
+    for workers in [1, 2] {
+        let phase = PhaseConfig {
+            load: LoadPattern::UserCentric { rate: 50.0, users: 3 },
+            concurrency: None,
+            stop: StopCondition { sessions: Some(6), ..StopCondition::default() },
+            ..closed_loop(1, 1)
+        };
+        let load = Load { turns: 2, phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        // 3 users, two sessions of two turns each: turn n of user u at (u + 3n)/50 s.
+        let expected: Vec<Nanos> = (0..12).map(|slot| millis(slot * 20)).collect();
+        assert_eq!(due_offsets(&outcome), expected);
+        let start = outcome.phases[0].start;
+        for record in &outcome.records {
+            let (user, nth) = (record.turn.session % 3, record.turn.session / 3);
+            let turn = 2 * nth + record.turn.turn as u64;
+            assert_eq!(record.due.unwrap().since(start), millis((user + 3 * turn) * 20));
+            assert!(record.start >= record.due.unwrap());
+        }
+        assert_eq!(outcome.phases[0].sessions_completed, 6);
+    }
+}
+
+#[test]
+fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
+    // Answers take longer than the users' interval of 10 ms.
+    let server = mock(Script { ttft: millis(25), ..Script::default() });
+    let phase = PhaseConfig {
+        load: LoadPattern::UserCentric { rate: 100.0, users: 1 },
+        concurrency: None,
+        stop: StopCondition { requests: Some(4), ..StopCondition::default() },
+        ..closed_loop(1, 1)
+    };
+    let outcome = Load { turns: 3, phases: vec![phase], ..Load::on(&server.url()) }.run();
+    assert_eq!(due_offsets(&outcome), [0, 10, 20, 30].map(millis));
+    assert!(outcome.records.windows(2).all(|pair| pair[1].start >= pair[0].end));
+}
+
+/// A server that never answers and counts whole requests and closed connections.
+fn silent() -> (String, Arc<[AtomicU64; 2]>) {
+    let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let seen = Arc::clone(&counts);
+    let address = raw_server::serve(move |_, stream| {
+        if raw_server::read_request(stream).is_some() {
+            seen[0].fetch_add(1, Ordering::SeqCst);
+            let end = stream.read(&mut [0; 64]);
+            assert!(!matches!(end, Ok(1..)), "a cancelled connection is not used again");
+            seen[1].fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (format!("http://{address}"), counts)
+}
+
+#[test]
+fn cancelled_requests_are_sent_whole_and_give_everything_back() {
+    let (url, counts) = silent();
+    // Longer than a socket's buffers, so that it takes many writes.
+    let long = "word ".repeat(2_000_000);
+    let conversation = Conversation { turns: vec![question(&long)], ..Conversation::default() };
+    let delay = millis(3);
+    let phase = PhaseConfig {
+        cancellation: Some(Cancellation { percent: 100.0, delay }),
+        ..closed_loop(2, 12)
+    };
+    let outcome =
+        Load { phases: vec![phase], conversations: Some(vec![conversation]), ..Load::on(&url) }
+            .run();
+    assert_eq!(outcome.records.len(), 12);
+    for record in &outcome.records {
+        assert_eq!(record.error.as_ref().unwrap().kind, ErrorKind::Cancelled);
+        let sent = record.trace.send_end.unwrap();
+        assert!(record.cancelled_at.unwrap().since(sent) >= delay);
+        assert!(record.trace.request_bytes > long.len() as u64);
+        assert_eq!(record.trace.reused, None);
+    }
+    assert_eq!(outcome.phases[0].requests_cancelled, 12);
+    let closed = || counts.each_ref().map(|count| count.load(Ordering::SeqCst));
+    for _ in 0..2000 {
+        if closed() == [12, 12] {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(closed(), [12, 12], "requests read whole, connections closed");
+}
+
+#[test]
+fn workers_agree_on_who_is_cancelled() {
+    let server = mock(Script { ttft: millis(2), itl: millis(1), ..Script::default() });
+    let cancelled = |workers| -> BTreeSet<u64> {
+        let phase = PhaseConfig {
+            cancellation: Some(Cancellation { percent: 30.0, delay: Nanos::ZERO }),
+            ..closed_loop(4, 60)
+        };
+        let load = Load { phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let records = load.run().records;
+        assert_eq!(records.len(), 60);
+        let cancelled = records.iter().filter(|record| record.cancelled_at.is_some());
+        cancelled.map(|record| record.turn.session).collect()
+    };
+    let one = cancelled(1);
+    assert!(!one.is_empty() && one.len() < 60);
+    assert_eq!(one, cancelled(3));
+}
+
+#[test]
+fn a_stall_loses_no_request_that_was_due() {
+    // Only one at a time, and the first takes a second.
+    let server = faulty("requests=1:stall=0,1s");
+    let phase = PhaseConfig { concurrency: Some(Limit::constant(1)), ..open_loop(100.0, 80) };
+    let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
+    let expected: Vec<Nanos> = (0..80).map(|count| millis(count * 10)).collect();
+    assert_eq!(due_offsets(&outcome), expected);
+    let stalled = outcome.records[0].end;
+    assert!(stalled.since(outcome.records[0].start) >= millis(1000));
+    for record in &outcome.records[1..] {
+        // Sent when the server had room; a user has waited since it was due.
+        assert!(record.start >= stalled);
+        let effective = record.end.since(record.due.unwrap());
+        assert!(effective >= stalled.since(record.due.unwrap()));
+        assert!(effective > record.end.since(record.start));
+    }
+}
+
+#[test]
+fn whatever_ends_a_request_gives_back_its_slot_and_its_connection() {
+    let (url, counts) = silent();
+    let cancelled = PhaseConfig {
+        cancellation: Some(Cancellation { percent: 60.0, delay: millis(1) }),
+        ..closed_loop(20, 400)
+    };
+    let transport = transport::Config {
+        request_timeout: millis(30),
+        connections: Connections { limit: 20, ..Connections::default() },
+        ..transport::Config::default()
+    };
+    let load = Load { phases: vec![cancelled], transport, ..Load::on(&url) };
+    let outcome = load.run();
+    let kinds = |kind| {
+        let of = |record: &&RequestRecord| record.error.as_ref().unwrap().kind == kind;
+        outcome.records.iter().filter(of).count()
+    };
+    let (cancelled, timed_out) = (kinds(ErrorKind::Cancelled), kinds(ErrorKind::Timeout));
+    assert_eq!(cancelled + timed_out, 400);
+    assert!(cancelled > 100 && timed_out > 50, "{cancelled} {timed_out}");
+    assert_eq!(outcome.peak_in_flight, 20);
+    for _ in 0..2000 {
+        if counts[1].load(Ordering::SeqCst) == counts[0].load(Ordering::SeqCst) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("a connection is still open");
+}
+
+#[test]
+fn failures_that_come_at_once_do_not_hold_up_the_end() {
+    let refusing = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let endless = PhaseConfig {
+        stop: StopCondition { duration: Some(millis(50)), ..StopCondition::default() },
+        ..closed_loop(50, 1)
+    };
+    let outcome = Load { phases: vec![endless], ..Load::on(&refusing) }.run();
+    assert!(outcome.records.iter().all(RequestRecord::has_failed));
+    let load = Load { phases: vec![closed_loop(50, u64::MAX)], ..Load::on(&refusing) };
+    let interrupt = load.interrupt.clone();
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        interrupt.send(Interrupt::Drain).unwrap();
+    });
+    let outcome = load.run();
+    assert!(outcome.phases[0].was_cancelled);
+}
+
+#[test]
+fn overdue_sends_do_not_starve_those_under_way() {
+    let server = mock(Script::default());
+    // Faster than anything can send: all but the first are overdue.
+    let outcome = Load { phases: vec![open_loop(1e6, 3000)], ..Load::on(&server.url()) }.run();
+    assert!(outcome.records.iter().all(|record| record.error.is_none()));
+    let first_end = outcome.records.iter().map(|record| record.end).min().unwrap();
+    let last_issued = outcome.records.iter().map(|record| record.issued).max().unwrap();
+    assert!(first_end < last_issued, "no answer was read before all had been sent");
+}
+
+#[test]
+fn users_are_had_by_two_flags() {
+    let server = mock(Script::default());
+    let run = profile(
+        &server.url(),
+        &["--user-centric-rate", "40", "--num-users", "2", "--session-turns-mean", "2"],
+    )
+    .succeeded();
+    assert_eq!(run.records().len(), 4);
+    let phase = &run.summary()["input_config"]["phases"][0];
+    assert_eq!((&phase["type"], &phase["users"]), (&"user_centric".into(), &2.into()));
+}
+
+#[test]
+fn a_run_that_mostly_fails_is_given_up() {
+    let server = faulty("every=2:status=500");
+    let run = profile(
+        &server.url(),
+        &["--request-count", "1000000", "--num-prompts", "5", "--failed-request-threshold", "0.3"],
+    );
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    assert!(run.stderr().contains("--failed-request-threshold"), "{}", run.stderr());
+    let summary = run.summary();
+    assert_eq!(summary["was_cancelled"], true);
+    assert!(summary["incomplete_reason"].as_str().unwrap().contains("requests failed"));
+    let records = run.records();
+    assert!(records.len() >= 10 && records.len() < 1_000_000);
+}
