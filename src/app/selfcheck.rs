@@ -85,6 +85,10 @@ fn highest(steps: &[Step]) -> Option<u64> {
     steps.iter().rev().find(|step| step.failures.is_empty()).map(|step| step.load.size())
 }
 
+/// Time to the server's first token of a paced stream, and from token to token.
+const TTFT_SECONDS: f64 = 0.05;
+const ITL_SECONDS: f64 = 0.01;
+
 /// Paced streams, or answers at once.
 const fn server_flags(load: Load) -> &'static [&'static str] {
     match load {
@@ -139,10 +143,13 @@ impl Check<'_> {
     fn profile_flags(&self, load: Load, url: &str, files: &Path) -> Vec<String> {
         let shape = match load {
             Load::Concurrency(streams) => {
-                let requests = streams * if self.asked.quick { 2 } else { ROUNDS };
-                let tokens = if self.asked.quick { 8 } else { 64 };
+                let (rounds, tokens) = if self.asked.quick { (2, 8) } else { (ROUNDS, 64) };
+                let requests = streams * rounds;
+                // Over the time that one takes, so that they stay spread.
+                let ramp = TTFT_SECONDS + (tokens - 1) as f64 * ITL_SECONDS;
                 format!(
-                    "--streaming --concurrency {streams} --request-count {requests} --osl {tokens}"
+                    "--streaming --concurrency {streams} --concurrency-ramp-duration {ramp} \
+                     --request-count {requests} --osl {tokens}"
                 )
             }
             Load::RequestRate(rate) => {
