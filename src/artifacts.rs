@@ -17,7 +17,6 @@ mod parquet;
 mod raw;
 mod replace;
 pub mod report;
-pub mod selfcheck;
 mod sink;
 mod trace;
 
@@ -40,7 +39,6 @@ use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
-use selfcheck::SelfCheck;
 use sink::LineSink;
 
 /// Where files go and which.
@@ -115,8 +113,6 @@ pub struct RunReport {
     pub load: LoadReport,
     /// Whether the client itself kept up.
     pub client_health: Option<ClientHealth>,
-    /// What the machine's self-check found, if there is one.
-    pub selfcheck: Option<SelfCheck>,
 }
 
 impl RunReport {

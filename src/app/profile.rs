@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::selfcheck::{Machine, SelfCheck};
 use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
 use crate::cli;
-use crate::config::{RunConfig, Secret, url as urls};
+use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
@@ -159,7 +159,7 @@ impl Run {
             show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
-        let selfcheck = selfcheck(&mut config);
+        let selfcheck = known_limits(&mut config);
         let clock = Clock::start();
         Ok(Self {
             config,
@@ -251,7 +251,8 @@ impl Run {
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        let mut health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        health.selfcheck.clone_from(&self.selfcheck);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
@@ -416,7 +417,6 @@ impl Run {
             client_health: Some(measured.health.clone()),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
-            selfcheck: self.selfcheck.clone(),
         }
     }
 }
@@ -450,9 +450,9 @@ fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.
-fn selfcheck(config: &mut RunConfig) -> Option<SelfCheck> {
+fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     let path = config.selfcheck_file.as_ref()?;
-    let found = SelfCheck::read(path, &Machine::this());
+    let found = selfcheck::read(path, &selfcheck::machine());
     let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
     for phase in &config.schedule.phases {
         config

@@ -105,7 +105,6 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.slips,
             gathered.retries,
         ),
-        selfcheck: end.selfcheck,
     };
     Ok(Rebuilt { report, layout, notes })
 }
@@ -189,7 +188,6 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
-            selfcheck: None,
         }
     }
 }

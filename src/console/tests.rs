@@ -49,7 +49,6 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         telemetry: None,
         load: LoadReport::default(),
         client_health: None,
-        selfcheck: None,
     }
 }
 

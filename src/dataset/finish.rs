@@ -9,6 +9,13 @@ use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, Tu
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
+/// Takes away counts of an input that is no text to the endpoint.
+pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.input_tokens = None;
+    }
+}
+
 /// Gives an identifier to each conversation whose file named none.
 pub(super) fn fill_ids(conversations: &mut [Conversation], seed: Seed) {
     for (index, conversation) in (0..).zip(conversations) {

@@ -6,6 +6,7 @@
 //! known is absent, never 0.
 
 mod histogram;
+mod selfcheck;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -13,6 +14,7 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 use self::histogram::LagHistogram;
+pub use self::selfcheck::{Limits, Machine, SelfCheck};
 use self::verdict::Facts;
 use super::metric::MetricResult;
 use super::percentile::distribution;
@@ -115,6 +117,9 @@ pub struct ClientHealth {
     /// Attempts repeated because a reused connection had died.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
+    /// What `aiperf selfcheck` found on this machine, where it was saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selfcheck: Option<SelfCheck>,
 }
 
 /// Statistics of times, in milliseconds.

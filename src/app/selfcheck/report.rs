@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use super::cores::Cores;
 use super::errors::{Errors, METRICS, Spread};
-use crate::artifacts::selfcheck::{Limits, SelfCheck};
 use crate::console::{self, Style};
+use crate::metrics::health::{Limits, SelfCheck};
 
 /// A load to be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -13,7 +13,6 @@ use super::ReportError;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
-use crate::artifacts::selfcheck::SelfCheck;
 use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
 use crate::metrics::ClientHealth;
@@ -86,8 +85,6 @@ struct Summary {
     #[serde(default)]
     client_health: Option<ClientHealth>,
     #[serde(default)]
-    selfcheck: Option<SelfCheck>,
-    #[serde(default)]
     telemetry: Option<TelemetryReport>,
 }
 
@@ -122,7 +119,6 @@ impl Summary {
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,
-            selfcheck: self.selfcheck,
         });
         (run, end)
     }

@@ -117,7 +117,6 @@ impl TestRun {
                 reached_rate: Some(9.876_543_210_123),
             },
             client_health: Some(self.health(&profiling.results())),
-            selfcheck: None,
         }
     }
 
