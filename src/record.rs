@@ -20,7 +20,8 @@ use crate::units::Nanos;
 /// Which turn of which session a request was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnId {
-    /// Number of the session in order of start, over the whole run.
+    /// Number of the session over the whole run: in order of start, or of the
+    /// schedule where that says which is whose.
     pub session: u64,
     /// Index of the conversation in the dataset.
     pub conversation: usize,

@@ -40,6 +40,9 @@ const MOST_INPUT_BYTES: u64 = 256 << 20;
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);
 
+/// A schedule whose first request comes later than this is remarked on.
+const LATE_START: Nanos = Nanos(60_000_000_000);
+
 /// Bound on the last export.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -424,6 +427,7 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
     let has_default_directory = config.artifacts.directory == config.default_directory();
     schedule::settle(&mut config.schedule, dataset)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
+    config.warnings.extend(late_start(&config.schedule, dataset));
     if config.schedule.is_fixed_schedule() && !was_fixed {
         cli::record_phases(config);
         if has_default_directory {
@@ -431,6 +435,18 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+/// Says where a schedule begins with a long wait: traces may count from 1970.
+fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<String> {
+    let first = dataset.conversations.first()?.turns.first()?.timestamp?;
+    (schedule.is_fixed_schedule() && first > LATE_START).then(|| {
+        format!(
+            "the first request is due {} s after the start; --fixed-schedule-auto-offset starts \
+             with it",
+            first.as_seconds()
+        )
+    })
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.

@@ -114,7 +114,7 @@ impl Worker {
             // The runner hears of the end and reports it.
             return;
         };
-        let alarm = local.spawn_local(Rc::clone(&timer).run());
+        let mut alarm = local.spawn_local(Rc::clone(&timer).run());
         let shared = Rc::new(Shared {
             id: parts.id,
             workers: parts.workers,
@@ -137,10 +137,19 @@ impl Worker {
             });
             let counters = Arc::clone(&runner.phase.counters);
             let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
-            local.block_on(&runtime, runner.run());
+            let is_done = local.block_on(&runtime, async {
+                tokio::select! {
+                    biased;
+                    () = runner.run() => true,
+                    // Without its timer the worker would wait for ever.
+                    failure = &mut alarm => {
+                        tracing::error!("worker {}: its timer failed: {failure:?}", parts.id);
+                        false
+                    }
+                }
+            });
             counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
-            // Without its timer the worker would wait for ever.
-            if alarm.is_finished() || events.send(WorkerEvent::PhaseDone).is_err() {
+            if !is_done || events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
         }
