@@ -1,6 +1,7 @@
 //! What `aiperf selfcheck` found on this machine, as it travels with results.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::thread;
 
@@ -90,9 +91,9 @@ impl SelfCheck {
         let shown = path.display().to_string();
         let unreadable =
             |reason: String| SelfCheckError::Unreadable { path: shown.clone(), reason };
-        let text = match fs::read(path) {
+        let text = match read_file(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unreadable(error.to_string())),
         };
         let check: Self =
@@ -130,6 +131,15 @@ impl SelfCheck {
     }
 }
 
+/// The bytes of the file at `path`: of nothing that could keep us waiting.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(io::Error::other("it is no file"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +172,10 @@ mod tests {
         fs::write(&path, "{").unwrap();
         let error = SelfCheck::read(&path, &check.machine).unwrap_err().to_string();
         assert!(error.contains("cannot be read"), "{error}");
+        // Has no end.
+        let zeros = Path::new("/dev/zero");
+        let error = SelfCheck::read(zeros, &check.machine).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero cannot be read: it is no file"), "{error}");
     }
 
     #[test]

@@ -228,7 +228,7 @@ impl PhaseWorker {
         match self.phase.pace {
             Pace::Room => self.closed_loop(&mut tasks).await,
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
-            Pace::Users(users) => self.start_users(&mut tasks, users),
+            Pace::Users(users) => self.start_users(&mut tasks, users).await,
         }
         // Later turns that still wait will get no due time.
         self.ready.borrow_mut().clear();
@@ -371,10 +371,15 @@ impl PhaseWorker {
         true
     }
 
-    /// Starts this worker's share of the users.
-    fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
+    /// Starts this worker's share of the users, one ahead of those who are due.
+    async fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
         for user in users.iter().skip(self.shared.id as usize).step_by(self.shared.workers) {
+            let Some(first) = users.due(user, 0) else { return };
             tasks.spawn_local(Rc::clone(self).user(users, user));
+            if !self.phase.wait_until(self.phase.at(first), &self.shared.timer).await {
+                return;
+            }
+            take_ended(tasks);
         }
     }
 
