@@ -90,9 +90,7 @@ impl PhaseWorker {
                 }
                 issued = Clock::now();
             }
-            let Some(slot) = self.phase.prefill_slot(&self.shared.timer).await else {
-                return false;
-            };
+            let Some(slot) = self.prefill_slot(session).await else { return false };
             if slot.is_some() {
                 issued = Clock::now();
             }
@@ -113,6 +111,17 @@ impl PhaseWorker {
             }
         }
         true
+    }
+
+    /// A slot for the time to the first content; `None` when the phase stops
+    /// sending first. Whoever holds it may want the connection that the session
+    /// keeps meanwhile.
+    async fn prefill_slot(&self, session: &Session<'_>) -> Option<Slot> {
+        tokio::select! {
+            biased;
+            slot = self.phase.prefill_slot(&self.shared.timer) => slot,
+            () = self.shared.client.give_way(&session.connection) => None,
+        }
     }
 
     /// Waits until a later turn is to be sent, and takes a request of the

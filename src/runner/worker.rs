@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -200,6 +201,16 @@ impl Shared {
     }
 }
 
+/// What there was room for when something was due.
+enum Room {
+    /// A new session.
+    Slot(Slot),
+    /// A later turn, which was sent.
+    Turn,
+    /// Nothing: the phase sends no more.
+    Ended,
+}
+
 /// One phase on one worker.
 pub(super) struct PhaseWorker {
     pub(super) shared: Rc<Shared>,
@@ -217,7 +228,7 @@ impl PhaseWorker {
         match self.phase.pace {
             Pace::Room => self.closed_loop(&mut tasks).await,
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
-            Pace::Users(users) => self.start_users(&mut tasks, users),
+            Pace::Users(users) => self.start_users(&mut tasks, users).await,
         }
         // Later turns that still wait will get no due time.
         self.ready.borrow_mut().clear();
@@ -259,8 +270,11 @@ impl PhaseWorker {
             if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
                 continue;
             }
-            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
-            self.start_session(tasks, slot, Some(arrival));
+            match self.slot_or_turn(arrival.due).await {
+                Room::Slot(slot) => self.start_session(tasks, slot, Some(arrival)),
+                Room::Turn => continue,
+                Room::Ended => return,
+            };
             // Answers are read in between, also where the next is overdue and
             // there is nothing to wait for.
             tokio::task::yield_now().await;
@@ -285,6 +299,22 @@ impl PhaseWorker {
             let Some(turn) = self.ready.borrow_mut().pop_front() else { return false };
             if turn.send(due).is_ok() {
                 return true;
+            }
+        }
+    }
+
+    /// Waits for a slot for a new session. The sessions that hold all slots may
+    /// each wait for a due time: a turn that becomes ready first is sent at `due`.
+    async fn slot_or_turn(&self, due: Nanos) -> Room {
+        let mut slot = pin!(self.phase.slot(&self.shared.timer));
+        loop {
+            tokio::select! {
+                biased;
+                slot = &mut slot => return slot.map_or(Room::Ended, Room::Slot),
+                () = self.became_ready.notified() => {}
+            }
+            if self.send_ready(due) {
+                return Room::Turn;
             }
         }
     }
@@ -341,10 +371,15 @@ impl PhaseWorker {
         true
     }
 
-    /// Starts this worker's share of the users.
-    fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
+    /// Starts this worker's share of the users, one ahead of those who are due.
+    async fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
         for user in users.iter().skip(self.shared.id as usize).step_by(self.shared.workers) {
+            let Some(first) = users.due(user, 0) else { return };
             tasks.spawn_local(Rc::clone(self).user(users, user));
+            if !self.phase.wait_until(self.phase.at(first), &self.shared.timer).await {
+                return;
+            }
+            take_ended(tasks);
         }
     }
 

@@ -36,7 +36,7 @@ pub trait RecordSink: Send + 'static {
 #[derive(Debug, Error)]
 pub enum PipelineError {
     /// No thread.
-    #[error("a processor thread cannot be started: {0}; check the limit on threads")]
+    #[error("a processor thread cannot be started; check the limit on threads")]
     Thread(#[from] io::Error),
     /// A processor ended before its work did.
     #[error("a processor thread ended unexpectedly; some records are missing from the results")]

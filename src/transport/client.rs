@@ -103,6 +103,17 @@ impl Client {
         }
     }
 
+    /// Closes the connection that `session` keeps when another request needs its
+    /// room, without end: for a session that waits for what that request holds.
+    pub async fn give_way(&self, session: &SessionConnection) {
+        let mut wanted = self.connector.limit.wanted();
+        while !self.connector.limit.is_wanted() {
+            let _ = wanted.changed().await;
+        }
+        session.close();
+        std::future::pending().await
+    }
+
     fn config(&self) -> &Config {
         &self.connector.config
     }
@@ -136,7 +147,7 @@ impl Client {
         let _turn = self.turn(&mut exchange.trace).await?;
         match self.attempt(&work, watch, exchange, None).await {
             Err(AttemptError { slot: Some(slot), .. }) => {
-                exchange.retry();
+                exchange.retry(watch);
                 let second = self.attempt(&work, watch, exchange, Some(slot)).await;
                 second.map_err(|failure| failure.error)
             }

@@ -95,11 +95,12 @@ impl Exchange {
     }
 
     /// The attempt failed before the server said anything: the next one starts
-    /// with a clean trace, but keeps the wait for a slot and the first start.
-    pub(super) fn retry(&mut self) {
+    /// with a clean trace, but keeps the wait for a slot and the first start. Who
+    /// waits for the request to be sent waits on.
+    pub(super) fn retry(&mut self, watch: &mut Watch<'_>) {
         self.keep_first_send();
         self.retry_count += 1;
-        self.log = None;
+        watch.sent = self.log.take().and_then(|log| log.on_sent.take());
         self.trace = HttpTrace {
             pool_wait_start: self.trace.pool_wait_start,
             pool_wait_end: self.trace.pool_wait_end,

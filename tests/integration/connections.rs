@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
-use aiperf::schedule::config::{PhaseConfig, StopCondition};
+use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
 use aiperf::transport::{
     self, Client, ConnectionReuse, Connections, Connector, OutgoingRequest, Proxies,
     SessionConnection, Target, TlsOptions, Watch, tls,
@@ -367,6 +367,49 @@ fn sessions_of_their_own_wait_for_a_session_to_end() {
     assert!(first.iter().all(|record| record.trace.blocked().is_none()));
     assert!(second[0].trace.pool_wait_end > first[2].trace.receive_end);
     assert!(second[1..].iter().all(|record| record.trace.blocked().is_none()));
+}
+
+#[test]
+fn a_session_that_waits_for_its_turn_gives_up_its_connection() {
+    // The first session's second turn waits for the slot that the second session
+    // holds, which waits for the first one's connection.
+    let server = witness();
+    let transport = with(Connections {
+        limit: 1,
+        reuse: ConnectionReuse::StickyUserSessions,
+        ..Connections::default()
+    });
+    let mut phase = sessions(4);
+    phase.prefill_concurrency = Some(Limit::constant(1));
+    phase.stop.duration = Some(Nanos(20_000_000_000));
+    let load = Load { turns: 3, transport, phases: vec![phase], ..Load::on(&server.url) };
+    let sessions = by_session(load.run().records);
+    assert_eq!(sessions.iter().map(Vec::len).collect::<Vec<_>>(), [3; 4]);
+}
+
+#[test]
+fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
+    // Longer than a socket's buffers: the first connection is reset before it is sent.
+    let long = bytes::Bytes::from(vec![b' '; 32 << 20]);
+    let address = raw_server::serve(|connection, stream| {
+        read_request(stream);
+        write(stream, &answer());
+        if connection == 0 {
+            let _ = stream.read(&mut [0; 64]);
+        }
+    });
+    let url = format!("http://{address}");
+    let client = Client::new(connector(transport::Config::default(), &[&url]));
+    run(async {
+        exchange(&client, 0).await;
+        let (sent, was_sent) = tokio::sync::oneshot::channel();
+        let request = OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: long };
+        let session = SessionConnection::default();
+        let watch = Watch { sent: Some(sent), event: None };
+        let exchange = client.exchange(&request, &session, watch, std::future::pending()).await;
+        assert_eq!((exchange.error, exchange.retry_count), (None, 1));
+        assert!(was_sent.await.unwrap() >= exchange.trace.send_start.unwrap());
+    });
 }
 
 fn connector(config: transport::Config, urls: &[&str]) -> Arc<Connector> {

@@ -370,6 +370,27 @@ fn a_rate_with_a_concurrency_never_passes_it() {
 }
 
 #[test]
+fn sessions_that_hold_every_slot_get_due_times_for_their_later_turns() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    for workers in [1, 2] {
+        let stop = StopCondition {
+            sessions: Some(6),
+            duration: Some(Nanos::from_seconds(20.0)),
+            ..StopCondition::default()
+        };
+        let concurrency = Some(Limit::constant(2));
+        let phase = PhaseConfig { concurrency, stop, ..open_loop(1000.0, 0) };
+        let load = Load { turns: 3, phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.records.len(), 18);
+        assert_eq!(outcome.phases[0].sessions_completed, 6);
+        let due: BTreeSet<u64> = outcome.records.iter().map(|r| r.due.unwrap().0).collect();
+        assert_eq!(due.len(), 18, "no due time serves two requests");
+    }
+    assert_eq!(server.peak_in_flight(), 2);
+}
+
+#[test]
 fn a_phase_ends_by_its_duration_and_then_by_its_grace_period() {
     let server = faulty("requests=3:hang");
     let phase = PhaseConfig {
