@@ -136,7 +136,7 @@ impl Client {
         let _turn = self.turn(&mut exchange.trace).await?;
         match self.attempt(&work, watch, exchange, None).await {
             Err(AttemptError { slot: Some(slot), .. }) => {
-                exchange.retry();
+                exchange.retry(watch);
                 let second = self.attempt(&work, watch, exchange, Some(slot)).await;
                 second.map_err(|failure| failure.error)
             }
