@@ -64,6 +64,10 @@ pub struct RequestRecord {
     /// Whether the worker slept when it was due: then what made it late is not
     /// the worker's own work.
     pub due_while_asleep: bool,
+    /// Since when nothing but the client held it up: the slots that it waited for
+    /// were had, and the answer that it follows had come. Zero where it had to wait
+    /// for neither.
+    pub free_from: Nanos,
     /// When the runner took it up.
     pub issued: Nanos,
     /// Just before the first byte was written (of the first attempt);

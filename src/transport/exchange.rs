@@ -95,8 +95,8 @@ impl Exchange {
     }
 
     /// The attempt failed before the server said anything: the next one starts
-    /// with a clean trace, but keeps the wait for a slot and the first start. Who
-    /// waits for the request to be sent waits on.
+    /// with a clean trace, but keeps the wait for a slot and the first start. What
+    /// `watch` was not told yet, it is told by the next.
     pub(super) fn retry(&mut self, watch: &mut Watch<'_>) {
         self.keep_first_send();
         self.retry_count += 1;
@@ -394,6 +394,23 @@ mod tests {
         }
         sink.finish(pieces.last().unwrap().1, &mut body).unwrap();
         body.events.iter().map(|event| event.arrival.uncertainty).collect()
+    }
+
+    #[test]
+    fn who_waits_for_a_retried_request_to_be_sent_is_told_of_the_second_attempt() {
+        let (sent, mut was_sent) = oneshot::channel();
+        let mut watch = Watch { sent: Some(sent), event: None };
+        let mut exchange = Exchange::begin();
+        let (first, second) = (Rc::new(IoLog::default()), Rc::new(IoLog::default()));
+        exchange.attempt(&first, &mut watch);
+        // The connection is dead before the request is in it.
+        first.before_write();
+        exchange.retry(&mut watch);
+        exchange.attempt(&second, &mut watch);
+        second.before_write();
+        second.after_write();
+        second.flushed();
+        assert_eq!(was_sent.try_recv().ok(), second.last_write.get());
     }
 
     #[test]

@@ -361,6 +361,30 @@ fn later_turns_of_an_open_loop_take_due_times_too() {
 }
 
 #[test]
+fn later_turns_of_a_rate_go_on_while_its_slots_are_taken() {
+    for workers in [1, 2] {
+        let server = mock(Script { ttft: Nanos::from_millis(15.0), ..Script::default() });
+        let phase = PhaseConfig {
+            concurrency: Some(Limit::constant(2)),
+            stop: StopCondition {
+                sessions: Some(6),
+                // Long enough for anything but turns that wait for slots they hold.
+                duration: Some(Nanos::from_seconds(20.0)),
+                ..StopCondition::default()
+            },
+            ..open_loop(200.0, 0)
+        };
+        let load = Load { turns: 3, phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.phases[0].sessions_completed, 6, "{workers} workers");
+        assert_eq!(outcome.records.len(), 18);
+        assert_eq!(server.peak_in_flight(), 2);
+        let due: BTreeSet<u64> = outcome.records.iter().map(|r| r.due.unwrap().0).collect();
+        assert_eq!(due.len(), 18, "no due time serves two requests");
+    }
+}
+
+#[test]
 fn a_rate_with_a_concurrency_never_passes_it() {
     let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
     let phase = PhaseConfig { concurrency: Some(Limit::constant(3)), ..open_loop(1000.0, 30) };

@@ -135,22 +135,29 @@ fn without_a_success_only_the_fixed_bounds_apply() {
 }
 
 #[test]
-fn waiting_for_a_slot_of_a_bounded_rate_is_not_the_clients_fault() {
-    let records = [due(400_000, 400_100)];
+fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
+    let free = START + Nanos(400 * MS);
+    let held_up = RequestRecord { free_from: free, ..due(400_000, 400_100) };
     let results = streaming(200.0, 10.0);
-    let load = |reached_concurrency| Load {
+    let load = Load {
         requested_rate: Some(10.0),
         reached_rate: Some(5.0),
         requested_concurrency: Some(8),
-        reached_concurrency,
+        reached_concurrency: 8,
     };
-    let bounded = health_of(&records, &load(8), &results);
-    assert_eq!(bounded.verdict, Some(Verdict::Valid));
+    let health = health_of(&[held_up], &load, &results);
+    assert_eq!(health.verdict, Some(Verdict::Valid));
     // It is told all the same.
-    assert_eq!(bounded.schedule_slip_ms.unwrap().p99, 400.1);
-    assert_eq!((bounded.rate_ratio, bounded.concurrency_ratio), (Some(0.5), Some(1.0)));
-    // A bound that was never reached held nothing back.
-    assert_eq!(health_of(&records, &load(7), &results).verdict, Some(Verdict::Invalid));
+    assert_eq!(health.schedule_slip_ms.unwrap().p99, 400.1);
+    assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.5), Some(1.0)));
+    // What was late although nothing held it up, or since then, is.
+    let verdict = |record| health_of(&[record], &load, &results).verdict;
+    assert_eq!(verdict(due(400_000, 400_100)), Some(Verdict::Invalid));
+    let later = RequestRecord { free_from: free, ..due(400_000, 800_000) };
+    assert_eq!(verdict(later), Some(Verdict::Invalid));
+    // A slot that was had before the request was due excuses nothing.
+    let early = RequestRecord { free_from: START, ..due(0, 100_000) };
+    assert_eq!(verdict(early), Some(Verdict::Invalid));
 }
 
 #[test]

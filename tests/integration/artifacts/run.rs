@@ -207,6 +207,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         earlier_answers: Vec::new(),
         due: number.is_multiple_of(2).then_some(start),
         due_while_asleep: number.is_multiple_of(4),
+        free_from: Nanos::ZERO,
         issued: start,
         start: start + Nanos(1_234),
         ack: (!refused).then_some(start + Nanos(7_000_000)),
