@@ -499,22 +499,16 @@ fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
     phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// What was asked of the measurement and what came of it. The rate reached is
-/// that of the sends after the first, over the time from the first to the last.
+/// What was asked of the measurement and what came of it.
 fn load_report(
     asked: Option<&PhaseConfig>,
     reached: Option<&PhaseStats>,
     peak_in_flight: u64,
 ) -> LoadReport {
-    let reached_rate = reached.and_then(|stats| {
-        let seconds = stats.sent_end?.since(stats.start).as_seconds();
-        (seconds > 0.0 && stats.requests_sent > 1)
-            .then(|| (stats.requests_sent - 1) as f64 / seconds)
-    });
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
-        reached_rate,
+        reached_rate: reached.and_then(PhaseStats::send_rate),
     }
 }

@@ -340,8 +340,15 @@ fn connection_error(error: &hyper::Error) -> RequestError {
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
         _ => (ErrorKind::Other, "ConnectionFailed"),
     };
-    RequestError {
-        cause: cause.map(ToString::to_string),
-        ..RequestError::new(kind, name, error.to_string())
-    }
+    let cause = cause.map(ToString::to_string);
+    // hyper's own words say little: `connection error`.
+    let message = match &cause {
+        // rustls adds a page of its manual, on what a server should have done.
+        _ if name == "IncompleteResponse" => {
+            "the connection was closed before the response was complete".to_owned()
+        }
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    RequestError { cause, ..RequestError::new(kind, name, message) }
 }
