@@ -13,14 +13,14 @@ use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::selfcheck::{Machine, SelfCheck};
-use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::artifacts::{ArtifactSet, RunDescription, RunReport};
 use crate::cli;
 use crate::config::{RunConfig, Secret, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{self, PhaseKind, PhaseStats};
@@ -248,7 +248,7 @@ impl Run {
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        let health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
