@@ -243,16 +243,20 @@ impl Cpu {
 }
 
 /// The load asked for and the load reached.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Load {
-    /// Requests per second asked for.
-    pub requested_rate: Option<f64>,
-    /// Requests per second sent.
-    pub reached_rate: Option<f64>,
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadReport {
     /// Concurrency asked for; with a rate it is a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_concurrency: Option<u64>,
     /// Most requests in flight at once.
     pub reached_concurrency: u64,
+    /// Requests per second asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_rate: Option<f64>,
+    /// Requests per second sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached_rate: Option<f64>,
 }
 
 /// Gathers, over the records of a measurement, what they say of the client.
@@ -331,7 +335,7 @@ impl Health {
     #[must_use]
     pub fn report(
         &self,
-        load: &Load,
+        load: &LoadReport,
         queue: &QueueStats,
         shares: &CpuShares,
         results: &[MetricResult],

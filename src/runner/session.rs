@@ -162,10 +162,10 @@ impl PhaseWorker {
         session: &Session<'_>,
         turn: usize,
         answers: &[Arc<str>],
-        send: SendTimes,
+        times: SendTimes,
         prefill_slot: Slot,
     ) -> RequestRecord {
-        let SendTimes { due, issued, free_from } = send;
+        let SendTimes { due, issued, free_from } = times;
         let workload = &self.shared.workload;
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();

@@ -14,9 +14,10 @@ use hyper::ext::ReasonPhrase;
 use tokio::sync::SemaphorePermit;
 use tokio_rustls::rustls;
 
+use super::body::BodySink;
 use super::connection::Connection;
 use super::connector::{Connector, Route};
-use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
+use super::exchange::{Exchange, OutgoingRequest, Watch};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedResponse};
-use aiperf::mock_server::{self, MockServer, Script};
+use aiperf::mock_server::{self, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
@@ -175,6 +175,14 @@ pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     }
 }
 
+/// What the server wrote for `record`: as many events as were read.
+pub(crate) fn served<'l>(log: &'l [RequestLog], record: &RequestRecord) -> &'l RequestLog {
+    let id = record.request_id.to_string();
+    let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
+    assert_eq!(record.body.events.len(), entry.events.len());
+    entry
+}
+
 pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
@@ -215,9 +223,7 @@ fn every_arrival_lies_after_the_servers_write() {
     let outcome = Load { phases: vec![closed_loop(2, 6)], ..Load::on(&server.url()) }.run();
     let log = server.write_log();
     for record in &outcome.records {
-        let id = record.request_id.to_string();
-        let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
-        assert_eq!(record.body.events.len(), entry.events.len());
+        let entry = served(&log, record);
         for (event, written) in record.body.events.iter().zip(&entry.events) {
             assert!(event.arrival.at >= written.write_start.unwrap());
         }
