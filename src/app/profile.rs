@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::selfcheck::{Machine, SelfCheck};
-use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::artifacts::{ArtifactSet, RunDescription, RunReport};
 use crate::cli;
-use crate::config::{RunConfig, Secret, url as urls};
+use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{self, PhaseKind, PhaseStats};
@@ -190,7 +190,7 @@ impl Run {
             show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
-        let selfcheck = selfcheck(&mut config);
+        let selfcheck = known_limits(&mut config);
         let clock = Clock::start();
         Ok(Self {
             config,
@@ -283,7 +283,8 @@ impl Run {
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        let mut health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
+        health.selfcheck.clone_from(&self.selfcheck);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
@@ -450,7 +451,6 @@ impl Run {
             client_health: Some(measured.health.clone()),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
-            selfcheck: self.selfcheck.clone(),
         }
     }
 }
@@ -484,9 +484,9 @@ fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.
-fn selfcheck(config: &mut RunConfig) -> Option<SelfCheck> {
+fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     let path = config.selfcheck_file.as_ref()?;
-    let found = SelfCheck::read(path, &Machine::this());
+    let found = selfcheck::read(path, &selfcheck::machine());
     let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
     for phase in &config.schedule.phases {
         config
@@ -533,22 +533,16 @@ fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
     phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// What was asked of the measurement and what came of it. The rate reached is
-/// that of the sends after the first, over the time from the first to the last.
+/// What was asked of the measurement and what came of it.
 fn load_report(
     asked: Option<&PhaseConfig>,
     reached: Option<&PhaseStats>,
     peak_in_flight: u64,
 ) -> LoadReport {
-    let reached_rate = reached.and_then(|stats| {
-        let seconds = stats.sent_end?.since(stats.start).as_seconds();
-        (seconds > 0.0 && stats.requests_sent > 1)
-            .then(|| (stats.requests_sent - 1) as f64 / seconds)
-    });
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
-        reached_rate,
+        reached_rate: reached.and_then(PhaseStats::send_rate),
     }
 }

@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
 use super::phase::{Pace, PhaseRun, Slot, Stop};
-use super::session::UserTurns;
+use super::session::{SendTimes, UserTurns};
 use super::timer::Timer;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
@@ -133,6 +133,7 @@ impl Worker {
                 phase,
                 ready: RefCell::default(),
                 became_ready: Notify::new(),
+                held_until: Cell::new(Nanos::ZERO),
                 sessions: Cell::new(0),
             });
             let counters = Arc::clone(&runner.phase.counters);
@@ -201,16 +202,6 @@ impl Shared {
     }
 }
 
-/// What there was room for when something was due.
-enum Room {
-    /// A new session.
-    Slot(Slot),
-    /// A later turn, which was sent.
-    Turn,
-    /// Nothing: the phase sends no more.
-    Ended,
-}
-
 /// One phase on one worker.
 pub(super) struct PhaseWorker {
     pub(super) shared: Rc<Shared>,
@@ -218,6 +209,8 @@ pub(super) struct PhaseWorker {
     /// Later turns that wait for a due time, in the order they became ready.
     ready: RefCell<VecDeque<oneshot::Sender<Nanos>>>,
     became_ready: Notify,
+    /// When an arrival last had waited for a slot: those due before were held up.
+    held_until: Cell<Nanos>,
     /// Sessions of this worker that have not ended.
     sessions: Cell<usize>,
 }
@@ -267,17 +260,35 @@ impl PhaseWorker {
                 return;
             }
             take_ended(tasks);
-            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
-                continue;
+            if !self.serve(tasks, arrival).await {
+                return;
             }
-            match self.slot_or_turn(arrival.due).await {
-                Room::Slot(slot) => self.start_session(tasks, slot, Some(arrival)),
-                Room::Turn => continue,
-                Room::Ended => return,
-            };
             // Answers are read in between, also where the next is overdue and
             // there is nothing to wait for.
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sends the turn that has been ready longest, or starts a session once it has
+    /// a slot; whether sending goes on. A turn that gets ready meanwhile is sent
+    /// first: all slots may be those of sessions that wait for a due time.
+    async fn serve(self: &Rc<Self>, tasks: &mut JoinSet<()>, arrival: Arrival) -> bool {
+        let mut slot = pin!(self.phase.slot(&self.shared.timer));
+        loop {
+            let changed = self.became_ready.notified();
+            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
+                return true;
+            }
+            tokio::select! {
+                biased;
+                slot = &mut slot => {
+                    let Some(slot) = slot else { return false };
+                    self.held_until.set(self.held_until.get().max(slot.free_from));
+                    self.start_session(tasks, slot, Some(arrival));
+                    return true;
+                }
+                () = changed => self.held_until.set(Clock::now()),
+            }
         }
     }
 
@@ -299,22 +310,6 @@ impl PhaseWorker {
             let Some(turn) = self.ready.borrow_mut().pop_front() else { return false };
             if turn.send(due).is_ok() {
                 return true;
-            }
-        }
-    }
-
-    /// Waits for a slot for a new session. The sessions that hold all slots may
-    /// each wait for a due time: a turn that becomes ready first is sent at `due`.
-    async fn slot_or_turn(&self, due: Nanos) -> Room {
-        let mut slot = pin!(self.phase.slot(&self.shared.timer));
-        loop {
-            tokio::select! {
-                biased;
-                slot = &mut slot => return slot.map_or(Room::Ended, Room::Slot),
-                () = self.became_ready.notified() => {}
-            }
-            if self.send_ready(due) {
-                return Room::Turn;
             }
         }
     }
@@ -352,12 +347,16 @@ impl PhaseWorker {
     ) -> bool {
         let nth = arrival.and_then(|arrival| arrival.session);
         let Some(session) = self.phase.start_session(nth) else { return false };
-        let issued = Clock::now();
+        let send = SendTimes {
+            due: arrival.map(|arrival| arrival.due),
+            issued: Clock::now(),
+            free_from: self.held_until.get(),
+        };
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
         let mut session = Box::pin(async move {
-            worker.session(session, arrival.map(|arrival| arrival.due), issued, None).await;
+            worker.session(session, send, None).await;
             drop(slot);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
@@ -387,6 +386,7 @@ impl PhaseWorker {
     async fn user(self: Rc<Self>, users: Users, user: u64) {
         let turns = UserTurns::new(users, user);
         let sessions = (0..).map(|nth| users.session(user, nth));
+        let mut last_end = Nanos::ZERO;
         for nth in sessions.take_while(|nth| self.phase.may_start(Some(*nth))) {
             let Some(due) = turns.next_due().map(|due| self.phase.at(due)) else { return };
             if !self.phase.wait_until(due, &self.shared.timer).await {
@@ -395,8 +395,11 @@ impl PhaseWorker {
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             let Some(session) = self.phase.start_session(Some(nth)) else { return };
             self.phase.counters.session_started();
-            self.session(session, Some(due), Clock::now(), Some(&turns)).await;
+            let free_from = last_end.max(slot.free_from);
+            let send = SendTimes { due: Some(due), issued: Clock::now(), free_from };
+            self.session(session, send, Some(&turns)).await;
             drop(slot);
+            last_end = Clock::now();
         }
     }
 }

@@ -14,9 +14,10 @@ use hyper::ext::ReasonPhrase;
 use tokio::sync::SemaphorePermit;
 use tokio_rustls::rustls;
 
+use super::body::BodySink;
 use super::connection::Connection;
 use super::connector::{Connector, Route};
-use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
+use super::exchange::{Exchange, OutgoingRequest, Watch};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};
@@ -340,8 +341,15 @@ fn connection_error(error: &hyper::Error) -> RequestError {
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
         _ => (ErrorKind::Other, "ConnectionFailed"),
     };
-    RequestError {
-        cause: cause.map(ToString::to_string),
-        ..RequestError::new(kind, name, error.to_string())
-    }
+    let cause = cause.map(ToString::to_string);
+    // hyper's own words say little: `connection error`.
+    let message = match &cause {
+        // rustls adds a page of its manual, on what a server should have done.
+        _ if name == "IncompleteResponse" => {
+            "the connection was closed before the response was complete".to_owned()
+        }
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    RequestError { cause, ..RequestError::new(kind, name, message) }
 }

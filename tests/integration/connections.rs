@@ -524,11 +524,13 @@ fn both_sides_are_known_to_each_other() {
     let nameless = error(TlsOptions { identity: None, ..golden_tls() }).unwrap();
     assert_eq!((nameless.kind, nameless.name.as_str()), (ErrorKind::Other, "TlsError"));
     // The server's word, after a handshake that was whole for the client.
-    assert!(nameless.cause.unwrap().contains("CertificateRequired"));
+    assert_eq!(nameless.message, "connection error: received fatal alert: CertificateRequired");
     let stranger = TlsOptions { authorities: TlsOptions::default().authorities, ..golden_tls() };
     // Where the system has roots, theirs is not among them.
     if stranger.client_config().is_ok() {
-        assert_eq!(error(stranger).unwrap().name, "TlsError");
+        let stranger = error(stranger).unwrap();
+        assert_eq!(stranger.name, "TlsError");
+        assert!(stranger.message.contains("--ssl-ca-cert"), "{}", stranger.message);
     }
 }
 
@@ -655,6 +657,20 @@ fn a_proxy_that_breaks_the_rules_is_a_record() {
     let transport = with(Connections { proxies, tls: golden_tls(), ..Connections::default() });
     let record = Load { transport, ..Load::on("https://model.invalid") }.run().records.remove(0);
     assert_eq!(record.error.unwrap().name, "ProxyError");
+}
+
+#[test]
+fn a_proxy_that_is_not_there_is_named_as_such() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let proxies = through(&format!("http://{address}"));
+    let transport = with(Connections { proxies, tls: golden_tls(), ..Connections::default() });
+    let record = Load { transport, ..Load::on("https://model.invalid") }.run().records.remove(0);
+    let error = record.error.unwrap();
+    assert_eq!(error.name, "ConnectionRefused");
+    let told = format!("cannot connect to the proxy {address}: ");
+    assert!(error.message.starts_with(&told), "{}", error.message);
 }
 
 #[test]
