@@ -94,6 +94,37 @@ struct Measured {
     health: ClientHealth,
     telemetry: TelemetryReport,
     failure: Option<anyhow::Error>,
+    /// The user did not wait for all records to be measured.
+    is_cut_short: bool,
+}
+
+/// The user's, once the load is over and records are still being measured: at an
+/// end with the second signal.
+struct Patience {
+    signals: watch::Receiver<Interrupt>,
+    heard: u32,
+}
+
+impl Patience {
+    fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
+        let mut signals = interrupt.clone();
+        signals.mark_unchanged();
+        Self { signals, heard: 0 }
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.signals.has_changed().unwrap_or(false) {
+            self.signals.mark_unchanged();
+            self.heard += 1;
+            if self.heard == 1 {
+                tracing::warn!(
+                    "the load is over and its records are being measured; interrupt again to \
+                     leave out the rest"
+                );
+            }
+        }
+        self.heard > 1
+    }
 }
 
 /// The files, as the pipeline sees them.
@@ -232,7 +263,8 @@ impl Run {
         let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // A runner that could not start, or died, has not closed it.
         queue.close();
-        let pipeline = pipeline.finish()?;
+        let mut patience = Patience::new(interrupt);
+        let pipeline = pipeline.finish(|| patience.is_over())?;
         let phases = progress.snapshots();
         for stats in &phases {
             telemetry.phase(stats);
@@ -257,7 +289,8 @@ impl Run {
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        Ok(Measured { pipeline, phases, load, health, telemetry, failure })
+        let is_cut_short = patience.is_over();
+        Ok(Measured { pipeline, phases, load, health, telemetry, failure, is_cut_short })
     }
 
     /// Requests beyond the limit wait in the client, not at the server.
@@ -391,10 +424,11 @@ impl Run {
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
-        let Measured { pipeline, phases, failure, .. } = measured;
+        let Measured { pipeline, phases, failure, is_cut_short, .. } = measured;
         // A run without a failure leaves a phase out only where the user stopped it before.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
-        let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
+        let was_cancelled =
+            is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
         let (start, end) = profiling(phases).map_or_else(
             || (Clock::now(), Clock::now()),
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),

@@ -194,7 +194,8 @@ pub struct Queue {
     pub spilled_bytes: u64,
     /// Records beyond the budget that stayed in memory.
     pub kept_over_budget: u64,
-    /// Records that could not be read back from the file.
+    /// Records that were never measured: they could not be read back from the file,
+    /// or the user did not wait for them.
     pub lost_records: u64,
 }
 

@@ -112,6 +112,18 @@ fn a_segment_at_a_time_comes_back_into_memory() {
 }
 
 #[test]
+fn what_is_discarded_is_counted_as_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let payload = Bytes::from_static(b"{}");
+    let queue = spilling(100_000, directory.path().to_owned(), &payload);
+    push_all(&queue, &many(&payload));
+    assert!(queue.pop(AT_ONCE).flatten().is_some());
+    queue.discard();
+    assert_eq!(queue.pop(AT_ONCE), None);
+    assert_eq!((queue.stats().lost, queue.stats().bytes), (499, 0));
+}
+
+#[test]
 fn shared_payloads_are_not_written_and_come_back_shared() {
     let directory = tempfile::tempdir().unwrap();
     let shared = Bytes::from(vec![b'x'; 50_000]);
