@@ -80,7 +80,7 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
         Command::Profile(config) => profile::profile(*config, out),
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
-        Command::SelfCheck(asked) => selfcheck::selfcheck(&asked, out),
+        Command::SelfCheck(asked) => selfcheck::run(&asked, out),
         Command::Report { directory } => report(&directory, out),
         Command::Metrics { json } => {
             out.write_all(

@@ -227,6 +227,8 @@ impl Dataset {
         finish::scale_delays(&mut conversations, config.delay_ratio)?;
         if tokenizes_input {
             finish::count_tokens(&mut conversations, counter);
+        } else {
+            finish::forget_tokens(&mut conversations);
         }
         Ok(Self { conversations })
     }

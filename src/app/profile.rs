@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::selfcheck::{Machine, SelfCheck};
-use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::artifacts::{ArtifactSet, RunDescription, RunReport};
 use crate::cli;
-use crate::config::{RunConfig, Secret, url as urls};
+use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, LiveView, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{self, PhaseKind, PhaseStats};
@@ -94,6 +94,37 @@ struct Measured {
     health: ClientHealth,
     telemetry: TelemetryReport,
     failure: Option<anyhow::Error>,
+    /// The user did not wait for all records to be measured.
+    is_cut_short: bool,
+}
+
+/// The user's, once the load is over and records are still being measured: at an
+/// end with the second signal.
+struct Patience {
+    signals: watch::Receiver<Interrupt>,
+    heard: u32,
+}
+
+impl Patience {
+    fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
+        let mut signals = interrupt.clone();
+        signals.mark_unchanged();
+        Self { signals, heard: 0 }
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.signals.has_changed().unwrap_or(false) {
+            self.signals.mark_unchanged();
+            self.heard += 1;
+            if self.heard == 1 {
+                tracing::warn!(
+                    "the load is over and its records are being measured; interrupt again to \
+                     leave out the rest"
+                );
+            }
+        }
+        self.heard > 1
+    }
 }
 
 /// The files, as the pipeline sees them.
@@ -159,7 +190,7 @@ impl Run {
             show_trace_timing: config.show_trace_timing,
         };
         let registry = Arc::new(registry);
-        let selfcheck = selfcheck(&mut config);
+        let selfcheck = known_limits(&mut config);
         let clock = Clock::start();
         Ok(Self {
             config,
@@ -232,7 +263,8 @@ impl Run {
         let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // A runner that could not start, or died, has not closed it.
         queue.close();
-        let pipeline = pipeline.finish()?;
+        let mut patience = Patience::new(interrupt);
+        let pipeline = pipeline.finish(|| patience.is_over())?;
         let phases = progress.snapshots();
         for stats in &phases {
             telemetry.phase(stats);
@@ -251,12 +283,14 @@ impl Run {
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        let mut health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
+        health.selfcheck.clone_from(&self.selfcheck);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        Ok(Measured { pipeline, phases, load, health, telemetry, failure })
+        let is_cut_short = patience.is_over();
+        Ok(Measured { pipeline, phases, load, health, telemetry, failure, is_cut_short })
     }
 
     /// Requests beyond the limit wait in the client, not at the server.
@@ -390,10 +424,11 @@ impl Run {
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
-        let Measured { pipeline, phases, failure, .. } = measured;
+        let Measured { pipeline, phases, failure, is_cut_short, .. } = measured;
         // A run without a failure leaves a phase out only where the user stopped it before.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
-        let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
+        let was_cancelled =
+            is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
         let (start, end) = profiling(phases).map_or_else(
             || (Clock::now(), Clock::now()),
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
@@ -416,7 +451,6 @@ impl Run {
             client_health: Some(measured.health.clone()),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
-            selfcheck: self.selfcheck.clone(),
         }
     }
 }
@@ -450,9 +484,9 @@ fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.
-fn selfcheck(config: &mut RunConfig) -> Option<SelfCheck> {
+fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     let path = config.selfcheck_file.as_ref()?;
-    let found = SelfCheck::read(path, &Machine::this());
+    let found = selfcheck::read(path, &selfcheck::machine());
     let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
     for phase in &config.schedule.phases {
         config
@@ -499,22 +533,16 @@ fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
     phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// What was asked of the measurement and what came of it. The rate reached is
-/// that of the sends after the first, over the time from the first to the last.
+/// What was asked of the measurement and what came of it.
 fn load_report(
     asked: Option<&PhaseConfig>,
     reached: Option<&PhaseStats>,
     peak_in_flight: u64,
 ) -> LoadReport {
-    let reached_rate = reached.and_then(|stats| {
-        let seconds = stats.sent_end?.since(stats.start).as_seconds();
-        (seconds > 0.0 && stats.requests_sent > 1)
-            .then(|| (stats.requests_sent - 1) as f64 / seconds)
-    });
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
-        reached_rate,
+        reached_rate: reached.and_then(PhaseStats::send_rate),
     }
 }

@@ -19,9 +19,9 @@ use jiff::Zoned;
 
 use super::profile::{self, Observer};
 use super::{Outcome, terminal_style};
-use crate::artifacts::selfcheck::{Limits, Machine, SelfCheck};
 use crate::cli::{self, Command};
-use crate::config::Environment;
+use crate::config::{Environment, selfcheck};
+use crate::metrics::health::{Limits, SelfCheck};
 use cores::Cores;
 use errors::{Errors, Sample, Served};
 use report::{Load, Report, Step};
@@ -35,14 +35,15 @@ const QUICK_RATE_SECONDS: f64 = 0.5;
 const ROUNDS: u64 = 6;
 
 /// Tries the loads of `asked` in order, and tells how well each is measured.
-pub(super) fn selfcheck(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Result<Outcome> {
+pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Result<Outcome> {
     // Before this thread is kept to some of the cores.
-    let machine = Machine::this();
+    let machine = selfcheck::machine();
     let cores = Cores::split();
     let mut check = Check { asked, cores: &cores, interrupted: false };
     let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
     let rates = check.rising(asked.rates.iter().map(|n| Load::RequestRate(*n)))?;
     if check.interrupted {
+        writeln!(out, "Interrupted: nothing was found out, and nothing kept.")?;
         return Ok(Outcome::Interrupted);
     }
     let limits = Limits {
@@ -84,6 +85,10 @@ fn write(path: &Path, value: &impl serde::Serialize) -> anyhow::Result<()> {
 fn highest(steps: &[Step]) -> Option<u64> {
     steps.iter().rev().find(|step| step.failures.is_empty()).map(|step| step.load.size())
 }
+
+/// Time to the server's first token of a paced stream, and from token to token.
+const TTFT_SECONDS: f64 = 0.05;
+const ITL_SECONDS: f64 = 0.01;
 
 /// Paced streams, or answers at once.
 const fn server_flags(load: Load) -> &'static [&'static str] {
@@ -128,7 +133,7 @@ impl Check<'_> {
         let server = Server::start(server_flags(load), &log)?;
         cores::keep_to(&self.cores.client)?;
         let files = directory.path().join("run");
-        let samples = self.run(&self.profile_flags(load, server.url(), &files))?;
+        let samples = self.profile(&self.profile_flags(load, server.url(), &files))?;
         server.stop()?;
         let log = File::open(&log).context("the mock server left no write log")?;
         let truth = Served::read(BufReader::new(log))?;
@@ -139,10 +144,13 @@ impl Check<'_> {
     fn profile_flags(&self, load: Load, url: &str, files: &Path) -> Vec<String> {
         let shape = match load {
             Load::Concurrency(streams) => {
-                let requests = streams * if self.asked.quick { 2 } else { ROUNDS };
-                let tokens = if self.asked.quick { 8 } else { 64 };
+                let (rounds, tokens) = if self.asked.quick { (2, 8) } else { (ROUNDS, 64) };
+                let requests = streams * rounds;
+                // Over the time that one takes, so that they stay spread.
+                let ramp = TTFT_SECONDS + (tokens - 1) as f64 * ITL_SECONDS;
                 format!(
-                    "--streaming --concurrency {streams} --request-count {requests} --osl {tokens}"
+                    "--streaming --concurrency {streams} --concurrency-ramp-duration {ramp} \
+                     --request-count {requests} --osl {tokens}"
                 )
             }
             Load::RequestRate(rate) => {
@@ -162,7 +170,7 @@ impl Check<'_> {
     }
 
     /// Profiles as the command line `flags` says; what was reported of each request.
-    fn run(&mut self, flags: &[String]) -> anyhow::Result<Vec<Sample>> {
+    fn profile(&mut self, flags: &[String]) -> anyhow::Result<Vec<Sample>> {
         // Settings of the transport are those of later runs; nothing else is.
         let transport = |name: &str| {
             name.starts_with("AIPERF_HTTP_").then(|| std::env::var(name).ok()).flatten()

@@ -58,9 +58,6 @@ impl Serialize for Summary<'_> {
         if let Some(health) = &report.client_health {
             map.serialize_entry("client_health", health)?;
         }
-        if let Some(selfcheck) = &report.selfcheck {
-            map.serialize_entry("selfcheck", selfcheck)?;
-        }
         if let Some(telemetry) = &report.telemetry {
             map.serialize_entry("telemetry", telemetry)?;
         }

@@ -7,11 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::selfcheck::SelfCheck;
-use super::{LoadReport, RunDescription, RunReport, replace};
+use super::{RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
-use crate::metrics::{ClientHealth, Registry};
+use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::telemetry::TelemetryReport;
 
 const SCHEMA_VERSION: &str = "1.0";
@@ -50,8 +49,6 @@ pub(super) struct Outcome {
     pub(super) client_health: Option<ClientHealth>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) telemetry: Option<TelemetryReport>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(super) selfcheck: Option<SelfCheck>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -101,7 +98,6 @@ impl Manifest {
             load: report.load.clone(),
             client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
-            selfcheck: report.selfcheck.clone(),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix) }
     }

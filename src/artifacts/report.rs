@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use super::manifest::Outcome;
-use super::{ErrorCount, LoadReport, RunReport, WriteFailure};
+use super::{ErrorCount, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
-use crate::metrics::{Accumulator, ClientHealth, MetricsError, Registry};
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::schedule::PhaseKind;
 
 use lines::RecordReader;
@@ -105,7 +105,6 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.slips,
             gathered.retries,
         ),
-        selfcheck: end.selfcheck,
     };
     Ok(Rebuilt { report, layout, notes })
 }
@@ -189,7 +188,6 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
-            selfcheck: None,
         }
     }
 }

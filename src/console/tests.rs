@@ -1,8 +1,8 @@
 use super::*;
-use crate::artifacts::{ErrorCount, LoadReport, RunDescription};
+use crate::artifacts::{ErrorCount, RunDescription};
 use crate::endpoint::EndpointType;
-use crate::metrics::Registry;
 use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
+use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::telemetry::TelemetryReport;
 
@@ -49,7 +49,6 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         telemetry: None,
         load: LoadReport::default(),
         client_health: None,
-        selfcheck: None,
     }
 }
 

@@ -9,6 +9,13 @@ use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, Tu
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
+/// Takes away counts of an input that is no text to the endpoint.
+pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
+    for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
+        turn.input_tokens = None;
+    }
+}
+
 /// Gives an identifier to each conversation whose file named none.
 pub(super) fn fill_ids(conversations: &mut [Conversation], seed: Seed) {
     for (index, conversation) in (0..).zip(conversations) {
@@ -77,8 +84,8 @@ pub(super) fn scale_delays(
     Ok(())
 }
 
-/// Counts the tokens of every text whose number is not known. Roles and the chat template's own tokens
-/// are not in these counts.
+/// Counts the tokens of every text whose number is not known. Roles and the chat
+/// template's own tokens are not in these counts.
 pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
     // All conversations may share one system prompt.
     let mut shared: Option<(Arc<str>, u64)> = None;

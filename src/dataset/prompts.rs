@@ -17,6 +17,14 @@ const MAX_PLACES: usize = 64;
 /// Lengths tried at one place.
 const MAX_LENGTHS: usize = 8;
 
+/// A generated text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Prompt {
+    pub(super) text: Arc<str>,
+    /// Its tokens, by the counter.
+    pub(super) tokens: u64,
+}
+
 /// Cuts prompts out of the tokenised corpus, each at a place of its own.
 pub(super) struct PromptCutter<'a> {
     counter: &'a TokenCounter,
@@ -46,7 +54,7 @@ impl<'a> PromptCutter<'a> {
     /// tokenizer makes exactly `length` impossible, the nearest is taken; where
     /// no unlike one is found (there are only so many of one token), a repeated.
     pub(super) fn cut(&mut self, length: u32) -> Result<Arc<str>, DatasetError> {
-        self.cut_behind("", length)
+        Ok(self.cut_behind("", length)?.text)
     }
 
     /// The text `opening`, a space and a new prompt that adds `length` tokens
@@ -55,22 +63,23 @@ impl<'a> PromptCutter<'a> {
         &mut self,
         opening: &str,
         length: u32,
-    ) -> Result<Arc<str>, DatasetError> {
+    ) -> Result<Prompt, DatasetError> {
         let target = self.counter.count(opening) + u64::from(length);
-        let mut best: Option<(u64, Arc<str>)> = None;
+        let deviation = |prompt: &Prompt| prompt.tokens.abs_diff(target);
+        let mut best: Option<Prompt> = None;
         for _ in 0..MAX_PLACES {
             let place = self.next_place();
-            let Some((deviation, text)) = self.cut_at(place, opening, length, target) else {
+            let Some(prompt) = self.cut_at(place, opening, length, target) else {
                 continue;
             };
-            if deviation == 0 && self.cut.insert(Arc::clone(&text)) {
-                return Ok(text);
+            if prompt.tokens == target && self.cut.insert(Arc::clone(&prompt.text)) {
+                return Ok(prompt);
             }
-            if best.as_ref().is_none_or(|(least, _)| deviation < *least) {
-                best = Some((deviation, text));
+            if best.as_ref().is_none_or(|best| deviation(&prompt) < deviation(best)) {
+                best = Some(prompt);
             }
         }
-        best.map(|(_, text)| text).ok_or_else(|| DatasetError::Setting {
+        best.ok_or_else(|| DatasetError::Setting {
             flag: "--tokenizer",
             reason: "the tokenizer makes no text of its tokens, so no prompt can be generated; \
                      use another, or give --input-file"
@@ -87,16 +96,10 @@ impl<'a> PromptCutter<'a> {
     }
 
     /// The text at `place`, behind `opening`, whose count comes nearest to
-    /// `target`, with the difference. A cut through a word, a join or the white
+    /// `target`. A cut through a word, a join or the white
     /// space taken off may change the count: from `length` on, the number of
     /// corpus tokens is corrected until it fits.
-    fn cut_at(
-        &self,
-        place: usize,
-        opening: &str,
-        length: u32,
-        target: u64,
-    ) -> Option<(u64, Arc<str>)> {
+    fn cut_at(&self, place: usize, opening: &str, length: u32, target: u64) -> Option<Prompt> {
         let mut best: Option<(u64, String)> = None;
         let mut taken = i64::from(length);
         for _ in 0..MAX_LENGTHS {
@@ -109,16 +112,18 @@ impl<'a> PromptCutter<'a> {
                 ("", text) => text.to_owned(),
                 (opening, text) => format!("{opening} {text}"),
             };
-            let missing = target.cast_signed() - self.counter.count(&text).cast_signed();
-            if best.as_ref().is_none_or(|(least, _)| missing.unsigned_abs() < *least) {
-                best = Some((missing.unsigned_abs(), text));
+            let tokens = self.counter.count(&text);
+            let missing = target.cast_signed() - tokens.cast_signed();
+            if best.as_ref().is_none_or(|(best, _)| missing.unsigned_abs() < best.abs_diff(target))
+            {
+                best = Some((tokens, text));
             }
             if missing == 0 {
                 break;
             }
             taken = (taken + missing).max(1);
         }
-        best.map(|(deviation, text)| (deviation, Arc::from(text)))
+        best.map(|(tokens, text)| Prompt { text: text.into(), tokens })
     }
 
     /// The text of `taken` tokens from `place` on; the corpus is a ring.

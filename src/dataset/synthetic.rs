@@ -14,9 +14,9 @@ use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, T
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
-/// The conversations that `config` describes. Models, identifiers and token
-/// counts are filled in later, as are output lengths unless the sequence
-/// distribution says them.
+/// The conversations that `config` describes. Models, identifiers and counts of
+/// what comes before the turns are filled in later, as are output lengths unless
+/// the sequence distribution says them.
 pub(super) fn generate(
     config: &Synthetic,
     counter: &TokenCounter,
@@ -118,15 +118,17 @@ impl<'a> Generator<'a> {
         let pair = self.distribution.as_ref().map(|all| all.draw(&mut self.lengths));
         let input_tokens = pair.map_or(self.config.input_tokens, |pair| pair.input_tokens);
         let mut texts = Vec::with_capacity(self.config.batch_size);
+        let mut tokens = 0;
         for _ in 0..self.config.batch_size {
             let length = input_tokens.draw_count(&mut self.lengths);
             let prefix = if is_first { self.prefix() } else { None };
-            let text = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
-            texts.push(text.into());
+            let prompt = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
+            tokens += prompt.tokens;
+            texts.push(prompt.text.into());
         }
         let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
-        Ok(Turn { texts, max_tokens, delay, ..Turn::default() })
+        Ok(Turn { texts, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
     }
 
     /// One of the pool, at random; none where there is no pool.

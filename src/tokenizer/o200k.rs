@@ -6,9 +6,11 @@
 //! are those of OpenAI's tiktoken. Time is linear in the text's length and memory
 //! beyond the tokens bounded, whatever the text.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::LazyLock;
 
-use regex_automata::meta::Regex;
+use regex_automata::meta::{Cache, Regex};
+use regex_automata::util::pool::Pool;
 use regex_automata::{Anchored, Input};
 use rustc_hash::FxHashMap;
 
@@ -51,7 +53,11 @@ pub(super) struct O200k {
     tokens: Vec<&'static [u8]>,
     ids: FxHashMap<&'static [u8], u32>,
     pieces: Regex,
+    /// One is taken for each text rather than, as the expression's own, each piece.
+    caches: Pool<Cache, NewCache>,
 }
+
+type NewCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 impl O200k {
     #[expect(clippy::expect_used, reason = "the patterns are constants")]
@@ -66,7 +72,9 @@ impl O200k {
         }
         let ids = tokens.iter().zip(0..).map(|(token, id)| (*token, id)).collect();
         let pieces = Regex::new_many(&PIECES).expect("patterns that compile");
-        Self { tokens, ids, pieces }
+        let new_cache = pieces.clone();
+        let caches = Pool::new(Box::new(move || new_cache.create_cache()) as NewCache);
+        Self { tokens, ids, pieces, caches }
     }
 
     /// The tokens of `text`.
@@ -83,7 +91,7 @@ impl O200k {
 
     /// The bytes of `tokens`; none for those that are not in the vocabulary.
     pub(super) fn decode(&self, tokens: &[u32]) -> Vec<u8> {
-        tokens.iter().flat_map(|token| self.bytes(*token)).copied().collect()
+        tokens.iter().map(|token| self.bytes(*token)).collect::<Vec<_>>().concat()
     }
 
     fn bytes(&self, token: u32) -> &'static [u8] {
@@ -92,8 +100,10 @@ impl O200k {
 
     fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         let mut rest = text;
+        let mut cache = self.caches.get();
         std::iter::from_fn(move || {
-            let found = self.pieces.find(Input::new(rest).anchored(Anchored::Yes))?;
+            let input = Input::new(rest).anchored(Anchored::Yes);
+            let found = self.pieces.search_with(&mut cache, &input)?;
             let mut piece = &rest[found.range()];
             if found.pattern().as_usize() == LOOKS_AHEAD {
                 let last = piece.chars().next_back().map_or(0, char::len_utf8);

@@ -228,6 +228,13 @@ fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
     let outcome = Load { turns: 3, phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(due_offsets(&outcome), [0, 10, 20, 30].map(millis));
     assert!(outcome.records.windows(2).all(|pair| pair[1].start >= pair[0].end));
+    // Nothing held the first up; the others were due before the answer had come,
+    // the fourth before the session before its own was over.
+    assert_eq!(outcome.records[0].free_from, Nanos::ZERO);
+    for pair in outcome.records.windows(2) {
+        assert!(pair[1].due.unwrap() < pair[1].free_from);
+        assert!((pair[0].end..=pair[1].issued).contains(&pair[1].free_from));
+    }
 }
 
 /// A server that never answers and counts whole requests and closed connections.
@@ -310,6 +317,9 @@ fn a_stall_loses_no_request_that_was_due() {
     for record in &outcome.records[1..] {
         // Sent when the server had room; a user has waited since it was due.
         assert!(record.start >= stalled);
+        // The last of them are due when the server has caught up.
+        let was_held_up = record.due.unwrap() < stalled;
+        assert!(!was_held_up || record.free_from >= stalled);
         let effective = record.end.since(record.due.unwrap());
         assert!(effective >= stalled.since(record.due.unwrap()));
         assert!(effective > record.end.since(record.start));

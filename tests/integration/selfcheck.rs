@@ -73,8 +73,8 @@ fn limits_are_found_and_travel_with_later_results() {
     assert!(p50("slip_at_server") >= p50("schedule_slip"));
 
     let (summary, warned) = profiled(&saved, "3");
-    assert_eq!(summary["selfcheck"], read(&saved));
-    assert_eq!(summary["selfcheck"]["limits"], all["limits"]);
+    assert_eq!(summary["client_health"]["selfcheck"], read(&saved));
+    assert_eq!(summary["client_health"]["selfcheck"]["limits"], all["limits"]);
     assert!(!warned.contains("self-check"), "{warned}");
     let (_, warned) = profiled(&saved, "4");
     assert!(warned.contains("--concurrency 4 is more than the 3 streams"), "{warned}");
@@ -109,6 +109,6 @@ fn the_check_of_another_machine_is_ignored() {
     });
     fs::write(&saved, other.to_string()).unwrap();
     let (summary, warned) = profiled(&saved, "2");
-    assert!(summary.get("selfcheck").is_none());
+    assert!(summary["client_health"].get("selfcheck").is_none());
     assert!(warned.contains("another machine (Z80, 1 cores, kernel 0.1)"), "{warned}");
 }

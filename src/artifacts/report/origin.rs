@@ -10,14 +10,13 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ReportError;
+use crate::artifacts::RunDescription;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
-use crate::artifacts::selfcheck::SelfCheck;
-use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
-use crate::metrics::ClientHealth;
 use crate::metrics::metric::Settings;
+use crate::metrics::{ClientHealth, LoadReport};
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, or the path where one would be.
@@ -86,8 +85,6 @@ struct Summary {
     #[serde(default)]
     client_health: Option<ClientHealth>,
     #[serde(default)]
-    selfcheck: Option<SelfCheck>,
-    #[serde(default)]
     telemetry: Option<TelemetryReport>,
 }
 
@@ -122,7 +119,6 @@ impl Summary {
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,
-            selfcheck: self.selfcheck,
         });
         (run, end)
     }

@@ -64,8 +64,6 @@ pub(crate) struct Summary {
     #[serde(rename = "load")]
     _load: Load,
     pub(crate) client_health: ClientHealth,
-    #[serde(rename = "selfcheck")]
-    _selfcheck: Option<Value>,
     pub(crate) telemetry: Option<Value>,
 }
 
