@@ -219,7 +219,7 @@ fn the_kernels_stamps_make_read_lag_harmless() {
 fn no_share_is_told_of_what_is_next_to_nothing() {
     let mut partly = events(&[(5_000, 0)], true);
     partly.trace.kernel_stamps = 9;
-    let health = health_of(&[partly], &Load::default(), &streaming(2_000.0, 0.0));
+    let health = health_of(&[partly], &LoadReport::default(), &streaming(2_000.0, 0.0));
     assert_eq!(
         health.reasons[0].finding,
         "events were read late: arrivals are known only to within 5.00 ms at p99"
