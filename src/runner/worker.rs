@@ -233,7 +233,10 @@ impl PhaseWorker {
     /// Starts a session whenever there is room.
     async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
         while self.phase.may_start(None) {
-            self.shared.queue.room().await;
+            tokio::select! {
+                () = self.shared.queue.room() => {}
+                () = self.phase.stopped(Stop::Sending) => return,
+            }
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             if !self.start_session(tasks, slot, None) {
                 return;

@@ -213,8 +213,10 @@ impl Client {
             }
         };
         self.receive(response, &mut connection, watch, exchange).await?;
+        let idle_from = exchange.last_read().arrival.read_at();
+        exchange.leave_connection();
         if connection.is_usable() {
-            self.put_idle(work, connection, exchange.last_read().arrival.read_at());
+            self.put_idle(work, connection, idle_from);
         }
         Ok(())
     }

@@ -111,35 +111,40 @@ impl Exchange {
         last_read.unwrap_or_else(|| ReadArrival::at(Clock::now()))
     }
 
-    /// Ends the exchange: copies the socket's log into the trace.
+    /// Copies the socket's log into the trace: what the socket does from now on,
+    /// such as TLS saying goodbye, is not the exchange's.
+    pub(super) fn leave_connection(&mut self) {
+        self.keep_first_send();
+        let Some(log) = self.log.take() else { return };
+        let trace = &mut self.trace;
+        // The kernel may have had the answer before the program knew that its
+        // write was done: by then the request had been sent.
+        let answered = trace.headers_received.unwrap_or(Nanos(u64::MAX));
+        let before_answer = |done: Nanos| done.min(answered);
+        trace.send_start = log.first_write.get();
+        trace.headers_sent = log.first_write_done.get().map(before_answer);
+        trace.send_end = log.last_write.get().map(before_answer);
+        trace.request_chunks = log.writes.get();
+        trace.request_bytes = log.written.get();
+        trace.response_chunks = log.reads.get();
+        trace.response_bytes = log.read.get();
+        trace.socket_reads = log.socket_reads.get();
+        trace.kernel_stamps = log.kernel_stamps.get();
+        let last_read = log.last_read.get().map(|read| read.arrival.at);
+        trace.receive_end = last_read.filter(|_| trace.receive_start.is_some());
+        if let Some(chunks) = &log.chunks {
+            let chunks = chunks.take();
+            let writes = chunks.writes.into_iter();
+            trace.request_chunk_log =
+                writes.map(|(done, bytes)| (before_answer(done), bytes)).collect();
+            trace.response_chunk_log = chunks.reads;
+        }
+    }
+
+    /// Ends the exchange.
     pub(super) fn finish(mut self, outcome: Result<(), RequestError>) -> Self {
         let now = Clock::now();
-        self.keep_first_send();
-        if let Some(log) = self.log.take() {
-            let trace = &mut self.trace;
-            // The kernel may have had the answer before the program knew that its
-            // write was done: by then the request had been sent.
-            let answered = trace.headers_received.unwrap_or(Nanos(u64::MAX));
-            let before_answer = |done: Nanos| done.min(answered);
-            trace.send_start = log.first_write.get();
-            trace.headers_sent = log.first_write_done.get().map(before_answer);
-            trace.send_end = log.last_write.get().map(before_answer);
-            trace.request_chunks = log.writes.get();
-            trace.request_bytes = log.written.get();
-            trace.response_chunks = log.reads.get();
-            trace.response_bytes = log.read.get();
-            trace.socket_reads = log.socket_reads.get();
-            trace.kernel_stamps = log.kernel_stamps.get();
-            let last_read = log.last_read.get().map(|read| read.arrival.at);
-            trace.receive_end = last_read.filter(|_| trace.receive_start.is_some());
-            if let Some(chunks) = &log.chunks {
-                let chunks = chunks.take();
-                let writes = chunks.writes.into_iter();
-                trace.request_chunk_log =
-                    writes.map(|(done, bytes)| (before_answer(done), bytes)).collect();
-                trace.response_chunk_log = chunks.reads;
-            }
-        }
+        self.leave_connection();
         self.start = self.first_send.unwrap_or(self.start);
         self.end = match &outcome {
             Ok(()) => self.trace.receive_end.or(self.trace.headers_received).unwrap_or(now),
