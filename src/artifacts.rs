@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
-use crate::metrics::{ClientHealth, Registry, health};
+use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::record::RequestError;
 use crate::redact;
 use crate::schedule::PhaseStats;
@@ -137,34 +137,6 @@ pub struct ErrorCount {
     pub error_details: RequestError,
     /// How often.
     pub count: u64,
-}
-
-/// The load asked for and the load reached.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LoadReport {
-    /// Concurrency asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requested_concurrency: Option<u64>,
-    /// Most requests in flight at once.
-    pub reached_concurrency: u64,
-    /// Requests per second asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requested_rate: Option<f64>,
-    /// Requests per second sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reached_rate: Option<f64>,
-}
-
-impl From<&LoadReport> for health::Load {
-    fn from(load: &LoadReport) -> Self {
-        Self {
-            requested_rate: load.requested_rate,
-            reached_rate: load.reached_rate,
-            requested_concurrency: load.requested_concurrency,
-            reached_concurrency: load.reached_concurrency,
-        }
-    }
 }
 
 /// What can go wrong with the files.

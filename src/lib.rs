@@ -25,6 +25,8 @@ pub mod runner;
 
 pub mod metrics;
 
+pub mod server_metrics;
+
 pub mod telemetry;
 
 pub mod artifacts;

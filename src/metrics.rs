@@ -26,7 +26,7 @@ pub mod registry;
 mod fixture;
 
 pub use accumulate::Accumulator;
-pub use health::{ClientHealth, Health, Verdict};
+pub use health::{ClientHealth, Health, LoadReport, Verdict};
 pub use measure::{CountTokens, Measurer};
 pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};
 pub use objective::parse_objectives;

@@ -68,7 +68,7 @@ pub enum Interrupt {
 #[derive(Debug, Error)]
 pub enum RunnerError {
     /// A thread or its runtime could not be made.
-    #[error("a worker cannot be started: {0}; check the limits on threads and open files")]
+    #[error("a worker cannot be started; check the limits on threads and open files")]
     Worker(#[from] std::io::Error),
     /// TLS is needed and cannot be set up.
     #[error(transparent)]

@@ -115,6 +115,17 @@ impl PhaseStats {
         self.now.since(self.start).as_seconds()
     }
 
+    /// Requests per second that were sent after the first: until the last, or for
+    /// the whole duration where that ran out on requests without an answer, which
+    /// may have held others back.
+    #[must_use]
+    pub fn send_rate(&self) -> Option<f64> {
+        let until_last = self.sent_end?.since(self.start).as_seconds();
+        let duration = self.expected_duration_seconds.filter(|_| self.timeout_triggered);
+        let seconds = duration.map_or(until_last, |duration| duration.max(until_last));
+        (seconds > 0.0 && self.requests_sent > 1).then(|| (self.requests_sent - 1) as f64 / seconds)
+    }
+
     /// Progress in percent: the furthest of requests, time and sessions.
     #[must_use]
     pub fn progress_percent(&self) -> f64 {
@@ -127,5 +138,37 @@ impl PhaseStats {
             of((self.sessions_completed + self.sessions_cancelled) as f64, all as f64)
         });
         requests.max(time).max(sessions).min(100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eleven requests, the last 2 s after the start, in a phase of 10 s.
+    fn stats() -> PhaseStats {
+        PhaseStats {
+            start: Nanos(5_000_000_000),
+            sent_end: Some(Nanos(7_000_000_000)),
+            expected_duration_seconds: Some(10.0),
+            requests_sent: 11,
+            ..PhaseStats::default()
+        }
+    }
+
+    #[test]
+    fn the_send_rate_counts_the_time_in_which_requests_were_held_back() {
+        assert_eq!(stats().send_rate(), Some(5.0));
+        let held = PhaseStats { timeout_triggered: true, ..stats() };
+        assert_eq!(held.send_rate(), Some(1.0));
+        // Sent a little after the end: not a shorter time than it took.
+        let late = PhaseStats { sent_end: Some(Nanos(25_000_000_000)), ..held };
+        assert_eq!(late.send_rate(), Some(0.5));
+    }
+
+    #[test]
+    fn one_request_has_no_rate() {
+        assert_eq!(PhaseStats { requests_sent: 1, ..stats() }.send_rate(), None);
+        assert_eq!(PhaseStats { sent_end: None, ..stats() }.send_rate(), None);
     }
 }

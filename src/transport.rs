@@ -7,6 +7,7 @@
 //! connections.
 //! The path of a response is: read, find event boundaries, stamp, append.
 
+mod body;
 mod client;
 mod connection;
 mod connector;

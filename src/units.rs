@@ -116,7 +116,7 @@ impl Clock {
     /// Nanoseconds since the Unix epoch of the monotonic instant `at`.
     #[must_use]
     pub const fn wall_ns(&self, at: Nanos) -> u64 {
-        (self.wall_origin_ns + at.0).saturating_sub(self.monotonic_origin.0)
+        self.wall_origin_ns.saturating_add(at.0).saturating_sub(self.monotonic_origin.0)
     }
 
     /// The monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].

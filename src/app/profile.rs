@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::readiness::Probe;
 use super::{Outcome, interrupt, logging, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::{ArtifactSet, LoadReport, RunDescription, RunReport};
+use crate::artifacts::{ArtifactSet, RunDescription, RunReport};
 use crate::cli;
 use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, LiveView, Style};
@@ -20,7 +20,7 @@ use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{self, PhaseKind, PhaseStats};
@@ -39,6 +39,9 @@ const MOST_INPUT_BYTES: u64 = 256 << 20;
 
 /// Time between two looks at the counters.
 const REFRESH: Duration = Duration::from_millis(100);
+
+/// A schedule whose first request comes later than this is remarked on.
+const LATE_START: Nanos = Nanos(60_000_000_000);
 
 /// Bound on the last export.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
@@ -91,6 +94,37 @@ struct Measured {
     health: ClientHealth,
     telemetry: TelemetryReport,
     failure: Option<anyhow::Error>,
+    /// The user did not wait for all records to be measured.
+    is_cut_short: bool,
+}
+
+/// The user's, once the load is over and records are still being measured: at an
+/// end with the second signal.
+struct Patience {
+    signals: watch::Receiver<Interrupt>,
+    heard: u32,
+}
+
+impl Patience {
+    fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
+        let mut signals = interrupt.clone();
+        signals.mark_unchanged();
+        Self { signals, heard: 0 }
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.signals.has_changed().unwrap_or(false) {
+            self.signals.mark_unchanged();
+            self.heard += 1;
+            if self.heard == 1 {
+                tracing::warn!(
+                    "the load is over and its records are being measured; interrupt again to \
+                     leave out the rest"
+                );
+            }
+        }
+        self.heard > 1
+    }
 }
 
 /// The files, as the pipeline sees them.
@@ -229,7 +263,8 @@ impl Run {
         let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // A runner that could not start, or died, has not closed it.
         queue.close();
-        let pipeline = pipeline.finish()?;
+        let mut patience = Patience::new(interrupt);
+        let pipeline = pipeline.finish(|| patience.is_over())?;
         let phases = progress.snapshots();
         for stats in &phases {
             telemetry.phase(stats);
@@ -248,13 +283,14 @@ impl Run {
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
-        let mut health = pipeline.health.report(&(&load).into(), &queue.stats(), &cpu, &results);
+        let mut health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
         health.selfcheck.clone_from(&self.selfcheck);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
         let telemetry = Arc::into_inner(telemetry)
             .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        Ok(Measured { pipeline, phases, load, health, telemetry, failure })
+        let is_cut_short = patience.is_over();
+        Ok(Measured { pipeline, phases, load, health, telemetry, failure, is_cut_short })
     }
 
     /// Requests beyond the limit wait in the client, not at the server.
@@ -388,10 +424,11 @@ impl Run {
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
-        let Measured { pipeline, phases, failure, .. } = measured;
+        let Measured { pipeline, phases, failure, is_cut_short, .. } = measured;
         // A run without a failure leaves a phase out only where the user stopped it before.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
-        let was_cancelled = is_short || phases.iter().any(|phase| phase.was_cancelled);
+        let was_cancelled =
+            is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
         let (start, end) = profiling(phases).map_or_else(
             || (Clock::now(), Clock::now()),
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
@@ -424,6 +461,7 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
     let has_default_directory = config.artifacts.directory == config.default_directory();
     schedule::settle(&mut config.schedule, dataset)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
+    config.warnings.extend(late_start(&config.schedule, dataset));
     if config.schedule.is_fixed_schedule() && !was_fixed {
         cli::record_phases(config);
         if has_default_directory {
@@ -431,6 +469,18 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+/// Says where a schedule begins with a long wait: traces may count from 1970.
+fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<String> {
+    let first = dataset.conversations.first()?.turns.first()?.timestamp?;
+    (schedule.is_fixed_schedule() && first > LATE_START).then(|| {
+        format!(
+            "the first request is due {} s after the start; --fixed-schedule-auto-offset starts \
+             with it",
+            first.as_seconds()
+        )
+    })
 }
 
 /// What is known of this machine; a load beyond it is added to the warnings.
@@ -483,22 +533,16 @@ fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
     phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// What was asked of the measurement and what came of it. The rate reached is
-/// that of the sends after the first, over the time from the first to the last.
+/// What was asked of the measurement and what came of it.
 fn load_report(
     asked: Option<&PhaseConfig>,
     reached: Option<&PhaseStats>,
     peak_in_flight: u64,
 ) -> LoadReport {
-    let reached_rate = reached.and_then(|stats| {
-        let seconds = stats.sent_end?.since(stats.start).as_seconds();
-        (seconds > 0.0 && stats.requests_sent > 1)
-            .then(|| (stats.requests_sent - 1) as f64 / seconds)
-    });
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
         reached_concurrency: peak_in_flight,
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
-        reached_rate,
+        reached_rate: reached.and_then(PhaseStats::send_rate),
     }
 }

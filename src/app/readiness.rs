@@ -1,11 +1,11 @@
 //! The wait for the model before the first request (`--wait-for-model-*`).
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::bail;
 use bytes::Bytes;
-use reqwest::blocking::Client;
+use reqwest::Client;
+use tokio::runtime;
 use tokio::sync::watch;
 use url::Url;
 use uuid::Uuid;
@@ -17,8 +17,6 @@ use crate::units::{Clock, Nanos};
 
 /// Longest single attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);
-/// Between two looks for an interrupt.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What is asked of each server until it answers.
 pub(super) struct Probe<'a> {
@@ -35,17 +33,30 @@ impl Probe<'_> {
     /// Waits until every server serves the model; an error after the timeout.
     /// Returns at once where no wait is asked for, and when interrupted.
     pub(super) fn wait(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
-        let wait = self.transport.wait_for_model;
-        if wait.timeout == Nanos::ZERO {
+        if self.transport.wait_for_model.timeout == Nanos::ZERO {
             return Ok(());
         }
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut interrupt = interrupt.clone();
+        let outcome = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                Ok(_) = interrupt.wait_for(|wish| *wish > Interrupt::None) => Ok(()),
+                outcome = self.until_served() => outcome,
+            }
+        });
+        // A look-up of a name cannot be told to stop.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    /// Asks every server again and again until it serves the model.
+    async fn until_served(&self) -> anyhow::Result<()> {
+        let wait = self.transport.wait_for_model;
         let client = self.client()?;
         let deadline = Clock::now() + wait.timeout;
         for base in &self.transport.urls {
-            while let Err(reason) = self.ask(&client, base) {
-                if *interrupt.borrow() > Interrupt::None {
-                    return Ok(());
-                }
+            while let Err(reason) = self.ask(&client, base).await {
                 let left = deadline.since(Clock::now());
                 if left == Nanos::ZERO {
                     bail!(
@@ -55,9 +66,7 @@ impl Probe<'_> {
                     );
                 }
                 tracing::info!("waiting for the model: {reason}");
-                if !pause(wait.interval.min(left).into(), interrupt) {
-                    return Ok(());
-                }
+                tokio::time::sleep(wait.interval.min(left).into()).await;
             }
         }
         Ok(())
@@ -79,19 +88,20 @@ impl Probe<'_> {
         Ok(client.build()?)
     }
 
-    fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {
-        match self.transport.wait_for_model.mode {
-            WaitMode::Models => self.ask_models(client, base),
-            WaitMode::Inference => self.ask_inference(client, base),
-            WaitMode::Both => {
-                self.ask_models(client, base).and_then(|()| self.ask_inference(client, base))
-            }
+    async fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {
+        let mode = self.transport.wait_for_model.mode;
+        if mode != WaitMode::Inference {
+            self.ask_models(client, base).await?;
         }
+        if mode != WaitMode::Models {
+            self.ask_inference(client, base).await?;
+        }
+        Ok(())
     }
 
-    fn ask_models(&self, client: &Client, base: &Url) -> Result<(), String> {
+    async fn ask_models(&self, client: &Client, base: &Url) -> Result<(), String> {
         let request = client.get(urls::join(base, "/v1/models")).headers(self.headers());
-        let text = answer(request)?;
+        let text = answer(request).await?;
         let listed: serde_json::Value =
             serde_json::from_str(&text).map_err(|error| format!("its list of models: {error}"))?;
         let served = |model: &String| {
@@ -104,9 +114,9 @@ impl Probe<'_> {
         }
     }
 
-    fn ask_inference(&self, client: &Client, base: &Url) -> Result<(), String> {
+    async fn ask_inference(&self, client: &Client, base: &Url) -> Result<(), String> {
         let request = client.post(urls::join(base, self.path)).headers(self.headers());
-        answer(request.body(self.body.clone())).map(drop)
+        answer(request.body(self.body.clone())).await.map(drop)
     }
 
     fn headers(&self) -> http::HeaderMap {
@@ -116,28 +126,15 @@ impl Probe<'_> {
 
 /// The body of a success; else what is wrong: the server's words, or the
 /// client's without the URL's credentials.
-fn answer(request: reqwest::blocking::RequestBuilder) -> Result<String, String> {
-    let response = || -> reqwest::Result<_> {
-        let response = request.send()?;
-        Ok((response.status(), response.text()?))
+async fn answer(request: reqwest::RequestBuilder) -> Result<String, String> {
+    let response = async {
+        let response = request.send().await?;
+        Ok::<_, reqwest::Error>((response.status(), response.text().await?))
     };
-    let (status, text) = response().map_err(|error| error.without_url().to_string())?;
+    let (status, text) = response.await.map_err(|error| error.without_url().to_string())?;
     if status.is_success() {
         return Ok(text);
     }
     let refusal = http_error(status.as_u16(), None, text.as_bytes());
     Err(format!("it answers {} {}: {}", status.as_u16(), refusal.name, refusal.message.trim()))
-}
-
-/// Waits for `time`; false when interrupted.
-fn pause(time: Duration, interrupt: &watch::Receiver<Interrupt>) -> bool {
-    let end = Instant::now() + time;
-    while *interrupt.borrow() == Interrupt::None {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        thread::sleep(left.min(LOOK));
-    }
-    false
 }

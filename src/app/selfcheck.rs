@@ -43,6 +43,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
     let rates = check.rising(asked.rates.iter().map(|n| Load::RequestRate(*n)))?;
     if check.interrupted {
+        writeln!(out, "Interrupted: nothing was found out, and nothing kept.")?;
         return Ok(Outcome::Interrupted);
     }
     let limits = Limits {

@@ -7,10 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{LoadReport, RunDescription, RunReport, replace};
+use super::{RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
-use crate::metrics::{ClientHealth, Registry};
+use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::telemetry::TelemetryReport;
 
 const SCHEMA_VERSION: &str = "1.0";

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use super::manifest::Outcome;
-use super::{ErrorCount, LoadReport, RunReport, WriteFailure};
+use super::{ErrorCount, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
-use crate::metrics::{Accumulator, ClientHealth, MetricsError, Registry};
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::schedule::PhaseKind;
 
 use lines::RecordReader;

@@ -1,7 +1,7 @@
 //! Where the limits that `aiperf selfcheck` found are kept.
 
 use std::path::{Path, PathBuf};
-use std::{fs, thread};
+use std::{fs, io, thread};
 
 use super::Environment;
 use crate::metrics::health::{Machine, SelfCheck};
@@ -62,9 +62,9 @@ pub enum SelfCheckError {
 pub fn read(path: &Path, machine: &Machine) -> Result<Option<SelfCheck>, SelfCheckError> {
     let shown = path.display().to_string();
     let unreadable = |reason: String| SelfCheckError::Unreadable { path: shown.clone(), reason };
-    let text = match fs::read(path) {
+    let text = match read_file(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error.to_string())),
     };
     let check: SelfCheck =
@@ -79,6 +79,15 @@ pub fn read(path: &Path, machine: &Machine) -> Result<Option<SelfCheck>, SelfChe
         return Err(SelfCheckError::Other { path: shown, other });
     }
     Ok(Some(check))
+}
+
+/// The bytes of the file at `path`: of nothing that could keep us waiting.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(io::Error::other("it is no file"))
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +136,8 @@ mod tests {
         fs::write(&path, "{").unwrap();
         let error = read(&path, &check.machine).unwrap_err().to_string();
         assert!(error.contains("cannot be read"), "{error}");
+        // Has no end.
+        let error = read(Path::new("/dev/zero"), &check.machine).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero cannot be read: it is no file"), "{error}");
     }
 }

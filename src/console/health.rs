@@ -31,8 +31,11 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     let p99 = |name: &str, spread: Option<Spread>| {
         spread.map(|spread| format!("{name} p99 {:.2} ms", spread.p99))
     };
+    // Such a wait is the server's doing, and no reason for doubt.
+    let is_bounded = health.concurrency_ratio.is_some_and(|ratio| ratio >= 1.0);
+    let slip = if is_bounded { "slip with the wait for --concurrency" } else { "slip" };
     [
-        p99("slip", health.schedule_slip_ms),
+        p99(slip, health.schedule_slip_ms),
         p99("read lag", health.read_lag_ms),
         p99("arrival error", health.arrival_error_ms),
         health.cpu.map(|cpu| format!("busiest worker {:.0}% of a core", 100.0 * cpu.worker_max)),
@@ -40,4 +43,26 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_slot_is_not_taken_for_the_clients_lateness() {
+        let slip = Spread { count: 9, avg: 1.0, p50: 1.0, p90: 1.0, p99: 1500.0, max: 1500.0 };
+        let bounded = ClientHealth {
+            verdict: Some(Verdict::Valid),
+            schedule_slip_ms: Some(slip),
+            concurrency_ratio: Some(1.0),
+            ..ClientHealth::default()
+        };
+        assert_eq!(
+            render(&bounded, Style::FILE),
+            "Client health: valid (slip with the wait for --concurrency p99 1500.00 ms)\n\n"
+        );
+        let below = ClientHealth { concurrency_ratio: Some(0.5), ..bounded };
+        assert_eq!(render(&below, Style::FILE), "Client health: valid (slip p99 1500.00 ms)\n\n");
+    }
 }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::artifacts::{ErrorCount, LoadReport, RunDescription};
+use crate::artifacts::{ErrorCount, RunDescription};
 use crate::endpoint::EndpointType;
-use crate::metrics::Registry;
 use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
+use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
 use crate::telemetry::TelemetryReport;
 

@@ -84,8 +84,8 @@ pub(super) fn scale_delays(
     Ok(())
 }
 
-/// Counts the tokens of every text whose number is not known. Roles and the chat template's own tokens
-/// are not in these counts.
+/// Counts the tokens of every text whose number is not known. Roles and the chat
+/// template's own tokens are not in these counts.
 pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
     // All conversations may share one system prompt.
     let mut shared: Option<(Arc<str>, u64)> = None;

@@ -81,6 +81,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         earlier_answers: vec!["an answer of words".into()],
         due: None,
         due_while_asleep: false,
+        free_from: Nanos::ZERO,
         issued: start,
         start,
         ack: None,

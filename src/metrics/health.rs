@@ -194,7 +194,8 @@ pub struct Queue {
     pub spilled_bytes: u64,
     /// Records beyond the budget that stayed in memory.
     pub kept_over_budget: u64,
-    /// Records that could not be read back from the file.
+    /// Records that were never measured: they could not be read back from the file,
+    /// or the user did not wait for them.
     pub lost_records: u64,
 }
 
@@ -243,16 +244,20 @@ impl Cpu {
 }
 
 /// The load asked for and the load reached.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Load {
-    /// Requests per second asked for.
-    pub requested_rate: Option<f64>,
-    /// Requests per second sent.
-    pub reached_rate: Option<f64>,
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadReport {
     /// Concurrency asked for; with a rate it is a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_concurrency: Option<u64>,
     /// Most requests in flight at once.
     pub reached_concurrency: u64,
+    /// Requests per second asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_rate: Option<f64>,
+    /// Requests per second sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached_rate: Option<f64>,
 }
 
 /// Gathers, over the records of a measurement, what they say of the client.
@@ -274,8 +279,8 @@ pub struct Health {
 struct SendDelay {
     /// From when it was due until its first byte was written.
     slip: Nanos,
-    /// From when the runner took it up until then.
-    after_issue: Nanos,
+    /// The same from when nothing but the client held it up, if that was later.
+    late: Nanos,
     /// Whether a connection was made in between.
     connected: bool,
     /// Whether the worker slept when it was due.
@@ -320,7 +325,7 @@ impl Health {
         }
         self.sends.push(SendDelay {
             slip: record.start.since(due),
-            after_issue: record.start.since(record.issued),
+            late: record.start.since(due.max(record.free_from)),
             connected: connecting.is_some(),
             asleep: record.due_while_asleep,
         });
@@ -331,7 +336,7 @@ impl Health {
     #[must_use]
     pub fn report(
         &self,
-        load: &Load,
+        load: &LoadReport,
         queue: &QueueStats,
         shares: &CpuShares,
         results: &[MetricResult],
@@ -365,23 +370,20 @@ impl Health {
             ..ClientHealth::default()
         };
         if self.requests > 0 {
-            let late_ms = self.late_ms(load, &|_| true);
-            let idle_late_ms = self.late_ms(load, &|send| send.asleep);
+            let late_ms = self.late_ms(&|_| true);
+            let idle_late_ms = self.late_ms(&|send| send.asleep);
             health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
         }
         health
     }
 
     /// The 99th percentile of how late requests of a kind left by the client's
-    /// fault, in milliseconds: not by that of a bound on the concurrency that was reached,
-    /// and not for the time that any connection takes.
-    fn late_ms(&self, load: &Load, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
-        let bound = load.requested_concurrency;
-        let was_bounded = bound.is_some_and(|bound| load.reached_concurrency >= bound);
+    /// fault, in milliseconds: not for want of a slot or of the answer before, and
+    /// not for the time that any connection takes.
+    fn late_ms(&self, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
         let connect = self.shortest_connect.unwrap_or_default();
         let late = |send: &SendDelay| {
-            let late = if was_bounded { send.after_issue } else { send.slip };
-            if send.connected { late.since(connect).0 } else { late.0 }
+            if send.connected { send.late.since(connect).0 } else { send.late.0 }
         };
         let sends = self.sends.iter().filter(|send| of(send));
         Spread::of(sends.map(late)).map(|spread| spread.p99)

@@ -57,8 +57,14 @@ pub(super) struct PhaseRun {
     stop: watch::Sender<Stop>,
 }
 
-/// A slot, or none where nothing bounds them.
-pub(super) type Slot = Option<OwnedSemaphorePermit>;
+/// A slot, as long as it is held.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// Absent where nothing bounds them.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+    /// When it was had, if it had to be waited for; else zero.
+    pub(super) free_from: Nanos,
+}
 
 /// Requests that have to return before a share of failed ones means something.
 const LEAST_RETURNED: u64 = 10;
@@ -138,10 +144,10 @@ impl PhaseRun {
     }
 
     async fn take(&self, slots: Option<&Slots>, timer: &Timer) -> Option<Slot> {
-        let Some(slots) = slots else { return Some(None) };
+        let Some(slots) = slots else { return Some(Slot::default()) };
         tokio::select! {
             biased;
-            slot = slots.take(timer) => Some(Some(slot)),
+            slot = slots.take(timer) => Some(slot),
             () = self.stopped(Stop::Sending) => None,
         }
     }

@@ -67,7 +67,7 @@ pub struct QueueStats {
     /// Records beyond the budget that stayed in memory: there was no file, or it
     /// could not be written.
     pub kept_over_budget: u64,
-    /// Records that could not be read back.
+    /// Records that could not be read back, or were discarded.
     pub lost: u64,
 }
 
@@ -186,6 +186,18 @@ impl RecordQueue {
         self.lock().is_closed = true;
         self.filled.notify_all();
         self.drained.notify_waiters();
+    }
+
+    /// Closes the queue and drops what waits in it, as lost. A segment of the file
+    /// that is just being read still comes.
+    pub fn discard(&self) {
+        let mut state = self.lock();
+        let spilled = state.spill.as_mut().map_or(0, Spill::clear);
+        state.stats.lost += state.records.len() as u64 + spilled;
+        state.records.clear();
+        state.bytes = 0;
+        drop(state);
+        self.close();
     }
 
     /// How full it is and has been.

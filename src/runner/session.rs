@@ -26,6 +26,17 @@ struct Session<'a> {
     user: Option<&'a UserTurns>,
 }
 
+/// When a request was to be sent, and when it could be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SendTimes {
+    /// See [`RequestRecord::due`].
+    pub(super) due: Option<Nanos>,
+    /// See [`RequestRecord::issued`].
+    pub(super) issued: Nanos,
+    /// See [`RequestRecord::free_from`].
+    pub(super) free_from: Nanos,
+}
+
 /// The due times of one user's turns, over all the user's sessions.
 pub(super) struct UserTurns {
     users: Users,
@@ -47,15 +58,9 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Runs the turns of session `number`, the first of which is due at `due`.
+    /// Runs the turns of session `number`, the first of which `first` is about.
     /// The session is one of `user`'s, if it is a user's.
-    pub(super) async fn session(
-        &self,
-        number: u64,
-        due: Option<Nanos>,
-        issued: Nanos,
-        user: Option<&UserTurns>,
-    ) {
+    pub(super) async fn session(&self, number: u64, first: SendTimes, user: Option<&UserTurns>) {
         let workload = &self.shared.workload;
         let index = self.phase.conversation(number, &workload.sampler);
         let Some(conversation) = workload.dataset.conversations.get(index) else { return };
@@ -68,35 +73,27 @@ impl PhaseWorker {
             connection: SessionConnection::default(),
             user,
         };
-        let is_complete = self.turns(&session, due, issued).await;
+        let is_complete = self.turns(&session, first).await;
         self.phase.counters.session_ended(is_complete);
     }
 
     /// Whether all turns were answered.
-    async fn turns(
-        &self,
-        session: &Session<'_>,
-        mut due: Option<Nanos>,
-        mut issued: Nanos,
-    ) -> bool {
+    async fn turns(&self, session: &Session<'_>, mut send: SendTimes) -> bool {
         let turns = session.conversation.turns.len();
         let mut answers: Vec<Arc<str>> = Vec::new();
-        let mut last_end = issued;
+        let mut last_end = send.issued;
         for turn in 0..turns {
             if turn > 0 {
                 match self.later_turn(session, turn, last_end).await {
-                    Some(turn_due) => due = turn_due,
+                    Some(later) => send = later,
                     None => return false,
                 }
-                issued = Clock::now();
             }
-            let Some(slot) = self.phase.prefill_slot(&self.shared.timer).await else {
-                return false;
-            };
-            if slot.is_some() {
-                issued = Clock::now();
+            let Some(slot) = self.prefill_slot(session).await else { return false };
+            if slot.free_from > Nanos::ZERO {
+                (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
-            let record = self.request(session, turn, &answers, due, issued, slot).await;
+            let record = self.request(session, turn, &answers, send, slot).await;
             last_end = record.end;
             let answer = if record.has_failed() {
                 None
@@ -115,15 +112,25 @@ impl PhaseWorker {
         true
     }
 
+    /// A slot for the time to the first content; `None` when the phase stops
+    /// sending first. Whoever holds it may want the connection that the session
+    /// keeps meanwhile.
+    async fn prefill_slot(&self, session: &Session<'_>) -> Option<Slot> {
+        tokio::select! {
+            biased;
+            slot = self.phase.prefill_slot(&self.shared.timer) => slot,
+            () = self.shared.client.give_way(&session.connection) => None,
+        }
+    }
+
     /// Waits until a later turn is to be sent, and takes a request of the
-    /// budget: when it was due, if it was due at a time. `None` when the turn
-    /// will not be sent.
+    /// budget. `None` when the turn will not be sent.
     async fn later_turn(
         &self,
         session: &Session<'_>,
         turn: usize,
         last_end: Nanos,
-    ) -> Option<Option<Nanos>> {
+    ) -> Option<SendTimes> {
         let turn = &session.conversation.turns[turn];
         let after_delay = last_end + turn.delay;
         let due = match (self.phase.pace, session.user) {
@@ -139,7 +146,8 @@ impl PhaseWorker {
             Pace::Rate if is_sending => Some(self.due_for_turn().await?),
             _ => due,
         };
-        (is_sending && self.phase.next_turn()).then_some(due)
+        let send = SendTimes { due, issued: Clock::now(), free_from: after_delay };
+        (is_sending && self.phase.next_turn()).then_some(send)
     }
 
     /// The text that later turns repeat: read here, since the next turn needs
@@ -154,10 +162,10 @@ impl PhaseWorker {
         session: &Session<'_>,
         turn: usize,
         answers: &[Arc<str>],
-        due: Option<Nanos>,
-        issued: Nanos,
+        times: SendTimes,
         prefill_slot: Slot,
     ) -> RequestRecord {
+        let SendTimes { due, issued, free_from } = times;
         let workload = &self.shared.workload;
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
@@ -196,6 +204,7 @@ impl PhaseWorker {
             earlier_answers: answers.to_vec(),
             due,
             due_while_asleep,
+            free_from,
             issued,
             start: exchange.start,
             ack: exchange.trace.headers_received,
@@ -215,11 +224,11 @@ impl PhaseWorker {
     /// of the request frees it in any case.
     fn first_content(&self, slot: Slot) -> Option<EventWatch<'_>> {
         let endpoint = &self.shared.workload.endpoint;
-        let mut slot = Some(slot?);
+        let mut permit = Some(slot.permit?);
         Some(Box::new(move |event| {
             let has_content = endpoint.has_content(event);
             if has_content {
-                drop(slot.take());
+                drop(permit.take());
             }
             has_content
         }))

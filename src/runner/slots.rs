@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
+use super::phase::Slot;
 use super::timer::Timer;
 use crate::schedule::Line;
 use crate::units::{Clock, Nanos};
@@ -31,18 +32,23 @@ impl Slots {
     }
 
     /// Takes a slot, once there is one. First come, first served.
-    pub(super) async fn take(&self, timer: &Timer) -> OwnedSemaphorePermit {
+    pub(super) async fn take(&self, timer: &Timer) -> Slot {
+        let mut next = self.open_due();
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            return Slot { permit: Some(permit), free_from: Nanos::ZERO };
+        }
         let mut free = pin!(Arc::clone(&self.free).acquire_owned());
         loop {
-            let next = self.open_due();
             tokio::select! {
                 biased;
-                slot = &mut free => match slot {
-                    Ok(slot) => return slot,
+                permit = &mut free => match permit {
+                    Ok(permit) => {
+                        return Slot { permit: Some(permit), free_from: Clock::now() };
+                    }
                     // Nobody closes it.
                     Err(_) => std::future::pending().await,
                 },
-                () = timer.until_some(next) => {}
+                () = timer.until_some(next) => next = self.open_due(),
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -17,7 +18,7 @@ use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
 use super::phase::{Pace, PhaseRun, Slot, Stop};
-use super::session::UserTurns;
+use super::session::{SendTimes, UserTurns};
 use super::timer::Timer;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
@@ -113,7 +114,7 @@ impl Worker {
             // The runner hears of the end and reports it.
             return;
         };
-        let alarm = local.spawn_local(Rc::clone(&timer).run());
+        let mut alarm = local.spawn_local(Rc::clone(&timer).run());
         let shared = Rc::new(Shared {
             id: parts.id,
             workers: parts.workers,
@@ -132,14 +133,24 @@ impl Worker {
                 phase,
                 ready: RefCell::default(),
                 became_ready: Notify::new(),
+                held_until: Cell::new(Nanos::ZERO),
                 sessions: Cell::new(0),
             });
             let counters = Arc::clone(&runner.phase.counters);
             let (begin, cpu) = (Clock::now(), Clock::thread_cpu());
-            local.block_on(&runtime, runner.run());
+            let is_done = local.block_on(&runtime, async {
+                tokio::select! {
+                    biased;
+                    () = runner.run() => true,
+                    // Without its timer the worker would wait for ever.
+                    failure = &mut alarm => {
+                        tracing::error!("worker {}: its timer failed: {failure:?}", parts.id);
+                        false
+                    }
+                }
+            });
             counters.add_worker_cpu(Clock::thread_cpu().since(cpu), begin);
-            // Without its timer the worker would wait for ever.
-            if alarm.is_finished() || events.send(WorkerEvent::PhaseDone).is_err() {
+            if !is_done || events.send(WorkerEvent::PhaseDone).is_err() {
                 return;
             }
         }
@@ -198,6 +209,8 @@ pub(super) struct PhaseWorker {
     /// Later turns that wait for a due time, in the order they became ready.
     ready: RefCell<VecDeque<oneshot::Sender<Nanos>>>,
     became_ready: Notify,
+    /// When an arrival last had waited for a slot: those due before were held up.
+    held_until: Cell<Nanos>,
     /// Sessions of this worker that have not ended.
     sessions: Cell<usize>,
 }
@@ -208,7 +221,7 @@ impl PhaseWorker {
         match self.phase.pace {
             Pace::Room => self.closed_loop(&mut tasks).await,
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
-            Pace::Users(users) => self.start_users(&mut tasks, users),
+            Pace::Users(users) => self.start_users(&mut tasks, users).await,
         }
         // Later turns that still wait will get no due time.
         self.ready.borrow_mut().clear();
@@ -220,7 +233,10 @@ impl PhaseWorker {
     /// Starts a session whenever there is room.
     async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
         while self.phase.may_start(None) {
-            self.shared.queue.room().await;
+            tokio::select! {
+                () = self.shared.queue.room() => {}
+                () = self.phase.stopped(Stop::Sending) => return,
+            }
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             if !self.start_session(tasks, slot, None) {
                 return;
@@ -247,14 +263,35 @@ impl PhaseWorker {
                 return;
             }
             take_ended(tasks);
-            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
-                continue;
+            if !self.serve(tasks, arrival).await {
+                return;
             }
-            let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
-            self.start_session(tasks, slot, Some(arrival));
             // Answers are read in between, also where the next is overdue and
             // there is nothing to wait for.
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Sends the turn that has been ready longest, or starts a session once it has
+    /// a slot; whether sending goes on. A turn that gets ready meanwhile is sent
+    /// first: all slots may be those of sessions that wait for a due time.
+    async fn serve(self: &Rc<Self>, tasks: &mut JoinSet<()>, arrival: Arrival) -> bool {
+        let mut slot = pin!(self.phase.slot(&self.shared.timer));
+        loop {
+            let changed = self.became_ready.notified();
+            if self.send_ready(arrival.due) || !self.phase.may_start(arrival.session) {
+                return true;
+            }
+            tokio::select! {
+                biased;
+                slot = &mut slot => {
+                    let Some(slot) = slot else { return false };
+                    self.held_until.set(self.held_until.get().max(slot.free_from));
+                    self.start_session(tasks, slot, Some(arrival));
+                    return true;
+                }
+                () = changed => self.held_until.set(Clock::now()),
+            }
         }
     }
 
@@ -313,12 +350,16 @@ impl PhaseWorker {
     ) -> bool {
         let nth = arrival.and_then(|arrival| arrival.session);
         let Some(session) = self.phase.start_session(nth) else { return false };
-        let issued = Clock::now();
+        let send = SendTimes {
+            due: arrival.map(|arrival| arrival.due),
+            issued: Clock::now(),
+            free_from: self.held_until.get(),
+        };
         self.phase.counters.session_started();
         self.sessions.set(self.sessions.get() + 1);
         let worker = Rc::clone(self);
         let mut session = Box::pin(async move {
-            worker.session(session, arrival.map(|arrival| arrival.due), issued, None).await;
+            worker.session(session, send, None).await;
             drop(slot);
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
@@ -332,10 +373,15 @@ impl PhaseWorker {
         true
     }
 
-    /// Starts this worker's share of the users.
-    fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
+    /// Starts this worker's share of the users, one ahead of those who are due.
+    async fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
         for user in users.iter().skip(self.shared.id as usize).step_by(self.shared.workers) {
+            let Some(first) = users.due(user, 0) else { return };
             tasks.spawn_local(Rc::clone(self).user(users, user));
+            if !self.phase.wait_until(self.phase.at(first), &self.shared.timer).await {
+                return;
+            }
+            take_ended(tasks);
         }
     }
 
@@ -343,6 +389,7 @@ impl PhaseWorker {
     async fn user(self: Rc<Self>, users: Users, user: u64) {
         let turns = UserTurns::new(users, user);
         let sessions = (0..).map(|nth| users.session(user, nth));
+        let mut last_end = Nanos::ZERO;
         for nth in sessions.take_while(|nth| self.phase.may_start(Some(*nth))) {
             let Some(due) = turns.next_due().map(|due| self.phase.at(due)) else { return };
             if !self.phase.wait_until(due, &self.shared.timer).await {
@@ -351,8 +398,11 @@ impl PhaseWorker {
             let Some(slot) = self.phase.slot(&self.shared.timer).await else { return };
             let Some(session) = self.phase.start_session(Some(nth)) else { return };
             self.phase.counters.session_started();
-            self.session(session, Some(due), Clock::now(), Some(&turns)).await;
+            let free_from = last_end.max(slot.free_from);
+            let send = SendTimes { due: Some(due), issued: Clock::now(), free_from };
+            self.session(session, send, Some(&turns)).await;
             drop(slot);
+            last_end = Clock::now();
         }
     }
 }

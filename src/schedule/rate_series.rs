@@ -46,13 +46,6 @@ pub enum RateSeriesError {
 const MOST_SECONDS: f64 = 1e9;
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Document {
-    Points(Points),
-    Bare(Vec<Point>),
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
     points: Vec<Point>,
@@ -69,9 +62,12 @@ struct Point {
 /// of `time_s` (seconds, increasing, from 0) and `qps` (requests a second,
 /// above 0).
 pub fn parse_rate_series(text: &str) -> Result<Vec<RatePoint>, RateSeriesError> {
-    let document: Document =
-        serde_json::from_str(text).map_err(|error| RateSeriesError::Json(error.to_string()))?;
-    let (Document::Points(Points { points }) | Document::Bare(points)) = document;
+    let points = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text)
+    } else {
+        serde_json::from_str(text).map(|Points { points }| points)
+    };
+    let points: Vec<Point> = points.map_err(|error| RateSeriesError::Json(error.to_string()))?;
     if points.len() < 2 {
         return Err(RateSeriesError::TooFew);
     }
@@ -99,6 +95,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_wrong_in_the_text_is_named() {
+        for (text, told) in [
+            (r#"[{"time_s":0,"rate":1}]"#, "unknown field `rate`"),
+            (r#"{"points":[{"time_s":0}]}"#, "missing field `qps`"),
+            (r#"{"timestamp":1000}"#, "unknown field `timestamp`, expected `points`"),
+            ("", "EOF"),
+        ] {
+            let error = parse_rate_series(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
 
     #[test]
     fn both_forms_are_read() {

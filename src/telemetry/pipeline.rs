@@ -36,7 +36,7 @@ pub trait RecordSink: Send + 'static {
 #[derive(Debug, Error)]
 pub enum PipelineError {
     /// No thread.
-    #[error("a processor thread cannot be started: {0}; check the limit on threads")]
+    #[error("a processor thread cannot be started; check the limit on threads")]
     Thread(#[from] io::Error),
     /// A processor ended before its work did.
     #[error("a processor thread ended unexpectedly; some records are missing from the results")]
@@ -101,7 +101,7 @@ impl<S: RecordSink> Pipeline<S> {
             let shared = Arc::clone(&shared);
             let work = move || {
                 lower_priority();
-                shared.process();
+                shared.process(|| false);
             };
             thread::Builder::new().name(format!("processor-{number}")).spawn(work)
         };
@@ -111,9 +111,13 @@ impl<S: RecordSink> Pipeline<S> {
 
     /// Works off what is left in the queue, which must have been closed, and
     /// gives everything back. The caller helps: the load is over, so the rest
-    /// need not wait for an idle processor.
-    pub fn finish(self) -> Result<PipelineOutcome<S>, PipelineError> {
-        self.shared.process();
+    /// need not wait for an idle processor. What is left is discarded once
+    /// `gives_up`, which is asked after each record.
+    pub fn finish(
+        self,
+        gives_up: impl FnMut() -> bool,
+    ) -> Result<PipelineOutcome<S>, PipelineError> {
+        self.shared.process(gives_up);
         for thread in self.threads {
             thread.join().map_err(|_| PipelineError::ProcessorLost)?;
         }
@@ -125,14 +129,18 @@ impl<S: RecordSink> Pipeline<S> {
 }
 
 impl<S: RecordSink> Shared<S> {
-    /// Observes records until the queue is closed and empty.
-    fn process(&self) {
+    /// Observes records until the queue is closed and empty, or this thread
+    /// `gives_up` on the rest.
+    fn process(&self, mut gives_up: impl FnMut() -> bool) {
         let _notice = LossNotice(&self.parts.queue);
         while let Some(next) = self.parts.queue.pop(PATIENCE) {
             if let Some(record) = next {
                 self.observe(record);
             }
             self.lock().sink.tick(Clock::now());
+            if gives_up() {
+                self.parts.queue.discard();
+            }
         }
     }
 

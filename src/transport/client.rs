@@ -14,9 +14,10 @@ use hyper::ext::ReasonPhrase;
 use tokio::sync::SemaphorePermit;
 use tokio_rustls::rustls;
 
+use super::body::BodySink;
 use super::connection::Connection;
 use super::connector::{Connector, Route};
-use super::exchange::{BodySink, Exchange, OutgoingRequest, Watch};
+use super::exchange::{Exchange, OutgoingRequest, Watch};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};
@@ -103,6 +104,17 @@ impl Client {
         }
     }
 
+    /// Closes the connection that `session` keeps when another request needs its
+    /// room, without end: for a session that waits for what that request holds.
+    pub async fn give_way(&self, session: &SessionConnection) {
+        let mut wanted = self.connector.limit.wanted();
+        while !self.connector.limit.is_wanted() {
+            let _ = wanted.changed().await;
+        }
+        session.close();
+        std::future::pending().await
+    }
+
     fn config(&self) -> &Config {
         &self.connector.config
     }
@@ -136,7 +148,7 @@ impl Client {
         let _turn = self.turn(&mut exchange.trace).await?;
         match self.attempt(&work, watch, exchange, None).await {
             Err(AttemptError { slot: Some(slot), .. }) => {
-                exchange.retry();
+                exchange.retry(watch);
                 let second = self.attempt(&work, watch, exchange, Some(slot)).await;
                 second.map_err(|failure| failure.error)
             }
@@ -201,8 +213,10 @@ impl Client {
             }
         };
         self.receive(response, &mut connection, watch, exchange).await?;
+        let idle_from = exchange.last_read().arrival.read_at();
+        exchange.leave_connection();
         if connection.is_usable() {
-            self.put_idle(work, connection, exchange.last_read().arrival.read_at());
+            self.put_idle(work, connection, idle_from);
         }
         Ok(())
     }
@@ -329,8 +343,15 @@ fn connection_error(error: &hyper::Error) -> RequestError {
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
         _ => (ErrorKind::Other, "ConnectionFailed"),
     };
-    RequestError {
-        cause: cause.map(ToString::to_string),
-        ..RequestError::new(kind, name, error.to_string())
-    }
+    let cause = cause.map(ToString::to_string);
+    // hyper's own words say little: `connection error`.
+    let message = match &cause {
+        // rustls adds a page of its manual, on what a server should have done.
+        _ if name == "IncompleteResponse" => {
+            "the connection was closed before the response was complete".to_owned()
+        }
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    RequestError { cause, ..RequestError::new(kind, name, message) }
 }

@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderValue, Uri};
 use hyper::client::conn::http1;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig};
 
 use super::connection::Connection;
 use super::io_log::IoLog;
@@ -86,10 +86,9 @@ impl Connector {
         slot: Slot,
         trace: &mut HttpTrace,
     ) -> Result<Connection, RequestError> {
-        let (host, port) = route.next_hop();
-        let addresses = self.resolver.addresses(host, trace).await?;
+        let addresses = self.resolver.addresses(route.next_hop().0, trace).await?;
         trace.connect_start = Some(Clock::now());
-        let mut stream = self.first_that_connects(&addresses, host, port).await?;
+        let mut stream = self.first_that_connects(&addresses, route).await?;
         trace.local_addr = stream.local_addr().ok();
         trace.remote_addr = stream.peer_addr().ok();
         if let Some(proxy) = route.tunnel() {
@@ -114,9 +113,9 @@ impl Connector {
     async fn first_that_connects(
         &self,
         addresses: &[IpAddr],
-        host: &str,
-        port: u16,
+        route: &Route,
     ) -> Result<TcpStream, RequestError> {
+        let (host, port) = route.next_hop();
         let mut last = io::Error::other("no address");
         for address in addresses {
             let address = SocketAddr::new(*address, port);
@@ -130,7 +129,9 @@ impl Connector {
             io::ErrorKind::TimedOut => (ErrorKind::Timeout, "ConnectTimeout"),
             _ => (ErrorKind::Other, "ConnectionFailed"),
         };
-        Err(RequestError::new(kind, name, format!("cannot connect to {host}:{port}: {last}")))
+        let what = if route.proxy.is_some() { "the proxy " } else { "" };
+        let message = format!("cannot connect to {what}{host}:{port}: {last}");
+        Err(RequestError::new(kind, name, message))
     }
 
     async fn secure(
@@ -148,11 +149,22 @@ impl Connector {
         trace.tls_start = Some(Clock::now());
         let stream =
             TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|error| {
-                tls_error(format!("TLS with {}:{}: {error}", target.host, target.port))
+                let remedy = if is_distrust(&error) { DISTRUST_REMEDY } else { "" };
+                tls_error(format!("TLS with {}:{}: {error}{remedy}", target.host, target.port))
             })?;
         trace.tls_end = Some(Clock::now());
         Ok(Stream::Tls(Box::new(stream)))
     }
+}
+
+/// What to do about a certificate that is not believed.
+const DISTRUST_REMEDY: &str =
+    "; name its authority by --ssl-ca-cert, or take any certificate by --no-ssl-verify";
+
+/// Whether a handshake failed for the server's certificate.
+fn is_distrust(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 impl Route {

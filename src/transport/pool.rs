@@ -88,4 +88,9 @@ impl SessionConnection {
     pub(super) fn put(&self, connection: Connection, since: Nanos) {
         self.0.replace(Some(Idle { connection, since }));
     }
+
+    /// Closes it.
+    pub(super) fn close(&self) {
+        drop(self.0.take());
+    }
 }

@@ -36,9 +36,6 @@ impl SseDecoder {
             return;
         }
         let mut at = scanned;
-        if at == body.len() {
-            return;
-        }
         if self.after_cr && body.get(at) == Some(&b'\n') {
             at += 1;
             self.skip_line_feed(at);

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::load::{Load, closed_loop, mock};
+use crate::load::{Load, closed_loop, mock, served};
 use crate::raw_server;
 
 /// By so much the two clocks' readings may be apart: as much later an arrival may
@@ -88,9 +88,7 @@ fn confirmed_by_the_log(crowd: usize, transport: transport::Config) -> Vec<Reque
     });
     let log = server.write_log();
     for record in &outcome.records {
-        let id = record.request_id.to_string();
-        let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
-        assert_eq!(record.body.events.len(), entry.events.len());
+        let entry = served(&log, record);
         for (event, written) in record.body.events.iter().zip(&entry.events) {
             let (start, end) = (written.write_start.unwrap(), written.written.unwrap());
             assert_confirmed(event, Written { start, end });

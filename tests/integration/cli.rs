@@ -254,6 +254,9 @@ fn load_and_its_end() {
     assert!(refusal("--concurrency 0").contains("at least 1"));
     assert!(refusal("--request-rate -1").contains("--request-rate"));
     assert!(refusal("--request-rate 1e7").contains("--request-rate"));
+    // Times between requests that no number holds would all be zero.
+    assert!(refusal("--request-rate 1e-320").contains("--request-rate"));
+    assert!(refusal("--request-rate 1 --arrival-smoothness 1e-320").contains("-smoothness"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
-use aiperf::schedule::config::{PhaseConfig, StopCondition};
+use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
 use aiperf::transport::{
     self, Client, ConnectionReuse, Connections, Connector, OutgoingRequest, Proxies,
     SessionConnection, Target, TlsOptions, Watch, tls,
@@ -369,6 +369,49 @@ fn sessions_of_their_own_wait_for_a_session_to_end() {
     assert!(second[1..].iter().all(|record| record.trace.blocked().is_none()));
 }
 
+#[test]
+fn a_session_that_waits_for_its_turn_gives_up_its_connection() {
+    // The first session's second turn waits for the slot that the second session
+    // holds, which waits for the first one's connection.
+    let server = witness();
+    let transport = with(Connections {
+        limit: 1,
+        reuse: ConnectionReuse::StickyUserSessions,
+        ..Connections::default()
+    });
+    let mut phase = sessions(4);
+    phase.prefill_concurrency = Some(Limit::constant(1));
+    phase.stop.duration = Some(Nanos(20_000_000_000));
+    let load = Load { turns: 3, transport, phases: vec![phase], ..Load::on(&server.url) };
+    let sessions = by_session(load.run().records);
+    assert_eq!(sessions.iter().map(Vec::len).collect::<Vec<_>>(), [3; 4]);
+}
+
+#[test]
+fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
+    // Longer than a socket's buffers: the first connection is reset before it is sent.
+    let long = bytes::Bytes::from(vec![b' '; 32 << 20]);
+    let address = raw_server::serve(|connection, stream| {
+        read_request(stream);
+        write(stream, &answer());
+        if connection == 0 {
+            let _ = stream.read(&mut [0; 64]);
+        }
+    });
+    let url = format!("http://{address}");
+    let client = Client::new(connector(transport::Config::default(), &[&url]));
+    run(async {
+        exchange(&client, 0).await;
+        let (sent, was_sent) = tokio::sync::oneshot::channel();
+        let request = OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: long };
+        let session = SessionConnection::default();
+        let watch = Watch { sent: Some(sent), event: None };
+        let exchange = client.exchange(&request, &session, watch, std::future::pending()).await;
+        assert_eq!((exchange.error, exchange.retry_count), (None, 1));
+        assert!(was_sent.await.unwrap() >= exchange.trace.send_start.unwrap());
+    });
+}
+
 fn connector(config: transport::Config, urls: &[&str]) -> Arc<Connector> {
     let target = |url: &&str| Target::new(&url::Url::parse(url).unwrap()).unwrap();
     let targets: Vec<Target> = urls.iter().map(target).collect();
@@ -481,11 +524,13 @@ fn both_sides_are_known_to_each_other() {
     let nameless = error(TlsOptions { identity: None, ..golden_tls() }).unwrap();
     assert_eq!((nameless.kind, nameless.name.as_str()), (ErrorKind::Other, "TlsError"));
     // The server's word, after a handshake that was whole for the client.
-    assert!(nameless.cause.unwrap().contains("CertificateRequired"));
+    assert_eq!(nameless.message, "connection error: received fatal alert: CertificateRequired");
     let stranger = TlsOptions { authorities: TlsOptions::default().authorities, ..golden_tls() };
     // Where the system has roots, theirs is not among them.
     if stranger.client_config().is_ok() {
-        assert_eq!(error(stranger).unwrap().name, "TlsError");
+        let stranger = error(stranger).unwrap();
+        assert_eq!(stranger.name, "TlsError");
+        assert!(stranger.message.contains("--ssl-ca-cert"), "{}", stranger.message);
     }
 }
 
@@ -612,6 +657,20 @@ fn a_proxy_that_breaks_the_rules_is_a_record() {
     let transport = with(Connections { proxies, tls: golden_tls(), ..Connections::default() });
     let record = Load { transport, ..Load::on("https://model.invalid") }.run().records.remove(0);
     assert_eq!(record.error.unwrap().name, "ProxyError");
+}
+
+#[test]
+fn a_proxy_that_is_not_there_is_named_as_such() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let proxies = through(&format!("http://{address}"));
+    let transport = with(Connections { proxies, tls: golden_tls(), ..Connections::default() });
+    let record = Load { transport, ..Load::on("https://model.invalid") }.run().records.remove(0);
+    let error = record.error.unwrap();
+    assert_eq!(error.name, "ConnectionRefused");
+    let told = format!("cannot connect to the proxy {address}: ");
+    assert!(error.message.starts_with(&told), "{}", error.message);
 }
 
 #[test]

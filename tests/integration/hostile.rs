@@ -434,6 +434,26 @@ fn endless_bodies_are_refused_within_bounded_memory() {
 }
 
 #[test]
+fn users_who_are_not_due_take_no_memory() {
+    let server = MockServer::start(Config::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let extra = [
+        "--user-centric-rate",
+        "100",
+        "--num-users",
+        "16_000_000",
+        "--session-turns-mean",
+        "2",
+        "--request-count",
+        "3",
+    ];
+    let command = profile_command(&server.url(), directory.path(), &extra);
+    let output = bounded(&command, 1_600_000).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    assert_eq!(run.records().len(), 3);
+}
+
+#[test]
 fn a_server_that_accepts_and_closes_is_a_record_each_time() {
     let address: SocketAddr = raw_server::serve(|_, stream| {
         let _ = stream.shutdown(Shutdown::Both);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedResponse};
-use aiperf::mock_server::{self, MockServer, Script};
+use aiperf::mock_server::{self, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
@@ -175,6 +175,14 @@ pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     }
 }
 
+/// What the server wrote for `record`: as many events as were read.
+pub(crate) fn served<'l>(log: &'l [RequestLog], record: &RequestRecord) -> &'l RequestLog {
+    let id = record.request_id.to_string();
+    let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
+    assert_eq!(record.body.events.len(), entry.events.len());
+    entry
+}
+
 pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
@@ -215,9 +223,7 @@ fn every_arrival_lies_after_the_servers_write() {
     let outcome = Load { phases: vec![closed_loop(2, 6)], ..Load::on(&server.url()) }.run();
     let log = server.write_log();
     for record in &outcome.records {
-        let id = record.request_id.to_string();
-        let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
-        assert_eq!(record.body.events.len(), entry.events.len());
+        let entry = served(&log, record);
         for (event, written) in record.body.events.iter().zip(&entry.events) {
             assert!(event.arrival.at >= written.write_start.unwrap());
         }
@@ -361,12 +367,57 @@ fn later_turns_of_an_open_loop_take_due_times_too() {
 }
 
 #[test]
+fn later_turns_of_a_rate_go_on_while_its_slots_are_taken() {
+    for workers in [1, 2] {
+        let server = mock(Script { ttft: Nanos::from_millis(15.0), ..Script::default() });
+        let phase = PhaseConfig {
+            concurrency: Some(Limit::constant(2)),
+            stop: StopCondition {
+                sessions: Some(6),
+                // Long enough for anything but turns that wait for slots they hold.
+                duration: Some(Nanos::from_seconds(20.0)),
+                ..StopCondition::default()
+            },
+            ..open_loop(200.0, 0)
+        };
+        let load = Load { turns: 3, phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.phases[0].sessions_completed, 6, "{workers} workers");
+        assert_eq!(outcome.records.len(), 18);
+        assert_eq!(server.peak_in_flight(), 2);
+        let due: BTreeSet<u64> = outcome.records.iter().map(|r| r.due.unwrap().0).collect();
+        assert_eq!(due.len(), 18, "no due time serves two requests");
+    }
+}
+
+#[test]
 fn a_rate_with_a_concurrency_never_passes_it() {
     let server = mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() });
     let phase = PhaseConfig { concurrency: Some(Limit::constant(3)), ..open_loop(1000.0, 30) };
     let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(outcome.records.len(), 30);
     assert_eq!(server.peak_in_flight(), 3);
+}
+
+#[test]
+fn sessions_that_hold_every_slot_get_due_times_for_their_later_turns() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    for workers in [1, 2] {
+        let stop = StopCondition {
+            sessions: Some(6),
+            duration: Some(Nanos::from_seconds(20.0)),
+            ..StopCondition::default()
+        };
+        let concurrency = Some(Limit::constant(2));
+        let phase = PhaseConfig { concurrency, stop, ..open_loop(1000.0, 0) };
+        let load = Load { turns: 3, phases: vec![phase], workers, ..Load::on(&server.url()) };
+        let outcome = load.run();
+        assert_eq!(outcome.records.len(), 18);
+        assert_eq!(outcome.phases[0].sessions_completed, 6);
+        let due: BTreeSet<u64> = outcome.records.iter().map(|r| r.due.unwrap().0).collect();
+        assert_eq!(due.len(), 18, "no due time serves two requests");
+    }
+    assert_eq!(server.peak_in_flight(), 2);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use aiperf::transport::{self, Connections};
 use aiperf::units::Nanos;
 
 use crate::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
-use crate::profile::profile;
+use crate::profile::{Run, aiperf, profile};
 use crate::raw_server;
 
 fn millis(millis: u64) -> Nanos {
@@ -228,6 +228,13 @@ fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
     let outcome = Load { turns: 3, phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(due_offsets(&outcome), [0, 10, 20, 30].map(millis));
     assert!(outcome.records.windows(2).all(|pair| pair[1].start >= pair[0].end));
+    // Nothing held the first up; the others were due before the answer had come,
+    // the fourth before the session before its own was over.
+    assert_eq!(outcome.records[0].free_from, Nanos::ZERO);
+    for pair in outcome.records.windows(2) {
+        assert!(pair[1].due.unwrap() < pair[1].free_from);
+        assert!((pair[0].end..=pair[1].issued).contains(&pair[1].free_from));
+    }
 }
 
 /// A server that never answers and counts whole requests and closed connections.
@@ -310,6 +317,9 @@ fn a_stall_loses_no_request_that_was_due() {
     for record in &outcome.records[1..] {
         // Sent when the server had room; a user has waited since it was due.
         assert!(record.start >= stalled);
+        // The last of them are due when the server has caught up.
+        let was_held_up = record.due.unwrap() < stalled;
+        assert!(!was_held_up || record.free_from >= stalled);
         let effective = record.end.since(record.due.unwrap());
         assert!(effective >= stalled.since(record.due.unwrap()));
         assert!(effective > record.end.since(record.start));
@@ -407,4 +417,46 @@ fn a_run_that_mostly_fails_is_given_up() {
     assert!(summary["incomplete_reason"].as_str().unwrap().contains("requests failed"));
     let records = run.records();
     assert!(records.len() >= 10 && records.len() < 1_000_000);
+}
+
+#[test]
+fn timestamps_in_a_file_are_a_schedule_unless_refused() {
+    let server = mock(Script::default());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let lines = [r#"{"timestamp":1060,"text":"later"}"#, r#"{"timestamp":1000,"text":"first"}"#];
+    std::fs::write(file.path(), lines.join("\n")).unwrap();
+    let run = |flags: &[&str]| {
+        let file = ["--input-file", file.path().to_str().unwrap()];
+        // No lengths of generated prompts.
+        let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
+        let directory = tempfile::tempdir().unwrap();
+        command.args(["--url", &server.url(), "--ui", "none", "--streaming"]).args(file);
+        command.arg("--artifact-dir").arg(directory.path()).args(flags);
+        Run { output: command.output().unwrap(), directory }.succeeded()
+    };
+    // The warmup's session is of the same conversation, and takes no time of the schedule's.
+    let scheduled = run(&["--fixed-schedule-auto-offset", "--warmup-request-count", "1"]);
+    assert_eq!(scheduled.summary()["input_config"]["phases"][1]["type"], "fixed_schedule");
+    let due = |of: &Run| -> Vec<(u64, u64)> {
+        let records = of.records();
+        let metadata = records.iter().map(|record| &record["metadata"]);
+        let measured = metadata.filter(|record| record["benchmark_phase"] == "profiling");
+        let mut due: Vec<(u64, u64)> = measured
+            .map(|record| {
+                let number = |name: &str| record[name].as_u64().unwrap();
+                (number("session_num"), number("request_due_ns"))
+            })
+            .collect();
+        due.sort_unstable();
+        due
+    };
+    let [(first, start), (second, later)] = due(&scheduled)[..] else { panic!() };
+    assert_eq!((first, second, later - start), (1, 2, 60_000_000));
+    // By themselves they count from zero: the first is due after a second.
+    let by_itself = run(&["--replay-speedup", "10"]);
+    assert_eq!(by_itself.summary()["input_config"]["phases"][0]["type"], "fixed_schedule");
+    let [(_, start), (_, later)] = due(&by_itself)[..] else { panic!() };
+    assert_eq!(later - start, 6_000_000);
+    let refused = run(&["--no-fixed-schedule"]);
+    assert_eq!(refused.summary()["input_config"]["phases"][0]["type"], "concurrency");
 }

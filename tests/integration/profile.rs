@@ -2,10 +2,13 @@
 //! what they leave behind.
 
 use std::fs;
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
@@ -736,6 +739,61 @@ fn an_interrupt_before_the_first_request_is_one_too() {
     assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
     assert_eq!(run.summary()["was_cancelled"], true);
     assert!(run.records().is_empty());
+}
+
+#[test]
+fn records_that_wait_to_be_measured_can_be_left_out() {
+    // Texts of which each takes some time to count.
+    let script = Script { output_tokens: 50_000, tokens_per_chunk: 10_000, ..Script::default() };
+    let server = mock(script);
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = aiperf(&["profile", "--model", "m", "--tokenizer", "builtin", "--isl", "20"]);
+    command.args(["--streaming", "--request-count", "400", "--request-rate", "4000"]);
+    command.args(["--ui", "none", "--url", &server.url(), "--artifact-dir"]).arg(directory.path());
+    let child = command.spawn().unwrap();
+    while server.requests_served() < 400 {
+        std::thread::yield_now();
+    }
+    // Whoever is in a hurry keeps asking: the last requests may not be counted yet.
+    let output = thread::scope(|scope| {
+        let (over, is_over) = mpsc::channel::<()>();
+        let pid = Pid::from_child(&child);
+        scope.spawn(move || {
+            while is_over.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout)
+            {
+                let _ = kill_process(pid, Signal::INT);
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(over);
+        output
+    });
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let summary = run.summary();
+    assert_eq!(summary["was_cancelled"], true);
+    let lost = summary["client_health"]["queue"]["lost_records"].as_u64().unwrap();
+    assert!(lost > 0, "{summary}");
+    assert_eq!(run.records().len() as u64 + lost, 400);
+}
+
+#[test]
+fn a_server_that_never_answers_does_not_hold_up_an_interrupt() {
+    let (asked, asks) = mpsc::channel();
+    let address = raw_server::serve(move |_, stream| {
+        asked.send(raw_server::read_request(stream).is_some()).unwrap();
+        // Until the client closes.
+        asked.send(matches!(stream.read(&mut [0; 1]), Ok(0))).unwrap();
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let wait = ["--wait-for-model-timeout", "600"];
+    let url = format!("http://{address}");
+    let child = profile_command(&url, directory.path(), &wait).spawn().unwrap();
+    assert!(asks.recv().unwrap());
+    signal(&child, Signal::INT);
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    assert!(asks.recv().unwrap(), "closed, not read until its own timeout of 20 s");
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl Request {
             earlier_answers: Vec::new(),
             due: Some(Nanos::from_millis(999.997)),
             due_while_asleep: false,
+            free_from: Nanos::ZERO,
             issued: start,
             start,
             ack: None,

@@ -142,14 +142,13 @@ impl Report {
         let mut text = self.streams_table(style);
         text.push('\n');
         text.push_str(&self.rates_table(style));
-        for step in self.streams.iter().chain(&self.rates).filter(|step| !step.failures.is_empty())
-        {
-            let unit = match step.load {
-                Load::Concurrency(_) => "streams",
-                Load::RequestRate(_) => "requests/s",
+        for step in self.streams.iter().chain(&self.rates).filter(|step| !self.held(step.load)) {
+            let load = match step.load {
+                Load::Concurrency(streams) => format!("concurrency {streams}"),
+                Load::RequestRate(rate) => format!("{rate} requests/s"),
             };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {unit}: {}", step.load.size(), step.failures.join("; "));
+            let _ = writeln!(text, "{load}: {}", step.failures.join("; "));
         }
         text.push_str(&self.verdict());
         text
@@ -226,16 +225,24 @@ impl Report {
         console::figures(&title, header, rows, style)
     }
 
+    /// Whether one of the tries of `load` held.
+    fn held(&self, load: Load) -> bool {
+        let mut tries = self.streams.iter().chain(&self.rates).filter(|step| step.load == load);
+        tries.any(|step| step.failures.is_empty())
+    }
+
     fn verdict(&self) -> String {
         let Limits { concurrency, request_rate } = self.found.limits;
-        let streams =
-            concurrency.map_or_else(|| "no number of".to_owned(), |n| format!("up to {n}"));
-        let rate =
-            request_rate.map_or_else(|| "no rate of".to_owned(), |rate| format!("up to {rate}"));
+        let streams = concurrency.map(|n| format!("up to {n} concurrent streams"));
+        let rate = request_rate.map(|rate| format!("up to {rate} requests/s"));
         let bound = self.found.bound_ms;
-        format!(
-            "On this machine errors stay within {bound} ms at p99 with {streams} concurrent streams and {rate} requests/s.\n"
-        )
+        let with = match (streams, rate) {
+            (Some(streams), Some(rate)) => format!("with {streams} and {rate}"),
+            (Some(streams), None) => format!("with {streams}, but at none of the rates tried"),
+            (None, Some(rate)) => format!("with {rate}, but at none of the concurrencies tried"),
+            (None, None) => "at none of the loads tried".to_owned(),
+        };
+        format!("On this machine errors stay within {bound} ms at p99 {with}.\n")
     }
 }
 

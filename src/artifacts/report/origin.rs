@@ -10,13 +10,13 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ReportError;
+use crate::artifacts::RunDescription;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
-use crate::artifacts::{LoadReport, RunDescription};
 use crate::endpoint::EndpointType;
-use crate::metrics::ClientHealth;
 use crate::metrics::metric::Settings;
+use crate::metrics::{ClientHealth, LoadReport};
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, or the path where one would be.

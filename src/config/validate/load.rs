@@ -9,6 +9,10 @@ use crate::schedule::config::{ArrivalPattern, Limit, LoadPattern, PhaseConfig, R
 /// A rate above this is a typing error.
 const MOST_PER_SECOND: f64 = 1e6;
 
+/// And one below this, a request in thirty years; times between would be beyond
+/// any clock.
+const LEAST_PER_SECOND: f64 = 1e-9;
+
 /// More slots than this no machine can have.
 const MOST_AT_ONCE: u64 = 1 << 24;
 
@@ -80,7 +84,8 @@ fn validate_rate(rate: &Rate) -> Result<(), ConfigError> {
     let flag = if rate.points.len() > 1 { "--request-rate-series" } else { "--request-rate" };
     rate.points.iter().try_for_each(|point| rate_within(flag, point.rate))?;
     match rate.pattern {
-        ArrivalPattern::Gamma { shape } if !(shape.is_finite() && shape > 0.0) => {
+        // The scale of the intervals is its reciprocal.
+        ArrivalPattern::Gamma { shape } if !(shape > 0.0 && shape.recip().is_normal()) => {
             Err(ConfigError::flag("--arrival-smoothness", "give a number above 0"))
         }
         _ => Ok(()),
@@ -90,6 +95,10 @@ fn validate_rate(rate: &Rate) -> Result<(), ConfigError> {
 fn rate_within(flag: &'static str, rate: f64) -> Result<(), ConfigError> {
     if !(rate.is_finite() && rate > 0.0) {
         return Err(ConfigError::flag(flag, "give requests per second, above 0"));
+    }
+    if rate < LEAST_PER_SECOND {
+        let why = format!("nobody waits for less than {LEAST_PER_SECOND} a second: give more");
+        return Err(ConfigError::flag(flag, why));
     }
     if rate > MOST_PER_SECOND {
         let why = format!("no machine sends more than {MOST_PER_SECOND} a second: give less");

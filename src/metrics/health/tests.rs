@@ -60,7 +60,11 @@ fn shares(workers: &[f64]) -> CpuShares {
 }
 
 /// The health of `records` in a quiet program.
-fn health_of(records: &[RequestRecord], load: &Load, results: &[MetricResult]) -> ClientHealth {
+fn health_of(
+    records: &[RequestRecord],
+    load: &LoadReport,
+    results: &[MetricResult],
+) -> ClientHealth {
     let mut health = Health::default();
     for record in records {
         health.observe(record);
@@ -69,13 +73,13 @@ fn health_of(records: &[RequestRecord], load: &Load, results: &[MetricResult]) -
 }
 
 fn verdict_of(records: &[RequestRecord], results: &[MetricResult]) -> Option<Verdict> {
-    health_of(records, &Load::default(), results).verdict
+    health_of(records, &LoadReport::default(), results).verdict
 }
 
 #[test]
 fn slip_is_exact() {
     let records: Vec<_> = (1..=101).map(|n| due(0, n * 1_000)).collect();
-    let slip = health_of(&records, &Load::default(), &[]).schedule_slip_ms.unwrap();
+    let slip = health_of(&records, &LoadReport::default(), &[]).schedule_slip_ms.unwrap();
     // 1 to 101 ms: percentile p of 101 values is the value of rank p + 1.
     let expected = Spread { count: 101, avg: 51.0, p50: 51.0, p90: 91.0, p99: 100.0, max: 101.0 };
     assert_eq!(slip, expected);
@@ -85,7 +89,7 @@ fn slip_is_exact() {
 fn slip_of_a_worker_that_slept_is_told_apart() {
     let asleep = |sent| RequestRecord { due_while_asleep: true, ..due(0, sent) };
     let records = [asleep(50), asleep(70), due(0, 40_000)];
-    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    let health = health_of(&records, &LoadReport::default(), &streaming(100.0, 10.0));
     assert_eq!(health.schedule_slip_ms.unwrap().count, 3);
     let idle = health.schedule_slip_idle_ms.unwrap();
     assert_eq!((idle.count, idle.p50, idle.max), (2, 0.06, 0.07));
@@ -93,14 +97,14 @@ fn slip_of_a_worker_that_slept_is_told_apart() {
     assert_eq!((loaded.count, loaded.max), (1, 40.0));
     assert!(!health.reasons[0].advice.contains("woken"), "{}", health.reasons[0].advice);
     let records = [asleep(40_000), due(0, 50)];
-    let health = health_of(&records, &Load::default(), &streaming(100.0, 10.0));
+    let health = health_of(&records, &LoadReport::default(), &streaming(100.0, 10.0));
     assert!(health.reasons[0].advice.contains("woken late"), "{}", health.reasons[0].advice);
 }
 
 #[test]
 fn a_closed_loop_has_no_slip_and_no_rate() {
     let records = [fixture::record(START, ResponseBody::default())];
-    let health = health_of(&records, &Load::default(), &streaming(200.0, 10.0));
+    let health = health_of(&records, &LoadReport::default(), &streaming(200.0, 10.0));
     assert_eq!((health.schedule_slip_ms, health.rate_ratio), (None, None));
     assert_eq!((health.verdict, health.reasons.len()), (Some(Verdict::Valid), 0));
     assert_eq!(health.retries, Some(0));
@@ -135,22 +139,29 @@ fn without_a_success_only_the_fixed_bounds_apply() {
 }
 
 #[test]
-fn waiting_for_a_slot_of_a_bounded_rate_is_not_the_clients_fault() {
-    let records = [due(400_000, 400_100)];
+fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
+    let free = START + Nanos(400 * MS);
+    let held_up = RequestRecord { free_from: free, ..due(400_000, 400_100) };
     let results = streaming(200.0, 10.0);
-    let load = |reached_concurrency| Load {
+    let load = LoadReport {
         requested_rate: Some(10.0),
         reached_rate: Some(5.0),
         requested_concurrency: Some(8),
-        reached_concurrency,
+        reached_concurrency: 8,
     };
-    let bounded = health_of(&records, &load(8), &results);
-    assert_eq!(bounded.verdict, Some(Verdict::Valid));
+    let health = health_of(&[held_up], &load, &results);
+    assert_eq!(health.verdict, Some(Verdict::Valid));
     // It is told all the same.
-    assert_eq!(bounded.schedule_slip_ms.unwrap().p99, 400.1);
-    assert_eq!((bounded.rate_ratio, bounded.concurrency_ratio), (Some(0.5), Some(1.0)));
-    // A bound that was never reached held nothing back.
-    assert_eq!(health_of(&records, &load(7), &results).verdict, Some(Verdict::Invalid));
+    assert_eq!(health.schedule_slip_ms.unwrap().p99, 400.1);
+    assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.5), Some(1.0)));
+    // What was late although nothing held it up, or since then, is.
+    let verdict = |record| health_of(&[record], &load, &results).verdict;
+    assert_eq!(verdict(due(400_000, 400_100)), Some(Verdict::Invalid));
+    let later = RequestRecord { free_from: free, ..due(400_000, 800_000) };
+    assert_eq!(verdict(later), Some(Verdict::Invalid));
+    // A slot that was had before the request was due excuses nothing.
+    let early = RequestRecord { free_from: START, ..due(0, 100_000) };
+    assert_eq!(verdict(early), Some(Verdict::Invalid));
 }
 
 #[test]
@@ -173,7 +184,7 @@ fn the_time_that_any_connection_takes_is_not_the_clients_fault() {
     let mut retried = due(10, 80_100);
     retried.retry_count = 1;
     retried.trace = connected(80).trace;
-    let health = health_of(&[retried], &Load::default(), &results);
+    let health = health_of(&[retried], &LoadReport::default(), &results);
     assert_eq!((health.verdict, health.retries), (Some(Verdict::Invalid), Some(1)));
 }
 
@@ -194,7 +205,7 @@ fn the_kernels_stamps_make_read_lag_harmless() {
     // Where a tenth of the reads has none, the lag of the others tells their error.
     let mut partly = stamped;
     partly.trace.kernel_stamps = 9;
-    let health = health_of(&[partly], &Load::default(), &results);
+    let health = health_of(&[partly], &LoadReport::default(), &results);
     assert_eq!(health.verdict, Some(Verdict::Invalid));
     assert_eq!(health.reads, Some(Reads { total: 10, kernel_stamped: 9, kernel_share: 0.9 }));
     let finding = &health.reasons[0].finding;
@@ -205,16 +216,27 @@ fn the_kernels_stamps_make_read_lag_harmless() {
 }
 
 #[test]
+fn no_share_is_told_of_what_is_next_to_nothing() {
+    let mut partly = events(&[(5_000, 0)], true);
+    partly.trace.kernel_stamps = 9;
+    let health = health_of(&[partly], &LoadReport::default(), &streaming(2_000.0, 0.0));
+    assert_eq!(
+        health.reasons[0].finding,
+        "events were read late: arrivals are known only to within 5.00 ms at p99"
+    );
+}
+
+#[test]
 fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
     // The end of a stream: three events in one write, 10 ms after the one before.
     let prompt = events(&[(30, 0), (30, 10_000), (30, 10_000), (30, 0)], true);
-    let health = health_of(&[prompt], &Load::default(), &streaming(200.0, 10.0));
+    let health = health_of(&[prompt], &LoadReport::default(), &streaming(200.0, 10.0));
     assert_eq!(health.verdict, Some(Verdict::Valid));
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 10.0);
     assert_eq!(health.arrival_error_ms.unwrap().max, 0.0);
     // The same after the client was away for a while.
     let late = events(&[(30, 0), (600, 10_000), (600, 10_000), (600, 0)], true);
-    let health = health_of(&[late], &Load::default(), &streaming(200.0, 10.0));
+    let health = health_of(&[late], &LoadReport::default(), &streaming(200.0, 10.0));
     assert_eq!(health.verdict, Some(Verdict::Invalid));
     let error = health.arrival_error_ms.unwrap();
     assert_eq!((error.count, error.p50, error.max), (4, 0.0, 10.0));
@@ -222,7 +244,7 @@ fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
     // that says nothing of the client.
     let health = health_of(
         &[events(&[(0, 10_000), (0, 10_000)], false)],
-        &Load::default(),
+        &LoadReport::default(),
         &streaming(200.0, 10.0),
     );
     assert_eq!((health.verdict, health.arrival_error_ms), (Some(Verdict::Valid), None));
@@ -233,20 +255,20 @@ fn lags_are_per_event_and_absent_where_nothing_is_known() {
     let mut record = events(&[(50, 200), (50, 200), (100, 400)], true);
     // The first two came by one read.
     record.body.events[1].arrival = record.body.events[0].arrival;
-    let health = health_of(&[record], &Load::default(), &[]);
+    let health = health_of(&[record], &LoadReport::default(), &[]);
     let lag = health.read_lag_ms.unwrap();
     assert_eq!((lag.count, lag.max), (3, 0.1));
     assert!((lag.avg - 0.2 / 3.0).abs() < 1e-12);
     assert!(lag.p50 >= 0.05 && lag.p50 < 0.05 * 1.008, "{lag:?}");
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 0.4);
     // By the program's own time the lag of a read is not known.
-    let health = health_of(&[events(&[(0, 200)], false)], &Load::default(), &[]);
+    let health = health_of(&[events(&[(0, 200)], false)], &LoadReport::default(), &[]);
     assert_eq!(health.read_lag_ms, None);
     assert_eq!(health.stamp_uncertainty_ms.unwrap().count, 1);
     // Nor anything without a count of reads.
     let mut unknown = events(&[(1, 2)], true);
     unknown.trace.socket_reads = 0;
-    let health = health_of(&[unknown], &Load::default(), &[]);
+    let health = health_of(&[unknown], &LoadReport::default(), &[]);
     assert_eq!((health.read_lag_ms, health.stamp_uncertainty_ms, health.reads), (None, None, None));
 }
 
@@ -256,7 +278,7 @@ fn reasons(queue: QueueStats, workers: &[f64]) -> Vec<Reason> {
     for _ in 0..100 {
         health.observe(&fixture::record(START, ResponseBody::default()));
     }
-    health.report(&Load::default(), &queue, &shares(workers), &streaming(200.0, 10.0)).reasons
+    health.report(&LoadReport::default(), &queue, &shares(workers), &streaming(200.0, 10.0)).reasons
 }
 
 #[test]
@@ -284,10 +306,7 @@ fn the_queue_weighs_on_the_verdict() {
     // The gravest comes first.
     let all = QueueStats { lost: 3, ..spilled };
     let (grave, finding) = verdict(all);
-    assert_eq!(
-        (grave, finding.as_str()),
-        (Verdict::Invalid, "3 spilled records could not be read back")
-    );
+    assert_eq!((grave, finding.as_str()), (Verdict::Invalid, "3 records never measured"));
     assert_eq!(reasons(all, &[0.3]).len(), 2);
 }
 
@@ -302,7 +321,7 @@ fn a_saturated_worker_is_doubtful_and_the_advice_names_the_flag() {
 
 #[test]
 fn a_late_client_that_was_idle_is_told_to_look_elsewhere() {
-    let health = health_of(&[due(0, 50_000)], &Load::default(), &streaming(100.0, 10.0));
+    let health = health_of(&[due(0, 50_000)], &LoadReport::default(), &streaming(100.0, 10.0));
     let reason = &health.reasons[0];
     assert_eq!(
         reason.finding,
@@ -342,7 +361,8 @@ fn what_records_do_not_say_is_kept_or_left_out() {
 
 #[test]
 fn json_reads_back_and_leaves_out_what_is_absent() {
-    let health = health_of(&[events(&[(50, 200)], true)], &Load::default(), &streaming(9.0, 1.0));
+    let health =
+        health_of(&[events(&[(50, 200)], true)], &LoadReport::default(), &streaming(9.0, 1.0));
     let text = serde_json::to_string(&health).unwrap();
     assert_eq!(serde_json::from_str::<ClientHealth>(&text).unwrap(), health);
     assert!(!text.contains("schedule_slip_ms"), "{text}");

@@ -99,9 +99,10 @@ fn gravity(ms: f64, scale: Option<Scale>) -> Option<Verdict> {
     }
 }
 
-/// `, 19% of the median time to first token (200 ms)`
+/// `, 19% of the median time to first token (200 ms)`; nothing where the median is
+/// so small that the share says nothing.
 fn beside(ms: f64, scale: Option<Scale>) -> String {
-    scale.map_or_else(String::new, |scale| {
+    scale.filter(|scale| scale.ms >= FINEST_MS).map_or_else(String::new, |scale| {
         let percent = 100.0 * ms / scale.ms;
         format!(", {percent:.0}% of the median {} ({})", scale.name, shown(scale.ms))
     })
@@ -180,11 +181,10 @@ fn more_workers(cpu: Option<&Cpu>, or: &str) -> String {
 fn lost_records(queue: &Queue) -> Option<Reason> {
     (queue.lost_records > 0).then(|| Reason {
         verdict: Verdict::Invalid,
-        finding: format!(
-            "{} could not be read back",
-            counted(queue.lost_records, "spilled record")
-        ),
-        advice: "see logs/aiperf.log, and check the disk of --artifact-dir".to_owned(),
+        finding: format!("{} never measured", counted(queue.lost_records, "record")),
+        advice: "see logs/aiperf.log, check the disk of --artifact-dir, and let the run come to \
+                 its end"
+            .to_owned(),
     })
 }
 

@@ -41,6 +41,14 @@ enum Place {
     Memory { bytes: Vec<u8>, records: u64 },
 }
 
+impl Place {
+    const fn records(&self) -> u64 {
+        match self {
+            Self::File { records, .. } | Self::Memory { records, .. } => *records,
+        }
+    }
+}
+
 /// A segment that could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unwritten {
@@ -74,6 +82,14 @@ impl Spill {
     /// Whether no record waits here.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.open.is_empty()
+    }
+
+    /// Drops all records; how many there were.
+    pub(super) fn clear(&mut self) -> u64 {
+        let written: u64 = self.segments.iter().map(Place::records).sum();
+        let dropped = written + self.open_records;
+        *self = Self::new(std::mem::take(&mut self.directory));
+        dropped
     }
 
     /// Adds the frame of a record. Where a segment could not be written: how many

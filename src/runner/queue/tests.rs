@@ -31,6 +31,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         earlier_answers: Vec::new(),
         due: Some(at),
         due_while_asleep: true,
+        free_from: Nanos(5),
         issued: at,
         start: at,
         ack: None,
@@ -108,6 +109,18 @@ fn a_segment_at_a_time_comes_back_into_memory() {
     // A segment is 256 KiB and the record that fills it; footprints are a little more.
     let peak = queue.stats().peak_bytes;
     assert!((200_000..400_000).contains(&peak), "{peak}");
+}
+
+#[test]
+fn what_is_discarded_is_counted_as_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let payload = Bytes::from_static(b"{}");
+    let queue = spilling(100_000, directory.path().to_owned(), &payload);
+    push_all(&queue, &many(&payload));
+    assert!(queue.pop(AT_ONCE).flatten().is_some());
+    queue.discard();
+    assert_eq!(queue.pop(AT_ONCE), None);
+    assert_eq!((queue.stats().lost, queue.stats().bytes), (499, 0));
 }
 
 #[test]
@@ -340,6 +353,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             earlier_answers,
             due: times.0,
             due_while_asleep: turn.3,
+            free_from: times.1,
             issued: times.1,
             start: times.2,
             ack: times.3,

@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aiperf::artifacts::{
-    ArtifactSet, Config, ExportLevel, LoadReport, RunDescription, RunReport, report,
-};
+use aiperf::artifacts::{ArtifactSet, Config, ExportLevel, RunDescription, RunReport, report};
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
-use aiperf::metrics::health::{ClientHealth, Health, Load};
 use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
-use aiperf::metrics::{Accumulator, CountTokens, Measurer, Registry, parse_objectives};
+use aiperf::metrics::{
+    Accumulator, ClientHealth, CountTokens, Health, LoadReport, Measurer, Registry,
+    parse_objectives,
+};
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
 use aiperf::runner::{CpuShares, QueueStats};
@@ -129,7 +129,11 @@ impl TestRun {
         let queue =
             QueueStats { budget_bytes: 1000, peak_bytes: 900, pauses: 1, ..Default::default() };
         let shares = CpuShares { workers: vec![0.25, 0.75], process: 1.3 };
-        let load = Load { requested_rate: Some(10.0), reached_rate: Some(9.7), ..Load::default() };
+        let load = LoadReport {
+            requested_rate: Some(10.0),
+            reached_rate: Some(9.7),
+            ..LoadReport::default()
+        };
         health.report(&load, &queue, &shares, results)
     }
 }
@@ -207,6 +211,7 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         earlier_answers: Vec::new(),
         due: number.is_multiple_of(2).then_some(start),
         due_while_asleep: number.is_multiple_of(4),
+        free_from: Nanos::ZERO,
         issued: start,
         start: start + Nanos(1_234),
         ack: (!refused).then_some(start + Nanos(7_000_000)),

@@ -1,0 +1,3 @@
+//! The server's side of a run: its Prometheus expositions.
+
+pub mod exposition;
