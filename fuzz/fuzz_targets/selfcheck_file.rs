@@ -5,7 +5,8 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::selfcheck::{Machine, SelfCheck};
+use aiperf::config::selfcheck::read;
+use aiperf::metrics::health::Machine;
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
 
@@ -14,13 +15,13 @@ static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unw
 fuzz_target!(|bytes: &[u8]| {
     let machine = Machine { cpu: "a".to_owned(), cores: 2, kernel: "6".to_owned() };
     fs::write(FILE.path(), bytes).unwrap();
-    match SelfCheck::read(FILE.path(), &machine) {
+    match read(FILE.path(), &machine) {
         Err(error) => assert!(error.to_string().contains("self-check")),
         Ok(None) => panic!("there is a file"),
         Ok(Some(check)) => {
             let _ = check.excess(Some(1), Some(1.0));
             fs::write(FILE.path(), serde_json::to_vec(&check).unwrap()).unwrap();
-            assert_eq!(SelfCheck::read(FILE.path(), &machine).unwrap(), Some(check));
+            assert_eq!(read(FILE.path(), &machine).unwrap(), Some(check));
         }
     }
 });
