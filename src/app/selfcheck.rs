@@ -147,7 +147,7 @@ impl Check<'_> {
                 let (rounds, tokens) = if self.asked.quick { (2, 8) } else { (ROUNDS, 64) };
                 let requests = streams * rounds;
                 // Over the time that one takes, so that they stay spread.
-                let ramp = TTFT_SECONDS + (tokens - 1) as f64 * ITL_SECONDS;
+                let ramp = TTFT_SECONDS + f64::from(tokens - 1) * ITL_SECONDS;
                 format!(
                     "--streaming --concurrency {streams} --concurrency-ramp-duration {ramp} \
                      --request-count {requests} --osl {tokens}"
