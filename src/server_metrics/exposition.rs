@@ -379,7 +379,11 @@ impl<'a> Parser<'a> {
             Some(rest) => Some(Box::new(exemplar(rest)?)),
             None => line.finish().map(|()| None)?,
         };
-        let (family, part) = self.family_of(&name);
+        let (family, part) = match self.known_family_of(&name) {
+            Some(known) => known,
+            None => (self.add_family(name.clone()), Part::Value),
+        };
+        self.current = Some(family);
         let labels = from..self.exposition.labels.len();
         let sample = Sample { family, name, part, value, timestamp, exemplar, labels };
         self.exposition.samples.push(sample);
@@ -394,20 +398,10 @@ impl<'a> Parser<'a> {
     }
 
     /// The family of a sample named `name` and what it is there: the current
-    /// family, else one declared earlier, else a new one of its own.
-    fn family_of(&mut self, name: &Cow<'a, str>) -> (usize, Part) {
-        if let Some(index) = self.current
-            && let Some(part) = self.part_in(index, name)
-        {
-            return (index, part);
-        }
-        if let Some((index, part)) = self.declared_earlier(name) {
-            self.current = Some(index);
-            return (index, part);
-        }
-        let index = self.add_family(name.clone());
-        self.current = Some(index);
-        (index, Part::Value)
+    /// family, else one declared earlier.
+    fn known_family_of(&self, name: &str) -> Option<(usize, Part)> {
+        let in_current = self.current.and_then(|index| Some((index, self.part_in(index, name)?)));
+        in_current.or_else(|| self.declared_earlier(name))
     }
 
     fn part_in(&self, index: usize, name: &str) -> Option<Part> {
@@ -427,7 +421,7 @@ impl<'a> Parser<'a> {
 }
 
 /// `{labels} value [timestamp]`, as it stands behind the `#` of a sample.
-fn exemplar<'a>(mut line: Line<'a>) -> Result<Exemplar<'a>, Reason> {
+fn exemplar(mut line: Line<'_>) -> Result<Exemplar<'_>, Reason> {
     let mut labels = Vec::new();
     line.labels(&mut labels)?;
     let (value, timestamp) = (line.number()?, line.optional_number()?);

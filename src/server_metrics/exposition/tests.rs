@@ -1,3 +1,5 @@
+use std::fmt::Write;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -252,7 +254,7 @@ fn written(series: &[Made]) -> String {
             .collect();
         let timestamp = made.timestamp.map(|at| format!(" {at}")).unwrap_or_default();
         let labels = labels.join(",");
-        body.push_str(&format!("{}{{{labels}}} {:e}{timestamp}\n", made.name, made.value));
+        writeln!(body, "{}{{{labels}}} {:e}{timestamp}", made.name, made.value).unwrap();
     }
     body
 }
@@ -303,7 +305,7 @@ proptest! {
                 labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
             let labels =
                 if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            body.push_str(&format!("{name}{labels} {value}\n"));
+            writeln!(body, "{name}{labels} {value}").unwrap();
         }
         let oracle =
             prometheus_parse::Scrape::parse(body.lines().map(|line| Ok(line.to_owned()))).unwrap();
