@@ -112,7 +112,7 @@ impl Client {
             let _ = wanted.changed().await;
         }
         session.close();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn config(&self) -> &Config {
