@@ -17,6 +17,7 @@ mod parquet;
 mod raw;
 mod replace;
 pub mod report;
+pub mod server_metrics;
 mod sink;
 mod trace;
 
@@ -32,6 +33,7 @@ use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::record::RequestError;
 use crate::redact;
 use crate::schedule::PhaseStats;
+use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::{Clock, Nanos};
 
@@ -39,6 +41,7 @@ use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
+use server_metrics::ServerMetricsFiles;
 use sink::LineSink;
 
 /// Where files go and which.
@@ -52,6 +55,8 @@ pub struct Config {
     pub export_level: ExportLevel,
     /// Whether records bear `trace_data` (`--export-http-trace`).
     pub http_trace: bool,
+    /// Files of the server's metrics.
+    pub server_metrics: ServerMetricsFiles,
 }
 
 /// How much of the records is written.
@@ -84,6 +89,9 @@ pub struct RunDescription {
     pub random_seed: Option<u64>,
     /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
     pub show_trace_timing: bool,
+    /// Whether the console has a table of the server's metrics
+    /// (`--server-metrics-summary`).
+    pub show_server_metrics: bool,
 }
 
 /// Everything that the summaries of a finished run say.
@@ -113,6 +121,8 @@ pub struct RunReport {
     pub load: LoadReport,
     /// Whether the client itself kept up.
     pub client_health: Option<ClientHealth>,
+    /// The server's side; absent where none was scraped.
+    pub server_metrics: Option<ServerMetrics>,
 }
 
 impl RunReport {

@@ -1,3 +1,16 @@
 //! The server's side of a run: its Prometheus expositions.
+//!
+//! An [endpoint](Endpoint) is scraped; the body is parsed to an
+//! [`Exposition`](exposition::Exposition), which is brought to a
+//! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share.
+//! The [`Store`](store::Store) keeps the snapshots as series, and the
+//! [report](report) sums them up phase by phase.
 
+pub mod conservation;
 pub mod exposition;
+pub mod report;
+pub mod scrape;
+pub mod snapshot;
+pub mod store;
+
+pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};

@@ -188,6 +188,7 @@ impl Run {
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
             show_trace_timing: config.show_trace_timing,
+            show_server_metrics: false,
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
@@ -449,6 +450,7 @@ impl Run {
             errors: error_counts(&pipeline.profiling),
             load: measured.load.clone(),
             client_health: Some(measured.health.clone()),
+            server_metrics: None,
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
         }

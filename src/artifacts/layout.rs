@@ -39,6 +39,14 @@ pub struct Layout {
     pub raw: PathBuf,
     /// One row a request: `profile_export.parquet`.
     pub table: PathBuf,
+    /// The server's statistics as JSON: `server_metrics_export.json`.
+    pub server_metrics_json: PathBuf,
+    /// The server's statistics as CSV: `server_metrics_export.csv`.
+    pub server_metrics_csv: PathBuf,
+    /// One line a scrape: `server_metrics_export.jsonl`.
+    pub server_metrics_lines: PathBuf,
+    /// The server's series: `server_metrics_export.parquet`.
+    pub server_metrics_table: PathBuf,
     /// What was sent: `inputs.json`.
     pub inputs: PathBuf,
     /// What `aiperf report` needs beside the records: `run_manifest.json`.
@@ -62,6 +70,10 @@ impl Layout {
             records: name(".jsonl", "profile_export.jsonl"),
             raw: name("_raw.jsonl", "profile_export_raw.jsonl"),
             table: name(".parquet", "profile_export.parquet"),
+            server_metrics_json: name("_server_metrics.json", "server_metrics_export.json"),
+            server_metrics_csv: name("_server_metrics.csv", "server_metrics_export.csv"),
+            server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
+            server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
             inputs: directory.join("inputs.json"),
             manifest: directory.join("run_manifest.json"),
             log: directory.join("logs").join("aiperf.log"),

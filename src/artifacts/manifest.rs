@@ -29,6 +29,8 @@ pub(super) struct Manifest {
     random_seed: Option<u64>,
     cli_command: String,
     show_trace_timing: bool,
+    #[serde(default)]
+    show_server_metrics: bool,
     settings: ManifestSettings,
     input_config: serde_json::Value,
     /// Absent while the run goes.
@@ -82,6 +84,7 @@ impl Manifest {
             random_seed: run.random_seed,
             cli_command: run.cli_command.clone(),
             show_trace_timing: run.show_trace_timing,
+            show_server_metrics: run.show_server_metrics,
             settings: ManifestSettings::of(&run.settings),
             input_config: run.input_config.clone(),
             end: None,
@@ -124,6 +127,7 @@ impl Manifest {
             cli_command: self.cli_command.clone(),
             random_seed: self.random_seed,
             show_trace_timing: self.show_trace_timing,
+            show_server_metrics: self.show_server_metrics,
         })
     }
 }

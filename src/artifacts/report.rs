@@ -105,6 +105,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.slips,
             gathered.retries,
         ),
+        server_metrics: None,
     };
     Ok(Rebuilt { report, layout, notes })
 }

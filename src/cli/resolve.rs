@@ -316,6 +316,7 @@ fn artifacts(output: &OutputArgs) -> artifacts::Config {
         prefix: output.profile_export_prefix.clone(),
         export_level: output.export_level,
         http_trace: output.export_http_trace,
+        server_metrics: artifacts::server_metrics::ServerMetricsFiles::default(),
     }
 }
 

@@ -37,6 +37,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
             cli_command: String::new(),
             random_seed: None,
             show_trace_timing: false,
+            show_server_metrics: false,
         },
         start_wall_ns: 0,
         end_wall_ns: 0,
@@ -49,6 +50,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         telemetry: None,
         load: LoadReport::default(),
         client_health: None,
+        server_metrics: None,
     }
 }
 

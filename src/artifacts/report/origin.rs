@@ -109,6 +109,7 @@ impl Summary {
             cli_command: self.run_info.cli_command,
             random_seed: self.run_info.random_seed,
             show_trace_timing: show_trace_timing.unwrap_or(false),
+            show_server_metrics: false,
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
         let end = times.map(|(start_wall_ns, end_wall_ns)| Outcome {
@@ -143,5 +144,6 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
         cli_command: String::new(),
         random_seed: None,
         show_trace_timing: false,
+        show_server_metrics: false,
     })
 }

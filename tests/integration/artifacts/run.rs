@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aiperf::artifacts::server_metrics::ServerMetricsFiles;
 use aiperf::artifacts::{ArtifactSet, Config, ExportLevel, RunDescription, RunReport, report};
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
@@ -51,6 +52,7 @@ impl TestRun {
                 prefix: None,
                 export_level,
                 http_trace: false,
+                server_metrics: ServerMetricsFiles::default(),
             },
             description: description(settings),
             measured: measured(&registry, clock),
@@ -117,6 +119,7 @@ impl TestRun {
                 reached_rate: Some(9.876_543_210_123),
             },
             client_health: Some(self.health(&profiling.results())),
+            server_metrics: None,
         }
     }
 
@@ -161,6 +164,7 @@ fn description(settings: Settings) -> RunDescription {
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
         show_trace_timing: false,
+        show_server_metrics: false,
     }
 }
 

@@ -1,0 +1,377 @@
+//! What the endpoints exposed over a run, by series.
+//!
+//! A series keeps its changes only: a scrape that changed nothing costs its
+//! times and no more. Label sets are shared between series and endpoints.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::scrape::FetchTimes;
+use super::snapshot::{Family, Kind, Point, Snapshot, Value};
+
+/// Labels of a series, sorted by name.
+pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
+
+/// Every series of every endpoint.
+#[derive(Debug, Default)]
+pub struct Store {
+    endpoints: Vec<EndpointStore>,
+    labels: HashSet<Labels>,
+}
+
+/// What one endpoint exposed.
+#[derive(Debug)]
+pub struct EndpointStore {
+    /// The URL that was to be scraped, without credentials.
+    pub configured_url: Arc<str>,
+    /// The URL that is scraped: another one once `/metrics` turned out to be no
+    /// exposition and `/prometheus/metrics` did not.
+    pub url: Arc<str>,
+    /// Families in order of their first appearance.
+    pub families: Vec<FamilyStore>,
+    scrapes: Vec<FetchTimes>,
+    updates: Vec<u32>,
+    failures: u64,
+    by_name: HashMap<(Arc<str>, Kind), usize>,
+}
+
+/// Series of one name.
+#[derive(Debug)]
+pub struct FamilyStore {
+    /// Its name in files.
+    pub name: Arc<str>,
+    /// What its series are.
+    pub kind: Kind,
+    /// `# HELP`.
+    pub description: Option<Arc<str>>,
+    /// `# UNIT`.
+    pub unit: Option<Arc<str>>,
+    /// Series in order of their first appearance.
+    pub series: Vec<Series>,
+    by_labels: HashMap<Labels, usize>,
+}
+
+/// One series over the run.
+#[derive(Debug)]
+pub struct Series {
+    /// Its labels, without `le` and `quantile` of a distribution.
+    pub labels: Labels,
+    /// Its values.
+    pub values: Values,
+    /// The scrape that had it last.
+    last_seen: usize,
+}
+
+/// The values of a series, by scrape.
+#[derive(Debug)]
+pub enum Values {
+    /// Of a gauge, a counter, an info or an unknown.
+    Number(Column),
+    /// Of a histogram.
+    Histogram(HistogramColumns),
+    /// Of a summary.
+    Summary(SummaryColumns),
+}
+
+/// A histogram's values, by scrape.
+#[derive(Debug, Default)]
+pub struct HistogramColumns {
+    /// Upper bounds as sent, ascending, and the counts of observations up to each.
+    pub buckets: Vec<(Arc<str>, Column)>,
+    /// Sum of the observations.
+    pub sum: Column,
+    /// Number of the observations.
+    pub count: Column,
+}
+
+/// A summary's values, by scrape.
+#[derive(Debug, Default)]
+pub struct SummaryColumns {
+    /// Quantiles as sent, ascending, and their values.
+    pub quantiles: Vec<(Arc<str>, Column)>,
+    /// Sum of the observations.
+    pub sum: Column,
+    /// Number of the observations.
+    pub count: Column,
+}
+
+/// One number over the run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Column {
+    /// From which scrape on which value; no number where there is none.
+    changes: Vec<(u32, f64)>,
+}
+
+impl Store {
+    /// An empty store for the endpoints `urls`, credentials removed.
+    #[must_use]
+    pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let endpoint = |url: Arc<str>| EndpointStore {
+            configured_url: Arc::clone(&url),
+            url,
+            families: Vec::new(),
+            scrapes: Vec::new(),
+            updates: Vec::new(),
+            failures: 0,
+            by_name: HashMap::new(),
+        };
+        Self { endpoints: urls.into_iter().map(endpoint).collect(), labels: HashSet::new() }
+    }
+
+    /// The endpoints, in the order configured.
+    #[must_use]
+    pub fn endpoints(&self) -> &[EndpointStore] {
+        &self.endpoints
+    }
+
+    /// Keeps what endpoint number `endpoint` exposed.
+    pub fn push(&mut self, endpoint: usize, times: FetchTimes, snapshot: &Snapshot<'_>) {
+        let Some(store) = self.endpoints.get_mut(endpoint) else { return };
+        let scrape = store.scrapes.len();
+        store.scrapes.push(times);
+        store.updates.push(scrape as u32);
+        for family in &snapshot.families {
+            store.family(family).take(scrape, family, &mut self.labels);
+        }
+        for family in &mut store.families {
+            family.end_missing(scrape);
+        }
+    }
+
+    /// Keeps that endpoint number `endpoint` exposed the same as before.
+    pub fn repeat(&mut self, endpoint: usize, times: FetchTimes) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.scrapes.push(times);
+        }
+    }
+
+    /// Notes that endpoint number `endpoint` is scraped at `url` from now on.
+    pub fn moved(&mut self, endpoint: usize, url: Arc<str>) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.url = url;
+        }
+    }
+
+    /// Counts a fetch of endpoint number `endpoint` that failed.
+    pub fn fail(&mut self, endpoint: usize) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.failures += 1;
+        }
+    }
+}
+
+impl EndpointStore {
+    /// When it was scraped, in order of time.
+    #[must_use]
+    pub fn scrapes(&self) -> &[FetchTimes] {
+        &self.scrapes
+    }
+
+    /// The scrapes that said something new, ascending; the first one always did.
+    #[must_use]
+    pub fn updates(&self) -> &[u32] {
+        &self.updates
+    }
+
+    /// Fetches that failed.
+    #[must_use]
+    pub const fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    fn family(&mut self, family: &Family<'_>) -> &mut FamilyStore {
+        let name: Arc<str> = Arc::from(&*family.name);
+        let index = *self.by_name.entry((Arc::clone(&name), family.kind)).or_insert_with(|| {
+            self.families.push(FamilyStore {
+                name,
+                kind: family.kind,
+                description: family.description.as_deref().map(Arc::from),
+                unit: family.unit.as_deref().map(Arc::from),
+                series: Vec::new(),
+                by_labels: HashMap::new(),
+            });
+            self.families.len() - 1
+        });
+        &mut self.families[index]
+    }
+}
+
+impl FamilyStore {
+    fn take(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
+        for (position, point) in family.series.iter().enumerate() {
+            // A server writes its series in the same order again.
+            let index = match self.series.get(position) {
+                Some(series) if is_of(&series.labels, point) => position,
+                _ => self.find_or_add(point, known),
+            };
+            let series = &mut self.series[index];
+            series.last_seen = scrape;
+            series.values.set(scrape, &point.value);
+        }
+    }
+
+    fn find_or_add(&mut self, point: &Point<'_>, known: &mut HashSet<Labels>) -> usize {
+        let labels: Labels = point
+            .labels
+            .iter()
+            .map(|(name, value)| (Arc::from(&**name), Arc::from(&**value)))
+            .collect();
+        if let Some(index) = self.by_labels.get(&labels) {
+            return *index;
+        }
+        let labels = known.get(&labels).cloned().unwrap_or_else(|| {
+            known.insert(Arc::clone(&labels));
+            labels
+        });
+        let values = match &point.value {
+            Value::Number(_) => Values::Number(Column::default()),
+            Value::Histogram { .. } => Values::Histogram(HistogramColumns::default()),
+            Value::Summary { .. } => Values::Summary(SummaryColumns::default()),
+        };
+        let index = self.series.len();
+        self.by_labels.insert(Arc::clone(&labels), index);
+        self.series.push(Series { labels, values, last_seen: 0 });
+        index
+    }
+
+    fn end_missing(&mut self, scrape: usize) {
+        for series in self.series.iter_mut().filter(|series| series.last_seen != scrape) {
+            series.values.end(scrape);
+        }
+    }
+}
+
+fn is_of(labels: &Labels, point: &Point<'_>) -> bool {
+    labels.len() == point.labels.len()
+        && labels
+            .iter()
+            .zip(&point.labels)
+            .all(|(ours, theirs)| *ours.0 == *theirs.0 && *ours.1 == *theirs.1)
+}
+
+impl Values {
+    fn set(&mut self, scrape: usize, value: &Value<'_>) {
+        match (self, value) {
+            (Self::Number(column), Value::Number(number)) => column.set(scrape, *number),
+            (Self::Histogram(columns), Value::Histogram { buckets, sum, count }) => {
+                set_named(&mut columns.buckets, scrape, buckets);
+                columns.sum.set(scrape, *sum);
+                columns.count.set(scrape, *count);
+            }
+            (Self::Summary(columns), Value::Summary { quantiles, sum, count }) => {
+                set_named(&mut columns.quantiles, scrape, quantiles);
+                columns.sum.set(scrape, sum.unwrap_or(f64::NAN));
+                columns.count.set(scrape, count.unwrap_or(f64::NAN));
+            }
+            // A family has one kind, and a kind one shape.
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, scrape: usize) {
+        let (named, single): (&mut [(Arc<str>, Column)], [&mut Column; 2]) = match self {
+            Self::Number(column) => return column.set(scrape, f64::NAN),
+            Self::Histogram(columns) => {
+                (&mut columns.buckets, [&mut columns.sum, &mut columns.count])
+            }
+            Self::Summary(columns) => {
+                (&mut columns.quantiles, [&mut columns.sum, &mut columns.count])
+            }
+        };
+        named.iter_mut().for_each(|(_, column)| column.set(scrape, f64::NAN));
+        single.into_iter().for_each(|column| column.set(scrape, f64::NAN));
+    }
+}
+
+/// Sets the columns that `values` name; those it does not name have no value.
+fn set_named(
+    columns: &mut Vec<(Arc<str>, Column)>,
+    scrape: usize,
+    values: &[(std::borrow::Cow<'_, str>, f64)],
+) {
+    let same = columns.len() == values.len()
+        && columns.iter().zip(values).all(|(column, value)| *column.0 == *value.0);
+    if same {
+        for ((_, column), (_, value)) in columns.iter_mut().zip(values) {
+            column.set(scrape, *value);
+        }
+        return;
+    }
+    for (name, column) in columns.iter_mut() {
+        let value = values.iter().find(|(other, _)| **other == **name);
+        column.set(scrape, value.map_or(f64::NAN, |(_, value)| *value));
+    }
+    for (name, value) in values {
+        if !columns.iter().any(|(other, _)| **other == **name) {
+            let mut column = Column::default();
+            column.set(scrape, *value);
+            columns.push((Arc::from(&**name), column));
+        }
+    }
+    columns.sort_by(|a, b| bound(&a.0).total_cmp(&bound(&b.0)));
+}
+
+/// The number that an upper bound or a quantile stands for; `+Inf` for infinity.
+#[must_use]
+pub fn bound(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::INFINITY)
+}
+
+impl Column {
+    /// Sets the value from `scrape` on; NaN where there is none. Scrapes ascend.
+    fn set(&mut self, scrape: usize, value: f64) {
+        let before = self.changes.last().map_or(f64::NAN, |(_, value)| *value);
+        if before.to_bits() != value.to_bits() && !(before.is_nan() && value.is_nan()) {
+            self.changes.push((scrape as u32, value));
+        }
+    }
+
+    /// The value at `scrape`, if there was one.
+    #[must_use]
+    pub fn at(&self, scrape: usize) -> Option<f64> {
+        let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
+        let (_, value) = self.changes.get(after.checked_sub(1)?)?;
+        (!value.is_nan()).then_some(*value)
+    }
+
+    /// The values at the scrapes in `range`, those that there are.
+    pub fn iter(&self, range: Range<usize>) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let mut next = self.changes.partition_point(|(from, _)| *from as usize <= range.start);
+        let mut value = next.checked_sub(1).map_or(f64::NAN, |last| self.changes[last].1);
+        range.filter_map(move |scrape| {
+            while let Some((from, new)) = self.changes.get(next)
+                && *from as usize <= scrape
+            {
+                value = *new;
+                next += 1;
+            }
+            (!value.is_nan()).then_some((scrape, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(changes: &[(usize, f64)]) -> Column {
+        let mut column = Column::default();
+        changes.iter().for_each(|(scrape, value)| column.set(*scrape, *value));
+        column
+    }
+
+    #[test]
+    fn a_column_keeps_changes_only() {
+        let column = column(&[(2, 5.0), (3, 5.0), (4, 7.0), (5, f64::NAN), (7, 7.0)]);
+        assert_eq!(column.changes.len(), 4);
+        let at: Vec<Option<f64>> = (0..9).map(|scrape| column.at(scrape)).collect();
+        let absent = None;
+        assert_eq!(
+            at,
+            [absent, absent, Some(5.0), Some(5.0), Some(7.0), absent, absent, Some(7.0), Some(7.0)]
+        );
+        let from_three: Vec<_> = column.iter(3..8).collect();
+        assert_eq!(from_three, [(3, 5.0), (4, 7.0), (7, 7.0)]);
+    }
+}
