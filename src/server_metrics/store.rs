@@ -279,8 +279,10 @@ impl Values {
                 (&mut columns.quantiles, [&mut columns.sum, &mut columns.count])
             }
         };
-        named.iter_mut().for_each(|(_, column)| column.set(scrape, f64::NAN));
-        single.into_iter().for_each(|column| column.set(scrape, f64::NAN));
+        let named = named.iter_mut().map(|(_, column)| column);
+        for column in named.chain(single) {
+            column.set(scrape, f64::NAN);
+        }
     }
 }
 
@@ -357,7 +359,9 @@ mod tests {
 
     fn column(changes: &[(usize, f64)]) -> Column {
         let mut column = Column::default();
-        changes.iter().for_each(|(scrape, value)| column.set(*scrape, *value));
+        for (scrape, value) in changes {
+            column.set(*scrape, *value);
+        }
         column
     }
 
