@@ -6,6 +6,7 @@
 //! is full. Finished records go to a [queue](RecordQueue); nothing else happens
 //! here: no JSON, no tokens, no files.
 
+mod listener;
 mod phase;
 mod progress;
 mod queue;
@@ -25,6 +26,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
+pub use listener::PhaseListener;
 pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
@@ -153,6 +155,7 @@ pub struct Runner {
     workload: Workload,
     queue: Arc<RecordQueue>,
     progress: Arc<Progress>,
+    listener: Option<Arc<dyn PhaseListener>>,
 }
 
 impl Runner {
@@ -165,7 +168,14 @@ impl Runner {
         queue: Arc<RecordQueue>,
         progress: Arc<Progress>,
     ) -> Self {
-        Self { config, transport, workload, queue, progress }
+        Self { config, transport, workload, queue, progress, listener: None }
+    }
+
+    /// The runner, whose phases `listener` is told of.
+    #[must_use]
+    pub fn told_to(mut self, listener: Option<Arc<dyn PhaseListener>>) -> Self {
+        self.listener = listener;
+        self
     }
 
     /// Runs every phase; returns when the last request has returned. Blocks.
@@ -188,6 +198,9 @@ impl Runner {
                 break;
             }
             let counters = self.progress.start(index, Clock::now());
+            if let Some(listener) = &self.listener {
+                listener.phase_started(index as u32, phase.kind, counters.start());
+            }
             let run = Arc::new(PhaseRun::new(
                 index as u32,
                 phase,
@@ -200,13 +213,22 @@ impl Runner {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
             }
             let overseen = oversee(&run, workers.len(), &mut events, &mut interrupt);
-            if let Err(error) = runtime.block_on(overseen) {
+            let outcome = runtime.block_on(overseen);
+            if outcome.is_err() {
                 // Nobody would wait for what the others still sent.
                 run.abort(false);
-                self.progress.finish(index, Clock::now());
-                return Err(error);
             }
-            self.progress.finish(index, Clock::now());
+            let end = Clock::now();
+            self.progress.finish(index, end);
+            let done = self
+                .listener
+                .as_ref()
+                .map(|listener| listener.phase_ended(index as u32, phase.kind, end));
+            outcome?;
+            let is_last = index + 1 == self.config.phases.len();
+            if let Some(done) = done.filter(|_| !is_last) {
+                runtime.block_on(listener::pause(done, &mut interrupt));
+            }
             first_session = run.next_session();
         }
         for worker in workers {
