@@ -357,6 +357,22 @@ fn garbage_in_the_middle_of_a_run_ends_the_scrapes_with_one_warning() {
 }
 
 #[test]
+fn the_other_place_is_tried_once_in_a_run() {
+    let endpoint = MetricsEndpoint::with([Reply::json_head()]);
+    let script = [Reply::number(), Reply::number(), Reply::of("application/json", "{}")];
+    endpoint.script("/prometheus/metrics", script);
+    let run = start(metrics_of(&endpoint));
+    wait_until("warnings", || !run.log.warnings().is_empty());
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert_eq!(values(&store, 0, "served"), [1.0, 2.0]);
+    assert_eq!((endpoint.count("/metrics"), endpoint.count("/prometheus/metrics")), (1, 3));
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("/prometheus/metrics"), "{}", warnings[0]);
+}
+
+#[test]
 fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
     let hanging = MetricsEndpoint::with([Reply::number(), Reply::hang()]);
     let beside = MetricsEndpoint::with([Reply::number()]);
