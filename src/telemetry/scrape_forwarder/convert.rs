@@ -114,26 +114,27 @@ impl<'e> Starts<'e> {
 
 /// Points of a family, by name and scope.
 struct Groups<'e, P> {
-    groups: Vec<((&'e str, usize), Vec<P>)>,
+    /// In order of their first points.
+    all: Vec<((&'e str, usize), Vec<P>)>,
     places: HashMap<(&'e str, usize), usize>,
     current: usize,
 }
 
 impl<'e, P> Groups<'e, P> {
     fn new() -> Self {
-        Self { groups: Vec::new(), places: HashMap::new(), current: 0 }
+        Self { all: Vec::new(), places: HashMap::new(), current: 0 }
     }
 
     /// Adds a point. Those of one group mostly follow each other.
     fn add(&mut self, name: &'e str, scope: usize, point: P) {
         let key = (name, scope);
-        if self.groups.get(self.current).is_none_or(|(have, _)| *have != key) {
-            self.current = *self.places.entry(key).or_insert(self.groups.len());
-            if self.current == self.groups.len() {
-                self.groups.push((key, Vec::new()));
+        if self.all.get(self.current).is_none_or(|(have, _)| *have != key) {
+            self.current = *self.places.entry(key).or_insert(self.all.len());
+            if self.current == self.all.len() {
+                self.all.push((key, Vec::new()));
             }
         }
-        self.groups[self.current].1.push(point);
+        self.all[self.current].1.push(point);
     }
 }
 
@@ -257,7 +258,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
     }
 
     fn push<P>(&mut self, groups: Groups<'e, P>, data: impl Fn(Vec<P>) -> Data) {
-        for ((name, scope), points) in groups.groups {
+        for ((name, scope), points) in groups.all {
             let metric = Metric {
                 name: name.to_owned(),
                 description: self.family.help.as_deref().unwrap_or_default().to_owned(),

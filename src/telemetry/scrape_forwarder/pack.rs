@@ -161,7 +161,9 @@ impl Packer {
 fn append(field: u32, pieces: &[&[u8]], to: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, to);
     encode_varint(pieces.iter().map(|piece| piece.len() as u64).sum(), to);
-    pieces.iter().for_each(|piece| to.extend_from_slice(piece));
+    for piece in pieces {
+        to.extend_from_slice(piece);
+    }
 }
 
 /// How many data points a metric has.

@@ -54,7 +54,12 @@ struct State {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), changed: Notify::new(), most_bytes: MOST_BYTES }
+        Self::with_room(MOST_BYTES)
+    }
+
+    /// A queue for so many bytes.
+    pub(super) fn with_room(most_bytes: usize) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), most_bytes }
     }
 
     /// Appends a scrape, and lets the oldest go where there is no room.
