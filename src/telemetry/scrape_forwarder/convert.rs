@@ -71,10 +71,11 @@ pub(super) fn convert(exposition: &Exposition<'_>, time: u64, packer: &mut Packe
     let mut inexpressible = 0;
     for (family, samples) in exposition.families.iter().zip(&samples) {
         let base = match family.metric_type {
-            MetricType::Counter => family.name.strip_suffix("_total").unwrap_or(&family.name),
-            _ => &family.name,
+            MetricType::Counter => family.name.strip_suffix("_total").or(Some(&*family.name)),
+            MetricType::Histogram | MetricType::Summary => Some(&*family.name),
+            _ => None,
         };
-        let beside = created.get(base).copied();
+        let beside = base.and_then(|base| created.get(base).copied());
         let starts = Starts::of(exposition, samples, beside, time);
         let mut converter =
             FamilyConverter { exposition, family, samples, time, starts, packer: &mut *packer };
