@@ -211,6 +211,7 @@ const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 pub struct ArtifactSet {
     layout: Layout,
     prefix: Option<String>,
+    server_metrics: ServerMetricsFiles,
     lines: RecordLines,
     records: Option<LineSink>,
     raw: Option<LineSink>,
@@ -237,6 +238,11 @@ impl ArtifactSet {
         for path in layout.summaries() {
             replace::check(path)?;
         }
+        for (path, is_wanted) in config.server_metrics.summaries(&layout) {
+            if is_wanted {
+                replace::check(path)?;
+            }
+        }
         let sink = |level, path: &Path| {
             (config.export_level >= level).then(|| LineSink::create(path)).transpose()
         };
@@ -250,6 +256,7 @@ impl ArtifactSet {
         Ok(Self {
             layout,
             prefix: config.prefix.clone(),
+            server_metrics: config.server_metrics.clone(),
             lines: RecordLines::new(registry, config.http_trace),
             records,
             raw,
@@ -283,12 +290,7 @@ impl ArtifactSet {
     /// the conversations of the records from now on.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        if let Err(error) = std::fs::remove_file(&self.layout.inputs)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            let path = self.layout.inputs.clone();
-            self.failures.push(WriteFailure { path, error: error.to_string() });
-        }
+        self.failures.extend(remove(&self.layout.inputs).err());
     }
 
     /// Appends a finished request to the files of records.
@@ -338,9 +340,10 @@ impl ArtifactSet {
         if let Some(table) = self.table.take() {
             self.note(table.finish(report));
         }
-        for outcome in write_summaries(&self.layout, report, console_text) {
+        for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
+        self.remove_stale_server_metrics(report);
         let manifest = Manifest::finished(report, self.prefix.clone());
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));
@@ -348,6 +351,15 @@ impl ArtifactSet {
             Ok(self.written)
         } else {
             Err(ArtifactError::Incomplete { written: self.written, failures: self.failures })
+        }
+    }
+
+    /// Removes an earlier run's statistics of the server that this run has none of.
+    fn remove_stale_server_metrics(&mut self, report: &RunReport) {
+        for (path, is_wanted) in self.server_metrics.summaries(&self.layout) {
+            if !is_wanted || report.server_metrics.is_none() {
+                self.failures.extend(remove(path).err());
+            }
         }
     }
 
@@ -376,17 +388,32 @@ fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Va
     }
 }
 
-/// Replaces JSON, CSV and console text.
+/// Replaces JSON, CSV and console text, and the server's statistics if there are any.
 fn write_summaries(
     layout: &Layout,
+    server_metrics: &ServerMetricsFiles,
     report: &RunReport,
     console_text: &str,
-) -> [Result<PathBuf, WriteFailure>; 3] {
-    [
+) -> Vec<Result<PathBuf, WriteFailure>> {
+    let mut outcomes = vec![
         write_whole(&layout.summary_json, |out| json::write(out, report)),
         write_whole(&layout.summary_csv, |out| csv::write(out, report)),
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
-    ]
+    ];
+    if let Some(server) = &report.server_metrics {
+        outcomes.extend(server_metrics.write_summaries(layout, &report.run, &server.report));
+    }
+    outcomes
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> Result<(), WriteFailure> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(WriteFailure { path: path.to_owned(), error: error.to_string() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write_whole(

@@ -1,9 +1,21 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
+mod csv;
+mod endpoint_ids;
+mod flat;
+mod json;
+mod members;
+
+use std::path::{Path, PathBuf};
+
+use super::layout::Layout;
+use super::{RunDescription, WriteFailure, write_whole};
+use crate::server_metrics::report::ServerMetricsReport;
+
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetricsFiles {
-    /// `--server-metrics-formats`.
+    /// `--server-metrics-formats`; [`Formats::NONE`] where no endpoint is scraped.
     pub formats: Formats,
     /// `--server-metrics-json-layout`.
     pub json_layout: JsonLayout,
@@ -25,6 +37,11 @@ pub struct Formats {
     pub parquet: bool,
 }
 
+impl Formats {
+    /// No file at all.
+    pub const NONE: Self = Self { json: false, csv: false, jsonl: false, parquet: false };
+}
+
 /// How the JSON export is laid out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JsonLayout {
@@ -42,5 +59,35 @@ impl Default for ServerMetricsFiles {
             json_layout: JsonLayout::Nested,
             batch_size: 100,
         }
+    }
+}
+
+impl ServerMetricsFiles {
+    /// The files that are replaced as a whole, and whether each is to be there.
+    pub(super) fn summaries<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 2] {
+        [
+            (&layout.server_metrics_json, self.formats.json),
+            (&layout.server_metrics_csv, self.formats.csv),
+        ]
+    }
+
+    /// Replaces the files of statistics that are to be there.
+    pub(super) fn write_summaries(
+        &self,
+        layout: &Layout,
+        run: &RunDescription,
+        report: &ServerMetricsReport,
+    ) -> Vec<Result<PathBuf, WriteFailure>> {
+        let mut outcomes = Vec::new();
+        if self.formats.json {
+            outcomes.push(write_whole(&layout.server_metrics_json, |out| match self.json_layout {
+                JsonLayout::Nested => json::write(out, run, report),
+                JsonLayout::Flat => flat::write(out, report),
+            }));
+        }
+        if self.formats.csv {
+            outcomes.push(write_whole(&layout.server_metrics_csv, |out| csv::write(out, report)));
+        }
+        outcomes
     }
 }
