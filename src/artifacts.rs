@@ -243,6 +243,7 @@ impl ArtifactSet {
                 replace::check(path)?;
             }
         }
+        let failures = remove_all(config.server_metrics.unwanted(&layout));
         let sink = |level, path: &Path| {
             (config.export_level >= level).then(|| LineSink::create(path)).transpose()
         };
@@ -266,7 +267,7 @@ impl ArtifactSet {
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
             written: Vec::new(),
-            failures: Vec::new(),
+            failures,
         })
     }
 
@@ -290,7 +291,7 @@ impl ArtifactSet {
     /// the conversations of the records from now on.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        self.failures.extend(remove(&self.layout.inputs).err());
+        self.failures.extend(remove_all([self.layout.inputs.as_path()]));
     }
 
     /// Appends a finished request to the files of records.
@@ -343,7 +344,10 @@ impl ArtifactSet {
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
-        self.remove_stale_server_metrics(report);
+        if report.server_metrics.is_none() {
+            let stale = self.server_metrics.summaries(&self.layout);
+            self.failures.extend(remove_all(stale.into_iter().map(|(path, _)| path)));
+        }
         let manifest = Manifest::finished(report, self.prefix.clone());
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));
@@ -351,15 +355,6 @@ impl ArtifactSet {
             Ok(self.written)
         } else {
             Err(ArtifactError::Incomplete { written: self.written, failures: self.failures })
-        }
-    }
-
-    /// Removes an earlier run's statistics of the server that this run has none of.
-    fn remove_stale_server_metrics(&mut self, report: &RunReport) {
-        for (path, is_wanted) in self.server_metrics.summaries(&self.layout) {
-            if !is_wanted || report.server_metrics.is_none() {
-                self.failures.extend(remove(path).err());
-            }
         }
     }
 
@@ -406,14 +401,15 @@ fn write_summaries(
     outcomes
 }
 
-/// Removes a file, if it is there.
-fn remove(path: &Path) -> Result<(), WriteFailure> {
-    match std::fs::remove_file(path) {
+/// Removes the files of an earlier run that are there; gives those that stay.
+fn remove_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<WriteFailure> {
+    let remove = |path: &Path| match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(WriteFailure { path: path.to_owned(), error: error.to_string() })
+            Some(WriteFailure { path: path.to_owned(), error: error.to_string() })
         }
-        _ => Ok(()),
-    }
+        _ => None,
+    };
+    paths.into_iter().filter_map(remove).collect()
 }
 
 fn write_whole(

@@ -63,12 +63,22 @@ impl Default for ServerMetricsFiles {
 }
 
 impl ServerMetricsFiles {
-    /// The files that are replaced as a whole, and whether each is to be there.
+    /// Files of statistics, which are replaced as a whole, and whether each is to be there.
     pub(super) fn summaries<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 2] {
         [
             (&layout.server_metrics_json, self.formats.json),
             (&layout.server_metrics_csv, self.formats.csv),
         ]
+    }
+
+    /// Files that are not to be there: an earlier run's would pass for this one's.
+    pub(super) fn unwanted<'a>(&self, layout: &'a Layout) -> impl Iterator<Item = &'a Path> {
+        let series: [(&Path, bool); 2] = [
+            (&layout.server_metrics_lines, self.formats.jsonl),
+            (&layout.server_metrics_table, self.formats.parquet),
+        ];
+        let all = self.summaries(layout).into_iter().chain(series);
+        all.filter(|(_, is_wanted)| !is_wanted).map(|(path, _)| path)
     }
 
     /// Replaces the files of statistics that are to be there.
@@ -91,3 +101,6 @@ impl ServerMetricsFiles {
         outcomes
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -183,6 +183,3 @@ fn text(said: &str) -> String {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}") } else { cell }
 }
-
-#[cfg(test)]
-mod tests;
