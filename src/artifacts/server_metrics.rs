@@ -1,8 +1,14 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
 mod jsonl;
+mod line;
+
+use std::sync::Arc;
+
+use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
+pub use line::{LineError, ScrapeLine, ScrapeLineReader};
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +20,10 @@ pub struct ServerMetricsFiles {
     /// Scrapes between two flushes of the lines
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
+    /// The URLs that are scraped, without credentials; none where nothing is.
+    pub endpoints: Vec<Arc<str>>,
+    /// Length of the slices that statistics are given for (`--slice-duration`).
+    pub slice_duration: Option<Nanos>,
 }
 
 /// The formats that are written.
@@ -45,6 +55,8 @@ impl Default for ServerMetricsFiles {
             formats: Formats { json: true, csv: true, jsonl: false, parquet: true },
             json_layout: JsonLayout::Nested,
             batch_size: 100,
+            endpoints: Vec::new(),
+            slice_duration: None,
         }
     }
 }
