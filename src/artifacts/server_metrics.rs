@@ -2,13 +2,17 @@
 
 mod jsonl;
 mod line;
+mod manifest;
 
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
 pub use line::{LineError, ScrapeLine, ScrapeLineReader};
+pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub struct ServerMetricsFiles {
 }
 
 /// The formats that are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formats {
     /// Statistics as JSON.
     pub json: bool,
@@ -40,7 +44,8 @@ pub struct Formats {
 }
 
 /// How the JSON export is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JsonLayout {
     /// Statistics in an object of their own in each series.
     #[default]
