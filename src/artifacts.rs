@@ -41,7 +41,7 @@ use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
-use server_metrics::ServerMetricsFiles;
+use server_metrics::{ScrapeLines, ServerMetricsFiles};
 use sink::LineSink;
 
 /// Where files go and which.
@@ -238,12 +238,14 @@ impl ArtifactSet {
         for path in layout.summaries() {
             replace::check(path)?;
         }
-        for (path, is_wanted) in config.server_metrics.summaries(&layout) {
+        let mut failures = Vec::new();
+        for (path, is_wanted) in config.server_metrics.statistics(&layout) {
             if is_wanted {
                 replace::check(path)?;
+            } else {
+                failures.extend(remove_stale(path).err());
             }
         }
-        let failures = remove_all(config.server_metrics.unwanted(&layout));
         let sink = |level, path: &Path| {
             (config.export_level >= level).then(|| LineSink::create(path)).transpose()
         };
@@ -251,9 +253,12 @@ impl ArtifactSet {
         let raw = sink(ExportLevel::Raw, &layout.raw)?;
         let table =
             records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
-        Manifest::running(run, config.prefix.clone()).write(&layout.manifest).map_err(
-            |source| ArtifactError::NotWritable { path: layout.manifest.clone(), source },
-        )?;
+        Manifest::running(run, config.prefix.clone(), &config.server_metrics)
+            .write(&layout.manifest)
+            .map_err(|source| ArtifactError::NotWritable {
+                path: layout.manifest.clone(),
+                source,
+            })?;
         Ok(Self {
             layout,
             prefix: config.prefix.clone(),
@@ -291,7 +296,7 @@ impl ArtifactSet {
     /// the conversations of the records from now on.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        self.failures.extend(remove_all([self.layout.inputs.as_path()]));
+        self.failures.extend(remove_stale(&self.layout.inputs).err());
     }
 
     /// Appends a finished request to the files of records.
@@ -315,6 +320,22 @@ impl ArtifactSet {
         if let Some(table) = &mut self.table {
             table.push(measured, id, clock);
         }
+    }
+
+    /// Opens the file of scrapes, where it is asked for; else removes that of an
+    /// earlier run.
+    pub fn open_scrapes(&mut self) -> Result<Option<ScrapeLines>, ArtifactError> {
+        let path = &self.layout.server_metrics_lines;
+        if self.server_metrics.formats.jsonl && !self.server_metrics.endpoints.is_empty() {
+            return ScrapeLines::create(path, self.server_metrics.batch_size).map(Some);
+        }
+        self.failures.extend(remove_stale(path).err());
+        Ok(None)
+    }
+
+    /// Closes the file of scrapes.
+    pub fn close_scrapes(&mut self, lines: ScrapeLines) {
+        self.note(lines.finish());
     }
 
     /// To be called often: flushes once a second, so that a kill loses no more
@@ -345,10 +366,11 @@ impl ArtifactSet {
             self.note(outcome);
         }
         if report.server_metrics.is_none() {
-            let stale = self.server_metrics.summaries(&self.layout);
-            self.failures.extend(remove_all(stale.into_iter().map(|(path, _)| path)));
+            for (path, _) in self.server_metrics.statistics(&self.layout) {
+                self.failures.extend(remove_stale(path).err());
+            }
         }
-        let manifest = Manifest::finished(report, self.prefix.clone());
+        let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));
         if self.failures.is_empty() {
@@ -363,6 +385,16 @@ impl ArtifactSet {
             Ok(path) => self.written.push(path),
             Err(failure) => self.failures.push(failure),
         }
+    }
+}
+
+/// Removes the file of an earlier run at `path`.
+fn remove_stale(path: &Path) -> Result<(), WriteFailure> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(WriteFailure { path: path.to_owned(), error: error.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -396,20 +428,9 @@ fn write_summaries(
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
     ];
     if let Some(server) = &report.server_metrics {
-        outcomes.extend(server_metrics.write_summaries(layout, &report.run, &server.report));
+        outcomes.extend(server_metrics.write_statistics(layout, &report.run, &server.report));
     }
     outcomes
-}
-
-/// Removes the files of an earlier run that are there; gives those that stay.
-fn remove_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<WriteFailure> {
-    let remove = |path: &Path| match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Some(WriteFailure { path: path.to_owned(), error: error.to_string() })
-        }
-        _ => None,
-    };
-    paths.into_iter().filter_map(remove).collect()
 }
 
 fn write_whole(

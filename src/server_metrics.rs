@@ -8,6 +8,7 @@
 
 pub mod conservation;
 pub mod exposition;
+pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;
 pub mod snapshot;

@@ -83,6 +83,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
     let layout = Layout::new(directory, origin.prefix());
     let records = RecordReader::open(&layout.records)?;
+    let server_metrics = origin.server_metrics_files();
     let (run, end) = origin.describe(&layout)?;
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry);
@@ -110,7 +111,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         ),
         server_metrics: None,
     };
-    Ok(Rebuilt { report, layout, server_metrics: ServerMetricsFiles::default(), notes })
+    Ok(Rebuilt { report, layout, server_metrics, notes })
 }
 
 /// Writes the summaries of a rebuilt report; gives the files written.
@@ -193,6 +194,7 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
+            server_metrics: None,
         }
     }
 }

@@ -4,28 +4,43 @@ mod csv;
 mod endpoint_ids;
 mod flat;
 mod json;
+mod jsonl;
+mod line;
+mod manifest;
 mod members;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::{RunDescription, WriteFailure, write_whole};
 use crate::server_metrics::report::ServerMetricsReport;
+use crate::units::Nanos;
+
+pub use jsonl::ScrapeLines;
+pub use line::{LineError, ScrapeLine, ScrapeLineReader};
+pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetricsFiles {
-    /// `--server-metrics-formats`; [`Formats::NONE`] where no endpoint is scraped.
+    /// `--server-metrics-formats`.
     pub formats: Formats,
     /// `--server-metrics-json-layout`.
     pub json_layout: JsonLayout,
     /// Scrapes between two flushes of the lines
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
+    /// The URLs that are scraped, without credentials; none where nothing is.
+    pub endpoints: Vec<Arc<str>>,
+    /// Length of the slices that statistics are given for (`--slice-duration`).
+    pub slice_duration: Option<Nanos>,
 }
 
 /// The formats that are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formats {
     /// Statistics as JSON.
     pub json: bool,
@@ -37,13 +52,9 @@ pub struct Formats {
     pub parquet: bool,
 }
 
-impl Formats {
-    /// No file at all.
-    pub const NONE: Self = Self { json: false, csv: false, jsonl: false, parquet: false };
-}
-
 /// How the JSON export is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JsonLayout {
     /// Statistics in an object of their own in each series.
     #[default]
@@ -58,31 +69,24 @@ impl Default for ServerMetricsFiles {
             formats: Formats { json: true, csv: true, jsonl: false, parquet: true },
             json_layout: JsonLayout::Nested,
             batch_size: 100,
+            endpoints: Vec::new(),
+            slice_duration: None,
         }
     }
 }
 
 impl ServerMetricsFiles {
-    /// Files of statistics, which are replaced as a whole, and whether each is to be there.
-    pub(super) fn summaries<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 2] {
+    /// The files of statistics, and whether each is to be there.
+    pub(super) fn statistics<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 2] {
+        let is_scraped = !self.endpoints.is_empty();
         [
-            (&layout.server_metrics_json, self.formats.json),
-            (&layout.server_metrics_csv, self.formats.csv),
+            (&layout.server_metrics_json, is_scraped && self.formats.json),
+            (&layout.server_metrics_csv, is_scraped && self.formats.csv),
         ]
     }
 
-    /// Files that are not to be there: an earlier run's would pass for this one's.
-    pub(super) fn unwanted<'a>(&self, layout: &'a Layout) -> impl Iterator<Item = &'a Path> {
-        let series: [(&Path, bool); 2] = [
-            (&layout.server_metrics_lines, self.formats.jsonl),
-            (&layout.server_metrics_table, self.formats.parquet),
-        ];
-        let all = self.summaries(layout).into_iter().chain(series);
-        all.filter(|(_, is_wanted)| !is_wanted).map(|(path, _)| path)
-    }
-
     /// Replaces the files of statistics that are to be there.
-    pub(super) fn write_summaries(
+    pub(super) fn write_statistics(
         &self,
         layout: &Layout,
         run: &RunDescription,
