@@ -3,6 +3,7 @@
 mod jsonl;
 mod line;
 mod manifest;
+mod parquet;
 
 use std::sync::Arc;
 
