@@ -38,14 +38,13 @@ pub(super) const BEFORE: [&str; 6] =
     ["endpoint_url", "metric_name", "metric_type", "unit", "description", "timestamp_ns"];
 pub(super) const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
 
-/// Replaces the file at `path` by the samples of a run on the host `hostname`.
+/// Replaces the file at `path` by the samples of a run.
 pub(in crate::artifacts) fn write(
     path: &Path,
     run: &RunReport,
     metrics: &ServerMetrics,
-    hostname: &str,
 ) -> Result<PathBuf, WriteFailure> {
-    let outcome = write_table(path, run, metrics, hostname);
+    let outcome = write_table(path, run, metrics);
     let failure = |error: ParquetError| WriteFailure {
         path: path.to_owned(),
         error: match error {
@@ -57,12 +56,7 @@ pub(in crate::artifacts) fn write(
     outcome.map(|()| path.to_owned()).map_err(failure)
 }
 
-fn write_table(
-    path: &Path,
-    run: &RunReport,
-    metrics: &ServerMetrics,
-    hostname: &str,
-) -> Result<(), ParquetError> {
+fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<(), ParquetError> {
     let families = families(metrics);
     let labels = LabelColumns::of(&families);
     let group = RowGroup::new(labels.names());
@@ -81,7 +75,7 @@ fn write_table(
             table.add(&family.cells(&labels, &series.labels), rows)?;
         }
     }
-    let about = metadata::of(run, metrics, hostname, &labels.names(), resets);
+    let about = metadata::of(run, metrics, &labels.names(), resets);
     table.finish(path, about)
 }
 

@@ -62,7 +62,6 @@ impl ReportMetadata {
 pub(super) fn of(
     run: &RunReport,
     metrics: &ServerMetrics,
-    hostname: &str,
     labels: &[&str],
     resets: u64,
 ) -> Vec<(&'static str, String)> {
@@ -81,7 +80,7 @@ pub(super) fn of(
         // The run's end: the same when the file is made again.
         ("aiperf.export_timestamp_utc", utc(run.end_wall_ns)),
         ("aiperf.exporter", "aiperf".to_owned()),
-        ("aiperf.hostname", hostname.to_owned()),
+        ("aiperf.hostname", rustix::system::uname().nodename().to_string_lossy().into_owned()),
     ];
     if let Some(window) = metrics.report.summary.windows.profiling {
         let duration = window.end_ns.saturating_sub(window.start_ns);
