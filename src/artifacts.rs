@@ -428,7 +428,7 @@ fn write_summaries(
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
     ];
     if let Some(server) = &report.server_metrics {
-        outcomes.extend(server_metrics.write_statistics(layout, &report.run, &server.report));
+        outcomes.extend(server_metrics.write_statistics(layout, report, server));
     }
     outcomes
 }
