@@ -9,7 +9,7 @@ mod schema;
 #[path = "artifacts/server_metrics.rs"]
 mod server_metrics;
 #[path = "artifacts/table.rs"]
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::path::Path;
