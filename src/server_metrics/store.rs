@@ -246,7 +246,8 @@ impl EndpointStore {
     #[must_use]
     pub fn within(&self, window: Window) -> Range<usize> {
         let before = |end: u64| self.scrapes.partition_point(|scrape| scrape.first_byte_ns < end);
-        before(window.start_ns)..before(window.end_ns.saturating_add(1))
+        let start = before(window.start_ns);
+        start..before(window.end_ns.saturating_add(1)).max(start)
     }
 
     /// The last scrape before `window`: what has changed since is of the window.
