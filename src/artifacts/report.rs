@@ -4,6 +4,7 @@
 //! comes from `run_manifest.json`, else from an earlier summary, else from what
 //! the records imply.
 
+mod line_file;
 mod lines;
 mod origin;
 

@@ -9,6 +9,7 @@ mod line;
 mod manifest;
 mod members;
 mod parquet;
+mod read;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use crate::units::Nanos;
 pub use jsonl::ScrapeLines;
 pub use line::{LineError, ScrapeLine, ScrapeLineReader};
 pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
+pub(super) use parquet::{Samples, TableError, read as read_table};
+pub(super) use read::Scrapes;
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,9 +6,10 @@
 
 mod group;
 mod metadata;
+mod read;
 mod series;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,8 @@ use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 use group::{RowGroup, SeriesCells};
 use series::SeriesRows;
 
-pub(super) use metadata::{METADATA_OF_REPORT, ReportMetadata};
+pub(in crate::artifacts) use metadata::ReportMetadata;
+pub(in crate::artifacts) use read::{Samples, TableError, read};
 
 /// Rows of a row group, where there are few labels.
 const MOST_ROWS: usize = 1 << 16;
@@ -34,9 +36,9 @@ const MOST_ROWS: usize = 1 << 16;
 const MOST_CELLS: usize = 1 << 22;
 
 /// Columns that are no labels: those before the labels, and those after.
-pub(super) const BEFORE: [&str; 6] =
+const BEFORE: [&str; 6] =
     ["endpoint_url", "metric_name", "metric_type", "unit", "description", "timestamp_ns"];
-pub(super) const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
+const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
 
 /// Replaces the file at `path` by the samples of a run.
 pub(in crate::artifacts) fn write(
@@ -75,7 +77,7 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
             table.add(&family.cells(&labels, &series.labels), rows)?;
         }
     }
-    let about = metadata::of(run, metrics, &labels.names(), resets);
+    let about = metadata::of(run, metrics, &labels, resets);
     table.finish(path, about)
 }
 
@@ -156,6 +158,12 @@ impl LabelColumns {
 
     fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(_, column)| column.as_str()).collect()
+    }
+
+    /// Columns that are not named as their labels, and these.
+    fn renamed(&self) -> BTreeMap<String, String> {
+        let renamed = self.0.iter().filter(|(label, column)| label != column);
+        renamed.map(|(label, column)| (column.clone(), label.clone())).collect()
     }
 }
 
