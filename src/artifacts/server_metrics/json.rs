@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::members::{Each, Metric, Pairs, by_name, exported_kind, finite, members, whole};
+use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
 use crate::artifacts::RunDescription;
 use crate::artifacts::json::local_time;
 use crate::server_metrics::report::{
@@ -157,8 +157,9 @@ struct Metrics<'a>(&'a [MetricReport]);
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = self.0.iter().filter(|metric| metric.kind != Kind::Summary);
-        serializer.collect_map(by_name(shown).map(|(name, metric)| {
+        let named = report::keys(self.0).into_iter().zip(self.0);
+        let shown = named.filter(|(_, metric)| metric.kind != Kind::Summary);
+        serializer.collect_map(shown.map(|(name, metric)| {
             let metric = Metric {
                 kind: exported_kind(metric.kind),
                 description: Arc::clone(&metric.description),
