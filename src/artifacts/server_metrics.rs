@@ -1,5 +1,32 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
+mod csv;
+mod endpoint_ids;
+mod flat;
+mod json;
+mod jsonl;
+mod line;
+mod manifest;
+mod members;
+mod parquet;
+mod read;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+use super::{RunReport, WriteFailure, write_whole};
+use crate::server_metrics::report::ServerMetrics;
+use crate::units::Nanos;
+
+pub use jsonl::ScrapeLines;
+pub use line::{LineError, ScrapeLine, ScrapeLineReader};
+pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
+pub(super) use parquet::{Samples, TableError, read as read_table};
+pub(super) use read::Scrapes;
+
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetricsFiles {
@@ -10,10 +37,14 @@ pub struct ServerMetricsFiles {
     /// Scrapes between two flushes of the lines
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
+    /// The URLs that are scraped, without credentials; none where nothing is.
+    pub endpoints: Vec<Arc<str>>,
+    /// Length of the slices that statistics are given for (`--slice-duration`).
+    pub slice_duration: Option<Nanos>,
 }
 
 /// The formats that are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formats {
     /// Statistics as JSON.
     pub json: bool,
@@ -26,7 +57,8 @@ pub struct Formats {
 }
 
 /// How the JSON export is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JsonLayout {
     /// Statistics in an object of their own in each series.
     #[default]
@@ -41,6 +73,47 @@ impl Default for ServerMetricsFiles {
             formats: Formats { json: true, csv: true, jsonl: false, parquet: true },
             json_layout: JsonLayout::Nested,
             batch_size: 100,
+            endpoints: Vec::new(),
+            slice_duration: None,
         }
     }
 }
+
+impl ServerMetricsFiles {
+    /// The files that are replaced as a whole, and whether each is to be there.
+    pub(super) fn statistics<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 3] {
+        let is_scraped = !self.endpoints.is_empty();
+        [
+            (&layout.server_metrics_json, is_scraped && self.formats.json),
+            (&layout.server_metrics_csv, is_scraped && self.formats.csv),
+            (&layout.server_metrics_table, is_scraped && self.formats.parquet),
+        ]
+    }
+
+    /// Replaces the files that are to be there.
+    pub(super) fn write_statistics(
+        &self,
+        layout: &Layout,
+        run: &RunReport,
+        server: &ServerMetrics,
+    ) -> Vec<Result<PathBuf, WriteFailure>> {
+        let mut outcomes = Vec::new();
+        let report = &server.report;
+        if self.formats.json {
+            outcomes.push(write_whole(&layout.server_metrics_json, |out| match self.json_layout {
+                JsonLayout::Nested => json::write(out, &run.run, report),
+                JsonLayout::Flat => flat::write(out, report),
+            }));
+        }
+        if self.formats.csv {
+            outcomes.push(write_whole(&layout.server_metrics_csv, |out| csv::write(out, report)));
+        }
+        if self.formats.parquet {
+            outcomes.push(parquet::write(&layout.server_metrics_table, run, server));
+        }
+        outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests;

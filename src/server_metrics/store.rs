@@ -108,16 +108,16 @@ impl Store {
     /// An empty store for the endpoints `urls`, credentials removed.
     #[must_use]
     pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let endpoint = |url: Arc<str>| EndpointStore {
-            configured_url: Arc::clone(&url),
-            url,
-            families: Vec::new(),
-            scrapes: Vec::new(),
-            updates: Vec::new(),
-            failures: 0,
-            by_name: HashMap::new(),
-        };
-        Self { endpoints: urls.into_iter().map(endpoint).collect(), labels: HashSet::new() }
+        Self {
+            endpoints: urls.into_iter().map(EndpointStore::new).collect(),
+            labels: HashSet::new(),
+        }
+    }
+
+    /// Adds an endpoint at `url`, credentials removed; gives its number.
+    pub fn add(&mut self, url: Arc<str>) -> usize {
+        self.endpoints.push(EndpointStore::new(url));
+        self.endpoints.len() - 1
     }
 
     /// The endpoints, in the order configured.
@@ -160,9 +160,70 @@ impl Store {
             store.failures += 1;
         }
     }
+
+    /// Notes that `failures` fetches of endpoint number `endpoint` failed.
+    pub fn failed(&mut self, endpoint: usize, failures: u64) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.failures = failures;
+        }
+    }
+
+    /// Keeps when endpoint number `endpoint` was scraped, where its series come one
+    /// after the other: each sample by [`Store::place`], then [`Store::placed`].
+    pub fn scraped(&mut self, endpoint: usize, times: Vec<FetchTimes>) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.scrapes = times;
+        }
+    }
+
+    /// Keeps what scrape number `scrape` had of some series, which are all that
+    /// `family` has. The scrapes of one series ascend.
+    pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.family(family).place(scrape, family, &mut self.labels);
+        }
+    }
+
+    /// Ends the series of endpoint number `endpoint` where their samples ended.
+    pub fn placed(&mut self, endpoint: usize) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.placed();
+        }
+    }
 }
 
 impl EndpointStore {
+    fn new(url: Arc<str>) -> Self {
+        Self {
+            configured_url: Arc::clone(&url),
+            url,
+            families: Vec::new(),
+            scrapes: Vec::new(),
+            updates: Vec::new(),
+            failures: 0,
+            by_name: HashMap::new(),
+        }
+    }
+
+    fn placed(&mut self) {
+        let mut has_news = vec![false; self.scrapes.len()];
+        if let Some(first) = has_news.first_mut() {
+            *first = true;
+        }
+        for series in self.families.iter_mut().flat_map(|family| &mut family.series) {
+            if series.last_seen + 1 < self.scrapes.len() {
+                series.values.end(series.last_seen + 1);
+            }
+            for (scrape, _) in series.values.columns().flat_map(|column| &column.changes) {
+                if let Some(has_news) = has_news.get_mut(*scrape as usize) {
+                    *has_news = true;
+                }
+            }
+        }
+        let news = has_news.iter().enumerate().filter(|(_, has_news)| **has_news);
+        self.updates = news.map(|(scrape, _)| scrape as u32).collect();
+    }
+
     /// When it was scraped, in order of time.
     #[must_use]
     pub fn scrapes(&self) -> &[FetchTimes] {
@@ -185,7 +246,8 @@ impl EndpointStore {
     #[must_use]
     pub fn within(&self, window: Window) -> Range<usize> {
         let before = |end: u64| self.scrapes.partition_point(|scrape| scrape.first_byte_ns < end);
-        before(window.start_ns)..before(window.end_ns.saturating_add(1))
+        let start = before(window.start_ns);
+        start..before(window.end_ns.saturating_add(1)).max(start)
     }
 
     /// The last scrape before `window`: what has changed since is of the window.
@@ -220,6 +282,21 @@ impl FamilyStore {
                 _ => self.find_or_add(point, known),
             };
             let series = &mut self.series[index];
+            series.last_seen = scrape;
+            series.values.set(scrape, &point.value);
+        }
+    }
+
+    fn place(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
+        for point in &family.series {
+            let index = match self.series.last() {
+                Some(last) if is_of(&last.labels, point) => self.series.len() - 1,
+                _ => self.find_or_add(point, known),
+            };
+            let series = &mut self.series[index];
+            if series.last_seen + 1 < scrape {
+                series.values.end(series.last_seen + 1);
+            }
             series.last_seen = scrape;
             series.values.set(scrape, &point.value);
         }
@@ -281,6 +358,19 @@ impl Values {
             // A family has one kind, and a kind one shape.
             _ => {}
         }
+    }
+
+    fn columns(&self) -> impl Iterator<Item = &Column> {
+        let (named, single): (&[(Arc<str>, Column)], [Option<&Column>; 2]) = match self {
+            Self::Number(column) => (&[], [Some(column), None]),
+            Self::Histogram(columns) => {
+                (&columns.buckets, [Some(&columns.sum), Some(&columns.count)])
+            }
+            Self::Summary(columns) => {
+                (&columns.quantiles, [Some(&columns.sum), Some(&columns.count)])
+            }
+        };
+        named.iter().map(|(_, column)| column).chain(single.into_iter().flatten())
     }
 
     fn end(&mut self, scrape: usize) {
