@@ -84,7 +84,7 @@ def ratio(amount, seconds):
 
 
 def gauge(times, values, slices):
-    array = numpy.array(values)
+    array = numpy.array(values, dtype=float)
     result = {
         "avg": array.mean(), "min": array.min(), "max": array.max(),
         # From the first value on: numpy's mean of equal large values is not their value.
