@@ -13,5 +13,6 @@ pub mod report;
 pub mod scrape;
 pub mod snapshot;
 pub mod store;
+pub mod watch;
 
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};
