@@ -15,5 +15,6 @@ pub mod snapshot;
 pub mod statistics;
 pub mod store;
 pub mod unit;
+pub mod watch;
 
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};
