@@ -63,7 +63,7 @@ fn of(scale: &Scale, name: &str, bodies: &[String]) -> anyhow::Result<Vec<Figure
     })?;
     let per_second = |seconds: f64| size as f64 / 1e6 / seconds;
     let micros = |seconds: f64| seconds * 1e6 / bodies.len() as f64;
-    let (snapshot, push) = kept(scale, bodies)?;
+    let (snapshot, push, bytes) = kept(scale, bodies)?;
     let mean = size as f64 / bodies.len() as f64 / 1e3;
     Ok(vec![
         figure(format!("{name}, mean body"), mean, "kB"),
@@ -75,11 +75,13 @@ fn of(scale: &Scale, name: &str, bodies: &[String]) -> anyhow::Result<Vec<Figure
         figure(format!("{name}, parsed, a body"), micros(parsed), "us"),
         figure(format!("{name}, brought to a snapshot, a body"), micros(snapshot), "us"),
         figure(format!("{name}, stored, a body"), micros(push), "us"),
+        figure(format!("{name}, values kept"), bytes / 1e3, "kB"),
     ])
 }
 
-/// Seconds that it takes to bring all bodies to snapshots and to store those.
-fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64)> {
+/// Seconds that it takes to bring all bodies to snapshots and to store those, and
+/// the bytes that their values then take.
+fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64, f64)> {
     let read = bodies.iter().map(|body| Exposition::parse(body.as_bytes(), Format::Text));
     let expositions = read.collect::<Result<Vec<_>, _>>().context("a body does not parse")?;
     let snapshots: Vec<Snapshot<'_>> = expositions.iter().map(Snapshot::of).collect();
@@ -90,6 +92,7 @@ fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64)> {
         }
         Ok(begin.elapsed().as_secs_f64())
     })?;
+    let mut bytes = 0;
     let push = median(scale, || {
         let mut store = Store::new([Arc::from("http://a/metrics")]);
         let begin = Instant::now();
@@ -97,10 +100,11 @@ fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64)> {
             store.push(0, FetchTimes::default(), snapshot);
         }
         let elapsed = begin.elapsed().as_secs_f64();
+        bytes = store.value_bytes();
         drop(black_box(store));
         Ok(elapsed)
     })?;
-    Ok((snapshot, push))
+    Ok((snapshot, push, bytes as f64))
 }
 
 fn bodies(file: &str) -> anyhow::Result<Vec<String>> {
