@@ -45,5 +45,7 @@ mod replay;
 mod scrape_forwarder;
 #[path = "integration/selfcheck.rs"]
 mod selfcheck;
+#[path = "integration/server_statistics.rs"]
+mod server_statistics;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
