@@ -12,7 +12,9 @@ pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;
 pub mod snapshot;
+pub mod statistics;
 pub mod store;
+pub mod unit;
 pub mod watch;
 
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};
