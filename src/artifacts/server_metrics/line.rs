@@ -101,6 +101,12 @@ struct About<'a> {
 }
 
 impl ScrapeLineReader {
+    /// Whether a line has said what type a family has: those of other programs do not.
+    #[must_use]
+    pub fn has_types(&self) -> bool {
+        self.kinds.values().any(|kinds| !kinds.is_empty())
+    }
+
     /// Reads the next line.
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<ScrapeLine<'a>, LineError> {
         let line: Line<'a> = serde_json::from_slice(line)?;

@@ -27,7 +27,6 @@ use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 use group::{RowGroup, SeriesCells};
 use series::SeriesRows;
 
-pub(in crate::artifacts) use metadata::ReportMetadata;
 pub(in crate::artifacts) use read::{Samples, TableError, read};
 
 /// Rows of a row group, where there are few labels.
