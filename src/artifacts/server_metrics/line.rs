@@ -46,8 +46,8 @@ pub enum LineError {
 /// where it is new.
 #[derive(Debug, Default)]
 pub struct ScrapeLineReader {
-    /// What the families are, by endpoint.
-    kinds: HashMap<String, HashMap<String, Kind>>,
+    /// What the families are, by endpoint and key; the name where it is not the key.
+    kinds: HashMap<String, HashMap<String, (Kind, Option<String>)>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -95,6 +95,8 @@ struct About<'a> {
     #[serde(rename = "type")]
     kind: Kind,
     #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
     description: Option<Text<'a>>,
     #[serde(borrow, default)]
     unit: Option<Text<'a>>,
@@ -114,17 +116,21 @@ impl ScrapeLineReader {
         let kinds = self.kinds.entry(endpoint_url.clone().into_owned()).or_default();
         let mut news = HashMap::with_capacity(line.families.0.len());
         for (name, about) in line.families.0 {
-            kinds.insert(name.clone().into_owned(), about.kind);
+            let other = about.name.as_ref().map(|name| name.0.clone().into_owned());
+            kinds.insert(name.clone().into_owned(), (about.kind, other));
             news.insert(name, about);
         }
         let families = line.metrics.0.into_iter().map(|(name, series)| {
-            let kind = *kinds.get(&*name).ok_or_else(|| LineError::Untyped(name.to_string()))?;
+            let untyped = || LineError::Untyped(name.to_string());
+            let (kind, other) = kinds.get(&*name).ok_or_else(untyped)?;
+            let kind = *kind;
             let points: Option<Vec<_>> = series.into_iter().map(|point| point.of(kind)).collect();
             let series = points.ok_or_else(|| LineError::Shape(name.to_string()))?;
             let about = news.remove(&*name);
             let (description, unit) =
                 about.map_or((None, None), |about| (about.description, about.unit));
             let text = |text: Option<Text<'a>>| text.map(|text| text.0);
+            let name = other.as_ref().map_or(name, |other| Cow::Owned(other.clone()));
             Ok(Family { kind, description: text(description), unit: text(unit), series, name })
         });
         let families = families.collect::<Result<_, LineError>>()?;
