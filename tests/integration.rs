@@ -39,5 +39,7 @@ mod raw_server;
 mod replay;
 #[path = "integration/selfcheck.rs"]
 mod selfcheck;
+#[path = "integration/server_statistics.rs"]
+mod server_statistics;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
