@@ -11,7 +11,7 @@ mod scrapes;
 #[path = "artifacts/server_metrics.rs"]
 mod server_metrics;
 #[path = "artifacts/table.rs"]
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::path::Path;

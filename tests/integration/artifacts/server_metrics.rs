@@ -1,16 +1,22 @@
 //! `server_metrics_export.json` and `.csv`, read by pandas and jq where there are any.
 
 use std::fs;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
 use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel, report as rebuild};
+use aiperf::server_metrics::FetchTimes;
+use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{
     CounterSlice, CounterStats, EndpointInfo, GaugeSlice, GaugeStats, HistogramSlice,
     HistogramStats, MetricReport, RateSpread, Resets, SeriesReport, ServerMetrics,
-    ServerMetricsReport, Stats, Summary, SummaryStats, Timeslice, Window, Windows,
+    ServerMetricsReport, Stats, Summary, SummaryStats, Timeslice, Window, Windows, build,
 };
-use aiperf::server_metrics::snapshot::Kind;
+use aiperf::server_metrics::snapshot::{Kind, Snapshot};
+use aiperf::server_metrics::store::Store;
+use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
 use super::run::TestRun;
@@ -232,6 +238,63 @@ fn pandas_and_jq_read_what_is_meant() {
     });
     fs::write(run.directory().join("answers.json"), answers.to_string()).unwrap();
     run_python("tests/read_server_metrics.py", run.directory());
+}
+
+/// The lines of a recorded series of scrapes.
+fn capture(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let mut lines = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut lines).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The statistics of recorded scrapes, the first quarter of which is the warmup.
+fn of_captures(names: &[&str]) -> ServerMetrics {
+    let captures: Vec<_> = names.iter().map(|name| capture(name)).collect();
+    let url = |capture: &Vec<Value>| Arc::from(capture[0]["url"].as_str().unwrap());
+    let mut store = Store::new(captures.iter().map(url));
+    for (endpoint, capture) in captures.iter().enumerate() {
+        for scrape in capture {
+            let body = scrape["body"].as_str().unwrap().as_bytes();
+            let exposition = Exposition::parse(body, Format::Text).unwrap();
+            let at = |name: &str| scrape[name].as_u64().unwrap();
+            let times = FetchTimes {
+                request_sent_ns: at("request_sent_ns"),
+                first_byte_ns: at("first_byte_ns"),
+                last_byte_ns: at("last_byte_ns"),
+            };
+            store.push(endpoint, times, &Snapshot::of(&exposition));
+        }
+    }
+    let scrapes = &captures[0];
+    let at = |scrape: &Value| scrape["first_byte_ns"].as_u64().unwrap();
+    let (start, end) = (at(&scrapes[scrapes.len() / 4]), at(&scrapes[scrapes.len() - 1]));
+    let windows = Windows {
+        warmup: Some(Window { start_ns: at(&scrapes[0]), end_ns: start - 1 }),
+        profiling: Some(Window { start_ns: start, end_ns: end }),
+    };
+    let report = build(&store, windows, Some(Nanos::from_seconds(2.0)));
+    ServerMetrics { report, store: Arc::new(store), ..ServerMetrics::default() }
+}
+
+#[test]
+fn pandas_reads_what_real_servers_expose() {
+    for (captures, least) in [
+        (&["vllm/scrapes.jsonl.gz"][..], 80),
+        (&["llamacpp/scrapes.jsonl.gz"], 8),
+        (&["dynamo/scrapes_frontend.jsonl.gz", "dynamo/scrapes_worker.jsonl.gz"], 80),
+    ] {
+        let server_metrics = of_captures(captures);
+        let all: usize = server_metrics.report.metrics.iter().map(|m| m.series.len()).sum();
+        assert!(all >= least, "{captures:?} {all}");
+        assert!(!server_metrics.report.warmup_metrics.is_empty());
+        let mut run = scraping();
+        finish(&run, Some(server_metrics.clone()));
+        run.config.prefix = Some("flat".to_owned());
+        run.config.server_metrics.json_layout = JsonLayout::Flat;
+        finish(&run, Some(server_metrics));
+        run_python("tests/read_server_metrics.py", run.directory());
+    }
 }
 
 #[test]
