@@ -185,7 +185,9 @@ impl Store {
     /// `family` has. The scrapes of one series ascend.
     pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
-            store.family(family).place(scrape, family, &mut self.labels);
+            let kept = store.family(family);
+            kept.declare(family);
+            kept.place(scrape, family, &mut self.labels);
         }
     }
 
@@ -381,16 +383,17 @@ impl Values {
     }
 
     fn columns(&self) -> impl Iterator<Item = &Column> {
-        let (named, single): (&[(Arc<str>, Column)], [Option<&Column>; 2]) = match self {
-            Self::Number(column) => (&[], [Some(column), None]),
-            Self::Histogram(columns) => {
-                (&columns.buckets, [Some(&columns.sum), Some(&columns.count)])
-            }
-            Self::Summary(columns) => {
-                (&columns.quantiles, [Some(&columns.sum), Some(&columns.count)])
-            }
+        let named: &[(Arc<str>, Column)] = match self {
+            Self::Number(_) => &[],
+            Self::Histogram(columns) => &columns.buckets,
+            Self::Summary(columns) => &columns.quantiles,
         };
-        named.iter().map(|(_, column)| column).chain(single.into_iter().flatten())
+        let single = match self {
+            Self::Number(column) => vec![column],
+            Self::Histogram(columns) => vec![&columns.sum, &columns.count],
+            Self::Summary(columns) => vec![&columns.sum, &columns.count],
+        };
+        named.iter().map(|(_, column)| column).chain(single)
     }
 
     fn end(&mut self, scrape: usize) {

@@ -27,7 +27,6 @@ use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 use group::{RowGroup, SeriesCells};
 use series::SeriesRows;
 
-pub(in crate::artifacts) use metadata::ReportMetadata;
 pub(in crate::artifacts) use read::{Samples, TableError, read};
 
 /// Rows of a row group, where there are few labels.
@@ -74,7 +73,7 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
         for series in &family.store.series {
             let rows = SeriesRows::new(family.endpoint, series, family.store.kind, metrics);
             resets += u64::from(rows.has_reset());
-            table.add(&family.cells(&labels, &series.labels), rows)?;
+            table.add(&family.cells(&labels, &series.labels), &rows)?;
         }
     }
     let about = metadata::of(run, metrics, &labels, resets);
@@ -175,7 +174,7 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, series: &SeriesCells, rows: SeriesRows<'_>) -> Result<(), ParquetError> {
+    fn add(&mut self, series: &SeriesCells, rows: &SeriesRows<'_>) -> Result<(), ParquetError> {
         let mut run = 0;
         let group = &mut self.group;
         let writer = &mut self.writer;

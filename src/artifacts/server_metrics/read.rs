@@ -40,6 +40,11 @@ impl Scrapes {
         Ok(())
     }
 
+    /// Whether a line has said what type a metric has.
+    pub(in crate::artifacts) fn has_types(&self) -> bool {
+        self.reader.has_types()
+    }
+
     fn mark(&mut self, line: &ScrapeLine<'_>) {
         let Some(phase) = line.phase else { return };
         let window = match phase.kind {

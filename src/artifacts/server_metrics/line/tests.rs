@@ -117,6 +117,19 @@ fn a_family_that_changes_its_type_says_so_again() {
     assert_eq!(kinds, [Kind::Gauge, Kind::Counter, Kind::Counter]);
 }
 
+#[test]
+fn two_families_of_one_name_have_a_key_each() {
+    let body = "# TYPE x gauge\nx 1\n# TYPE x_total counter\nx_total 2\n";
+    let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+    let snapshot = Snapshot::of(&exposition);
+    let line = Fetch::new([1, 2, 3], None).line(&mut LineWriter::default(), &snapshot);
+    assert!(line.contains(r#""metrics":{"x":[{"value":1.0}],"x (counter)":[{"value":2.0}]}"#));
+    let said = r#""x (counter)":{"type":"counter","name":"x"}"#;
+    assert!(line.contains(said), "{line}");
+    let read = ScrapeLineReader::default().read(line.as_bytes()).unwrap().snapshot;
+    assert_eq!(read, snapshot);
+}
+
 fn refusal(line: &str) -> String {
     ScrapeLineReader::default().read(line.as_bytes()).unwrap_err().to_string()
 }
@@ -250,10 +263,16 @@ proptest! {
             let line = fetch.line(&mut writer, &snapshot);
             prop_assert_eq!(line.matches('\n').count(), 1);
             let read = reader.read(line.as_bytes()).unwrap();
-            // What a family is comes with its first line, and with another type.
+            // What a family is comes with its first line, with another type, and when
+            // more is declared of it.
             for family in &mut snapshot.families {
-                let before = known.insert(family.name.clone(), family.kind);
-                if before == Some(family.kind) {
+                let now = (family.kind, family.description.is_some(), family.unit.is_some());
+                let before = known.get(&family.name).copied().filter(|before: &(Kind, _, _)| {
+                    before.0 == family.kind
+                });
+                let (_, described, has_unit) = before.unwrap_or((family.kind, false, false));
+                known.insert(family.name.clone(), (now.0, described | now.1, has_unit | now.2));
+                if before.is_some() && described >= now.1 && has_unit >= now.2 {
                     (family.description, family.unit) = (None, None);
                 }
             }
