@@ -188,7 +188,7 @@ impl Run {
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
             show_trace_timing: config.show_trace_timing,
-            show_server_metrics: false,
+            show_server_metrics: config.show_server_metrics,
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
