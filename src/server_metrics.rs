@@ -6,6 +6,7 @@
 //! The [`Store`](store::Store) keeps the snapshots as series, and the
 //! [report](report) sums them up phase by phase.
 
+pub mod collector;
 pub mod conservation;
 pub mod exposition;
 pub mod report;
@@ -13,4 +14,7 @@ pub mod scrape;
 pub mod snapshot;
 pub mod store;
 
+pub use collector::{
+    Collected, Collector, CollectorError, CollectorHandle, Config, EndpointConfig,
+};
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};

@@ -65,3 +65,9 @@ pub trait ScrapeSink: Send + 'static {
     /// Takes one fetch.
     fn scrape(&mut self, scrape: &Scrape<'_>);
 }
+
+impl<S: ScrapeSink + ?Sized> ScrapeSink for Box<S> {
+    fn scrape(&mut self, scrape: &Scrape<'_>) {
+        (**self).scrape(scrape);
+    }
+}
