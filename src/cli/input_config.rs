@@ -284,7 +284,7 @@ fn server_metrics(config: &RunConfig) -> Value {
         return json!({"enabled": false});
     }
     let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
-    let urls: Vec<String> = asked.map(|endpoint| redact::url(endpoint.url.as_str())).collect();
+    let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
     let Formats { json, csv, jsonl, parquet } = config.artifacts.server_metrics.formats;
     let formats = [("json", json), ("csv", csv), ("parquet", parquet), ("jsonl", jsonl)];
     let formats = formats.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name);

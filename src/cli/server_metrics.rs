@@ -64,27 +64,34 @@ pub(super) fn config(
 ) -> Result<Config, ConfigError> {
     let flags = &flags.server_metrics;
     only_when_on(flags)?;
-    let seconds = |name, default| environment.seconds(name, default);
+    let defaults = Config::default();
+    let seconds = |name, default| environment.seconds(&variable(name), default);
     Ok(Config {
         endpoints: if flags.no_server_metrics {
             Vec::new()
         } else {
             endpoints(&flags.server_metrics, transport, path)?
         },
-        interval: seconds("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", 0.333)?,
-        flush_period: flush_period(environment)?,
-        reachability_timeout: seconds("AIPERF_SERVER_METRICS_REACHABILITY_TIMEOUT", 10.0)?,
-        scrape_timeout: seconds("AIPERF_SERVER_METRICS_SCRAPE_TIMEOUT", 30.0)?,
-        shutdown_delay: seconds("AIPERF_SERVER_METRICS_SHUTDOWN_DELAY", 5.0)?,
+        interval: seconds("COLLECTION_INTERVAL", defaults.interval)?,
+        flush_period: flush_period(environment, defaults.flush_period)?,
+        reachability_timeout: seconds("REACHABILITY_TIMEOUT", defaults.reachability_timeout)?,
+        scrape_timeout: seconds("SCRAPE_TIMEOUT", defaults.scrape_timeout)?,
+        shutdown_delay: seconds("SHUTDOWN_DELAY", defaults.shutdown_delay)?,
     })
 }
 
-fn flush_period(environment: Environment<'_>) -> Result<Nanos, ConfigError> {
-    let name = "AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD";
-    let found = environment.parse(name, "a number from 0 to 86400", |text| {
+/// The full name of a variable.
+fn variable(name: &str) -> String {
+    format!("AIPERF_SERVER_METRICS_{name}")
+}
+
+/// Zero is no wait at all.
+fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, ConfigError> {
+    let name = variable("COLLECTION_FLUSH_PERIOD");
+    let found = environment.parse(&name, "a number from 0 to 86400", |text| {
         text.parse().ok().filter(|number| (0.0..=86_400.0).contains(number))
     })?;
-    Ok(Nanos::from_seconds(found.unwrap_or(2.0)))
+    Ok(found.map_or(default, Nanos::from_seconds))
 }
 
 /// Refuses what would be without effect.
@@ -156,10 +163,9 @@ pub(super) fn files(
             parquet: has(Format::Parquet),
         }
     };
-    let batch_size = "AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE";
     Ok(ServerMetricsFiles {
         formats,
         json_layout: flags.server_metrics_json_layout,
-        batch_size: environment.count(batch_size, defaults.batch_size)?,
+        batch_size: environment.count(&variable("EXPORT_BATCH_SIZE"), defaults.batch_size)?,
     })
 }

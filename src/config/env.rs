@@ -35,12 +35,12 @@ impl<'a> Environment<'a> {
         .map(|found| found.unwrap_or(default))
     }
 
-    /// A time in seconds, from a millisecond to a day, else that of `default` seconds.
-    pub fn seconds(&self, name: &str, default: f64) -> Result<Nanos, ConfigError> {
+    /// A time in seconds, from a millisecond to a day, else `default`.
+    pub fn seconds(&self, name: &str, default: Nanos) -> Result<Nanos, ConfigError> {
         let found = self.parse(name, "a number from 0.001 to 86400", |text| {
             text.parse().ok().filter(|number| (0.001..=86_400.0).contains(number))
         })?;
-        Ok(Nanos::from_seconds(found.unwrap_or(default)))
+        Ok(found.map_or(default, Nanos::from_seconds))
     }
 
     /// A whole number, else `default`.
