@@ -9,6 +9,7 @@
 pub mod collector;
 pub mod conservation;
 pub mod exposition;
+pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;
 pub mod snapshot;

@@ -1,5 +1,9 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
+mod jsonl;
+
+pub use jsonl::ScrapeLines;
+
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetricsFiles {

@@ -3,9 +3,13 @@
 //! Counters lose `_total`, the parts of a histogram are one value, labels are in
 //! order, and what no statistic can use is left out.
 
+mod builder;
+
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+
+use super::exposition::Exposition;
 
 /// What kind of series a family has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,6 +34,33 @@ pub enum Kind {
 pub struct Snapshot<'a> {
     /// Families in the body's order, those without series left out.
     pub families: Vec<Family<'a>>,
+}
+
+impl<'a> Snapshot<'a> {
+    /// Brings `exposition` to the form that files and statistics share.
+    ///
+    /// - A counter loses `_total`; a family of type info gains `_info`, and a gauge
+    ///   that has it is [`Kind::Info`].
+    /// - Buckets come in any order and leave it ascending. A histogram without
+    ///   `+Inf` has it from its count, one without a count has that from `+Inf`.
+    /// - A series that is said twice has the value said last; so have two families
+    ///   that come to one name and kind.
+    /// - Left out are families named `…_created`, `…_uptime` or `…_uptime_…`, gauge
+    ///   histograms, and the series that [`Snapshot::and_dropped`] tells of.
+    #[must_use]
+    pub fn of(exposition: &Exposition<'a>) -> Self {
+        Self::and_dropped(exposition).0
+    }
+
+    /// As [`Snapshot::of`], and the families of which something had to be dropped,
+    /// each once: a value that is infinite or no number, a histogram with such a
+    /// value, without a sum, without a count in any form, or with a bound that is
+    /// no number. Quantiles of a summary that are no number say that nothing was
+    /// observed: they are dropped without being named here.
+    #[must_use]
+    pub fn and_dropped(exposition: &Exposition<'a>) -> (Self, Vec<Cow<'a, str>>) {
+        builder::snapshot(exposition)
+    }
 }
 
 /// Series of one name.
@@ -81,3 +112,6 @@ pub enum Value<'a> {
         count: Option<f64>,
     },
 }
+
+#[cfg(test)]
+mod tests;

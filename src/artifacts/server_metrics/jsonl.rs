@@ -1,0 +1,287 @@
+//! `server_metrics_export.jsonl`: one line a scrape, as the run goes.
+//!
+//! A scrape has a thousand samples and comes three times a second from each
+//! endpoint: lines are written into one reused buffer, without a tree of values.
+//! What a family is stands in the first line that has it; so lines alone are
+//! enough to compute the statistics again.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::artifacts::sink::LineSink;
+use crate::artifacts::{ArtifactError, FLUSH_INTERVAL, WriteFailure};
+use crate::schedule::PhaseKind;
+use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
+use crate::server_metrics::{PhaseMark, Scrape, ScrapeSink};
+
+/// The open file of scrapes.
+#[derive(Debug)]
+pub struct ScrapeLines {
+    sink: LineSink,
+    lines: LineWriter,
+    batch_size: usize,
+    unflushed: usize,
+    /// Time of the scrape that was flushed last.
+    flushed_ns: u64,
+}
+
+impl ScrapeLines {
+    /// Opens `path` anew. What was appended is handed to the operating system
+    /// every `batch_size` lines, and with a line that comes a second after the
+    /// last time.
+    pub fn create(path: &Path, batch_size: usize) -> Result<Self, ArtifactError> {
+        Ok(Self {
+            sink: LineSink::create(path)?,
+            lines: LineWriter::default(),
+            batch_size,
+            unflushed: 0,
+            flushed_ns: 0,
+        })
+    }
+
+    /// Appends a scrape. The first failure is kept and told by
+    /// [`ScrapeLines::finish`]; nothing is written after it.
+    pub fn append(&mut self, scrape: &Scrape<'_>) {
+        self.sink.append(self.lines.line(scrape));
+        self.unflushed += 1;
+        let now = scrape.times.last_byte_ns;
+        // Wall time may be set back.
+        let is_due = now.abs_diff(self.flushed_ns) >= FLUSH_INTERVAL.0;
+        if is_due || self.unflushed >= self.batch_size {
+            self.sink.flush();
+            self.unflushed = 0;
+            self.flushed_ns = now;
+        }
+    }
+
+    /// Flushes and closes; gives the file.
+    pub fn finish(self) -> Result<PathBuf, WriteFailure> {
+        self.sink.finish()
+    }
+}
+
+impl ScrapeSink for ScrapeLines {
+    fn scrape(&mut self, scrape: &Scrape<'_>) {
+        self.append(scrape);
+    }
+}
+
+/// Turns scrapes to lines.
+#[derive(Debug, Default)]
+pub(super) struct LineWriter {
+    line: Vec<u8>,
+    number: u64,
+    /// What lines have said of the families of each endpoint.
+    told: Vec<HashMap<Box<str>, Told>>,
+}
+
+/// What lines have said of a family.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    kind: Kind,
+    /// The last line that had it.
+    line: u64,
+}
+
+/// What a family is, as a line tells it once.
+#[derive(Serialize)]
+struct About<'a> {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'a str>,
+}
+
+impl LineWriter {
+    /// The line of a scrape, with its line feed.
+    pub(super) fn line(&mut self, scrape: &Scrape<'_>) -> io::Result<&[u8]> {
+        self.number += 1;
+        self.line.clear();
+        let times = scrape.times;
+        self.line.extend_from_slice(b"{\"endpoint_url\":");
+        write_json(&mut self.line, &*scrape.endpoint.url)?;
+        write!(
+            self.line,
+            ",\"timestamp_ns\":{},\"endpoint_latency_ns\":{}",
+            times.first_byte_ns,
+            times.latency_ns()
+        )?;
+        let news = self.metrics(scrape.index, scrape.snapshot)?;
+        write!(
+            self.line,
+            ",\"request_sent_ns\":{},\"first_byte_ns\":{}",
+            times.request_sent_ns, times.first_byte_ns
+        )?;
+        if let Some(phase) = scrape.phase {
+            write_phase(&mut self.line, phase)?;
+        }
+        if scrape.is_duplicate {
+            self.line.extend_from_slice(b",\"is_duplicate\":true");
+        }
+        write_news(&mut self.line, &news)?;
+        self.line.extend_from_slice(b"}\n");
+        Ok(&self.line)
+    }
+
+    /// Writes the series by family; gives the families that are new.
+    fn metrics<'s>(
+        &mut self,
+        endpoint: usize,
+        snapshot: &'s Snapshot<'_>,
+    ) -> io::Result<Vec<&'s Family<'s>>> {
+        if self.told.len() <= endpoint {
+            self.told.resize_with(endpoint + 1, HashMap::new);
+        }
+        let told = &mut self.told[endpoint];
+        let mut news = Vec::new();
+        let mut separator = Separator::default();
+        self.line.extend_from_slice(b",\"metrics\":{");
+        for family in &snapshot.families {
+            let this = Told { kind: family.kind, line: self.number };
+            match told.get_mut(&*family.name) {
+                // An object has a name once.
+                Some(before) if before.line == self.number => continue,
+                Some(before) => {
+                    if before.kind != family.kind {
+                        news.push(family);
+                    }
+                    *before = this;
+                }
+                None => {
+                    told.insert(Box::from(&*family.name), this);
+                    news.push(family);
+                }
+            }
+            separator.write(&mut self.line);
+            write_json(&mut self.line, &*family.name)?;
+            self.line.push(b':');
+            write_series(&mut self.line, &family.series)?;
+        }
+        self.line.push(b'}');
+        Ok(news)
+    }
+}
+
+fn write_series(line: &mut Vec<u8>, series: &[Point<'_>]) -> io::Result<()> {
+    line.push(b'[');
+    let mut separator = Separator::default();
+    for point in series {
+        separator.write(line);
+        write_point(line, point)?;
+    }
+    line.push(b']');
+    Ok(())
+}
+
+/// `{"labels":{…},"value":1.0}`, or the parts of a distribution.
+fn write_point(line: &mut Vec<u8>, point: &Point<'_>) -> io::Result<()> {
+    line.push(b'{');
+    let mut separator = Separator::default();
+    if !point.labels.is_empty() {
+        separator.write(line);
+        write_object(line, "labels", &point.labels, |line, value| write_json(line, &**value))?;
+    }
+    let number = |line: &mut Vec<u8>, value: &f64| write_json(line, value);
+    let (sum, count) = match &point.value {
+        Value::Number(value) => {
+            separator.write(line);
+            line.extend_from_slice(b"\"value\":");
+            write_json(line, value)?;
+            (None, None)
+        }
+        Value::Histogram { buckets, sum, count } => {
+            separator.write(line);
+            write_object(line, "buckets", buckets, number)?;
+            (Some(*sum), Some(*count))
+        }
+        Value::Summary { quantiles, sum, count } => {
+            separator.write(line);
+            write_object(line, "quantiles", quantiles, number)?;
+            (*sum, *count)
+        }
+    };
+    for (name, value) in [("sum", sum), ("count", count)] {
+        if let Some(value) = value {
+            write!(line, ",\"{name}\":")?;
+            write_json(line, &value)?;
+        }
+    }
+    line.push(b'}');
+    Ok(())
+}
+
+/// `"name":{"key":value,…}`
+fn write_object<V>(
+    line: &mut Vec<u8>,
+    name: &str,
+    members: &[(Cow<'_, str>, V)],
+    write_value: impl Fn(&mut Vec<u8>, &V) -> io::Result<()>,
+) -> io::Result<()> {
+    write!(line, "\"{name}\":{{")?;
+    let mut separator = Separator::default();
+    for (key, value) in members {
+        separator.write(line);
+        write_json(line, &**key)?;
+        line.push(b':');
+        write_value(line, value)?;
+    }
+    line.push(b'}');
+    Ok(())
+}
+
+fn write_phase(line: &mut Vec<u8>, phase: PhaseMark) -> io::Result<()> {
+    let kind = phase.kind.as_str();
+    write!(line, ",\"benchmark_phase\":\"{kind}\",\"phase_index\":{}", phase.index)?;
+    if phase.kind == PhaseKind::Profiling {
+        // A run has one profiling phase.
+        line.extend_from_slice(b",\"profiling_index\":0");
+    }
+    write!(line, ",\"phase_name\":\"{kind}\",\"phase_kind\":\"{kind}\"")
+}
+
+/// Writes what families are that no line of the endpoint had before.
+fn write_news(line: &mut Vec<u8>, news: &[&Family<'_>]) -> io::Result<()> {
+    if news.is_empty() {
+        return Ok(());
+    }
+    line.extend_from_slice(b",\"families\":{");
+    let mut separator = Separator::default();
+    for family in news {
+        separator.write(line);
+        write_json(line, &*family.name)?;
+        line.push(b':');
+        let about = About {
+            kind: family.kind,
+            description: family.description.as_deref(),
+            unit: family.unit.as_deref(),
+        };
+        write_json(line, &about)?;
+    }
+    line.push(b'}');
+    Ok(())
+}
+
+fn write_json(line: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> io::Result<()> {
+    Ok(serde_json::to_writer(line, value)?)
+}
+
+/// A comma before each member but the first.
+#[derive(Default)]
+struct Separator {
+    is_due: bool,
+}
+
+impl Separator {
+    fn write(&mut self, line: &mut Vec<u8>) {
+        if self.is_due {
+            line.push(b',');
+        }
+        self.is_due = true;
+    }
+}
