@@ -5,6 +5,8 @@
 
 pub mod units;
 
+pub mod background;
+
 pub mod redact;
 
 pub mod semconv;

@@ -14,6 +14,7 @@ mod connector;
 mod exchange;
 mod io_log;
 mod limit;
+mod plain;
 mod pool;
 mod proxy;
 mod receive;

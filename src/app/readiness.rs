@@ -72,20 +72,9 @@ impl Probe<'_> {
         Ok(())
     }
 
-    /// A client that trusts whom the run trusts, and takes the same proxies.
     fn client(&self) -> anyhow::Result<Client> {
-        // Fails only where another part of the program was first.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let connections = &self.transport.connections;
-        let mut client =
-            Client::builder().timeout(ATTEMPT.min(self.transport.wait_for_model.timeout.into()));
-        if self.transport.urls.iter().any(|url| url.scheme() == "https") {
-            client = client.tls_backend_preconfigured(connections.tls.client_config()?);
-        }
-        if !connections.proxies.are_used() {
-            client = client.no_proxy();
-        }
-        Ok(client.build()?)
+        let client = self.transport.connections.plain_client(&self.transport.urls)?;
+        Ok(client.timeout(ATTEMPT.min(self.transport.wait_for_model.timeout.into())).build()?)
     }
 
     async fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {

@@ -32,6 +32,7 @@ use url::Url;
 
 use super::TelemetryError;
 use super::settings::{Destination, Protocol};
+use crate::background::yield_to_measurement;
 
 /// Connecting takes less than this where there is a collector at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -193,13 +194,6 @@ impl ExportRuntime {
         })?;
         Ok(Self { handle, _stop: stop })
     }
-}
-
-/// Lowers the calling thread's priority as far as it goes: sending metrics must
-/// not delay measuring. A system that refuses leaves it as it was.
-pub(super) fn yield_to_measurement() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
 }
 
 /// The exporter tells of rejected points in a log event alone. This subscriber

@@ -12,6 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::Telemetry;
+use crate::background::yield_to_measurement;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{Accumulator, Health, Measurer, MetricTag, Registry};
 use crate::record::{ErrorKind, RequestRecord};
@@ -100,7 +101,7 @@ impl<S: RecordSink> Pipeline<S> {
         let start = |number: usize| {
             let shared = Arc::clone(&shared);
             let work = move || {
-                lower_priority();
+                yield_to_measurement();
                 shared.process(|| false);
             };
             thread::Builder::new().name(format!("processor-{number}")).spawn(work)
@@ -184,13 +185,3 @@ impl Drop for LossNotice<'_> {
         }
     }
 }
-
-/// Gives way to every other thread. On Linux this is for the calling thread
-/// alone; a system that refuses is measured with processors of equal priority.
-#[cfg(target_os = "linux")]
-fn lower_priority() {
-    let _ = rustix::process::setpriority_process(None, 19);
-}
-
-#[cfg(not(target_os = "linux"))]
-const fn lower_priority() {}

@@ -11,9 +11,10 @@ use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use tokio::sync::watch;
 
-use super::collector::{Collector, yield_to_measurement};
+use super::collector::Collector;
 use super::settings::Destination;
 use super::{TelemetryError, TelemetryReport, lock};
+use crate::background::yield_to_measurement;
 
 /// An exporter that passes everything on to the collector, if there is one.
 ///
