@@ -1,0 +1,146 @@
+//! The server's side of a run: its metrics are scraped beside the load.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::watch;
+
+use crate::artifacts::server_metrics::{ScrapeLines, ServerMetricsFiles};
+use crate::artifacts::{ArtifactSet, WriteFailure};
+use crate::config::RunConfig;
+use crate::metrics::Accumulator;
+use crate::record::ErrorKind;
+use crate::runner::{Interrupt, PhaseListener};
+use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
+use crate::server_metrics::report::{self, ServerMetrics};
+use crate::server_metrics::store::Store;
+use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
+use crate::telemetry::Telemetry;
+use crate::units::{Clock, Nanos};
+
+/// The endpoints of a run, scraped from now on.
+pub(super) struct Collection {
+    collector: Collector<Sink>,
+    /// The file of scrapes, if there is one.
+    lines: Option<PathBuf>,
+    slice_duration: Option<Nanos>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct ServerSide {
+    /// Absent where no endpoint gave any metrics.
+    pub(super) metrics: Option<ServerMetrics>,
+    /// How it went with the file of scrapes, if there is one.
+    pub(super) lines: Option<Result<PathBuf, WriteFailure>>,
+}
+
+/// Shows scrapes to the collector of telemetry and to the file.
+struct Sink {
+    /// Ends with the run, whether or not the last scrape was written.
+    telemetry: Weak<Telemetry>,
+    lines: Option<ScrapeLines>,
+}
+
+impl ScrapeSink for Sink {
+    fn scrape(&mut self, scrape: &Scrape<'_>) {
+        if let Some(telemetry) = self.telemetry.upgrade() {
+            telemetry.scrape(scrape);
+        }
+        if let Some(lines) = &mut self.lines {
+            lines.append(scrape);
+        }
+    }
+}
+
+impl Collection {
+    /// Asks every endpoint of `config` once, then again and again; `None` where
+    /// there is none to ask.
+    pub(super) fn start(
+        config: &RunConfig,
+        clock: Clock,
+        telemetry: &Arc<Telemetry>,
+        files: &ArtifactSet,
+    ) -> anyhow::Result<Option<Self>> {
+        if config.server_metrics.endpoints.is_empty() {
+            return Ok(None);
+        }
+        let ServerMetricsFiles { formats, batch_size, .. } = config.artifacts.server_metrics;
+        let path = formats.jsonl.then(|| files.layout().server_metrics_lines.clone());
+        let open = |path: &PathBuf| ScrapeLines::create(path, batch_size);
+        let lines = path.as_ref().map(open).transpose()?;
+        let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
+        let connections = &config.transport.connections;
+        let collector = Collector::start(config.server_metrics.clone(), connections, clock, sink)?;
+        Ok(Some(Self { collector, lines: path, slice_duration: config.slice_duration }))
+    }
+
+    /// Who is to be told of the phases.
+    pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
+        Arc::new(self.collector.handle())
+    }
+
+    /// Waits, for a bounded time and no longer than the user likes, until the
+    /// server has counted what the client has; then stops. `client` is absent
+    /// where the client itself does not know it all.
+    pub(super) fn finish(
+        self,
+        client: Option<ClientCounts>,
+        interrupt: &watch::Receiver<Interrupt>,
+    ) -> ServerSide {
+        let compare = |store: &Store| {
+            client.as_ref().map(|counts| conservation::compare(store, counts)).unwrap_or_default()
+        };
+        let mut is_over = false;
+        let Collected { store, windows, sink, .. } = self.collector.finish(|store| {
+            is_over |= *interrupt.borrow() > Interrupt::None;
+            is_over || agree(&compare(store))
+        });
+        let mut conservation = compare(&store);
+        // A server that was given no time to count is not told that it counts wrongly.
+        conservation.retain(|comparison| comparison.agrees || !is_over);
+        let is_scraped = store.endpoints().iter().any(|endpoint| !endpoint.scrapes().is_empty());
+        let metrics = is_scraped.then(|| ServerMetrics {
+            report: report::build(&store, windows, self.slice_duration),
+            store: Arc::new(store),
+            conservation,
+        });
+        let lines = match sink {
+            Some(sink) => sink.lines.map(ScrapeLines::finish),
+            None => self.lines.map(|path| Err(unfinished(path))),
+        };
+        ServerSide { metrics, lines }
+    }
+}
+
+fn unfinished(path: PathBuf) -> WriteFailure {
+    WriteFailure { path, error: "its last lines could not be written in time".to_owned() }
+}
+
+fn agree(comparisons: &[Comparison]) -> bool {
+    comparisons.iter().all(|comparison| comparison.agrees)
+}
+
+/// What the client counted in `phases`.
+pub(super) fn client_counts(phases: [&Accumulator; 2]) -> ClientCounts {
+    let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
+    let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
+    let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
+    let succeeded = count("request_count");
+    let tokens = |tag| {
+        let columns = of(tag).filter_map(|result| result.stats.distribution);
+        let (known, sum) =
+            columns.fold((0, 0.0), |(known, sum), column| (known + column.count, sum + column.sum));
+        (known == succeeded).then_some(sum as u64)
+    };
+    let errors = phases.iter().flat_map(|phase| phase.errors());
+    let cancelled = errors.filter(|(error, _)| error.kind == ErrorKind::Cancelled);
+    let cancelled = cancelled.map(|(_, count)| count).sum();
+    ClientCounts {
+        succeeded,
+        failed: count("error_request_count").saturating_sub(cancelled),
+        cancelled,
+        prompt_tokens: tokens("usage_prompt_tokens"),
+        completion_tokens: tokens("usage_completion_tokens"),
+    }
+}
