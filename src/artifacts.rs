@@ -41,7 +41,7 @@ use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
-use server_metrics::ServerMetricsFiles;
+use server_metrics::{ScrapeLines, ServerMetricsFiles};
 use sink::LineSink;
 
 /// Where files go and which.
@@ -211,6 +211,7 @@ const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 pub struct ArtifactSet {
     layout: Layout,
     prefix: Option<String>,
+    server_metrics: ServerMetricsFiles,
     lines: RecordLines,
     records: Option<LineSink>,
     raw: Option<LineSink>,
@@ -244,12 +245,16 @@ impl ArtifactSet {
         let raw = sink(ExportLevel::Raw, &layout.raw)?;
         let table =
             records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
-        Manifest::running(run, config.prefix.clone()).write(&layout.manifest).map_err(
-            |source| ArtifactError::NotWritable { path: layout.manifest.clone(), source },
-        )?;
+        Manifest::running(run, config.prefix.clone(), &config.server_metrics)
+            .write(&layout.manifest)
+            .map_err(|source| ArtifactError::NotWritable {
+                path: layout.manifest.clone(),
+                source,
+            })?;
         Ok(Self {
             layout,
             prefix: config.prefix.clone(),
+            server_metrics: config.server_metrics.clone(),
             lines: RecordLines::new(registry, config.http_trace),
             records,
             raw,
@@ -283,11 +288,8 @@ impl ArtifactSet {
     /// the conversations of the records from now on.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        if let Err(error) = std::fs::remove_file(&self.layout.inputs)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            let path = self.layout.inputs.clone();
-            self.failures.push(WriteFailure { path, error: error.to_string() });
+        if let Err(failure) = remove_stale(&self.layout.inputs) {
+            self.failures.push(failure);
         }
     }
 
@@ -312,6 +314,24 @@ impl ArtifactSet {
         if let Some(table) = &mut self.table {
             table.push(measured, id, clock);
         }
+    }
+
+    /// Opens the file of scrapes, where it is asked for; else removes that of an
+    /// earlier run.
+    pub fn open_scrapes(&mut self) -> Result<Option<ScrapeLines>, ArtifactError> {
+        let path = &self.layout.server_metrics_lines;
+        if self.server_metrics.formats.jsonl && !self.server_metrics.endpoints.is_empty() {
+            return ScrapeLines::create(path, self.server_metrics.batch_size).map(Some);
+        }
+        if let Err(failure) = remove_stale(path) {
+            self.failures.push(failure);
+        }
+        Ok(None)
+    }
+
+    /// Closes the file of scrapes.
+    pub fn close_scrapes(&mut self, lines: ScrapeLines) {
+        self.note(lines.finish());
     }
 
     /// To be called often: flushes once a second, so that a kill loses no more
@@ -341,7 +361,7 @@ impl ArtifactSet {
         for outcome in write_summaries(&self.layout, report, console_text) {
             self.note(outcome);
         }
-        let manifest = Manifest::finished(report, self.prefix.clone());
+        let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));
         if self.failures.is_empty() {
@@ -357,6 +377,16 @@ impl ArtifactSet {
             Ok(path) => self.written.push(path),
             Err(failure) => self.failures.push(failure),
         }
+    }
+}
+
+/// Removes the file of an earlier run at `path`.
+fn remove_stale(path: &Path) -> Result<(), WriteFailure> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(WriteFailure { path: path.to_owned(), error: error.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::server_metrics::{ServerMetricsFiles, ServerMetricsOutcome, ServerMetricsSection};
 use super::{RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
@@ -32,6 +33,8 @@ pub(super) struct Manifest {
     #[serde(default)]
     show_server_metrics: bool,
     settings: ManifestSettings,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) server_metrics: Option<ServerMetricsSection>,
     input_config: serde_json::Value,
     /// Absent while the run goes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -51,6 +54,8 @@ pub(super) struct Outcome {
     pub(super) client_health: Option<ClientHealth>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) telemetry: Option<TelemetryReport>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) server_metrics: Option<ServerMetricsOutcome>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,7 +78,11 @@ struct ManifestObjective {
 
 impl Manifest {
     /// Of a run that has begun.
-    pub(super) fn running(run: &RunDescription, prefix: Option<String>) -> Self {
+    pub(super) fn running(
+        run: &RunDescription,
+        prefix: Option<String>,
+        server_metrics: &ServerMetricsFiles,
+    ) -> Self {
         Self {
             schema_version: SCHEMA_VERSION.to_owned(),
             aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -86,13 +95,18 @@ impl Manifest {
             show_trace_timing: run.show_trace_timing,
             show_server_metrics: run.show_server_metrics,
             settings: ManifestSettings::of(&run.settings),
+            server_metrics: ServerMetricsSection::of(server_metrics),
             input_config: run.input_config.clone(),
             end: None,
         }
     }
 
     /// Of a run that has ended.
-    pub(super) fn finished(report: &RunReport, prefix: Option<String>) -> Self {
+    pub(super) fn finished(
+        report: &RunReport,
+        prefix: Option<String>,
+        server_metrics: &ServerMetricsFiles,
+    ) -> Self {
         let end = Outcome {
             start_wall_ns: report.start_wall_ns,
             end_wall_ns: report.end_wall_ns,
@@ -101,8 +115,9 @@ impl Manifest {
             load: report.load.clone(),
             client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
+            server_metrics: report.server_metrics.as_ref().map(ServerMetricsOutcome::of),
         };
-        Self { end: Some(end), ..Self::running(&report.run, prefix) }
+        Self { end: Some(end), ..Self::running(&report.run, prefix, server_metrics) }
     }
 
     /// Replaces the file at `path`.

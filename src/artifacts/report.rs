@@ -189,6 +189,7 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
+            server_metrics: None,
         }
     }
 }

@@ -1,8 +1,18 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
 mod jsonl;
+mod line;
+mod manifest;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
+pub use line::{LineError, ScrapeLine, ScrapeLineReader};
+pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,10 +24,14 @@ pub struct ServerMetricsFiles {
     /// Scrapes between two flushes of the lines
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
+    /// The URLs that are scraped, without credentials; none where nothing is.
+    pub endpoints: Vec<Arc<str>>,
+    /// Length of the slices that statistics are given for (`--slice-duration`).
+    pub slice_duration: Option<Nanos>,
 }
 
 /// The formats that are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formats {
     /// Statistics as JSON.
     pub json: bool,
@@ -30,7 +44,8 @@ pub struct Formats {
 }
 
 /// How the JSON export is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum JsonLayout {
     /// Statistics in an object of their own in each series.
     #[default]
@@ -45,6 +60,8 @@ impl Default for ServerMetricsFiles {
             formats: Formats { json: true, csv: true, jsonl: false, parquet: true },
             json_layout: JsonLayout::Nested,
             batch_size: 100,
+            endpoints: Vec::new(),
+            slice_duration: None,
         }
     }
 }

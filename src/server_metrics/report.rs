@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::conservation::Comparison;
 use super::snapshot::Kind;
 use super::store::{Labels, Store};
@@ -44,7 +46,7 @@ pub struct Summary {
 }
 
 /// The time that statistics are of: wall time, both ends included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The phase began.
     pub start_ns: u64,
@@ -53,16 +55,18 @@ pub struct Window {
 }
 
 /// The phases of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Windows {
     /// Absent without a warmup.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub warmup: Option<Window>,
     /// Absent where the run ended before it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profiling: Option<Window>,
 }
 
 /// How an endpoint was scraped, over the whole run.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointInfo {
     /// Fetches that succeeded.
     pub total_fetches: u64,

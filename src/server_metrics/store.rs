@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::report::Window;
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
 
@@ -180,6 +181,19 @@ impl EndpointStore {
         self.failures
     }
 
+    /// The scrapes in `window`.
+    #[must_use]
+    pub fn within(&self, window: Window) -> Range<usize> {
+        let before = |end: u64| self.scrapes.partition_point(|scrape| scrape.first_byte_ns < end);
+        before(window.start_ns)..before(window.end_ns.saturating_add(1))
+    }
+
+    /// The last scrape before `window`: what has changed since is of the window.
+    #[must_use]
+    pub fn reference(&self, window: Window) -> Option<usize> {
+        self.within(window).start.checked_sub(1)
+    }
+
     fn family(&mut self, family: &Family<'_>) -> &mut FamilyStore {
         let name: Arc<str> = Arc::from(&*family.name);
         let index = *self.by_name.entry((Arc::clone(&name), family.kind)).or_insert_with(|| {
@@ -335,6 +349,17 @@ impl Column {
         let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
         let (_, value) = self.changes.get(after.checked_sub(1)?)?;
         (!value.is_nan()).then_some(*value)
+    }
+
+    /// From which scrape and which value a cumulative number has risen in the scrapes
+    /// `within` a window. What the `reference` did not have began after it, at 0; without
+    /// one the first value stands for it.
+    #[must_use]
+    pub fn baseline(&self, reference: Option<usize>, within: Range<usize>) -> Option<(usize, f64)> {
+        match reference {
+            Some(scrape) => Some((scrape, self.at(scrape).unwrap_or(0.0))),
+            None => self.iter(within).next(),
+        }
     }
 
     /// The values at the scrapes in `range`, those that there are.

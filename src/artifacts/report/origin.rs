@@ -120,6 +120,7 @@ impl Summary {
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,
+            server_metrics: None,
         });
         (run, end)
     }

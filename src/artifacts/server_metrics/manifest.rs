@@ -1,0 +1,79 @@
+//! What `aiperf report` needs to know of the scrapes beside the scrapes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Formats, JsonLayout, ServerMetricsFiles};
+use crate::server_metrics::conservation::Comparison;
+use crate::server_metrics::report::{ServerMetrics, Windows};
+use crate::units::Nanos;
+
+/// What was to be scraped and written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::artifacts) struct ServerMetricsSection {
+    formats: Formats,
+    json_layout: JsonLayout,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    slice_duration_ns: Option<u64>,
+    /// URLs without credentials, in the order configured.
+    endpoints: Vec<Arc<str>>,
+}
+
+/// How the scrapes went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::artifacts) struct ServerMetricsOutcome {
+    pub(in crate::artifacts) windows: Windows,
+    /// In the order configured.
+    pub(in crate::artifacts) endpoints: Vec<EndpointOutcome>,
+    #[serde(default)]
+    pub(in crate::artifacts) conservation: Vec<Comparison>,
+}
+
+/// How an endpoint answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::artifacts) struct EndpointOutcome {
+    /// The URL that was scraped in the end.
+    pub(in crate::artifacts) url: Arc<str>,
+    pub(in crate::artifacts) fetches: u64,
+    pub(in crate::artifacts) failed_fetches: u64,
+}
+
+impl ServerMetricsSection {
+    /// `None` where nothing is scraped.
+    pub(in crate::artifacts) fn of(files: &ServerMetricsFiles) -> Option<Self> {
+        (!files.endpoints.is_empty()).then(|| Self {
+            formats: files.formats,
+            json_layout: files.json_layout,
+            slice_duration_ns: files.slice_duration.map(|duration| duration.0),
+            endpoints: files.endpoints.clone(),
+        })
+    }
+
+    /// What is to be written again.
+    pub(in crate::artifacts) fn files(&self) -> ServerMetricsFiles {
+        ServerMetricsFiles {
+            formats: self.formats,
+            json_layout: self.json_layout,
+            endpoints: self.endpoints.clone(),
+            slice_duration: self.slice_duration_ns.map(Nanos),
+            ..ServerMetricsFiles::default()
+        }
+    }
+}
+
+impl ServerMetricsOutcome {
+    /// Of a run that has ended.
+    pub(in crate::artifacts) fn of(metrics: &ServerMetrics) -> Self {
+        let endpoints = metrics.store.endpoints().iter().map(|endpoint| EndpointOutcome {
+            url: Arc::clone(&endpoint.url),
+            fetches: endpoint.scrapes().len() as u64,
+            failed_fetches: endpoint.failures(),
+        });
+        Self {
+            windows: metrics.report.summary.windows,
+            endpoints: endpoints.collect(),
+            conservation: metrics.conservation.clone(),
+        }
+    }
+}
