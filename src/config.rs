@@ -55,9 +55,8 @@ pub struct RunConfig {
     pub show_trace_timing: bool,
     /// Where the server's metrics are scraped; without endpoints they are off.
     pub server_metrics: server_metrics::Config,
-    /// Length of the slices that their statistics are given for (`--slice-duration`).
-    pub slice_duration: Option<Nanos>,
-    /// Whether the results have a table of them (`--server-metrics-summary`).
+    /// Whether the results have a table of the server's metrics
+    /// (`--server-metrics-summary`).
     pub show_server_metrics: bool,
     /// How much is logged.
     pub log_level: LogLevel,

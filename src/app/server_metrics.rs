@@ -1,11 +1,11 @@
 //! The server's side of a run: its metrics are scraped beside the load.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
 
-use crate::artifacts::server_metrics::{ScrapeLines, ServerMetricsFiles};
+use crate::artifacts::layout::Layout;
+use crate::artifacts::server_metrics::ScrapeLines;
 use crate::artifacts::{ArtifactSet, WriteFailure};
 use crate::config::RunConfig;
 use crate::metrics::Accumulator;
@@ -21,18 +21,9 @@ use crate::units::{Clock, Nanos};
 /// The endpoints of a run, scraped from now on.
 pub(super) struct Collection {
     collector: Collector<Sink>,
-    /// The file of scrapes, if there is one.
-    lines: Option<PathBuf>,
+    /// There is a file of scrapes.
+    has_lines: bool,
     slice_duration: Option<Nanos>,
-}
-
-/// What came of it.
-#[derive(Default)]
-pub(super) struct ServerSide {
-    /// Absent where no endpoint gave any metrics.
-    pub(super) metrics: Option<ServerMetrics>,
-    /// How it went with the file of scrapes, if there is one.
-    pub(super) lines: Option<Result<PathBuf, WriteFailure>>,
 }
 
 /// Shows scrapes to the collector of telemetry and to the file.
@@ -60,19 +51,18 @@ impl Collection {
         config: &RunConfig,
         clock: Clock,
         telemetry: &Arc<Telemetry>,
-        files: &ArtifactSet,
+        files: &mut ArtifactSet,
     ) -> anyhow::Result<Option<Self>> {
+        let lines = files.open_scrapes()?;
         if config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
-        let ServerMetricsFiles { formats, batch_size, .. } = config.artifacts.server_metrics;
-        let path = formats.jsonl.then(|| files.layout().server_metrics_lines.clone());
-        let open = |path: &PathBuf| ScrapeLines::create(path, batch_size);
-        let lines = path.as_ref().map(open).transpose()?;
+        let has_lines = lines.is_some();
         let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
         let connections = &config.transport.connections;
         let collector = Collector::start(config.server_metrics.clone(), connections, clock, sink)?;
-        Ok(Some(Self { collector, lines: path, slice_duration: config.slice_duration }))
+        let slice_duration = config.artifacts.server_metrics.slice_duration;
+        Ok(Some(Self { collector, has_lines, slice_duration }))
     }
 
     /// Who is to be told of the phases.
@@ -81,13 +71,15 @@ impl Collection {
     }
 
     /// Waits, for a bounded time and no longer than the user likes, until the
-    /// server has counted what the client has; then stops. `client` is absent
-    /// where the client itself does not know it all.
+    /// server has counted what the client has; then stops, and sums up: `None`
+    /// where no endpoint gave metrics. `client` is absent where the client itself
+    /// does not know it all.
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
         interrupt: &watch::Receiver<Interrupt>,
-    ) -> ServerSide {
+        files: &mut ArtifactSet,
+    ) -> Option<ServerMetrics> {
         let compare = |store: &Store| {
             client.as_ref().map(|counts| conservation::compare(store, counts)).unwrap_or_default()
         };
@@ -96,24 +88,27 @@ impl Collection {
             is_over |= *interrupt.borrow() > Interrupt::None;
             is_over || agree(&compare(store))
         });
+        match sink {
+            Some(sink) => sink.lines.into_iter().for_each(|lines| files.close_scrapes(lines)),
+            None if self.has_lines => files.note(Err(unfinished(files.layout()))),
+            None => {}
+        }
+        if store.endpoints().iter().all(|endpoint| endpoint.scrapes().is_empty()) {
+            return None;
+        }
         let mut conservation = compare(&store);
         // A server that was given no time to count is not told that it counts wrongly.
         conservation.retain(|comparison| comparison.agrees || !is_over);
-        let is_scraped = store.endpoints().iter().any(|endpoint| !endpoint.scrapes().is_empty());
-        let metrics = is_scraped.then(|| ServerMetrics {
+        Some(ServerMetrics {
             report: report::build(&store, windows, self.slice_duration),
             store: Arc::new(store),
             conservation,
-        });
-        let lines = match sink {
-            Some(sink) => sink.lines.map(ScrapeLines::finish),
-            None => self.lines.map(|path| Err(unfinished(path))),
-        };
-        ServerSide { metrics, lines }
+        })
     }
 }
 
-fn unfinished(path: PathBuf) -> WriteFailure {
+fn unfinished(layout: &Layout) -> WriteFailure {
+    let path = layout.server_metrics_lines.clone();
     WriteFailure { path, error: "its last lines could not be written in time".to_owned() }
 }
 

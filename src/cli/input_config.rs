@@ -256,7 +256,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", records)
         .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
         .put_some("trace", artifacts.http_trace.then_some(true))
-        .put_some("slice_duration", config.slice_duration.map(Nanos::as_seconds))
+        .put_some("slice_duration", artifacts.server_metrics.slice_duration.map(Nanos::as_seconds))
         .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
         .into_value()
 }

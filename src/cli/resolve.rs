@@ -27,6 +27,7 @@ pub(super) fn run_config(
     let endpoint = endpoint(flags)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
     let transport = transport(flags, environment)?;
+    let server_metrics = server_metrics::config(flags, &transport, endpoint.path(), environment)?;
     let mut config = RunConfig {
         dataset: dataset(flags)?,
         tokenizer,
@@ -36,11 +37,10 @@ pub(super) fn run_config(
         },
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
-        artifacts: artifacts(flags, environment)?,
+        artifacts: artifacts(flags, &server_metrics, environment)?,
         ui: flags.service.ui,
         show_trace_timing: flags.output.show_trace_timing,
-        server_metrics: server_metrics::config(flags, &transport, endpoint.path(), environment)?,
-        slice_duration: server_metrics::slice_duration(&flags.server_metrics)?,
+        server_metrics,
         show_server_metrics: flags.server_metrics.server_metrics_summary,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
@@ -316,6 +316,7 @@ fn telemetry(
 
 fn artifacts(
     flags: &ProfileArgs,
+    scraped: &crate::server_metrics::Config,
     environment: Environment<'_>,
 ) -> Result<artifacts::Config, ConfigError> {
     let output = &flags.output;
@@ -324,7 +325,7 @@ fn artifacts(
         prefix: output.profile_export_prefix.clone(),
         export_level: output.export_level,
         http_trace: output.export_http_trace,
-        server_metrics: server_metrics::files(&flags.server_metrics, environment)?,
+        server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
     })
 }
 

@@ -136,7 +136,7 @@ fn endpoints(
 }
 
 /// Length of the slices, if there are to be any.
-pub(super) fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>, ConfigError> {
+fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>, ConfigError> {
     match flags.slice_duration {
         Some(seconds) if seconds < 0.001 => {
             let why = "servers are not asked as often as that: give at least 0.001";
@@ -146,9 +146,10 @@ pub(super) fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>,
     }
 }
 
-/// Which files there are.
+/// Which files there are of what `scraped` says.
 pub(super) fn files(
     flags: &ServerMetricsArgs,
+    scraped: &Config,
     environment: Environment<'_>,
 ) -> Result<ServerMetricsFiles, ConfigError> {
     let defaults = ServerMetricsFiles::default();
@@ -167,5 +168,7 @@ pub(super) fn files(
         formats,
         json_layout: flags.server_metrics_json_layout,
         batch_size: environment.count(&variable("EXPORT_BATCH_SIZE"), defaults.batch_size)?,
+        endpoints: scraped.endpoints.iter().map(EndpointConfig::shown).collect(),
+        slice_duration: slice_duration(flags)?,
     })
 }

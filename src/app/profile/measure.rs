@@ -107,7 +107,7 @@ impl Run {
         interrupt: &watch::Receiver<Interrupt>,
         observer: Option<Observer>,
     ) -> anyhow::Result<Measured> {
-        let files = Files { set: self.open_files()?, clock: self.clock, observer };
+        let mut files = Files { set: self.open_files()?, clock: self.clock, observer };
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
@@ -118,7 +118,7 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let collection = Collection::start(&self.config, self.clock, &telemetry, &files.set)?;
+        let collection = Collection::start(&self.config, self.clock, &telemetry, &mut files.set)?;
         let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
@@ -153,12 +153,9 @@ impl Run {
         let is_cut_short = patience.is_over();
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || server_metrics::client_counts([&pipeline.warmup, &pipeline.profiling]);
-        let server = collection
-            .map(|collection| collection.finish(knows_all.then(counts), interrupt))
-            .unwrap_or_default();
-        if let Some(lines) = server.lines {
-            pipeline.sink.set.note(lines);
-        }
+        let counts = knows_all.then(counts);
+        let server_metrics =
+            collection.and_then(|found| found.finish(counts, interrupt, &mut pipeline.sink.set));
         let phases = progress.snapshots();
         for stats in &phases {
             telemetry.phase(stats);
@@ -189,7 +186,7 @@ impl Run {
             load,
             health,
             telemetry,
-            server_metrics: server.metrics,
+            server_metrics,
             failure,
             is_cut_short,
         })

@@ -81,6 +81,8 @@ fn files_of_the_servers_metrics() {
     assert_eq!(files(&format!("{flag} json csv")).formats, formats(true, true, false, false));
     assert_eq!(files(&format!("{flag} JSONL,Parquet")).formats, formats(false, false, true, true));
     assert!(refusal(&format!("{flag} xml")).contains("parquet"));
+    assert_eq!(*files("--server-metrics u:p@h").endpoints[1], *"http://h/metrics");
+    assert!(files("--no-server-metrics").endpoints.is_empty());
     assert_eq!((files("").json_layout, files("").batch_size), (JsonLayout::Nested, 100));
     let layout = "--server-metrics-json-layout";
     assert_eq!(files(&format!("{layout} flat")).json_layout, JsonLayout::Flat);
@@ -90,10 +92,11 @@ fn files_of_the_servers_metrics() {
 #[test]
 fn slices_and_the_table() {
     let config = profile("--slice-duration 1.5 --server-metrics-summary");
-    assert_eq!(config.slice_duration, Some(Nanos(1_500_000_000)));
+    assert_eq!(config.artifacts.server_metrics.slice_duration, Some(Nanos(1_500_000_000)));
     assert!(config.show_server_metrics);
     let config = profile("");
-    assert_eq!((config.slice_duration, config.show_server_metrics), (None, false));
+    let slice_duration = config.artifacts.server_metrics.slice_duration;
+    assert_eq!((slice_duration, config.show_server_metrics), (None, false));
     for wrong in ["0", "-1", "inf", "nan", "x", "0.0001"] {
         assert!(refusal(&format!("--slice-duration {wrong}")).contains("--slice-duration"));
     }
