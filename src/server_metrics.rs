@@ -9,6 +9,7 @@
 pub mod collector;
 pub mod conservation;
 pub mod exposition;
+mod fetch;
 pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;

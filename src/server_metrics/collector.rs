@@ -3,21 +3,32 @@
 //! Two threads of low priority: one fetches, from all endpoints at once and
 //! independently; the other parses, stores and shows each scrape to the sink.
 
-use std::fmt;
+mod keeper;
+mod phases;
+mod scraper;
+
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::{fmt, io, mem};
 
 use thiserror::Error;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use url::Url;
 
+use super::fetch::{Fetcher, alternative, shown};
 use super::report::Windows;
-use super::scrape::ScrapeSink;
+use super::scrape::{PhaseMark, ScrapeSink};
 use super::store::Store;
-use crate::redact;
+use crate::background::yield_to_measurement;
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
 use crate::transport::{Connections, TlsError};
 use crate::units::{Clock, Nanos};
+use keeper::{Job, Keeper};
+use phases::Shared;
+use scraper::{Alternative, Demand, Live, Scraper};
 
 /// What is scraped, and when.
 #[derive(Debug, Clone)]
@@ -76,15 +87,6 @@ impl fmt::Debug for EndpointConfig {
     }
 }
 
-/// `url` without credentials.
-fn shown(url: &Url) -> Arc<str> {
-    let mut url = url.clone();
-    // Both fail only for URLs that cannot have credentials.
-    let _ = url.set_password(None);
-    let _ = url.set_username("");
-    redact::url(url.as_str()).into()
-}
-
 /// The endpoints cannot be scraped at all.
 #[derive(Debug, Error)]
 pub enum CollectorError {
@@ -99,39 +101,223 @@ pub enum CollectorError {
     Client(String),
 }
 
-/// A collection that is going on.
+/// Bound on the final scrapes of a phase: a little less than the runner waits.
+const BOUNDARY_TIMEOUT: Nanos = Nanos(1_900_000_000);
+
+/// What a wait gives beyond the bound of what it waits for, to let it be told.
+const SLACK: Nanos = Nanos(100_000_000);
+
+/// Longest time between two looks at whether the server's counts are settled.
+const LOOK: Nanos = Nanos(20_000_000);
+
+/// A collection that is going on. Dropped, it stops without waiting.
 #[derive(Debug)]
 pub struct Collector<S = Box<dyn ScrapeSink>> {
-    store: Store,
-    sink: S,
+    config: Config,
+    handle: CollectorHandle,
+    /// Dropping it ends the threads.
+    stop: oneshot::Sender<()>,
+    /// The sink, when everything was shown to it.
+    sink: Receiver<S>,
+    threads: [JoinHandle<()>; 2],
 }
 
 impl<S: ScrapeSink> Collector<S> {
     /// Starts to scrape, and waits until every endpoint has answered once: the
     /// counts before the first phase. Blocks, for the reachability timeout at most.
+    ///
+    /// Connections are made as `connections` says, times are by `clock`, and
+    /// log events go where those of the calling thread go.
     pub fn start(
         config: Config,
         connections: &Connections,
         clock: Clock,
         sink: S,
     ) -> Result<Self, CollectorError> {
-        let _ = (connections, clock);
-        let store = Store::new(config.endpoints.iter().map(EndpointConfig::shown));
-        Ok(Self { store, sink })
+        let urls: Vec<Arc<str>> = config.endpoints.iter().map(EndpointConfig::shown).collect();
+        let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
+        let fetcher = Fetcher::new(connections, targets, clock)?;
+        let shared = Arc::new(Shared::new(Store::new(urls.iter().cloned()), clock));
+        let (stop, stopped) = oneshot::channel();
+        let (boundaries, ended) = unbounded_channel();
+        let (jobs, fetched) = mpsc::channel();
+        let (given_back, sink_back) = mpsc::channel();
+        let keeper = Keeper::new(Arc::clone(&shared), urls, sink);
+        let keeping = spawn("metrics-keeper", move || {
+            // Whoever started this may have stopped waiting.
+            let _ = given_back.send(keeper.run(&fetched));
+        })?;
+        let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
+        let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries };
+        let deadline = Clock::now() + config.reachability_timeout;
+        let (started, all_started) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let fetching = spawn("metrics-fetcher", move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = fetching.run(ended, started, deadline) => {}
+                }
+            });
+            // A look-up of a name cannot be told to stop.
+            runtime.shutdown_background();
+        })?;
+        // Nothing is ever sent: each endpoint drops its sender.
+        let bound = (deadline + SLACK).since(Clock::now());
+        let _: Result<(), RecvTimeoutError> = all_started.recv_timeout(bound.into());
+        Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
     /// Who is to be told of the phases.
     #[must_use]
     pub fn handle(&self) -> CollectorHandle {
-        CollectorHandle
+        self.handle.clone()
     }
 
-    /// Scrapes on until `settled`, which is asked again and again, finds the
-    /// server's counts complete, or the flush period has passed since the last
-    /// phase ended; then stops and gives everything back. Blocks, for a bounded time.
+    /// Scrapes on until `settled` finds the server's counts complete, or the flush
+    /// period has passed since the last phase ended; then stops and gives
+    /// everything back. `settled` is asked after each scrape and many times a
+    /// second besides. Blocks, for a bounded time.
     pub fn finish(self, settled: impl FnMut(&Store) -> bool) -> Collected<S> {
-        let _ = settled;
-        Collected { store: self.store, windows: Windows::default(), sink: Some(self.sink) }
+        let Self { config, handle, stop, sink, threads } = self;
+        let shared = &handle.shared;
+        if let Some(PhaseMark { index, kind }) = shared.phase() {
+            // The run was given up within it.
+            drop(handle.phase_ended(index, kind, Clock::now()));
+        }
+        if let Some(end) = shared.last_end() {
+            shared.await_boundaries(end + BOUNDARY_TIMEOUT + SLACK);
+            flush(shared, end + config.flush_period, settled);
+        }
+        drop(stop);
+        let sink = sink.recv_timeout(config.shutdown_delay.into()).ok();
+        if sink.is_some() {
+            for thread in threads {
+                // Both are through with their work.
+                let _ = thread.join();
+            }
+        } else {
+            tracing::warn!(
+                "the last server metrics are not written: that took longer than {} s",
+                config.shutdown_delay.as_seconds()
+            );
+        }
+        Collected { store: mem::take(&mut *shared.store()), windows: shared.windows(), sink }
+    }
+}
+
+/// Waits until `settled`, `deadline`, or until nothing is scraped any more.
+fn flush(shared: &Shared, deadline: Nanos, mut settled: impl FnMut(&Store) -> bool) {
+    loop {
+        let seen = shared.changes();
+        let is_settled = settled(&shared.store());
+        let left = deadline.since(Clock::now());
+        if is_settled || left == Nanos::ZERO || shared.is_over() {
+            return;
+        }
+        shared.await_change(seen, left.min(LOOK));
+    }
+}
+
+/// Starts a thread that gives way to the measurement, and logs where the calling
+/// thread does.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        yield_to_measurement();
+        tracing::dispatcher::with_default(&log, work);
+    })
+}
+
+/// What fetches.
+struct Fetching {
+    config: Config,
+    fetcher: Fetcher,
+    jobs: Sender<Job>,
+    shared: Arc<Shared>,
+}
+
+impl Fetching {
+    /// Scrapes all endpoints, each in a task of its own, and has final scrapes made
+    /// where phases have `ended`. Each task drops its `started` after the first
+    /// scrape, which has until `deadline`.
+    async fn run(
+        self,
+        mut ended: UnboundedReceiver<Boundary>,
+        started: Sender<()>,
+        deadline: Nanos,
+    ) {
+        let start = |index| {
+            let (demands, receiver) = unbounded_channel();
+            let live = Live::new(&self.shared);
+            let scraper = self.scraper(index);
+            tokio::spawn(scraper.run(live, started.clone(), deadline, receiver));
+            demands
+        };
+        let demands: Vec<_> = (0..self.config.endpoints.len()).map(start).collect();
+        drop(started);
+        while let Some(boundary) = ended.recv().await {
+            boundary.make(&demands, self.config.scrape_timeout).await;
+        }
+    }
+
+    fn scraper(&self, index: usize) -> Scraper {
+        let EndpointConfig { url, is_discovered } = self.config.endpoints[index].clone();
+        Scraper {
+            index,
+            is_discovered,
+            alternative: self.alternative(&url),
+            url,
+            interval: self.config.interval,
+            scrape_timeout: self.config.scrape_timeout,
+            fetcher: self.fetcher.clone(),
+            jobs: self.jobs.clone(),
+            shared: Arc::clone(&self.shared),
+            has_warned: false,
+        }
+    }
+
+    fn alternative(&self, url: &Url) -> Alternative {
+        let Some(other) = alternative(url) else { return Alternative::None };
+        let name = shown(&other);
+        let is_configured = self.config.endpoints.iter().any(|endpoint| endpoint.shown() == name);
+        if is_configured { Alternative::Configured(name) } else { Alternative::Probe(other) }
+    }
+}
+
+/// The end of a phase.
+#[derive(Debug)]
+struct Boundary {
+    phase: PhaseMark,
+    at: Nanos,
+    shared: Arc<Shared>,
+    /// Whoever waits for the final scrapes.
+    _done: oneshot::Sender<()>,
+}
+
+impl Boundary {
+    /// Has every endpoint scraped at once; the phase lasts until the latest of
+    /// these scrapes.
+    async fn make(self, endpoints: &[UnboundedSender<Demand>], scrape_timeout: Nanos) {
+        let deadline = self.at + scrape_timeout.min(BOUNDARY_TIMEOUT);
+        let demand = |endpoint: &UnboundedSender<Demand>| {
+            let (done, time) = oneshot::channel();
+            // An endpoint that is not scraped any more takes no demands.
+            endpoint.send(Demand { phase: self.phase, deadline, done }).ok().map(|()| time)
+        };
+        let scrapes: Vec<_> = endpoints.iter().filter_map(demand).collect();
+        for scrape in scrapes {
+            let left = deadline.since(Clock::now());
+            if let Ok(Ok(time)) = tokio::time::timeout(left.into(), scrape).await {
+                self.shared.extend(self.phase.kind, time);
+            }
+        }
+    }
+}
+
+impl Drop for Boundary {
+    fn drop(&mut self) {
+        self.shared.boundary_done();
     }
 }
 
@@ -148,12 +334,23 @@ pub struct Collected<S = Box<dyn ScrapeSink>> {
 
 /// Tells a collector of the phases.
 #[derive(Debug, Clone)]
-pub struct CollectorHandle;
+pub struct CollectorHandle {
+    shared: Arc<Shared>,
+    boundaries: UnboundedSender<Boundary>,
+}
 
 impl PhaseListener for CollectorHandle {
-    fn phase_started(&self, _index: u32, _kind: PhaseKind, _at: Nanos) {}
+    fn phase_started(&self, index: u32, kind: PhaseKind, at: Nanos) {
+        self.shared.begin(PhaseMark { index, kind }, at);
+    }
 
-    fn phase_ended(&self, _index: u32, _kind: PhaseKind, _at: Nanos) -> oneshot::Receiver<()> {
-        oneshot::channel().1
+    fn phase_ended(&self, index: u32, kind: PhaseKind, at: Nanos) -> oneshot::Receiver<()> {
+        let phase = PhaseMark { index, kind };
+        self.shared.end(phase, at);
+        let (done, receiver) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        // Where nothing is collected any more this resolves the receiver.
+        let _ = self.boundaries.send(Boundary { phase, at, shared, _done: done });
+        receiver
     }
 }

@@ -1,0 +1,327 @@
+//! One request for an exposition.
+
+use std::error::Error;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, Response, StatusCode};
+use thiserror::Error;
+use url::Url;
+
+use super::collector::CollectorError;
+use super::exposition::{ExpositionError, Format};
+use super::scrape::FetchTimes;
+use crate::redact;
+use crate::transport::Connections;
+use crate::units::{Clock, Nanos};
+
+/// Most bytes of a body, as sent and inflated: fetching more three times a second
+/// would disturb the run.
+pub const BODY_LIMIT: usize = 64 << 20;
+
+/// Both formats, the newer one first; anything else rather than nothing.
+const FORMATS: &str =
+    "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+/// Most redirects of one request.
+const MOST_REDIRECTS: usize = 5;
+
+/// Most characters of a server's text that are shown.
+const SHOWN: usize = 160;
+
+/// What came of no use.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum ScrapeError {
+    /// This time; another time it may work.
+    #[error("{0}")]
+    Failed(String),
+    /// It is announced as something else.
+    #[error(
+        "returned non-Prometheus content-type '{0}'; expected text/plain (Prometheus exposition \
+         format)"
+    )]
+    ContentType(String),
+    /// It is something else.
+    #[error("returned a body that is not in the Prometheus exposition format: {0}")]
+    Unparsable(String),
+    /// There is too much of it.
+    #[error("returned more than {} MiB, too much to fetch again and again", BODY_LIMIT >> 20)]
+    TooLarge,
+}
+
+impl ScrapeError {
+    /// A body that does not parse; what it quotes of the body is cut short.
+    pub(super) fn unparsable(error: &ExpositionError) -> Self {
+        Self::Unparsable(clipped(&error.to_string()))
+    }
+}
+
+/// How a body is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Identity,
+    Gzip,
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) times: FetchTimes,
+    pub(super) format: Format,
+    encoding: Encoding,
+    body: Vec<u8>,
+}
+
+impl Fetched {
+    /// The body, inflated.
+    pub(super) fn into_body(self) -> Result<Vec<u8>, ScrapeError> {
+        match self.encoding {
+            Encoding::Identity => Ok(self.body),
+            Encoding::Gzip => inflate(&self.body),
+        }
+    }
+}
+
+fn inflate(body: &[u8]) -> Result<Vec<u8>, ScrapeError> {
+    let mut inflated = Vec::new();
+    MultiGzDecoder::new(body)
+        .take(BODY_LIMIT as u64 + 1)
+        .read_to_end(&mut inflated)
+        .map_err(|error| ScrapeError::Failed(format!("its gzip body is broken: {error}")))?;
+    if inflated.len() > BODY_LIMIT { Err(ScrapeError::TooLarge) } else { Ok(inflated) }
+}
+
+/// Fetches expositions.
+#[derive(Debug, Clone)]
+pub(super) struct Fetcher {
+    client: Client,
+    clock: Clock,
+}
+
+impl Fetcher {
+    /// A fetcher for `urls`. Times are by `clock`.
+    pub(super) fn new<'a>(
+        connections: &Connections,
+        urls: impl IntoIterator<Item = &'a Url>,
+        clock: Clock,
+    ) -> Result<Self, CollectorError> {
+        let client = connections
+            .plain_client(urls)?
+            .redirect(Policy::custom(follow_at_home))
+            .referer(false)
+            .user_agent(concat!("aiperf/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| CollectorError::Client(root_cause(&error)))?;
+        Ok(Self { client, clock })
+    }
+
+    /// Fetches `url` until the instant `deadline`.
+    pub(super) async fn fetch(&self, url: &Url, deadline: Nanos) -> Result<Fetched, ScrapeError> {
+        let sent = Clock::now();
+        let bound = deadline.since(sent);
+        let late =
+            || ScrapeError::Failed(format!("it did not answer within {:.1} s", bound.as_seconds()));
+        let answer = tokio::time::timeout(Duration::from(bound), self.exchange(url, sent));
+        let fetched = answer.await.map_err(|_| late())??;
+        // A timer that fires late must not let an answer in that came too late.
+        if fetched.times.first_byte_ns > self.clock.wall_ns(deadline) {
+            return Err(late());
+        }
+        Ok(fetched)
+    }
+
+    async fn exchange(&self, url: &Url, sent: Nanos) -> Result<Fetched, ScrapeError> {
+        let request = self.client.get(url.clone());
+        let request = request.header(ACCEPT, FORMATS).header(ACCEPT_ENCODING, "gzip");
+        let response = request.send().await.map_err(failed)?;
+        let first_byte = Clock::now();
+        accept_status(response.status())?;
+        let format = accept_type(&header(&response, &CONTENT_TYPE))?;
+        let encoding = accept_encoding(&header(&response, &CONTENT_ENCODING))?;
+        let body = read(response).await?;
+        let times = FetchTimes {
+            request_sent_ns: self.clock.wall_ns(sent),
+            first_byte_ns: self.clock.wall_ns(first_byte),
+            last_byte_ns: self.clock.wall_ns(Clock::now()),
+        };
+        Ok(Fetched { times, format, encoding, body })
+    }
+}
+
+/// Follows a redirect that stays on the server: credentials go nowhere else.
+fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let previous = attempt.previous();
+    let home = previous.first().map(Url::origin);
+    if previous.len() <= MOST_REDIRECTS && home == Some(attempt.url().origin()) {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+fn accept_status(status: StatusCode) -> Result<(), ScrapeError> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let note = if status.is_redirection() { ", a redirect that is not followed" } else { "" };
+    Err(ScrapeError::Failed(format!("it answers {status}{note}")))
+}
+
+/// The format that a content type announces. JSON is none, and is not even read.
+fn accept_type(content_type: &str) -> Result<Format, ScrapeError> {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Err(ScrapeError::ContentType(clipped(content_type)));
+    }
+    Ok(Format::of_content_type(content_type))
+}
+
+fn accept_encoding(encoding: &str) -> Result<Encoding, ScrapeError> {
+    match encoding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(Encoding::Identity),
+        "gzip" | "x-gzip" => Ok(Encoding::Gzip),
+        other => Err(ScrapeError::Failed(format!(
+            "its body is encoded as `{}`, which was not asked for",
+            clipped(other)
+        ))),
+    }
+}
+
+fn header(response: &Response, name: &http::HeaderName) -> String {
+    let value = response.headers().get(name);
+    value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, ScrapeError> {
+    let announced = response.content_length().unwrap_or_default();
+    if announced > BODY_LIMIT as u64 {
+        return Err(ScrapeError::TooLarge);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        if body.len() + chunk.len() > BODY_LIMIT {
+            return Err(ScrapeError::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn failed(error: reqwest::Error) -> ScrapeError {
+    let stage = match () {
+        () if error.is_connect() => "it cannot be connected to: ",
+        () if error.is_body() || error.is_decode() => "its body was cut: ",
+        () => "",
+    };
+    ScrapeError::Failed(format!("{stage}{}", root_cause(&error.without_url())))
+}
+
+/// The innermost cause: the outer ones say only where it came up.
+fn root_cause(mut error: &dyn Error) -> String {
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    clipped(&error.to_string())
+}
+
+/// The beginning of a text that a server may have a say in, on one line.
+fn clipped(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    // Quotes need no escape here.
+    shown.replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// `url` without credentials.
+pub(super) fn shown(url: &Url) -> Arc<str> {
+    let mut url = url.clone();
+    // Both fail only for URLs that cannot have credentials.
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    redact::url(url.as_str()).into()
+}
+
+/// Where servers have their exposition that answer something else at `…/metrics`:
+/// the same with `/prometheus/metrics` at its end. `None` where the path does not
+/// end in `/metrics`, or is that already.
+pub(super) fn alternative(url: &Url) -> Option<Url> {
+    let base = url.path().strip_suffix("/metrics")?;
+    if base.ends_with("/prometheus") {
+        return None;
+    }
+    let mut alternative = url.clone();
+    alternative.set_path(&format!("{base}/prometheus/metrics"));
+    Some(alternative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_other_place_is_beside_a_path_that_ends_in_metrics() {
+        let probed = |text: &str| alternative(&url(text)).map(String::from);
+        for (from, to) in [
+            ("http://h:1/metrics", "http://h:1/prometheus/metrics"),
+            ("http://h:1/v1/metrics", "http://h:1/v1/prometheus/metrics"),
+            ("http://h:1/api/metrics?x=1", "http://h:1/api/prometheus/metrics?x=1"),
+            ("http://u:p@h:1/metrics", "http://u:p@h:1/prometheus/metrics"),
+        ] {
+            assert_eq!(probed(from).as_deref(), Some(to), "{from}");
+        }
+        for none in ["/stats", "/telemetry", "/prometheus/metrics", "/a/prometheus/metrics", "/"] {
+            assert_eq!(probed(&format!("http://h:1{none}")), None, "{none}");
+        }
+        assert_eq!(probed("http://h:1/llm_metrics"), None);
+    }
+
+    #[test]
+    fn a_url_is_shown_without_credentials() {
+        let shown = shown(&url("http://user:secret@h:1/metrics?token=abc&x=1"));
+        assert_eq!(&*shown, "http://h:1/metrics?token=redacted&x=1");
+    }
+
+    #[test]
+    fn json_is_refused_by_its_announcement() {
+        for json in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert!(matches!(accept_type(json), Err(ScrapeError::ContentType(_))), "{json}");
+        }
+        assert_eq!(accept_type(""), Ok(Format::Text));
+        assert_eq!(
+            accept_type("application/openmetrics-text; version=1.0.0"),
+            Ok(Format::OpenMetrics)
+        );
+    }
+
+    #[test]
+    fn what_a_server_says_is_shown_on_one_line_and_cut_short() {
+        assert_eq!(clipped("a `b'\n\x1b[2J\"c\""), "a `b'\\n\\u{1b}[2J\"c\"");
+        assert_eq!(clipped(&"x".repeat(9999)).chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn a_body_inflates_up_to_the_limit() {
+        let packed = |bytes: usize| {
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&vec![b'\n'; bytes]).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(inflate(&packed(BODY_LIMIT)).map(|body| body.len()), Ok(BODY_LIMIT));
+        assert_eq!(inflate(&packed(BODY_LIMIT + 1)), Err(ScrapeError::TooLarge));
+        let mut cut = packed(1000);
+        cut.truncate(cut.len() - 5);
+        assert!(matches!(inflate(&cut), Err(ScrapeError::Failed(_))));
+    }
+}
