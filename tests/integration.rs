@@ -29,6 +29,8 @@ mod mock_server;
 mod modes;
 #[path = "integration/otlp_receiver.rs"]
 mod otlp_receiver;
+#[path = "integration/phases.rs"]
+mod phases;
 #[path = "integration/profile.rs"]
 mod profile;
 #[path = "integration/raw_server.rs"]
@@ -37,5 +39,7 @@ mod raw_server;
 mod replay;
 #[path = "integration/selfcheck.rs"]
 mod selfcheck;
+#[path = "integration/server_metrics_run.rs"]
+mod server_metrics_run;
 #[path = "integration/telemetry.rs"]
 mod telemetry;

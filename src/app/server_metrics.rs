@@ -46,15 +46,17 @@ impl ScrapeSink for Sink {
 
 impl Collection {
     /// Asks every endpoint of `config` once, then again and again; `None` where
-    /// there is none to ask.
+    /// there is none to ask, or nothing will be sent.
     pub(super) fn start(
         config: &RunConfig,
         clock: Clock,
         telemetry: &Arc<Telemetry>,
+        interrupt: &watch::Receiver<Interrupt>,
         files: &mut ArtifactSet,
     ) -> anyhow::Result<Option<Self>> {
         let lines = files.open_scrapes()?;
-        if config.server_metrics.endpoints.is_empty() {
+        let is_over = *interrupt.borrow() > Interrupt::None;
+        if is_over || config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
         let has_lines = lines.is_some();

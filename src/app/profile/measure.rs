@@ -118,7 +118,8 @@ impl Run {
             &self.identity(),
             Registry::catalogue(),
         )?);
-        let collection = Collection::start(&self.config, self.clock, &telemetry, &mut files.set)?;
+        let collection =
+            Collection::start(&self.config, self.clock, &telemetry, interrupt, &mut files.set)?;
         let bodies = Arc::clone(self.workload.first_bodies());
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
