@@ -9,6 +9,8 @@ mod arrivals;
 mod artifacts;
 #[path = "integration/cli.rs"]
 mod cli;
+#[path = "integration/collector.rs"]
+mod collector;
 #[path = "integration/connections.rs"]
 mod connections;
 #[path = "integration/dataset.rs"]
@@ -23,6 +25,8 @@ mod layout;
 mod load;
 #[path = "integration/metrics.rs"]
 mod metrics;
+#[path = "integration/metrics_endpoint.rs"]
+mod metrics_endpoint;
 #[path = "integration/mock_server.rs"]
 mod mock_server;
 #[path = "integration/modes.rs"]

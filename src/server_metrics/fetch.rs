@@ -21,7 +21,7 @@ use crate::units::{Clock, Nanos};
 
 /// Most bytes of a body, as sent and inflated: fetching more three times a second
 /// would disturb the run.
-pub const BODY_LIMIT: usize = 64 << 20;
+pub(super) const BODY_LIMIT: usize = 64 << 20;
 
 /// Both formats, the newer one first; anything else rather than nothing.
 const FORMATS: &str =

@@ -1,0 +1,707 @@
+//! The collection of server metrics against scripted endpoints.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aiperf::runner::PhaseListener as _;
+use aiperf::schedule::PhaseKind;
+use aiperf::server_metrics::store::{Store, Values};
+use aiperf::server_metrics::{
+    Collected, Collector, Config, EndpointConfig, FetchTimes, PhaseMark, Scrape, ScrapeSink,
+};
+use aiperf::transport::Connections;
+use aiperf::units::{Clock, Nanos};
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+use url::Url;
+
+use crate::metrics_endpoint::{MetricsEndpoint, Reply, wait_until};
+
+const WARMUP: PhaseMark = PhaseMark { index: 0, kind: PhaseKind::Warmup };
+const PROFILING: PhaseMark = PhaseMark { index: 1, kind: PhaseKind::Profiling };
+
+/// What a sink was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    index: usize,
+    url: String,
+    times: FetchTimes,
+    phase: Option<PhaseMark>,
+    is_duplicate: bool,
+    /// Name and labels as sent, value, server's time.
+    samples: Vec<(String, String)>,
+    priority: i32,
+}
+
+/// Writes down what it is shown.
+#[derive(Debug, Clone, Default)]
+struct Notes(Arc<Mutex<Vec<Seen>>>);
+
+impl Notes {
+    fn all(&self) -> Vec<Seen> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl ScrapeSink for Notes {
+    fn scrape(&mut self, scrape: &Scrape<'_>) {
+        #[cfg(target_os = "linux")]
+        let priority =
+            rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
+        #[cfg(not(target_os = "linux"))]
+        let priority = 19;
+        let sample = |sample: &aiperf::server_metrics::exposition::Sample<'_>| {
+            (sample.name.to_string(), format!("{} {:?}", sample.value, sample.timestamp))
+        };
+        self.0.lock().unwrap().push(Seen {
+            index: scrape.index,
+            url: scrape.endpoint.url.to_string(),
+            times: scrape.times,
+            phase: scrape.phase,
+            is_duplicate: scrape.is_duplicate,
+            samples: scrape.exposition.samples.iter().map(sample).collect(),
+            priority,
+        });
+    }
+}
+
+/// Takes one scrape and does not come back as long as the other end lives.
+struct HangingSink(Receiver<()>);
+
+impl ScrapeSink for HangingSink {
+    fn scrape(&mut self, _: &Scrape<'_>) {
+        let _ = self.0.recv();
+    }
+}
+
+/// What was logged, line by line.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn at(&self, level: &str) -> Vec<String> {
+        let own = |line: &String| line.contains(level) && line.contains("aiperf::");
+        self.lines().into_iter().filter(own).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.at("WARN")
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// A collection, and all that can be seen of it.
+struct Run<S = Notes> {
+    collector: Collector<S>,
+    clock: Clock,
+    notes: Notes,
+    log: Log,
+}
+
+fn explicit(url: Url) -> EndpointConfig {
+    EndpointConfig { url, is_discovered: false }
+}
+
+/// Quick, so that tests are.
+fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
+    Config {
+        endpoints: endpoints.into_iter().collect(),
+        interval: Nanos::from_millis(5.0),
+        flush_period: Nanos::ZERO,
+        ..Config::default()
+    }
+}
+
+fn metrics_of(endpoint: &MetricsEndpoint) -> Config {
+    config([explicit(endpoint.url("/metrics"))])
+}
+
+fn start(config: Config) -> Run {
+    let notes = Notes::default();
+    let (collector, clock, log) = start_with(config, notes.clone(), Level::INFO);
+    Run { collector, clock, notes, log }
+}
+
+fn start_with<S: ScrapeSink>(config: Config, sink: S, level: Level) -> (Collector<S>, Clock, Log) {
+    let log = Log::default();
+    let clock = Clock::start();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(level)
+        .with_writer(log.clone())
+        .finish();
+    let collector = tracing::subscriber::with_default(subscriber, || {
+        Collector::start(config, &Connections::default(), clock, sink).unwrap()
+    });
+    (collector, clock, log)
+}
+
+impl<S: ScrapeSink> Run<S> {
+    fn begin(&self, phase: PhaseMark) -> Nanos {
+        let at = Clock::now();
+        self.collector.handle().phase_started(phase.index, phase.kind, at);
+        at
+    }
+
+    /// Ends a phase as the runner does; returns when it ended, and when the next
+    /// may begin.
+    fn end(&self, phase: PhaseMark) -> (Nanos, Nanos) {
+        let at = Clock::now();
+        let done = self.collector.handle().phase_ended(phase.index, phase.kind, at);
+        let _ = done.blocking_recv();
+        (at, Clock::now())
+    }
+
+    fn finish(self) -> Collected<S> {
+        self.collector.finish(|_| false)
+    }
+}
+
+/// The values of the series of `name`, over all scrapes of an endpoint.
+fn values(store: &Store, endpoint: usize, name: &str) -> Vec<f64> {
+    let endpoint = &store.endpoints()[endpoint];
+    let Some(family) = endpoint.families.iter().find(|family| &*family.name == name) else {
+        return Vec::new();
+    };
+    let Values::Number(column) = &family.series[0].values else { return Vec::new() };
+    column.iter(0..endpoint.scrapes().len()).map(|(_, value)| value).collect()
+}
+
+fn ascending_to(last: usize) -> Vec<f64> {
+    (1..=last).map(|value| value as f64).collect()
+}
+
+#[test]
+fn a_request_asks_for_both_formats_packed_and_bears_no_key() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let run = start(metrics_of(&endpoint));
+    run.finish();
+    let request = &endpoint.requests()[0];
+    assert_eq!(
+        request.headers["accept"],
+        "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+    );
+    assert_eq!(request.headers["accept-encoding"], "gzip");
+    assert!(!request.headers.contains_key("authorization"));
+}
+
+#[test]
+fn the_baseline_is_there_when_the_start_returns() {
+    let endpoint = MetricsEndpoint::with([Reply::number().after(Duration::from_millis(50))]);
+    let run = start(Config { interval: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) });
+    assert_eq!(endpoint.count("/metrics"), 1);
+    let before = run.clock.wall_ns(run.begin(PROFILING));
+    run.end(PROFILING);
+    let Collected { store, .. } = run.finish();
+    let scrapes = store.endpoints()[0].scrapes();
+    assert_eq!(scrapes.len(), 2);
+    assert!(scrapes[0].first_byte_ns < before && before < scrapes[1].request_sent_ns);
+    let delay = scrapes[0].first_byte_ns - scrapes[0].request_sent_ns;
+    assert!(delay >= 50_000_000, "the time is that of the answer: {delay}");
+}
+
+#[test]
+fn packed_bodies_and_both_formats_are_read() {
+    let openmetrics = "# TYPE a counter\na_total 3 1700000000.5\n# EOF\n";
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let endpoint = MetricsEndpoint::start();
+    endpoint.script("/metrics", [Reply::text("# TYPE a_total counter\na_total 3\n").gzip()]);
+    endpoint.script("/open", [Reply::of(kind, openmetrics)]);
+    let run = start(config([explicit(endpoint.url("/metrics")), explicit(endpoint.url("/open"))]));
+    let notes = run.notes.clone();
+    let Collected { store, .. } = run.finish();
+    for index in [0, 1] {
+        assert_eq!(values(&store, index, "a")[0], 3.0);
+        assert_eq!(store.endpoints()[index].failures(), 0);
+    }
+    let sample = |index| {
+        let notes = notes.all();
+        notes.iter().find(|seen| seen.index == index).map(|seen| seen.samples[0].clone()).unwrap()
+    };
+    assert_eq!(sample(0), ("a_total".to_owned(), "3 None".to_owned()));
+    assert_eq!(sample(1), ("a_total".to_owned(), "3 Some(1700000000.5)".to_owned()));
+}
+
+#[test]
+fn where_metrics_are_json_the_exposition_beside_them_is_scraped() {
+    let endpoint = MetricsEndpoint::with([Reply::json_head()]);
+    endpoint.script("/prometheus/metrics", [Reply::number()]);
+    let run = start(metrics_of(&endpoint));
+    run.begin(PROFILING);
+    endpoint.wait_for(5);
+    run.end(PROFILING);
+    let (notes, log) = (run.notes.clone(), run.log.clone());
+    let Collected { store, .. } = run.finish();
+    assert_eq!(endpoint.count("/metrics"), 1, "asked once, and its body not waited for");
+    wait_until("closed connections", || endpoint.abandoned() == 1);
+    let kept = &store.endpoints()[0];
+    assert_eq!(*kept.configured_url, *endpoint.url("/metrics").as_str());
+    assert_eq!(*kept.url, *endpoint.url("/prometheus/metrics").as_str());
+    assert!(notes.all().iter().all(|seen| *seen.url == *kept.url));
+    let served = values(&store, 0, "served");
+    assert!(served.len() >= 5 && served[0] == 1.0, "the probe is the first scrape: {served:?}");
+    assert_eq!(log.warnings(), [""; 0]);
+}
+
+/// Waits until an endpoint that is not scraped any more would have been asked again.
+fn pass_time(beside: &MetricsEndpoint) {
+    beside.wait_for(10);
+}
+
+#[test]
+fn json_everywhere_is_warned_of_once_and_never_asked_for_again() {
+    let json = MetricsEndpoint::with([Reply::of("application/json; charset=utf-8", "[]")]);
+    json.script("/prometheus/metrics", [Reply::of("application/json", "[]")]);
+    let beside = MetricsEndpoint::with([Reply::number()]);
+    let run = start(config([explicit(json.url("/metrics")), explicit(beside.url("/metrics"))]));
+    run.begin(PROFILING);
+    pass_time(&beside);
+    run.end(PROFILING);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert_eq!((json.count("/metrics"), json.count("/prometheus/metrics")), (1, 1));
+    assert!(store.endpoints()[0].scrapes().is_empty());
+    assert!(store.endpoints()[1].scrapes().len() > 10, "the other goes on");
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in [
+        format!("Disabling server metrics collection for {}", json.url("/metrics")).as_str(),
+        "non-Prometheus content-type 'application/json; charset=utf-8'",
+        "expected text/plain",
+        "pass --no-server-metrics",
+    ] {
+        assert!(warnings[0].contains(part), "{part}: {}", warnings[0]);
+    }
+}
+
+#[test]
+fn a_path_that_does_not_end_in_metrics_has_none_beside_it() {
+    let endpoint = MetricsEndpoint::start();
+    let json = [Reply::of("application/json", "{}")];
+    endpoint.script("/stats", json.clone());
+    endpoint.script("/prometheus/metrics", json);
+    let paths = ["/stats", "/prometheus/metrics"];
+    let run = start(config(paths.map(|path| explicit(endpoint.url(path)))));
+    let log = run.log.clone();
+    run.finish();
+    let mut asked: Vec<String> =
+        endpoint.requests().into_iter().map(|request| request.path).collect();
+    asked.sort();
+    assert_eq!(asked, ["/prometheus/metrics", "/stats"], "each once");
+    assert_eq!(log.warnings().len(), 2);
+}
+
+#[test]
+fn an_exposition_that_is_configured_besides_is_not_scraped_twice() {
+    let endpoint = MetricsEndpoint::with([Reply::json_head()]);
+    endpoint.script("/prometheus/metrics", [Reply::number()]);
+    let discovered = EndpointConfig { url: endpoint.url("/metrics"), is_discovered: true };
+    let run = start(config([discovered, explicit(endpoint.url("/prometheus/metrics"))]));
+    endpoint.wait_for(3);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert!(store.endpoints()[0].scrapes().is_empty());
+    let scrapes = store.endpoints()[1].scrapes().len();
+    assert!(scrapes >= 3 && values(&store, 1, "served") == ascending_to(scrapes));
+    assert_eq!(log.warnings(), [""; 0]);
+}
+
+#[test]
+fn garbage_in_the_middle_of_a_run_ends_the_scrapes_with_one_warning() {
+    let garbage = "# fine\na 1\n<html>\x1b[2J\n";
+    let endpoint = MetricsEndpoint::with([Reply::number(), Reply::number(), Reply::text(garbage)]);
+    let beside = MetricsEndpoint::with([Reply::number()]);
+    let run = start(config([explicit(endpoint.url("/metrics")), explicit(beside.url("/metrics"))]));
+    wait_until("warnings", || !run.log.warnings().is_empty());
+    pass_time(&beside);
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert_eq!(values(&store, 0, "served"), [1.0, 2.0]);
+    assert_eq!((endpoint.count("/metrics"), endpoint.count("/prometheus/metrics")), (3, 1));
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["Disabling", "line 3: ", "--no-server-metrics"] {
+        assert!(warnings[0].contains(part), "{part}: {}", warnings[0]);
+    }
+    assert!(!warnings[0].contains('\x1b'));
+}
+
+#[test]
+fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
+    let hanging = MetricsEndpoint::with([Reply::number(), Reply::hang()]);
+    let beside = MetricsEndpoint::with([Reply::number()]);
+    let endpoints = [explicit(hanging.url("/metrics")), explicit(beside.url("/metrics"))];
+    let flush_period = Nanos::from_millis(10.0);
+    let run = start(Config { flush_period, ..config(endpoints) });
+    run.begin(WARMUP);
+    wait_until("hanging requests", || hanging.count("/metrics") == 2);
+    pass_time(&beside);
+    let (ended, _) = run.end(WARMUP);
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    let (clock, notes, log) = (run.clock, run.notes.clone(), run.log.clone());
+    let Collected { store, windows, sink } = run.finish();
+    assert!(sink.is_some());
+    assert!(hanging.count("/metrics") >= 3, "asked anew at the boundary");
+    assert_eq!(values(&store, 0, "served"), [1.0]);
+    let boundary = |phase| {
+        let seen = notes.all();
+        let last = seen.iter().rfind(|seen| seen.index == 1 && seen.phase == Some(phase));
+        last.unwrap().times.first_byte_ns
+    };
+    let warmup = windows.warmup.unwrap();
+    assert_eq!(warmup.end_ns, boundary(WARMUP));
+    assert!(warmup.end_ns > clock.wall_ns(ended));
+    assert_eq!(windows.profiling.unwrap().end_ns, boundary(PROFILING));
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("did not answer within 1.9 s"), "{}", warnings[0]);
+}
+
+#[test]
+fn a_body_of_100_megabytes_ends_the_scrapes() {
+    let large = || "# a line that says nothing\n".repeat(100_000_000 / 27);
+    let beside = MetricsEndpoint::with([Reply::number()]);
+    for reply in [Reply::text(large()), Reply::text(large()).gzip(), Reply::endless()] {
+        let endpoint = MetricsEndpoint::with([reply]);
+        let reachability_timeout = Nanos::from_seconds(120.0);
+        let endpoints = [explicit(endpoint.url("/metrics")), explicit(beside.url("/metrics"))];
+        let run = start(Config { reachability_timeout, ..config(endpoints) });
+        pass_time(&beside);
+        let log = run.log.clone();
+        let Collected { store, .. } = run.finish();
+        assert!(store.endpoints()[0].scrapes().is_empty());
+        assert_eq!(endpoint.requests().len(), 1, "not asked again, nor beside it");
+        let warnings = log.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("more than 64 MiB"), "{}", warnings[0]);
+        assert!(warnings[0].contains("--no-server-metrics"), "{}", warnings[0]);
+    }
+}
+
+/// One scrape that succeeds, those of `replies` that fail, and again success.
+fn assert_recovery(replies: impl IntoIterator<Item = Reply>, failures: u64, reason: &str) {
+    let script = [Reply::number()].into_iter().chain(replies).chain([Reply::number()]);
+    let endpoint = MetricsEndpoint::with(script);
+    let run = start(metrics_of(&endpoint));
+    wait_until("scrapes after the failures", || run.notes.all().len() >= 3);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert_eq!(store.endpoints()[0].failures(), failures);
+    let served = values(&store, 0, "served");
+    assert_eq!(served[..2], [1.0, (failures + 2) as f64]);
+    assert_eq!(endpoint.count("/prometheus/metrics"), 0);
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains(reason), "{}", warnings[0]);
+}
+
+#[test]
+fn errors_are_counted_and_the_endpoint_scraped_on() {
+    assert_recovery(vec![Reply::status("500 Internal Server Error"); 4], 4, "answers 500");
+}
+
+#[test]
+fn a_body_that_was_cut_is_a_failure_and_no_exposition() {
+    assert_recovery([Reply::cut("# TYPE served_total counter\nserved_total 77\n")], 1, "was cut");
+    let closed = "# TYPE served_total counter\nserved";
+    assert_recovery([Reply::text(closed)], 1, "its body was cut: line 2");
+    let open = "application/openmetrics-text; version=1.0.0";
+    assert_recovery([Reply::of(open, "# TYPE served counter\n")], 1, "its body was cut");
+    let broken = Reply::text("served_total 7\n").with("Content-Encoding", "gzip");
+    assert_recovery([broken], 1, "its gzip body is broken");
+    let unknown = Reply::text("served_total 7\n").with("Content-Encoding", "br");
+    assert_recovery([unknown], 1, "encoded as `br`");
+}
+
+#[test]
+fn a_server_that_restarts_is_scraped_again() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let address = endpoint.address();
+    let run = start(metrics_of(&endpoint));
+    endpoint.wait_for(2);
+    drop(endpoint);
+    wait_until("warnings", || !run.log.warnings().is_empty());
+    let before = run.notes.all().len();
+    let endpoint = MetricsEndpoint::start_at(address);
+    endpoint.script("/metrics", [Reply::number()]);
+    wait_until("scrapes after the restart", || run.notes.all().len() > before);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    let served = values(&store, 0, "served");
+    assert_eq!(served[before], 1.0, "it counts from the beginning again: {served:?}");
+    assert!(store.endpoints()[0].failures() >= 1);
+    assert_eq!(log.warnings().len(), 1);
+}
+
+#[test]
+fn an_unreachable_endpoint_is_left_out() {
+    let refused = {
+        let gone = MetricsEndpoint::start();
+        gone.url("/metrics")
+    };
+    let missing = MetricsEndpoint::start();
+    let hanging = MetricsEndpoint::with([Reply::hang()]);
+    let urls = [refused, missing.url("/metrics"), hanging.url("/metrics")];
+    let reachability_timeout = Nanos::from_millis(100.0);
+    let named = config(urls.clone().map(explicit));
+    let run = start(Config { reachability_timeout, ..named });
+    let log = run.log.clone();
+    let Collected { store, sink, .. } = run.finish();
+    assert!(sink.is_some());
+    let failures: Vec<u64> = store.endpoints().iter().map(|kept| kept.failures()).collect();
+    assert_eq!(failures, [1, 1, 1]);
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for (url, reason) in urls.iter().zip(["refused", "answers 404", "within 0.1 s"]) {
+        let told = |line: &&String| line.contains(url.as_str()) && line.contains(reason);
+        assert_eq!(warnings.iter().filter(told).count(), 1, "{url}: {warnings:?}");
+    }
+
+    let guess = |url| EndpointConfig { url, is_discovered: true };
+    let run = start(Config { reachability_timeout, ..config(urls.map(guess)) });
+    let log = run.log.clone();
+    run.finish();
+    assert_eq!(log.warnings(), [""; 0]);
+    let told = log.at("INFO");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.iter().all(|line| line.contains("--server-metrics URL")), "{told:?}");
+}
+
+#[test]
+fn credentials_are_sent_and_never_shown() {
+    let elsewhere = MetricsEndpoint::with([Reply::number()]);
+    let endpoint = MetricsEndpoint::with([
+        Reply::number(),
+        Reply::redirect("/moved"),
+        Reply::status("401 Unauthorized"),
+        Reply::redirect(elsewhere.url("/metrics").as_str()),
+        Reply::of("application/json", "{}"),
+    ]);
+    endpoint.script("/moved", [Reply::number()]);
+    let with_secrets = |mut url: Url| {
+        url.set_username("hunter").unwrap();
+        url.set_password(Some("pass2word")).unwrap();
+        explicit(url)
+    };
+    let unreachable = with_secrets(MetricsEndpoint::start().url("/metrics"));
+    let endpoints = [with_secrets(endpoint.url("/metrics")), unreachable];
+    let config = config(endpoints);
+    let debugged = format!("{config:?}");
+    let notes = Notes::default();
+    let (collector, _, log) = start_with(config, notes.clone(), Level::TRACE);
+    wait_until("warnings", || log.warnings().len() >= 3);
+    let Collected { store, .. } = collector.finish(|_| false);
+    let authorized = |path: &str| {
+        let requests = endpoint.requests();
+        let mut to_path = requests.iter().filter(|request| request.path == path);
+        // `hunter:pass2word`
+        to_path.all(|request| {
+            request.headers.get("authorization").map(String::as_str)
+                == Some("Basic aHVudGVyOnBhc3Myd29yZA==")
+        })
+    };
+    assert!(authorized("/metrics") && authorized("/moved"));
+    assert_eq!(endpoint.count("/moved"), 1, "a redirect that stays at home is followed");
+    assert_eq!(elsewhere.requests().len(), 0, "another is not");
+    assert_eq!(notes.all().len(), 2);
+    let shown = [log.lines().join("\n"), debugged, format!("{store:?} {:?}", notes.all())];
+    for text in shown {
+        for secret in ["hunter", "pass2word", "aHVudGVyOnBhc3Myd29yZA"] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+}
+
+#[test]
+fn the_scrape_at_a_phases_end_lies_between_the_phases() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let other = MetricsEndpoint::with([Reply::number()]);
+    let run = start(config([explicit(endpoint.url("/metrics")), explicit(other.url("/metrics"))]));
+    let warmup_began = run.begin(WARMUP);
+    endpoint.wait_for(3);
+    let (warmup_ended, free) = run.end(WARMUP);
+    let began = run.begin(PROFILING);
+    assert!(free <= began);
+    endpoint.wait_for(3);
+    let (ended, _) = run.end(PROFILING);
+    let (clock, notes) = (run.clock, run.notes.clone());
+    let Collected { windows, store, .. } = run.finish();
+    let wall = |at| clock.wall_ns(at);
+    let warmup = windows.warmup.unwrap();
+    let profiling = windows.profiling.unwrap();
+    assert_eq!((warmup.start_ns, profiling.start_ns), (wall(warmup_began), wall(began)));
+    let mut ends = [0, 0];
+    for index in [0, 1] {
+        let seen: Vec<Seen> = notes.all().into_iter().filter(|seen| seen.index == index).collect();
+        let marked = |phase| seen.iter().filter(move |seen| seen.phase == phase);
+        assert_eq!(seen[0].phase, None, "the baseline is of no phase");
+        // The final scrape of each phase was sent after its end, alone so, and
+        // answered before the next began.
+        for (number, phase, end) in [(0, WARMUP, warmup_ended), (1, PROFILING, ended)] {
+            let after = |seen: &&Seen| seen.times.request_sent_ns >= wall(end);
+            let finals: Vec<&Seen> = marked(Some(phase)).filter(after).collect();
+            assert_eq!(finals.len(), 1);
+            assert_eq!(marked(Some(phase)).last(), Some(finals[0]));
+            ends[number] = ends[number].max(finals[0].times.first_byte_ns);
+        }
+        assert!(marked(Some(WARMUP)).all(|seen| seen.times.last_byte_ns <= wall(began)));
+        assert!(marked(Some(PROFILING)).all(|seen| seen.times.request_sent_ns >= wall(began)));
+        assert!(seen.is_sorted_by_key(|seen| seen.times.first_byte_ns));
+        assert!(seen.iter().all(|seen| seen.priority == 19), "{seen:?}");
+        assert_eq!(store.endpoints()[index].scrapes().len(), seen.len());
+    }
+    assert_eq!([warmup.end_ns, profiling.end_ns], ends, "the latest final scrape is the end");
+}
+
+#[test]
+fn equal_bodies_are_repeats_to_the_store_and_shown_as_such() {
+    let [one, two] = ["a 1\n", "a 2\n"].map(Reply::text);
+    let script = [one.clone(), one.clone(), two.clone().gzip(), two.clone(), one, two];
+    let endpoint = MetricsEndpoint::with(script);
+    let run = start(metrics_of(&endpoint));
+    wait_until("scrapes", || run.notes.all().len() >= 8);
+    let notes = run.notes.clone();
+    let Collected { store, .. } = run.finish();
+    let kept = &store.endpoints()[0];
+    assert_eq!(kept.scrapes().len(), notes.all().len());
+    assert_eq!(kept.updates(), [0, 2, 4, 5]);
+    assert_eq!(values(&store, 0, "a")[..8], [1.0, 1.0, 2.0, 2.0, 1.0, 2.0, 2.0, 2.0]);
+    let repeats: Vec<bool> = notes.all().iter().take(8).map(|seen| seen.is_duplicate).collect();
+    assert_eq!(repeats, [false, true, false, true, false, false, true, true]);
+}
+
+#[test]
+fn values_of_no_use_are_told_of_once() {
+    let body = "# TYPE good gauge\ngood 1\n# TYPE bad gauge\nbad NaN\n";
+    let endpoint = MetricsEndpoint::with([Reply::text(body)]);
+    let run = start(metrics_of(&endpoint));
+    endpoint.wait_for(3);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert!(values(&store, 0, "good").len() >= 3);
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("`bad`"), "{}", warnings[0]);
+}
+
+#[test]
+fn the_end_waits_for_the_servers_counts_and_no_longer() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let flush_period = Nanos::from_seconds(3600.0);
+    let run = start(Config { flush_period, ..metrics_of(&endpoint) });
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    let settled = |store: &Store| values(store, 0, "served").last().copied() >= Some(20.0);
+    let notes = run.notes.clone();
+    let Collected { store, windows, .. } = run.collector.finish(settled);
+    let served = values(&store, 0, "served");
+    assert!(served.len() >= 20, "{served:?}");
+    let end = windows.profiling.unwrap().end_ns;
+    let late: Vec<Seen> =
+        notes.all().into_iter().filter(|seen| seen.times.first_byte_ns > end).collect();
+    assert!(!late.is_empty() && late.iter().all(|seen| seen.phase.is_none()));
+}
+
+#[test]
+fn counts_that_are_settled_need_no_scrape_more() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let hour = Nanos::from_seconds(3600.0);
+    let run = start(Config { flush_period: hour, interval: hour, ..metrics_of(&endpoint) });
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    run.collector.finish(|store| values(store, 0, "served").last() == Some(&2.0));
+    assert_eq!(endpoint.count("/metrics"), 2);
+}
+
+#[test]
+fn counts_that_never_settle_are_waited_for_as_long_as_asked() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let flush_period = Nanos::from_millis(100.0);
+    let run = start(Config { flush_period, ..metrics_of(&endpoint) });
+    run.begin(PROFILING);
+    let (ended, _) = run.end(PROFILING);
+    run.finish();
+    assert!(Clock::now() >= ended + flush_period);
+}
+
+#[test]
+fn a_phase_that_was_given_up_has_an_end_too() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let run = start(Config { interval: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) });
+    run.begin(PROFILING);
+    let notes = run.notes.clone();
+    let Collected { windows, .. } = run.finish();
+    let last = notes.all().pop().unwrap();
+    assert_eq!(last.phase, Some(PROFILING));
+    assert_eq!(windows.profiling.unwrap().end_ns, last.times.first_byte_ns);
+}
+
+#[test]
+fn where_nothing_is_scraped_there_is_nothing_to_wait_for() {
+    let flush_period = Nanos::from_seconds(3600.0);
+    let run = start(Config { flush_period, ..config([]) });
+    run.begin(PROFILING);
+    let (ended, _) = run.end(PROFILING);
+    let clock = run.clock;
+    let Collected { windows, sink, .. } = run.finish();
+    assert!(sink.is_some());
+    assert_eq!(windows.profiling.unwrap().end_ns, clock.wall_ns(ended));
+}
+
+#[test]
+fn a_sink_that_hangs_keeps_nothing_but_itself() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let shutdown_delay = Nanos::from_millis(50.0);
+    let scrape_timeout = Nanos::from_millis(100.0);
+    let (hold, held) = mpsc::channel();
+    let config = Config { shutdown_delay, scrape_timeout, ..metrics_of(&endpoint) };
+    let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
+    let run = Run { collector, clock, notes: Notes::default(), log: log.clone() };
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    let Collected { store, sink, .. } = run.finish();
+    assert!(sink.is_none());
+    assert_eq!(values(&store, 0, "served"), [1.0]);
+    assert!(log.warnings().iter().any(|line| line.contains("longer than 0.05 s")));
+    drop(hold);
+}
+
+#[test]
+fn the_threads_end_with_the_collector_and_late_news_do_no_harm() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let run = start(metrics_of(&endpoint));
+    let (handle, notes) = (run.collector.handle(), run.notes.clone());
+    drop(run);
+    wait_until("ends", || Arc::strong_count(&notes.0) == 1);
+    handle.phase_started(0, PhaseKind::Profiling, Clock::now());
+    let done = handle.phase_ended(0, PhaseKind::Profiling, Clock::now());
+    assert!(done.blocking_recv().is_err());
+}
