@@ -238,6 +238,14 @@ impl ArtifactSet {
         for path in layout.summaries() {
             replace::check(path)?;
         }
+        let mut failures = Vec::new();
+        for (path, is_wanted) in config.server_metrics.statistics(&layout) {
+            if is_wanted {
+                replace::check(path)?;
+            } else {
+                failures.extend(remove_stale(path).err());
+            }
+        }
         let sink = |level, path: &Path| {
             (config.export_level >= level).then(|| LineSink::create(path)).transpose()
         };
@@ -264,7 +272,7 @@ impl ArtifactSet {
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
             written: Vec::new(),
-            failures: Vec::new(),
+            failures,
         })
     }
 
@@ -288,9 +296,7 @@ impl ArtifactSet {
     /// the conversations of the records from now on.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        if let Err(failure) = remove_stale(&self.layout.inputs) {
-            self.failures.push(failure);
-        }
+        self.failures.extend(remove_stale(&self.layout.inputs).err());
     }
 
     /// Appends a finished request to the files of records.
@@ -323,9 +329,7 @@ impl ArtifactSet {
         if self.server_metrics.formats.jsonl && !self.server_metrics.endpoints.is_empty() {
             return ScrapeLines::create(path, self.server_metrics.batch_size).map(Some);
         }
-        if let Err(failure) = remove_stale(path) {
-            self.failures.push(failure);
-        }
+        self.failures.extend(remove_stale(path).err());
         Ok(None)
     }
 
@@ -358,8 +362,13 @@ impl ArtifactSet {
         if let Some(table) = self.table.take() {
             self.note(table.finish(report));
         }
-        for outcome in write_summaries(&self.layout, report, console_text) {
+        for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
+        }
+        if report.server_metrics.is_none() {
+            for (path, _) in self.server_metrics.statistics(&self.layout) {
+                self.failures.extend(remove_stale(path).err());
+            }
         }
         let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
@@ -407,17 +416,22 @@ fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Va
     }
 }
 
-/// Replaces JSON, CSV and console text.
+/// Replaces JSON, CSV and console text, and the server's statistics if there are any.
 fn write_summaries(
     layout: &Layout,
+    server_metrics: &ServerMetricsFiles,
     report: &RunReport,
     console_text: &str,
-) -> [Result<PathBuf, WriteFailure>; 3] {
-    [
+) -> Vec<Result<PathBuf, WriteFailure>> {
+    let mut outcomes = vec![
         write_whole(&layout.summary_json, |out| json::write(out, report)),
         write_whole(&layout.summary_csv, |out| csv::write(out, report)),
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
-    ]
+    ];
+    if let Some(server) = &report.server_metrics {
+        outcomes.extend(server_metrics.write_statistics(layout, report, server));
+    }
+    outcomes
 }
 
 fn write_whole(

@@ -18,21 +18,26 @@ pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     results.sort_by_key(|result| result.metric.tag);
     let (distributions, singles): (Vec<_>, Vec<_>) =
         results.into_iter().partition(|result| result.stats.distribution.is_some());
-    let mut sections = Sections { out, is_first: true };
+    let mut sections = Sections::new(out);
     let header = std::iter::once("Metric").chain(STATISTICS).map(str::to_owned);
     sections.write(header, distributions.into_iter().map(distribution_row))?;
     let header = ["Metric", "Value"].map(str::to_owned);
     sections.write(header, singles.into_iter().map(single_row))
 }
 
-struct Sections<'a> {
+/// Tables in one file, an empty line between them.
+pub(super) struct Sections<'a> {
     out: &'a mut dyn Write,
     is_first: bool,
 }
 
-impl Sections<'_> {
+impl<'a> Sections<'a> {
+    pub(super) fn new(out: &'a mut dyn Write) -> Self {
+        Self { out, is_first: true }
+    }
+
     /// Writes a section, unless it has no rows.
-    fn write(
+    pub(super) fn write(
         &mut self,
         header: impl IntoIterator<Item = String>,
         rows: impl Iterator<Item = Vec<String>>,

@@ -162,7 +162,7 @@ impl Entry {
 }
 
 /// Local time without a zone, to the microsecond: `2026-11-21T01:54:54.681160`.
-fn local_time(wall_ns: u64) -> String {
+pub(super) fn local_time(wall_ns: u64) -> String {
     Timestamp::from_nanosecond(i128::from(wall_ns))
         .unwrap_or_default()
         .to_zoned(TimeZone::system())

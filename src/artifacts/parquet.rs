@@ -406,7 +406,7 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("request").with_fields(fields?).build()?))
 }
 
-fn properties() -> Arc<WriterProperties> {
+pub(super) fn properties() -> Arc<WriterProperties> {
     let created_by = concat!("aiperf ", env!("CARGO_PKG_VERSION")).to_owned();
     Arc::new(
         WriterProperties::builder()

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use super::manifest::Outcome;
+use super::server_metrics::ServerMetricsFiles;
 use super::{ErrorCount, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
@@ -71,6 +72,8 @@ pub struct Rebuilt {
     pub report: RunReport,
     /// Where its files are.
     pub layout: Layout,
+    /// Which files there are of the server's metrics, if the report has any.
+    pub server_metrics: ServerMetricsFiles,
     /// What the user should know of the files it came from.
     pub notes: Vec<String>,
 }
@@ -80,6 +83,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
     let layout = Layout::new(directory, origin.prefix());
     let records = RecordReader::open(&layout.records)?;
+    let server_metrics = origin.server_metrics_files();
     let (run, end) = origin.describe(&layout)?;
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry);
@@ -107,12 +111,13 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         ),
         server_metrics: None,
     };
-    Ok(Rebuilt { report, layout, notes })
+    Ok(Rebuilt { report, layout, server_metrics, notes })
 }
 
 /// Writes the summaries of a rebuilt report; gives the files written.
 pub fn write(rebuilt: &Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, WriteFailure> {
-    super::write_summaries(&rebuilt.layout, &rebuilt.report, console_text).into_iter().collect()
+    let Rebuilt { report, layout, server_metrics, .. } = rebuilt;
+    super::write_summaries(layout, server_metrics, report, console_text).into_iter().collect()
 }
 
 /// The failures that `accumulator` has seen.

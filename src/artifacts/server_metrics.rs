@@ -1,13 +1,23 @@
 //! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
 
+mod csv;
+mod endpoint_ids;
+mod flat;
+mod json;
 mod jsonl;
 mod line;
 mod manifest;
+mod members;
+mod parquet;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::Layout;
+use super::{RunReport, WriteFailure, write_whole};
+use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
@@ -65,3 +75,42 @@ impl Default for ServerMetricsFiles {
         }
     }
 }
+
+impl ServerMetricsFiles {
+    /// The files that are replaced as a whole, and whether each is to be there.
+    pub(super) fn statistics<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 3] {
+        let is_scraped = !self.endpoints.is_empty();
+        [
+            (&layout.server_metrics_json, is_scraped && self.formats.json),
+            (&layout.server_metrics_csv, is_scraped && self.formats.csv),
+            (&layout.server_metrics_table, is_scraped && self.formats.parquet),
+        ]
+    }
+
+    /// Replaces the files that are to be there.
+    pub(super) fn write_statistics(
+        &self,
+        layout: &Layout,
+        run: &RunReport,
+        server: &ServerMetrics,
+    ) -> Vec<Result<PathBuf, WriteFailure>> {
+        let mut outcomes = Vec::new();
+        let report = &server.report;
+        if self.formats.json {
+            outcomes.push(write_whole(&layout.server_metrics_json, |out| match self.json_layout {
+                JsonLayout::Nested => json::write(out, &run.run, report),
+                JsonLayout::Flat => flat::write(out, report),
+            }));
+        }
+        if self.formats.csv {
+            outcomes.push(write_whole(&layout.server_metrics_csv, |out| csv::write(out, report)));
+        }
+        if self.formats.parquet {
+            outcomes.push(parquet::write(&layout.server_metrics_table, run, server));
+        }
+        outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests;

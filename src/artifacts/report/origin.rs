@@ -14,6 +14,7 @@ use crate::artifacts::RunDescription;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
+use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
 use crate::metrics::{ClientHealth, LoadReport};
@@ -34,6 +35,12 @@ impl Origin {
 
     pub(super) fn prefix(&self) -> Option<&str> {
         self.manifest.as_ref()?.prefix.as_deref()
+    }
+
+    /// Which files there were to be of the server's metrics.
+    pub(super) fn server_metrics_files(&self) -> ServerMetricsFiles {
+        let section = self.manifest.as_ref().and_then(|manifest| manifest.server_metrics.as_ref());
+        section.map_or_else(ServerMetricsFiles::default, ServerMetricsSection::files)
     }
 
     /// What was run, and how it ended if that is known.

@@ -1,0 +1,185 @@
+//! `server_metrics_export.csv`: a table for each kind of series, of the
+//! profiling phase.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use super::endpoint_ids::EndpointIds;
+use super::members::{kind_name, whole};
+use crate::artifacts::csv::Sections;
+use crate::server_metrics::report::{
+    Buckets, CounterStats, GaugeStats, HistogramStats, MetricReport, SeriesReport,
+    ServerMetricsReport, Stats,
+};
+use crate::server_metrics::snapshot::Kind;
+
+const GAUGE: &[&str] =
+    &["avg", "min", "max", "std", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"];
+const COUNTER: &[&str] = &["total", "rate", "rate_avg", "rate_min", "rate_max", "rate_std"];
+const HISTOGRAM: &[&str] = &[
+    "count",
+    "count_rate",
+    "sum",
+    "sum_rate",
+    "avg",
+    "p1_estimate",
+    "p5_estimate",
+    "p10_estimate",
+    "p25_estimate",
+    "p50_estimate",
+    "p75_estimate",
+    "p90_estimate",
+    "p95_estimate",
+    "p99_estimate",
+];
+
+/// Columns before the statistics and after the labels.
+const BEFORE: [&str; 4] = ["Endpoint", "Type", "Metric", "Unit"];
+const AFTER: [&str; 2] = ["Description", "buckets"];
+
+/// Writes the sections that have rows, an empty line between them.
+pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Result<()> {
+    let ids = EndpointIds::of(&report.summary.endpoints_successful);
+    let mut sections = Sections::new(out);
+    for (kind, statistics) in [
+        (Kind::Gauge, GAUGE),
+        (Kind::Counter, COUNTER),
+        (Kind::Histogram, HISTOGRAM),
+        (Kind::Unknown, GAUGE),
+    ] {
+        let section = Section::of(kind, statistics, &report.metrics);
+        sections.write(section.header(), section.rows(&ids))?;
+    }
+    let header = ["Endpoint", "Metric", "Key", "Value", "Description"].map(str::to_owned);
+    sections.write(header, info_rows(&report.metrics, &ids))
+}
+
+/// The series of one kind.
+struct Section<'a> {
+    kind: Kind,
+    statistics: &'static [&'static str],
+    metrics: &'a [MetricReport],
+    /// Label and its column, in order of the label.
+    labels: BTreeMap<&'a str, String>,
+}
+
+impl<'a> Section<'a> {
+    fn of(kind: Kind, statistics: &'static [&'static str], metrics: &'a [MetricReport]) -> Self {
+        let names: BTreeSet<&str> = series_of(metrics, kind)
+            .flat_map(|(_, series)| series.labels.iter().map(|(name, _)| &**name))
+            .collect();
+        let fixed: BTreeSet<&str> =
+            BEFORE.iter().chain(statistics).chain(&AFTER).copied().collect();
+        let column = |name: &str| {
+            let mut column = text(name);
+            while fixed.contains(&*column) || (column != name && names.contains(&*column)) {
+                column.insert_str(0, "label_");
+            }
+            column
+        };
+        let labels = names.iter().map(|name| (*name, column(name))).collect();
+        Self { kind, statistics, metrics, labels }
+    }
+
+    fn header(&self) -> impl Iterator<Item = String> {
+        let fixed = BEFORE.iter().chain(self.statistics).map(ToString::to_string);
+        let after = AFTER[..if self.kind == Kind::Histogram { 2 } else { 1 }].iter();
+        fixed.chain(self.labels.values().cloned()).chain(after.map(ToString::to_string))
+    }
+
+    fn rows(&self, ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
+        series_of(self.metrics, self.kind).map(move |(metric, series)| {
+            let mut row = vec![
+                text(&ids.of_url(&series.endpoint_url)),
+                kind_name(metric.kind).to_owned(),
+                text(&metric.name),
+                text(metric.unit.as_deref().unwrap_or_default()),
+            ];
+            statistics(&series.stats, &mut row);
+            row.extend(self.labels.keys().map(|name| text(label(series, name))));
+            row.push(text(&metric.description));
+            if let Stats::Histogram(stats) = &series.stats {
+                row.push(stats.buckets.as_ref().map(buckets).unwrap_or_default());
+            }
+            row
+        })
+    }
+}
+
+fn series_of(
+    metrics: &[MetricReport],
+    kind: Kind,
+) -> impl Iterator<Item = (&MetricReport, &SeriesReport)> {
+    let metrics = metrics.iter().filter(move |metric| metric.kind == kind);
+    metrics.flat_map(|metric| metric.series.iter().map(move |series| (metric, series)))
+}
+
+/// The value of label `name`; empty without it.
+fn label<'a>(series: &'a SeriesReport, name: &str) -> &'a str {
+    let found = series.labels.iter().find(|(other, _)| **other == *name);
+    found.map_or("", |(_, value)| value)
+}
+
+/// One row for each label of each series.
+fn info_rows(metrics: &[MetricReport], ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
+    series_of(metrics, Kind::Info).flat_map(move |(metric, series)| {
+        series.labels.iter().map(move |(key, value)| {
+            [&ids.of_url(&series.endpoint_url), &metric.name, key, value, &metric.description]
+                .map(|cell| text(cell))
+                .to_vec()
+        })
+    })
+}
+
+fn statistics(stats: &Stats, row: &mut Vec<String>) {
+    match stats {
+        Stats::Gauge(stats) => gauge(stats, row),
+        Stats::Counter(stats) => counter(stats, row),
+        Stats::Histogram(stats) => histogram(stats, row),
+        // They have no section.
+        Stats::Summary(_) => {}
+    }
+}
+
+fn gauge(stats: &GaugeStats, row: &mut Vec<String>) {
+    let GaugeStats { avg, min, max, std, percentiles, .. } = stats;
+    row.extend([avg, min, max, std].into_iter().chain(percentiles).map(|value| number(*value)));
+}
+
+fn counter(stats: &CounterStats, row: &mut Vec<String>) {
+    row.extend([stats.total, stats.rate].map(number));
+    let rates = stats.slice_rates.map(|rates| [rates.avg, rates.min, rates.max, rates.std]);
+    row.extend(rates.unwrap_or([f64::NAN; 4]).map(number));
+}
+
+/// Without observations there is nothing but their count.
+fn histogram(stats: &HistogramStats, row: &mut Vec<String>) {
+    let HistogramStats { count, sum, count_rate, sum_rate, .. } = *stats;
+    row.push(whole(count).to_string());
+    if count > 0.0 {
+        row.extend([count_rate, sum, sum_rate, sum / count].map(number));
+        row.extend(stats.percentiles.unwrap_or([f64::NAN; 9]).map(number));
+    } else {
+        row.extend(HISTOGRAM[1..].iter().map(|_| String::new()));
+    }
+}
+
+/// `0.02=0;0.05=40;+Inf=40`.
+fn buckets(buckets: &Buckets) -> String {
+    let each: Vec<_> =
+        buckets.iter().map(|(bound, count)| format!("{bound}={}", whole(*count))).collect();
+    each.join(";")
+}
+
+/// Four decimals; empty where there is no number.
+fn number(value: f64) -> String {
+    if value.is_finite() { format!("{value:.4}") } else { String::new() }
+}
+
+/// What a server says, as a cell that no spreadsheet takes for a formula, on one
+/// line, as an empty line ends a section.
+fn text(said: &str) -> String {
+    let cell = said.replace('\r', "\\r").replace('\n', "\\n");
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();
+    if is_formula { format!("'{cell}") } else { cell }
+}

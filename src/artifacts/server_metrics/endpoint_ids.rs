@@ -1,0 +1,60 @@
+//! Endpoints by host and port.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use url::Url;
+
+/// A short name for each of some URLs, no two the same.
+#[derive(Debug)]
+pub(super) struct EndpointIds(HashMap<Arc<str>, Arc<str>>);
+
+impl EndpointIds {
+    /// `host:port`; the whole URL where two of them share that.
+    pub(super) fn of(urls: &[Arc<str>]) -> Self {
+        let mut shared: HashMap<Arc<str>, usize> = HashMap::new();
+        for url in urls {
+            *shared.entry(host_and_port(url)).or_default() += 1;
+        }
+        let id = |url: &Arc<str>| {
+            let short = host_and_port(url);
+            if shared[&short] == 1 { short } else { Arc::clone(url) }
+        };
+        Self(urls.iter().map(|url| (Arc::clone(url), id(url))).collect())
+    }
+
+    /// The name of `url`.
+    pub(super) fn of_url(&self, url: &Arc<str>) -> Arc<str> {
+        self.0.get(url).unwrap_or(url).clone()
+    }
+}
+
+fn host_and_port(url: &Arc<str>) -> Arc<str> {
+    let parsed = Url::parse(url).ok();
+    let parts =
+        parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
+    parts.map_or_else(|| Arc::clone(url), |(host, port)| Arc::from(format!("{host}:{port}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_its_host_and_port_unless_another_has_the_same() {
+        let urls = [
+            "http://localhost:8000/metrics",
+            "https://node/metrics",
+            "http://[::1]:9/metrics",
+            "http://shared:1/a/metrics",
+            "http://shared:1/b/metrics",
+        ]
+        .map(Arc::from);
+        let ids = EndpointIds::of(&urls);
+        let found = urls.each_ref().map(|url| ids.of_url(url).to_string());
+        let (a, b) = (&*urls[3], &*urls[4]);
+        assert_eq!(found, ["localhost:8000", "node:443", "[::1]:9", a, b]);
+        let unknown = Arc::from("http://unknown:1/metrics");
+        assert_eq!(ids.of_url(&unknown), unknown);
+    }
+}

@@ -1,0 +1,390 @@
+//! `server_metrics_export.json`: the statistics, in an object of their own in
+//! each series.
+//!
+//! The types are the file: what they do not have cannot be in it. They can be
+//! read, too, which holds them against examples from elsewhere.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::members::{Each, Metric, Pairs, by_name, exported_kind, finite, members, whole};
+use crate::artifacts::RunDescription;
+use crate::artifacts::json::local_time;
+use crate::server_metrics::report::{
+    self, MetricReport, SeriesReport, ServerMetricsReport, Stats as Statistics, Timeslice, Windows,
+};
+use crate::server_metrics::snapshot::Kind;
+
+/// Version of the layout that is followed.
+const SCHEMA_VERSION: &str = "1.1";
+
+/// Writes the export, indented by two.
+pub(super) fn write(
+    out: &mut dyn Write,
+    run: &RunDescription,
+    report: &ServerMetricsReport,
+) -> io::Result<()> {
+    let warmup = (!report.warmup_metrics.is_empty()).then_some(Metrics(&report.warmup_metrics));
+    let export = Export {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        aiperf_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        benchmark_id: Some(run.benchmark_id.to_string()),
+        summary: Summary::of(&report.summary),
+        metrics_phase: Some("profiling".to_owned()),
+        metrics: Metrics(&report.metrics),
+        warmup_metrics: warmup,
+        input_config: run.input_config.clone(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &export)?;
+    out.write_all(b"\n")
+}
+
+/// The file; `M` is its metrics by name.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Export<M> {
+    schema_version: String,
+    aiperf_version: Option<String>,
+    benchmark_id: Option<String>,
+    summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics_phase: Option<String>,
+    metrics: M,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warmup_metrics: Option<M>,
+    input_config: Value,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Summary {
+    endpoints_configured: Vec<Arc<str>>,
+    endpoints_successful: Vec<Arc<str>>,
+    #[serde(flatten)]
+    times: Times,
+    endpoint_info: Pairs<EndpointInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase_time_ranges: Option<PhaseTimeRanges>,
+}
+
+/// When what the statistics are of began and ended: local time. Absent where
+/// the run ended before any phase did.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Times {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_time: Option<String>,
+}
+
+impl Times {
+    pub(super) fn of(windows: Windows) -> Self {
+        windows.profiling.or(windows.warmup).map_or_else(Self::default, |window| Self {
+            start_time: Some(local_time(window.start_ns)),
+            end_time: Some(local_time(window.end_ns)),
+        })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointInfo {
+    total_fetches: u64,
+    first_fetch_ns: u64,
+    last_fetch_ns: u64,
+    avg_fetch_latency_ms: f64,
+    unique_updates: u64,
+    first_update_ns: u64,
+    last_update_ns: u64,
+    duration_seconds: f64,
+    avg_update_interval_ms: f64,
+    median_update_interval_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_fetches: Option<u64>,
+}
+
+members! { PhaseTimeRanges { profiling: TimeRange, warmup: TimeRange } }
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimeRange {
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Summary {
+    fn of(summary: &report::Summary) -> Self {
+        let range =
+            |window: report::Window| TimeRange { start_ns: window.start_ns, end_ns: window.end_ns };
+        let info = summary.endpoint_info.iter();
+        Self {
+            endpoints_configured: summary.endpoints_configured.clone(),
+            endpoints_successful: summary.endpoints_successful.clone(),
+            times: Times::of(summary.windows),
+            endpoint_info: info.map(|(url, info)| (url.clone(), EndpointInfo::of(info))).collect(),
+            phase_time_ranges: Some(PhaseTimeRanges {
+                profiling: summary.windows.profiling.map(range),
+                warmup: summary.windows.warmup.map(range),
+            }),
+        }
+    }
+}
+
+impl EndpointInfo {
+    fn of(info: &report::EndpointInfo) -> Self {
+        Self {
+            total_fetches: info.total_fetches,
+            first_fetch_ns: info.first_fetch_ns,
+            last_fetch_ns: info.last_fetch_ns,
+            avg_fetch_latency_ms: info.avg_fetch_latency_ms,
+            unique_updates: info.unique_updates,
+            first_update_ns: info.first_update_ns,
+            last_update_ns: info.last_update_ns,
+            duration_seconds: info.duration_seconds,
+            avg_update_interval_ms: info.avg_update_interval_ms,
+            median_update_interval_ms: info.median_update_interval_ms,
+            failed_fetches: Some(info.failed_fetches).filter(|failed| *failed > 0),
+        }
+    }
+}
+
+/// Metrics by name. Summaries are left out: their quantiles are of the server's
+/// whole life.
+struct Metrics<'a>(&'a [MetricReport]);
+
+impl Serialize for Metrics<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = self.0.iter().filter(|metric| metric.kind != Kind::Summary);
+        serializer.collect_map(by_name(shown).map(|(name, metric)| {
+            let metric = Metric {
+                kind: exported_kind(metric.kind),
+                description: Arc::clone(&metric.description),
+                unit: metric.unit.clone(),
+                series: Each(&metric.series, Series::of),
+            };
+            (name, metric)
+        }))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Series {
+    endpoint_url: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Pairs<Arc<str>>>,
+    stats: Stats,
+    /// Of a histogram: null after a reset.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "null_too")]
+    buckets: Option<Option<Buckets>>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    timeslices: Vec<Slice>,
+}
+
+/// Observations up to each bound.
+type Buckets = Pairs<u64>;
+
+/// A member that is there, be it null.
+fn null_too<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<Buckets>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stats {
+    Gauge(GaugeStats),
+    Counter(CounterStats),
+    Histogram(HistogramStats),
+}
+
+members! {
+    GaugeStats {
+        avg: f64, min: f64, max: f64, std: f64,
+        p1: f64, p5: f64, p10: f64, p25: f64, p50: f64, p75: f64, p90: f64, p95: f64, p99: f64,
+    }
+}
+
+members! {
+    CounterStats {
+        total: f64, rate: f64, rate_avg: f64, rate_min: f64, rate_max: f64, rate_std: f64,
+        reset_count: u64, total_with_resets: f64,
+    }
+}
+
+members! {
+    HistogramStats {
+        count: u64, sum: f64, avg: f64, count_rate: f64, sum_rate: f64,
+        p1_estimate: f64, p5_estimate: f64, p10_estimate: f64, p25_estimate: f64,
+        p50_estimate: f64, p75_estimate: f64, p90_estimate: f64, p95_estimate: f64,
+        p99_estimate: f64, reset_count: u64, total_with_resets: f64,
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Slice {
+    Gauge(GaugeSlice),
+    Counter(CounterSlice),
+    Histogram(HistogramSlice),
+}
+
+members! {
+    GaugeSlice { start_ns: u64, end_ns: u64, is_complete: bool, avg: f64, min: f64, max: f64 }
+}
+
+members! {
+    CounterSlice { start_ns: u64, end_ns: u64, is_complete: bool, total: f64, rate: f64 }
+}
+
+members! {
+    HistogramSlice {
+        start_ns: u64, end_ns: u64, is_complete: bool,
+        count: u64, sum: f64, avg: f64, buckets: Buckets,
+    }
+}
+
+impl Series {
+    fn of(series: &SeriesReport) -> Self {
+        let (stats, timeslices) = match &series.stats {
+            Statistics::Gauge(gauge) => (
+                Stats::Gauge(GaugeStats::of(gauge)),
+                gauge.timeslices.iter().map(GaugeSlice::of).map(Slice::Gauge).collect(),
+            ),
+            Statistics::Counter(counter) => (
+                Stats::Counter(CounterStats::of(counter)),
+                counter.timeslices.iter().map(CounterSlice::of).map(Slice::Counter).collect(),
+            ),
+            Statistics::Histogram(histogram) => (
+                Stats::Histogram(HistogramStats::of(histogram)),
+                histogram.timeslices.iter().map(HistogramSlice::of).map(Slice::Histogram).collect(),
+            ),
+            // Their metrics are left out.
+            Statistics::Summary(_) => (Stats::Gauge(GaugeStats::default()), Vec::new()),
+        };
+        let buckets = match &series.stats {
+            Statistics::Histogram(histogram) => Some(histogram.buckets.as_ref().map(buckets)),
+            _ => None,
+        };
+        Self {
+            endpoint_url: Arc::clone(&series.endpoint_url),
+            labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
+            stats,
+            buckets,
+            timeslices,
+        }
+    }
+}
+
+/// Buckets with the counts that they are.
+pub(super) fn buckets(buckets: &report::Buckets) -> Buckets {
+    buckets.iter().map(|(bound, count)| (Arc::clone(bound), whole(*count))).collect()
+}
+
+impl GaugeStats {
+    fn of(stats: &report::GaugeStats) -> Self {
+        let [p1, p5, p10, p25, p50, p75, p90, p95, p99] = stats.percentiles.map(finite);
+        let [avg, min, max, std] = [stats.avg, stats.min, stats.max, stats.std].map(finite);
+        Self { avg, min, max, std, p1, p5, p10, p25, p50, p75, p90, p95, p99 }
+    }
+}
+
+impl CounterStats {
+    fn of(stats: &report::CounterStats) -> Self {
+        let rates = stats.slice_rates;
+        Self {
+            total: finite(stats.total),
+            rate: finite(stats.rate),
+            rate_avg: rates.and_then(|rates| finite(rates.avg)),
+            rate_min: rates.and_then(|rates| finite(rates.min)),
+            rate_max: rates.and_then(|rates| finite(rates.max)),
+            rate_std: rates.and_then(|rates| finite(rates.std)),
+            reset_count: stats.resets.map(|resets| resets.reset_count),
+            total_with_resets: stats.resets.and_then(|resets| finite(resets.total_with_resets)),
+        }
+    }
+}
+
+impl HistogramStats {
+    /// Without observations there is nothing to say but that.
+    fn of(stats: &report::HistogramStats) -> Self {
+        let counted = Self {
+            count: Some(whole(stats.count)),
+            reset_count: stats.resets.map(|resets| resets.reset_count),
+            total_with_resets: stats.resets.and_then(|resets| finite(resets.total_with_resets)),
+            ..Self::default()
+        };
+        if stats.count <= 0.0 {
+            return counted;
+        }
+        let estimates = stats.percentiles.map_or([None; 9], |values| values.map(finite));
+        let [p1, p5, p10, p25, p50, p75, p90, p95, p99] = estimates;
+        Self {
+            sum: finite(stats.sum),
+            avg: finite(stats.sum / stats.count),
+            count_rate: finite(stats.count_rate),
+            sum_rate: finite(stats.sum_rate),
+            p1_estimate: p1,
+            p5_estimate: p5,
+            p10_estimate: p10,
+            p25_estimate: p25,
+            p50_estimate: p50,
+            p75_estimate: p75,
+            p90_estimate: p90,
+            p95_estimate: p95,
+            p99_estimate: p99,
+            ..counted
+        }
+    }
+}
+
+/// Said of slices that are shorter than the others only.
+fn unless_complete<T>(slice: &Timeslice<T>) -> Option<bool> {
+    (!slice.is_complete).then_some(false)
+}
+
+impl GaugeSlice {
+    fn of(slice: &Timeslice<report::GaugeSlice>) -> Self {
+        Self {
+            start_ns: Some(slice.start_ns),
+            end_ns: Some(slice.end_ns),
+            is_complete: unless_complete(slice),
+            avg: finite(slice.stats.avg),
+            min: finite(slice.stats.min),
+            max: finite(slice.stats.max),
+        }
+    }
+}
+
+impl CounterSlice {
+    fn of(slice: &Timeslice<report::CounterSlice>) -> Self {
+        Self {
+            start_ns: Some(slice.start_ns),
+            end_ns: Some(slice.end_ns),
+            is_complete: unless_complete(slice),
+            total: finite(slice.stats.total),
+            rate: finite(slice.stats.rate),
+        }
+    }
+}
+
+impl HistogramSlice {
+    fn of(slice: &Timeslice<report::HistogramSlice>) -> Self {
+        Self {
+            start_ns: Some(slice.start_ns),
+            end_ns: Some(slice.end_ns),
+            is_complete: unless_complete(slice),
+            count: Some(whole(slice.stats.count)),
+            sum: finite(slice.stats.sum),
+            avg: finite(slice.stats.avg),
+            buckets: Some(buckets(&slice.stats.buckets)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What both JSON layouts are made of: members that may be absent, objects whose
+//! order is kept, and lists that are made as they are written.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::server_metrics::report::MetricReport;
+use crate::server_metrics::snapshot::Kind;
+
+/// A JSON object whose members are left out where they have no value.
+macro_rules! members {
+    ($(#[$attribute:meta])* $name:ident { $($member:ident: $type:ty),+ $(,)? }) => {
+        $(#[$attribute])*
+        #[derive(Debug, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct $name {
+            $(#[serde(skip_serializing_if = "Option::is_none")] $member: Option<$type>,)+
+        }
+    };
+}
+pub(super) use members;
+
+/// `value`, unless JSON has no word for it.
+pub(super) fn finite(value: f64) -> Option<f64> {
+    Some(value).filter(|value| value.is_finite())
+}
+
+/// A count, which expositions write as a float.
+pub(super) fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+/// The members of an object, in the order given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Pairs<V>(pub(super) Vec<(Arc<str>, V)>);
+
+impl<V> Pairs<V> {
+    /// `None` of an object without members.
+    pub(super) fn unless_empty(self) -> Option<Self> {
+        Some(self).filter(|pairs| !pairs.0.is_empty())
+    }
+}
+
+impl<V> FromIterator<(Arc<str>, V)> for Pairs<V> {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl<V: Serialize> Serialize for Pairs<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor(PhantomData))
+    }
+}
+
+struct PairsVisitor<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<V> {
+    type Value = Pairs<V>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// A metric, whatever its series are.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Metric<S> {
+    #[serde(rename = "type")]
+    pub(super) kind: Kind,
+    pub(super) description: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unit: Option<Arc<str>>,
+    pub(super) series: S,
+}
+
+/// A list whose items get the file's form one by one as they are written, so
+/// that a large report is never there twice.
+pub(super) struct Each<'a, T, F>(pub(super) &'a [T], pub(super) F);
+
+impl<'a, T, F, O> Serialize for Each<'a, T, F>
+where
+    F: Fn(&'a T) -> O,
+    O: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(&self.1))
+    }
+}
+
+/// Metrics by the names that they have in files. Names are sorted; where two
+/// kinds of series share one, the later kind's says which it is.
+pub(super) fn by_name<'a>(
+    metrics: impl Iterator<Item = &'a MetricReport>,
+) -> impl Iterator<Item = (Cow<'a, str>, &'a MetricReport)> {
+    metrics.scan("", |previous, metric| {
+        let is_taken = *previous == &*metric.name;
+        *previous = &metric.name;
+        let name = if is_taken {
+            Cow::Owned(format!("{} ({})", metric.name, kind_name(metric.kind)))
+        } else {
+            Cow::Borrowed(&*metric.name)
+        };
+        Some((name, metric))
+    })
+}
+
+/// The kind of a metric in files, where an info is a gauge that is always 1.
+pub(super) const fn exported_kind(kind: Kind) -> Kind {
+    match kind {
+        Kind::Info => Kind::Gauge,
+        other => other,
+    }
+}
+
+/// What files call a kind.
+pub(super) const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gauge | Kind::Info => "gauge",
+        Kind::Counter => "counter",
+        Kind::Histogram => "histogram",
+        Kind::Unknown => "unknown",
+        Kind::Summary => "summary",
+    }
+}

@@ -1,0 +1,469 @@
+//! Reports made of files that others wrote come out as those files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{csv, flat, json as nested};
+use crate::artifacts::RunDescription;
+use crate::endpoint::EndpointType;
+use crate::metrics::metric::Settings;
+use crate::server_metrics::report::*;
+use crate::server_metrics::snapshot::Kind;
+use crate::server_metrics::store::Labels;
+
+pub(super) fn golden(name: &str) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::read_to_string(directory.join(name)).unwrap()
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn description(input_config: &Value) -> RunDescription {
+    RunDescription {
+        benchmark_id: Uuid::from_u128(7),
+        endpoint: EndpointType::Chat.traits(),
+        streaming: true,
+        settings: Settings::default(),
+        input_config: input_config.clone(),
+        cli_command: String::new(),
+        random_seed: None,
+        show_trace_timing: false,
+        show_server_metrics: false,
+    }
+}
+
+fn nested_file(report: &ServerMetricsReport) -> Value {
+    let mut out = Vec::new();
+    nested::write(&mut out, &description(&json!({})), report).unwrap();
+    parsed(std::str::from_utf8(&out).unwrap())
+}
+
+fn flat_file(report: &ServerMetricsReport) -> Value {
+    let mut out = Vec::new();
+    flat::write(&mut out, report).unwrap();
+    parsed(std::str::from_utf8(&out).unwrap())
+}
+
+fn csv_file(report: &ServerMetricsReport) -> String {
+    let mut out = Vec::new();
+    csv::write(&mut out, report).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+// A report with the numbers of a nested file.
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn string(value: &Value) -> Arc<str> {
+    value.as_str().unwrap().into()
+}
+
+fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn strings(value: &Value) -> Vec<Arc<str>> {
+    items(value).map(string).collect()
+}
+
+fn report_of(file: &Value) -> ServerMetricsReport {
+    let summary = &file["summary"];
+    let window = |phase: &str| {
+        let range = &summary["phase_time_ranges"][phase];
+        Some(Window { start_ns: range["start_ns"].as_u64()?, end_ns: range["end_ns"].as_u64()? })
+    };
+    let info = |(url, info): (&String, &Value)| (Arc::from(url.as_str()), info_of(info));
+    ServerMetricsReport {
+        summary: Summary {
+            endpoints_configured: strings(&summary["endpoints_configured"]),
+            endpoints_successful: strings(&summary["endpoints_successful"]),
+            endpoint_info: members(&summary["endpoint_info"]).map(info).collect(),
+            windows: Windows { warmup: window("warmup"), profiling: window("profiling") },
+        },
+        metrics: metrics_of(&file["metrics"]),
+        warmup_metrics: metrics_of(&file["warmup_metrics"]),
+    }
+}
+
+fn info_of(info: &Value) -> EndpointInfo {
+    let whole = |name: &str| info[name].as_u64().unwrap();
+    EndpointInfo {
+        total_fetches: whole("total_fetches"),
+        first_fetch_ns: whole("first_fetch_ns"),
+        last_fetch_ns: whole("last_fetch_ns"),
+        avg_fetch_latency_ms: float(&info["avg_fetch_latency_ms"]),
+        unique_updates: whole("unique_updates"),
+        first_update_ns: whole("first_update_ns"),
+        last_update_ns: whole("last_update_ns"),
+        duration_seconds: float(&info["duration_seconds"]),
+        avg_update_interval_ms: float(&info["avg_update_interval_ms"]),
+        median_update_interval_ms: info["median_update_interval_ms"].as_f64(),
+        failed_fetches: 0,
+    }
+}
+
+fn metrics_of(metrics: &Value) -> Vec<MetricReport> {
+    let metric = |(name, metric): (&String, &Value)| {
+        let kind: Kind = serde_json::from_value(metric["type"].clone()).unwrap();
+        MetricReport {
+            name: name.as_str().into(),
+            kind,
+            description: string(&metric["description"]),
+            unit: metric["unit"].as_str().map(Arc::from),
+            series: items(&metric["series"]).map(|series| series_of(kind, series)).collect(),
+        }
+    };
+    members(metrics).map(metric).collect()
+}
+
+fn series_of(kind: Kind, series: &Value) -> SeriesReport {
+    let labels: Labels =
+        members(&series["labels"]).map(|(k, v)| (Arc::from(k.as_str()), string(v))).collect();
+    let (stats, slices) = (&series["stats"], &series["timeslices"]);
+    let stats = match kind {
+        Kind::Counter => Stats::Counter(counter_of(stats, slices)),
+        Kind::Histogram => Stats::Histogram(histogram_of(stats, &series["buckets"], slices)),
+        _ => Stats::Gauge(gauge_of(stats, slices)),
+    };
+    SeriesReport { endpoint_url: string(&series["endpoint_url"]), labels, stats }
+}
+
+fn slices_of<T>(slices: &Value, stats: impl Fn(&Value) -> T) -> Vec<Timeslice<T>> {
+    let slice = |slice: &Value| Timeslice {
+        start_ns: slice["start_ns"].as_u64().unwrap(),
+        end_ns: slice["end_ns"].as_u64().unwrap(),
+        is_complete: slice["is_complete"].as_bool().unwrap_or(true),
+        stats: stats(slice),
+    };
+    items(slices).map(slice).collect()
+}
+
+fn gauge_of(stats: &Value, slices: &Value) -> GaugeStats {
+    GaugeStats {
+        avg: float(&stats["avg"]),
+        min: float(&stats["min"]),
+        max: float(&stats["max"]),
+        std: float(&stats["std"]),
+        percentiles: PERCENTILES.map(|percentile| float(&stats[format!("p{percentile}")])),
+        timeslices: slices_of(slices, |slice| GaugeSlice {
+            avg: float(&slice["avg"]),
+            min: float(&slice["min"]),
+            max: float(&slice["max"]),
+        }),
+    }
+}
+
+fn counter_of(stats: &Value, slices: &Value) -> CounterStats {
+    let rates = stats["rate_avg"].as_f64().map(|avg| RateSpread {
+        avg,
+        min: float(&stats["rate_min"]),
+        max: float(&stats["rate_max"]),
+        std: float(&stats["rate_std"]),
+    });
+    CounterStats {
+        total: float(&stats["total"]),
+        rate: float(&stats["rate"]),
+        slice_rates: rates,
+        timeslices: slices_of(slices, |slice| CounterSlice {
+            total: float(&slice["total"]),
+            rate: float(&slice["rate"]),
+        }),
+        ..CounterStats::default()
+    }
+}
+
+fn buckets_of(buckets: &Value) -> Buckets {
+    members(buckets).map(|(bound, count)| (Arc::from(bound.as_str()), float(count))).collect()
+}
+
+fn histogram_of(stats: &Value, buckets: &Value, slices: &Value) -> HistogramStats {
+    let slice = |slice: &Value| HistogramSlice {
+        count: float(&slice["count"]),
+        sum: float(&slice["sum"]),
+        avg: float(&slice["avg"]),
+        buckets: buckets_of(&slice["buckets"]),
+    };
+    let counted = HistogramStats {
+        count: float(&stats["count"]),
+        buckets: Some(buckets_of(buckets)),
+        timeslices: slices_of(slices, slice),
+        ..HistogramStats::default()
+    };
+    if counted.count == 0.0 {
+        return counted;
+    }
+    HistogramStats {
+        sum: float(&stats["sum"]),
+        count_rate: float(&stats["count_rate"]),
+        sum_rate: float(&stats["sum_rate"]),
+        percentiles: Some(PERCENTILES.map(|p| float(&stats[format!("p{p}_estimate")]))),
+        ..counted
+    }
+}
+
+/// Makes members equal that are this program's or of this run.
+fn settle(file: &mut Value, like: &Value) {
+    for name in ["schema_version", "aiperf_version", "benchmark_id", "input_config"] {
+        file[name] = like[name].clone();
+    }
+    // The mean of a histogram is of what is written, not written down apart.
+    for phase in ["metrics", "warmup_metrics"] {
+        let Some(metrics) = file.get_mut(phase).and_then(Value::as_object_mut) else { continue };
+        for (name, metric) in metrics {
+            for (at, series) in metric["series"].as_array_mut().unwrap().iter_mut().enumerate() {
+                let theirs = &like[phase][name]["series"][at]["stats"]["avg"];
+                let Some(ours) = series["stats"].get_mut("avg") else { continue };
+                let (a, b) = (float(ours), float(theirs));
+                assert!((a - b).abs() <= 2e-2 * b.abs(), "{name}: {a} {b}");
+                *ours = theirs.clone();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_file_of_aiperf_comes_out_again() {
+    let theirs = parsed(&golden("aiperf-0.13/server_metrics_export.json"));
+    let mut ours = nested_file(&report_of(&theirs));
+    assert_eq!(ours["schema_version"], theirs["schema_version"]);
+    // Local time: whole minutes depend on where this is run.
+    for (name, end) in [("start_time", ":54.681160"), ("end_time", ":59.215038")] {
+        assert!(string(&ours["summary"][name]).ends_with(end), "{}", ours["summary"][name]);
+        ours["summary"][name] = theirs["summary"][name].clone();
+    }
+    settle(&mut ours, &theirs);
+    assert_eq!(ours, theirs);
+    let order = |file: &Value| members(file).map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(order(&ours), order(&theirs));
+    assert_eq!(order(&ours["summary"]), order(&theirs["summary"]));
+    // The order of all the rest, number by number.
+    assert_eq!(ours["metrics"].to_string(), theirs["metrics"].to_string());
+}
+
+#[test]
+fn the_examples_of_the_layout_come_out_again() {
+    for name in ["minimal.json", "collection.json"] {
+        let mut theirs = parsed(&golden(&format!("server-metrics/{name}")));
+        let mut ours = nested_file(&report_of(&theirs));
+        settle(&mut ours, &theirs);
+        // What 1.1 adds; the examples tell no windows.
+        assert_eq!(
+            ours.as_object_mut().unwrap().shift_remove("metrics_phase").unwrap(),
+            "profiling"
+        );
+        let summary = ours["summary"].as_object_mut().unwrap();
+        assert_eq!(summary.shift_remove("phase_time_ranges").unwrap(), json!({}));
+        for time in ["start_time", "end_time"] {
+            theirs["summary"].as_object_mut().unwrap().shift_remove(time).unwrap();
+        }
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+#[test]
+fn the_table_of_aiperf_comes_out_again() {
+    let mut report = report_of(&parsed(&golden("aiperf-0.13/server_metrics_export.json")));
+    report.metrics.sort_by(|a, b| a.name.cmp(&b.name));
+    // Its comments apart.
+    let theirs = golden("aiperf-0.13/server_metrics_export.csv");
+    let lines = theirs.split_inclusive('\n').filter(|line| !line.starts_with('#'));
+    assert_eq!(csv_file(&report), lines.collect::<String>());
+}
+
+// What no example has.
+
+fn series(labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
+    SeriesReport {
+        endpoint_url: "http://h:1/metrics".into(),
+        labels: labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value))).collect(),
+        stats,
+    }
+}
+
+fn metric(name: &str, kind: Kind, series: Vec<SeriesReport>) -> MetricReport {
+    MetricReport { name: name.into(), kind, description: "d".into(), unit: None, series }
+}
+
+fn report(metrics: Vec<MetricReport>) -> ServerMetricsReport {
+    let url: Arc<str> = "http://h:1/metrics".into();
+    let summary = Summary {
+        endpoints_configured: vec![Arc::clone(&url)],
+        endpoints_successful: vec![url],
+        ..Summary::default()
+    };
+    ServerMetricsReport { summary, metrics, warmup_metrics: Vec::new() }
+}
+
+fn one(name: &str, kind: Kind, stats: Stats) -> ServerMetricsReport {
+    report(vec![metric(name, kind, vec![series(&[], stats)])])
+}
+
+fn only_series(file: &Value, name: &str) -> Map<String, Value> {
+    let mut series = file["metrics"][name]["series"][0].as_object().unwrap().clone();
+    series.retain(|name, _| !name.starts_with("endpoint"));
+    series
+}
+
+fn reset_histogram() -> Stats {
+    Stats::Histogram(HistogramStats {
+        count: 3.0,
+        sum: 6.0,
+        count_rate: 1.0,
+        sum_rate: 2.0,
+        resets: Some(Resets { reset_count: 1, total_with_resets: 8.0 }),
+        ..HistogramStats::default()
+    })
+}
+
+#[test]
+fn resets_are_told() {
+    let report = one("h", Kind::Histogram, reset_histogram());
+    let expected = json!({
+        "stats": {
+            "count": 3, "sum": 6.0, "avg": 2.0, "count_rate": 1.0, "sum_rate": 2.0,
+            "reset_count": 1, "total_with_resets": 8.0,
+        },
+        "buckets": null,
+    });
+    assert_eq!(Value::Object(only_series(&nested_file(&report), "h")), expected);
+    let expected = json!({
+        "observation_count": 3, "avg": 2.0, "delta": 6.0, "rate_per_second": 2.0,
+        "observations_per_second": 1.0, "reset_count": 1, "total_with_resets": 8.0,
+    });
+    assert_eq!(Value::Object(only_series(&flat_file(&report), "h")), expected);
+    let row = csv_file(&report);
+    assert!(row.ends_with("3,1.0000,6.0000,2.0000,2.0000,,,,,,,,,,d,\r\n"), "{row}");
+
+    let counter = CounterStats {
+        resets: Some(Resets { reset_count: 2, total_with_resets: 5.0 }),
+        ..CounterStats::default()
+    };
+    let report = one("c", Kind::Counter, Stats::Counter(counter));
+    let expected = json!({
+        "stats": {"total": 0.0, "rate": 0.0, "reset_count": 2, "total_with_resets": 5.0},
+    });
+    assert_eq!(Value::Object(only_series(&nested_file(&report), "c")), expected);
+    let expected = json!({"delta": 0.0, "reset_count": 2, "total_with_resets": 5.0});
+    assert_eq!(Value::Object(only_series(&flat_file(&report), "c")), expected);
+}
+
+#[test]
+fn what_is_not_finite_is_left_out() {
+    let gauge = GaugeStats {
+        avg: f64::INFINITY,
+        min: 1.0,
+        max: 2.0,
+        std: f64::NAN,
+        percentiles: [1.5; 9],
+        timeslices: Vec::new(),
+    };
+    let report = one("g", Kind::Gauge, Stats::Gauge(gauge));
+    let stats = &nested_file(&report)["metrics"]["g"]["series"][0]["stats"];
+    let names: Vec<_> = members(stats).map(|(name, _)| name.as_str()).collect();
+    let percentiles = PERCENTILES.map(|percentile| format!("p{percentile}"));
+    let expected: Vec<_> =
+        ["min", "max"].into_iter().chain(percentiles.iter().map(String::as_str)).collect();
+    assert_eq!(names, expected);
+    assert!(csv_file(&report).contains("g,,,1.0000,2.0000,,1.5000,"), "{}", csv_file(&report));
+    assert!(!flat_file(&report).to_string().contains("null"));
+}
+
+#[test]
+fn infos_and_summaries_are_where_they_belong() {
+    let one = GaugeStats { avg: 1.0, min: 1.0, max: 1.0, ..GaugeStats::default() };
+    let summary = SummaryStats {
+        quantiles: [("0.5".into(), 2.0), ("0.99".into(), 3.0)].into(),
+        count: 4.0,
+        sum: 10.0,
+        count_rate: 0.5,
+        sum_rate: 1.25,
+    };
+    let labels = [("a", "1"), ("b", "2")];
+    let report = report(vec![
+        metric("i_info", Kind::Info, vec![series(&labels, Stats::Gauge(one))]),
+        metric("s", Kind::Summary, vec![series(&[], Stats::Summary(summary))]),
+    ]);
+    let file = nested_file(&report);
+    assert_eq!(file["metrics"]["i_info"]["type"], "gauge");
+    assert_eq!(file["metrics"]["i_info"]["series"][0]["stats"]["avg"], 1.0);
+    assert_eq!(file["metrics"].get("s"), None);
+
+    let file = flat_file(&report);
+    assert_eq!(file["metrics"]["i_info"]["unit"], "info");
+    let expected = json!({"labels": {"a": "1", "b": "2"}});
+    assert_eq!(Value::Object(only_series(&file, "i_info")), expected);
+    let expected = json!({
+        "observation_count": 4, "avg": 2.5, "p50": 2.0, "p99": 3.0,
+        "estimated_percentiles": false, "delta": 10.0, "rate_per_second": 1.25,
+        "observations_per_second": 0.5, "quantiles": {"0.5": 2.0, "0.99": 3.0},
+    });
+    assert_eq!(Value::Object(only_series(&file, "s")), expected);
+
+    let expected =
+        "Endpoint,Metric,Key,Value,Description\r\nh:1,i_info,a,1,d\r\nh:1,i_info,b,2,d\r\n";
+    assert_eq!(csv_file(&report), expected);
+}
+
+#[test]
+fn two_kinds_of_one_name_are_both_there() {
+    let report = report(vec![
+        metric("x", Kind::Gauge, vec![series(&[], Stats::Gauge(GaugeStats::default()))]),
+        metric("x", Kind::Counter, vec![series(&[], Stats::Counter(CounterStats::default()))]),
+    ]);
+    for file in [nested_file(&report), flat_file(&report)] {
+        let names: Vec<_> = members(&file["metrics"]).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["x", "x (counter)"]);
+    }
+}
+
+#[test]
+fn fetches_that_failed_are_told_and_times_without_meaning_are_not() {
+    let mut report = report(Vec::new());
+    let url = Arc::clone(&report.summary.endpoints_successful[0]);
+    let info = EndpointInfo {
+        total_fetches: 3,
+        first_fetch_ns: 1_000_000_000,
+        last_fetch_ns: 2_000_000_000,
+        avg_fetch_latency_ms: 4.0,
+        failed_fetches: 2,
+        ..EndpointInfo::default()
+    };
+    report.summary.endpoint_info = vec![(url, info)];
+    let summary = &nested_file(&report)["summary"];
+    let nested = &summary["endpoint_info"]["http://h:1/metrics"];
+    assert_eq!(nested["failed_fetches"], 2);
+    assert_eq!(nested["median_update_interval_ms"], Value::Null);
+    assert_eq!(summary.get("start_time"), None);
+    let expected = json!({
+        "endpoint_url": "http://h:1/metrics", "duration_seconds": 1.0, "scrape_count": 3,
+        "avg_scrape_latency_ms": 4.0, "avg_scrape_period_ms": 500.0, "failed_fetches": 2,
+    });
+    let flat = flat_file(&report);
+    assert_eq!(flat["summary"]["endpoints_configured"], json!(["h:1"]));
+    assert_eq!(flat["summary"]["endpoint_info"], json!({"h:1": expected}));
+    assert_eq!(csv_file(&report), "");
+}
+
+#[test]
+fn cells_are_neither_formulas_nor_several_lines() {
+    let hostile = [("=cmd", "+1+cmd"), ("avg", "-1"), ("b", "@x"), ("label_avg", "two\n\nlines")];
+    let zero = || Stats::Gauge(GaugeStats::default());
+    let mut gauge = metric("g", Kind::Gauge, vec![series(&hostile, zero())]);
+    gauge.description = "=1+1, \"quoted\"".into();
+    let text = csv_file(&report(vec![gauge]));
+    let (header, row) = text.split_once("\r\n").unwrap();
+    assert!(header.ends_with(",p99,'=cmd,label_label_avg,b,label_avg,Description"), "{header}");
+    let expected = ",0.0000,'+1+cmd,-1,'@x,two\\n\\nlines,\"'=1+1, \"\"quoted\"\"\"\r\n";
+    assert!(row.ends_with(expected), "{row}");
+}
