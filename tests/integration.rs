@@ -17,6 +17,8 @@ mod connections;
 mod dataset;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
+#[path = "integration/histogram_estimate.rs"]
+mod histogram_estimate;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/layout.rs"]

@@ -1,37 +1,27 @@
 //! Percentiles of a histogram's observations, estimated from its buckets and its sum.
+//!
+//! Four phases: learn each bucket's mean from single scrape intervals, sum up
+//! what the finite buckets hold, give the `+Inf` bucket the rest, and spread the
+//! observations of each bucket around its mean so that the sum comes out.
+//! `docs/decisions/histogram-estimate.md` says why it is done this way.
 
 use super::report::PERCENTILES;
 
-/// What scrape intervals told of each finite bucket.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LearnedBuckets {
-    buckets: Vec<Bucket>,
-}
+mod learned;
+mod spread;
 
-/// What is known of the observations in one bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Bucket {
-    count: f64,
-    sum: f64,
-}
+pub use learned::LearnedBuckets;
+use spread::Piece;
 
-impl LearnedBuckets {
-    /// Nothing learned yet of buckets with these upper bounds, ascending, `+Inf` last.
-    #[must_use]
-    pub fn new(bounds: &[f64]) -> Self {
-        Self { buckets: vec![Bucket::default(); bounds.len().saturating_sub(1)] }
-    }
-
-    /// Takes one scrape interval: the rise of each cumulative count, `+Inf` last, and of the sum.
-    pub fn observe(&mut self, cumulative_deltas: &[f64], sum_delta: f64) {
-        let _ = (cumulative_deltas, sum_delta, &mut self.buckets);
-    }
-}
+/// Bounds and sums beyond it have squares that are no numbers.
+const GREATEST: f64 = 1e100;
 
 /// Percentiles, at each of [`PERCENTILES`]; `None` where nothing can be estimated.
 ///
 /// `bounds` are the upper bounds, ascending, `+Inf` last; `cumulative` the
-/// number of observations up to each; `sum` their sum.
+/// number of observations up to each; `sum` their sum. The result is ascending
+/// and lies within the buckets that hold observations. Ranks are those of
+/// `numpy.percentile`, linear.
 #[must_use]
 pub fn percentiles(
     bounds: &[f64],
@@ -39,8 +29,44 @@ pub fn percentiles(
     sum: f64,
     learned: &LearnedBuckets,
 ) -> Option<[f64; 9]> {
-    let _ = (sum, learned);
-    linear_percentiles(bounds, cumulative)
+    let buckets = Bucket::all(bounds)?;
+    let counts = per_bucket(bounds, cumulative)?;
+    let total: f64 = counts.iter().sum();
+    let is_non_negative = bounds[0] >= 0.0;
+    let is_usable = total.is_finite() && total > 0.0 && sum.abs() <= GREATEST;
+    if !is_usable || (is_non_negative && sum < 0.0) {
+        return None;
+    }
+    if is_non_negative && sum == 0.0 {
+        return Some([0.0; 9]);
+    }
+    let mut estimates = learned.estimates(&buckets);
+    spread::balance(&mut estimates, &buckets, &counts, sum);
+    let pieces: Vec<Piece> = buckets
+        .iter()
+        .zip(&counts)
+        .zip(&estimates)
+        .filter(|((_, count), _)| **count > 0.0)
+        .flat_map(|((bucket, count), estimate)| spread::around(bucket, *count, estimate))
+        .collect();
+    let rank = |percent: u8| (f64::from(percent) / 100.0).mul_add((total - 1.0).max(0.0), 0.5);
+    let found = PERCENTILES.map(|percent| spread::at_rank(&pieces, rank(percent).min(total)));
+    found.iter().all(|value| value.is_finite()).then(|| within(found, &buckets, &counts))
+}
+
+/// The values, ascending and within the buckets that hold observations: rounding
+/// may have moved them.
+fn within(mut values: [f64; 9], buckets: &[Bucket], counts: &[f64]) -> [f64; 9] {
+    let mut holding = buckets.iter().zip(counts).filter(|(_, count)| **count > 0.0);
+    let first = holding.next();
+    let last = holding.next_back().or(first);
+    let mut least = first.map_or(f64::NEG_INFINITY, |(bucket, _)| bucket.low);
+    let most = last.map_or(f64::INFINITY, |(bucket, _)| bucket.high);
+    for value in &mut values {
+        *value = value.max(least).min(most);
+        least = *value;
+    }
+    values
 }
 
 /// Percentiles by linear interpolation within buckets.
@@ -50,6 +76,98 @@ pub fn percentiles(
 /// finite bound is taken as that bound.
 #[must_use]
 pub fn linear_percentiles(bounds: &[f64], cumulative: &[f64]) -> Option<[f64; 9]> {
-    let _ = (bounds, cumulative);
-    Some(PERCENTILES.map(f64::from))
+    let buckets = Bucket::all(bounds)?;
+    let counts = per_bucket(bounds, cumulative)?;
+    let total: f64 = counts.iter().sum();
+    if !total.is_finite() || total <= 0.0 {
+        return None;
+    }
+    let pieces: Vec<Piece> = buckets
+        .iter()
+        .zip(&counts)
+        .filter(|(_, count)| **count > 0.0)
+        .map(|(bucket, count)| Piece {
+            low: bucket.low,
+            high: if bucket.is_finite() { bucket.high } else { bucket.low },
+            count: *count,
+        })
+        .collect();
+    Some(PERCENTILES.map(|p| spread::at_rank(&pieces, total * f64::from(p) / 100.0)))
 }
+
+/// Where the observations of a bucket lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Bucket {
+    low: f64,
+    high: f64,
+}
+
+impl Bucket {
+    /// All of a histogram, `None` where there is no finite one or they do not ascend.
+    fn all(bounds: &[f64]) -> Option<Vec<Self>> {
+        let first = *bounds.first().filter(|bound| bound.is_finite())?;
+        // What is not above zero has no lower bound: it is taken as all at the upper one.
+        let mut low = first.min(0.0);
+        let mut buckets = Vec::with_capacity(bounds.len());
+        for &high in bounds {
+            let is_absurd = high.is_finite() && high.abs() > GREATEST;
+            if high.is_nan() || is_absurd || high < low || low == f64::INFINITY {
+                return None;
+            }
+            buckets.push(Self { low, high });
+            low = high;
+        }
+        Some(buckets)
+    }
+
+    const fn is_finite(&self) -> bool {
+        self.high.is_finite()
+    }
+
+    /// The least that its observations can be: the first bucket has no lower end
+    /// where it reaches to zero or below.
+    const fn least(&self) -> f64 {
+        if self.low == self.high { f64::NEG_INFINITY } else { self.low }
+    }
+
+    /// How far its observations are apart; a guess for `+Inf`: as far as it is from zero.
+    const fn width(&self) -> f64 {
+        match self.high {
+            f64::INFINITY if self.low == 0.0 => 1.0,
+            f64::INFINITY => self.low.abs(),
+            high => high - self.low,
+        }
+    }
+
+    /// Where its observations are as long as nothing is known of them.
+    const fn centre(&self) -> f64 {
+        self.low + self.width() / 2.0
+    }
+
+    /// Variance of observations spread evenly over it.
+    const fn spread(&self) -> f64 {
+        self.width() * self.width() / 12.0
+    }
+
+    /// The most that observations with this mean can vary.
+    fn greatest_variance(&self, mean: f64) -> f64 {
+        (mean - self.low) * (self.high - mean)
+    }
+}
+
+/// Observations in each bucket; a fall is taken as none.
+fn per_bucket(bounds: &[f64], cumulative: &[f64]) -> Option<Vec<f64>> {
+    if bounds.len() != cumulative.len() || cumulative.iter().any(|count| !count.is_finite()) {
+        return None;
+    }
+    let mut most = 0.0_f64;
+    let rise = |&count: &f64| {
+        let more = (count - most).max(0.0);
+        most = most.max(count);
+        more
+    };
+    Some(cumulative.iter().map(rise).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Phase 1: what scrape intervals tell of each bucket.
+
+use super::Bucket;
+
+/// Most intervals that are kept: six hours at 3 Hz. Later ones tell little more.
+const MOST_INTERVALS: usize = 65_536;
+/// Rounds of estimating means by spreads and spreads by means.
+const ROUNDS: usize = 12;
+/// Most passes over the buckets, and the change, in widths, that needs no further one.
+const MOST_PASSES: usize = 200;
+const NO_CHANGE: f64 = 1e-7;
+/// Pairs of intervals that it takes to see a drift.
+const LEAST_PAIRS: f64 = 8.0;
+/// Weight of an even spread beside one interval.
+const PRIOR_INTERVALS: f64 = 0.02;
+
+/// What scrape intervals told of each bucket.
+///
+/// An interval with observations in one bucket tells their mean. One with
+/// observations in several tells a sum of means, weighted by the counts: as
+/// intervals differ, together they tell each. How much the intervals' sums
+/// scatter around what the means say tells how the observations are spread.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LearnedBuckets {
+    buckets: Vec<Bucket>,
+    intervals: Vec<Interval>,
+    /// Buckets and observations of all intervals, one after the other.
+    risen: Vec<(u32, f64)>,
+}
+
+/// The observations between two scrapes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Interval {
+    /// Where its buckets end.
+    end: usize,
+    /// The sum, less what it would be with every observation at a centre.
+    excess: f64,
+}
+
+/// What is known of a bucket's observations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) mean: f64,
+    /// How unsure the mean is, as a variance.
+    pub(super) doubt: f64,
+    /// Variance of the observations around what is their mean at the time.
+    variance: f64,
+    /// Variance of that mean from interval to interval: load changes.
+    drift: f64,
+}
+
+impl LearnedBuckets {
+    /// Nothing learned yet of buckets with these upper bounds, ascending, `+Inf` last.
+    #[must_use]
+    pub fn new(bounds: &[f64]) -> Self {
+        Self { buckets: Bucket::all(bounds).unwrap_or_default(), ..Self::default() }
+    }
+
+    /// Takes one scrape interval: the rise of each cumulative count, `+Inf`
+    /// last, and of the sum. One in which anything fell, or whose sum its
+    /// counts cannot have, tells nothing.
+    pub fn observe(&mut self, cumulative_deltas: &[f64], sum_delta: f64) {
+        let is_full = self.intervals.len() >= MOST_INTERVALS;
+        if is_full || cumulative_deltas.len() != self.buckets.len() || !sum_delta.is_finite() {
+            return;
+        }
+        let start = self.risen.len();
+        let (mut below, mut least, mut most, mut central) = (0.0, 0.0, 0.0, 0.0);
+        for (at, (&delta, bucket)) in cumulative_deltas.iter().zip(&self.buckets).enumerate() {
+            if !delta.is_finite() || delta < below {
+                return self.risen.truncate(start);
+            }
+            let count = delta - below;
+            if count > 0.0 {
+                self.risen.push((at as u32, count));
+                least += count * bucket.least();
+                most += count * bucket.high;
+                central += count * bucket.centre();
+            }
+            below = delta;
+        }
+        // Sums of floats are not exact.
+        let slack = 1e-9 * sum_delta.abs();
+        let is_possible = (least - slack..=most + slack).contains(&sum_delta);
+        if self.risen.len() == start || !is_possible {
+            return self.risen.truncate(start);
+        }
+        self.intervals.push(Interval { end: self.risen.len(), excess: sum_delta - central });
+    }
+
+    /// What is known of each of `buckets`; what nothing is known of is spread
+    /// evenly around its centre.
+    ///
+    /// Means: least squares over the intervals, each by the inverse of its
+    /// noise, and a single observation at each centre; they stay in their
+    /// buckets. Spreads: expectation maximisation of the variance components, so
+    /// that intervals with several buckets count too (Dempster, Laird and Rubin
+    /// 1977; the means' own doubt is allowed for).
+    pub(super) fn estimates(&self, buckets: &[Bucket]) -> Vec<Estimate> {
+        if self.buckets != buckets || self.intervals.is_empty() {
+            let unlearned =
+                |bucket| Estimate { variance: f64::INFINITY, ..Estimate::at_centre(bucket) };
+            return buckets.iter().map(unlearned).collect();
+        }
+        let mut estimates: Vec<Estimate> = buckets.iter().map(Estimate::at_centre).collect();
+        for _ in 0..ROUNDS {
+            self.learn_means(&mut estimates);
+            self.learn_drifts(&mut estimates);
+            self.learn_variances(&mut estimates);
+        }
+        estimates
+    }
+
+    /// The buckets with observations and the excess of each interval.
+    fn each(&self) -> impl Iterator<Item = (&[(u32, f64)], f64)> {
+        let starts = [0].into_iter().chain(self.intervals.iter().map(|interval| interval.end));
+        self.intervals
+            .iter()
+            .zip(starts)
+            .map(|(interval, start)| (&self.risen[start..interval.end], interval.excess))
+    }
+
+    fn learn_means(&self, estimates: &mut [Estimate]) {
+        let size = estimates.len();
+        let (mut matrix, mut right) = (vec![0.0; size * size], vec![0.0; size]);
+        for (at, estimate) in estimates.iter().enumerate() {
+            matrix[at * size + at] = 1.0 / self.buckets[at].spread().max(estimate.variance);
+        }
+        for (risen, excess) in self.each() {
+            let noise = noise(risen, estimates);
+            if noise <= 0.0 {
+                continue;
+            }
+            for &(row, count) in risen {
+                right[row as usize] += count * excess / noise;
+                for &(column, other) in risen {
+                    matrix[row as usize * size + column as usize] += count * other / noise;
+                }
+            }
+        }
+        self.solve(&matrix, &right, estimates);
+    }
+
+    /// Gauss and Seidel's passes, each mean held within its bucket.
+    fn solve(&self, matrix: &[f64], right: &[f64], estimates: &mut [Estimate]) {
+        let size = right.len();
+        let mut shifts: Vec<f64> = estimates
+            .iter()
+            .zip(&self.buckets)
+            .map(|(e, bucket)| e.mean - bucket.centre())
+            .collect();
+        for _ in 0..MOST_PASSES {
+            let mut change = 0.0_f64;
+            for (at, row) in matrix.chunks_exact(size).enumerate() {
+                let bucket = &self.buckets[at];
+                if bucket.width() <= 0.0 {
+                    continue;
+                }
+                let whole: f64 =
+                    row.iter().zip(&shifts).map(|(weight, shift)| weight * shift).sum();
+                let others = row[at].mul_add(-shifts[at], whole);
+                let shift = ((right[at] - others) / row[at])
+                    .clamp(bucket.low - bucket.centre(), bucket.high - bucket.centre());
+                change = change.max((shift - shifts[at]).abs() / bucket.width());
+                shifts[at] = shift;
+            }
+            if change < NO_CHANGE {
+                break;
+            }
+        }
+        for (at, estimate) in estimates.iter_mut().enumerate() {
+            estimate.mean = self.buckets[at].centre() + shifts[at];
+            estimate.doubt = 1.0 / matrix[at * size + at];
+        }
+    }
+
+    /// What the means leave of an interval's excess.
+    fn left(&self, risen: &[(u32, f64)], excess: f64, estimates: &[Estimate]) -> f64 {
+        let explained = |&(at, count): &(u32, f64)| {
+            count * (estimates[at as usize].mean - self.buckets[at as usize].centre())
+        };
+        excess - risen.iter().map(explained).sum::<f64>()
+    }
+
+    /// A mean that drifts makes neighbouring intervals err the same way: their
+    /// covariance is its variance, as far as it is more than chance.
+    fn learn_drifts(&self, estimates: &mut [Estimate]) {
+        let mut pairs = vec![Pairs::default(); estimates.len()];
+        for (risen, excess) in self.each() {
+            let left = self.left(risen, excess, estimates);
+            let noise = noise(risen, estimates);
+            for &(at, count) in risen.iter().filter(|_| noise > 0.0) {
+                let share = estimates[at as usize].noise(count) / noise;
+                pairs[at as usize].add(Error { mean: share * left / count, share, count });
+            }
+        }
+        for ((estimate, pairs), bucket) in estimates.iter_mut().zip(pairs).zip(&self.buckets) {
+            estimate.drift = pairs.covariance().min(bucket.greatest_variance(estimate.mean));
+            if estimate.drift > 0.0 {
+                estimate.variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
+            }
+        }
+    }
+
+    fn learn_variances(&self, estimates: &mut [Estimate]) {
+        let mut squares: Vec<(f64, f64)> = self
+            .buckets
+            .iter()
+            .map(|bucket| (PRIOR_INTERVALS * bucket.spread(), PRIOR_INTERVALS))
+            .collect();
+        for (risen, excess) in self.each() {
+            let left = self.left(risen, excess, estimates);
+            let noise = noise(risen, estimates);
+            for &(at, count) in risen.iter().filter(|_| noise > 0.0) {
+                let estimate = &estimates[at as usize];
+                let own = count * estimate.variance;
+                let share = own / noise;
+                let square = (share * left).powi(2) + own * (1.0 - share);
+                squares[at as usize].0 += square / count + share * share * count * estimate.doubt;
+                squares[at as usize].1 += 1.0;
+            }
+        }
+        for ((estimate, bucket), (square, intervals)) in
+            estimates.iter_mut().zip(&self.buckets).zip(squares)
+        {
+            if estimate.drift > 0.0 {
+                continue;
+            }
+            estimate.variance = (square / intervals).min(bucket.greatest_variance(estimate.mean));
+        }
+    }
+}
+
+impl Estimate {
+    /// Variance of all observations.
+    pub(super) fn spread(&self) -> f64 {
+        self.variance + self.drift
+    }
+
+    /// By how much the sum of `count` observations of one interval varies.
+    fn noise(&self, count: f64) -> f64 {
+        count.mul_add(self.drift, self.variance) * count
+    }
+
+    const fn at_centre(bucket: &Bucket) -> Self {
+        Self {
+            mean: bucket.centre(),
+            doubt: bucket.spread(),
+            variance: bucket.spread(),
+            drift: 0.0,
+        }
+    }
+}
+
+/// By how much an interval's mean is off.
+#[derive(Debug, Clone, Copy)]
+struct Error {
+    mean: f64,
+    /// The bucket's part of the interval's noise.
+    share: f64,
+    count: f64,
+}
+
+/// Errors of one bucket in intervals that follow one another.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pairs {
+    last: Option<Error>,
+    number: f64,
+    products: f64,
+    squares: f64,
+    steps: f64,
+    weight: f64,
+}
+
+impl Pairs {
+    fn add(&mut self, next: Error) {
+        if let Some(last) = self.last {
+            self.number += 1.0;
+            self.products += last.mean * next.mean;
+            self.squares += f64::midpoint(last.mean * last.mean, next.mean * next.mean);
+            let observations = last.count * next.count / (last.count + next.count);
+            self.steps += (next.mean - last.mean).powi(2) * observations;
+            self.weight += last.share * next.share;
+        }
+        self.last = Some(next);
+    }
+
+    /// Of the mean; less its standard error, and 0 where the pairs are few.
+    fn covariance(&self) -> f64 {
+        if self.number < LEAST_PAIRS || self.weight <= 0.0 {
+            return 0.0;
+        }
+        let beyond_chance = self.products - self.squares / self.number.sqrt();
+        (beyond_chance / self.weight).max(0.0)
+    }
+
+    /// Of observations around the mean at the time, from its steps (von Neumann 1941).
+    fn variance(&self) -> f64 {
+        self.steps / self.weight
+    }
+}
+
+/// By how much the sum of these observations varies.
+fn noise(risen: &[(u32, f64)], estimates: &[Estimate]) -> f64 {
+    risen.iter().map(|&(at, count)| estimates[at as usize].noise(count)).sum()
+}
