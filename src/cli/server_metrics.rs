@@ -1,7 +1,5 @@
 //! `--server-metrics` and its kin, and `AIPERF_SERVER_METRICS_*`.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
-
 use clap::Args;
 
 use super::profile::ProfileArgs;
