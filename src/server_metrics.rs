@@ -14,7 +14,9 @@ pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;
 pub mod snapshot;
+pub mod statistics;
 pub mod store;
+pub mod unit;
 
 pub use collector::{
     Collected, Collector, CollectorError, CollectorHandle, Config, EndpointConfig,

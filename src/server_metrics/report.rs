@@ -1,5 +1,7 @@
 //! What the endpoints said, summed up: the content of the exports.
 
+mod build;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::conservation::Comparison;
 use super::snapshot::Kind;
 use super::store::{Labels, Store};
+
+pub(super) use build::median_update_interval_ns;
+pub use build::{build, endpoint_info, keys};
 
 /// The server's side of a run, as files and console need it.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +30,8 @@ pub struct ServerMetrics {
 pub struct ServerMetricsReport {
     /// Endpoints and times.
     pub summary: Summary,
-    /// Of the profiling phase, sorted by name.
+    /// Of the profiling phase, sorted by name. A name that endpoints use for different
+    /// kinds has a metric for each; [`keys`] gives each a name of its own.
     pub metrics: Vec<MetricReport>,
     /// Of the warmup, sorted by name; empty without one.
     pub warmup_metrics: Vec<MetricReport>,
@@ -160,7 +166,8 @@ pub struct CounterStats {
     pub rate: f64,
     /// Of the rates of complete slices; with `--slice-duration`.
     pub slice_rates: Option<RateSpread>,
-    /// Of the rates between one sample and the next; `None` below two samples.
+    /// Of the rates between the samples where the value changed, the mean weighted by
+    /// time; `None` where it did not rise.
     pub point_rates: Option<RateSpread>,
     /// Where it fell: the server began anew.
     pub resets: Option<Resets>,

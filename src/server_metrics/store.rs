@@ -351,15 +351,50 @@ impl Column {
         (!value.is_nan()).then_some(*value)
     }
 
+    /// The last value at `scrape` or before it.
+    #[must_use]
+    pub fn last_until(&self, scrape: usize) -> Option<f64> {
+        let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
+        let known = self.changes[..after].iter().rev().find(|(_, value)| !value.is_nan());
+        known.map(|(_, value)| *value)
+    }
+
+    /// The last scrape in `range` that has a value.
+    #[must_use]
+    pub fn last_in(&self, range: Range<usize>) -> Option<usize> {
+        self.iter(range).last().map(|(scrape, _)| scrape)
+    }
+
+    /// What a cumulative number rose from, as the scrape `reference` has it: the
+    /// last value known then, and 0 where none was, for the server had not begun to
+    /// count.
+    #[must_use]
+    pub fn before(&self, reference: usize) -> f64 {
+        self.last_until(reference).unwrap_or(0.0)
+    }
+
     /// From which scrape and which value a cumulative number has risen in the scrapes
-    /// `within` a window. What the `reference` did not have began after it, at 0; without
-    /// one the first value stands for it.
+    /// `within` a window: from that [before](Self::before) `reference`, and without
+    /// one from the first in the window.
     #[must_use]
     pub fn baseline(&self, reference: Option<usize>, within: Range<usize>) -> Option<(usize, f64)> {
         match reference {
-            Some(scrape) => Some((scrape, self.at(scrape).unwrap_or(0.0))),
+            Some(scrape) => Some((scrape, self.before(scrape))),
             None => self.iter(within).next(),
         }
+    }
+
+    /// The values at `scrapes`, ascending; no number where there is none.
+    pub fn along(&self, scrapes: impl IntoIterator<Item = usize>) -> Vec<f64> {
+        let mut changes = self.changes.iter().peekable();
+        let mut value = f64::NAN;
+        let at = |scrape: usize| {
+            while let Some((_, new)) = changes.next_if(|(from, _)| *from as usize <= scrape) {
+                value = *new;
+            }
+            value
+        };
+        scrapes.into_iter().map(at).collect()
     }
 
     /// The values at the scrapes in `range`, those that there are.

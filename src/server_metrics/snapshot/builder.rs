@@ -90,11 +90,10 @@ impl<'a> Families<'_, 'a> {
 impl<'e, 'a> FamilyBuilder<'e, 'a> {
     fn take(&mut self, sample: &Sample<'a>, labels: &'e [Label<'a>], key: &mut Key<'e>) {
         let apart = match (self.family.kind, sample.part) {
-            (_, Part::Created) => return,
             (Kind::Histogram, Part::Bucket) => Some("le"),
             (Kind::Summary, Part::Value) => Some("quantile"),
-            // A histogram's bare name says nothing.
-            (Kind::Histogram, Part::Value) => return,
+            // When a series began is no value of it, and a histogram's bare name says nothing.
+            (_, Part::Created) | (Kind::Histogram, Part::Value) => return,
             _ => None,
         };
         let named = apart.and_then(|apart| labels.iter().find(|label| label.name == apart));
@@ -104,7 +103,7 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
         read_key(labels, apart, key);
         let parts = self.parts(key, labels);
         match (named, sample.part) {
-            (Some(label), _) => parts.set(&label.value, sample.value),
+            (Some(label), _) => parts.set(label.value.clone(), sample.value),
             (None, Part::Sum) => parts.sum = Some(sample.value),
             (None, Part::Count) => parts.count = Some(sample.value),
             (None, _) => parts.value = Some(sample.value),
@@ -174,11 +173,11 @@ fn is_named(point: &Point<'_>, key: &Key<'_>) -> bool {
 
 impl<'a> Parts<'a> {
     /// Takes a bucket or a quantile.
-    fn set(&mut self, text: &Cow<'a, str>, value: f64) {
+    fn set(&mut self, text: Cow<'a, str>, value: f64) {
         let (at, text) = match text.parse::<f64>() {
             Ok(f64::INFINITY) => (f64::INFINITY, Cow::Borrowed("+Inf")),
-            Ok(at) => (at, text.clone()),
-            Err(_) => (f64::NAN, text.clone()),
+            Ok(at) => (at, text),
+            Err(_) => (f64::NAN, text),
         };
         self.named.push((at, text, value));
     }

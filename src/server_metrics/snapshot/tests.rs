@@ -11,8 +11,10 @@ fn lines(snapshot: &Snapshot<'_>) -> Vec<String> {
     let line = |family: &Family<'_>, point: &Point<'_>| {
         let labels: Vec<String> =
             point.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let named = |named: &[(Cow<'_, str>, f64)]| -> String {
-            named.iter().map(|(at, value)| format!("{at}:{value} ")).collect()
+        let named = |named: &[(Cow<'_, str>, f64)]| {
+            let parts: Vec<String> =
+                named.iter().map(|(at, value)| format!("{at}:{value} ")).collect();
+            parts.concat()
         };
         let value = match &point.value {
             Value::Number(number) => number.to_string(),

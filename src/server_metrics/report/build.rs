@@ -1,0 +1,156 @@
+//! From series to the report.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::metrics::percentile::percentile;
+use crate::units::Nanos;
+
+use super::super::snapshot::Kind;
+use super::super::statistics::Phase;
+use super::super::store::{EndpointStore, FamilyStore, Store};
+use super::super::unit;
+use super::{
+    EndpointInfo, MetricReport, SeriesReport, ServerMetricsReport, Summary, Window, Windows,
+};
+
+/// Sums up what `store` has of each phase, in slices of `slice_duration` where one
+/// is wanted.
+#[must_use]
+pub fn build(
+    store: &Store,
+    windows: Windows,
+    slice_duration: Option<Nanos>,
+) -> ServerMetricsReport {
+    let of = |window: Option<Window>| {
+        window.map(|window| metrics(store, window, slice_duration)).unwrap_or_default()
+    };
+    ServerMetricsReport {
+        summary: summary(store, windows),
+        metrics: of(windows.profiling),
+        warmup_metrics: of(windows.warmup),
+    }
+}
+
+/// A key for each of `metrics`, which are sorted by name: the name, and behind it
+/// the kind in brackets for all but the first metric of that name.
+#[must_use]
+pub fn keys(metrics: &[MetricReport]) -> Vec<Cow<'_, str>> {
+    let mut before = None;
+    let key = |metric: &'_ MetricReport| -> Option<String> {
+        let is_second = before.replace(Arc::clone(&metric.name)).as_ref() == Some(&metric.name);
+        let kind = || format!("{:?}", metric.kind).to_lowercase();
+        is_second.then(|| format!("{} ({})", metric.name, kind()))
+    };
+    let names = metrics.iter().map(|metric| Cow::Borrowed(&*metric.name));
+    let others: Vec<Option<String>> = metrics.iter().map(key).collect();
+    names.zip(others).map(|(name, other)| other.map_or(name, Cow::Owned)).collect()
+}
+
+fn summary(store: &Store, windows: Windows) -> Summary {
+    let endpoints = store.endpoints();
+    let info: Vec<(Arc<str>, EndpointInfo)> = endpoints
+        .iter()
+        .filter_map(|endpoint| Some((Arc::clone(&endpoint.url), endpoint_info(endpoint)?)))
+        .collect();
+    Summary {
+        endpoints_configured: endpoints
+            .iter()
+            .map(|endpoint| Arc::clone(&endpoint.configured_url))
+            .collect(),
+        endpoints_successful: info.iter().map(|(url, _)| Arc::clone(url)).collect(),
+        endpoint_info: info,
+        windows,
+    }
+}
+
+/// How `endpoint` was scraped; `None` where it never gave metrics.
+#[must_use]
+pub fn endpoint_info(endpoint: &EndpointStore) -> Option<EndpointInfo> {
+    let scrapes = endpoint.scrapes();
+    let (first, last) = (scrapes.first()?, scrapes.last()?);
+    let latencies: f64 = scrapes.iter().map(|times| Nanos(times.latency_ns()).as_millis()).sum();
+    let updates = update_times(endpoint);
+    let (first_update_ns, last_update_ns) = (*updates.first()?, *updates.last()?);
+    let duration = Nanos(last_update_ns.saturating_sub(first_update_ns));
+    let intervals = updates.len().saturating_sub(1).max(1) as f64;
+    Some(EndpointInfo {
+        total_fetches: scrapes.len() as u64,
+        first_fetch_ns: first.first_byte_ns,
+        last_fetch_ns: last.first_byte_ns,
+        avg_fetch_latency_ms: latencies / scrapes.len() as f64,
+        unique_updates: updates.len() as u64,
+        first_update_ns,
+        last_update_ns,
+        duration_seconds: duration.as_seconds(),
+        avg_update_interval_ms: duration.as_millis() / intervals,
+        median_update_interval_ms: median_update_interval_ns(endpoint).map(|median| median / 1e6),
+        failed_fetches: endpoint.failures(),
+    })
+}
+
+/// Median time between the scrapes that said something new; `None` below two intervals.
+pub(in super::super) fn median_update_interval_ns(endpoint: &EndpointStore) -> Option<f64> {
+    let interval = |pair: &[u64]| pair[1].saturating_sub(pair[0]) as f64;
+    let mut intervals: Vec<f64> = update_times(endpoint).windows(2).map(interval).collect();
+    intervals.sort_unstable_by(f64::total_cmp);
+    if intervals.len() < 2 { None } else { percentile(&intervals, 50.0) }
+}
+
+fn update_times(endpoint: &EndpointStore) -> Vec<u64> {
+    let scrapes = endpoint.scrapes();
+    let updates = endpoint.updates().iter();
+    updates.filter_map(|update| Some(scrapes.get(*update as usize)?.first_byte_ns)).collect()
+}
+
+fn metrics(store: &Store, window: Window, slice_duration: Option<Nanos>) -> Vec<MetricReport> {
+    let mut metrics: BTreeMap<(Arc<str>, Kind), Gathered> = BTreeMap::new();
+    for endpoint in store.endpoints() {
+        let phase = Phase::new(endpoint, window, slice_duration);
+        for family in &endpoint.families {
+            let series = series(endpoint, family, &phase);
+            if !series.is_empty() {
+                metrics
+                    .entry((Arc::clone(&family.name), family.kind))
+                    .or_default()
+                    .add(family, series);
+            }
+        }
+    }
+    metrics.into_iter().map(|((name, kind), gathered)| gathered.metric(name, kind)).collect()
+}
+
+fn series(endpoint: &EndpointStore, family: &FamilyStore, phase: &Phase<'_>) -> Vec<SeriesReport> {
+    let report = |series: &super::super::store::Series| {
+        Some(SeriesReport {
+            endpoint_url: Arc::clone(&endpoint.url),
+            labels: Arc::clone(&series.labels),
+            stats: phase.statistics(family.kind, &series.values)?,
+        })
+    };
+    family.series.iter().filter_map(report).collect()
+}
+
+/// One metric, as the endpoints have it. What the first one declares counts.
+#[derive(Default)]
+struct Gathered {
+    description: Option<Arc<str>>,
+    unit: Option<Arc<str>>,
+    series: Vec<SeriesReport>,
+}
+
+impl Gathered {
+    fn add(&mut self, family: &FamilyStore, series: Vec<SeriesReport>) {
+        self.description = self.description.take().or_else(|| family.description.clone());
+        self.unit = self.unit.take().or_else(|| family.unit.clone());
+        self.series.extend(series);
+    }
+
+    fn metric(mut self, name: Arc<str>, kind: Kind) -> MetricReport {
+        self.series.sort_by(|a, b| (&a.endpoint_url, &a.labels).cmp(&(&b.endpoint_url, &b.labels)));
+        let description = self.description.unwrap_or_default();
+        let unit = self.unit.or_else(|| unit::infer(&name, kind, &description).map(Arc::from));
+        MetricReport { name, kind, description, unit, series: self.series }
+    }
+}
