@@ -6,6 +6,7 @@
 mod health;
 mod live;
 mod panel;
+mod server_metrics;
 mod table;
 mod warning;
 
@@ -52,7 +53,7 @@ impl Style {
     }
 }
 
-/// What the console says of a run: failures, statistics, warnings.
+/// What the console says of a run: failures, statistics, the server's metrics, warnings.
 #[must_use]
 pub fn render(report: &RunReport, style: Style) -> String {
     let mut text = String::new();
@@ -63,6 +64,11 @@ pub fn render(report: &RunReport, style: Style) -> String {
     for table in SummaryTable::all(report) {
         text.push_str(&table.render(style));
         text.push('\n');
+    }
+    if let Some(metrics) = &report.server_metrics
+        && report.run.show_server_metrics
+    {
+        text.push_str(&server_metrics::render(&metrics.report, style));
     }
     if let Some(health) = &report.client_health {
         text.push_str(&health::render(health, style));

@@ -17,6 +17,7 @@ pub mod snapshot;
 pub mod statistics;
 pub mod store;
 pub mod unit;
+pub mod watch;
 
 pub use collector::{
     Collected, Collector, CollectorError, CollectorHandle, Config, EndpointConfig,

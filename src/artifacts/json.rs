@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::RunReport;
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::server_metrics::conservation::Comparison;
 
 /// Version of the layout that is followed.
 const SCHEMA_VERSION: &str = "1.4";
@@ -61,8 +62,20 @@ impl Serialize for Summary<'_> {
         if let Some(telemetry) = &report.telemetry {
             map.serialize_entry("telemetry", telemetry)?;
         }
+        if let Some(metrics) = &report.server_metrics
+            && !metrics.conservation.is_empty()
+        {
+            let conservation = &metrics.conservation;
+            map.serialize_entry("server_metrics", &ServerSide { conservation })?;
+        }
         map.end()
     }
+}
+
+/// What the summary says of the server; its metrics have files of their own.
+#[derive(Serialize)]
+struct ServerSide<'a> {
+    conservation: &'a [Comparison],
 }
 
 /// Who ran what.

@@ -147,7 +147,7 @@ pub fn figures<const N: usize>(
 }
 
 /// A table with a title centred above it.
-fn lined<const N: usize>(
+pub(super) fn lined<const N: usize>(
     title: &str,
     header: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

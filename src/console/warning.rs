@@ -2,6 +2,7 @@
 
 use super::{count, printable};
 use crate::artifacts::RunReport;
+use crate::server_metrics::conservation::{Comparison, Quantity};
 
 /// Shortfall of the request rate that is put down to chance, in percent.
 const RATE_SLACK_PERCENT: f64 = 5.0;
@@ -82,6 +83,11 @@ pub enum Warning {
         /// In what.
         discrepancies: Vec<String>,
     },
+    /// The server counted something else than the client.
+    ServerCountsDiffer {
+        /// The counts that differ.
+        comparisons: Vec<Comparison>,
+    },
 }
 
 impl Warning {
@@ -99,6 +105,7 @@ impl Warning {
         .into_iter()
         .flatten()
         .collect();
+        warnings.extend(server_counts_differ(report));
         warnings.extend(telemetry(report));
         warnings
     }
@@ -116,6 +123,7 @@ impl Warning {
             Self::CollectorNotReached { .. } => "Collector Not Reached",
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
+            Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
         }
     }
 
@@ -195,6 +203,12 @@ impl Warning {
                 }
                 findings
             }
+            Self::ServerCountsDiffer { comparisons } => {
+                let mut findings =
+                    vec!["Over the whole run, warmup included, the server counted:".to_owned()];
+                findings.extend(comparisons.iter().map(difference));
+                findings
+            }
         }
     }
 
@@ -245,6 +259,7 @@ impl Warning {
             Self::NotReconciled { .. } => {
                 &["Trust the files, which hold every value, and report the difference as a bug."]
             }
+            Self::ServerCountsDiffer { comparisons } => server_counts_advice(comparisons),
         };
         advice.iter().map(|text| (*text).to_owned()).collect()
     }
@@ -321,6 +336,53 @@ fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
         threshold_percent: report.run.settings.osl_mismatch_threshold_percent,
         threshold_tokens: report.run.settings.osl_mismatch_threshold_tokens,
     })
+}
+
+fn server_counts_differ(report: &RunReport) -> Option<Warning> {
+    let all = &report.server_metrics.as_ref()?.conservation;
+    let comparisons: Vec<_> = all.iter().filter(|one| !one.agrees).cloned().collect();
+    (!comparisons.is_empty()).then_some(Warning::ServerCountsDiffer { comparisons })
+}
+
+/// `  201 requests, the client 200: 1 more (vllm:request_success)`
+fn difference(comparison: &Comparison) -> String {
+    let what = match comparison.quantity {
+        Quantity::Requests => "successful requests",
+        Quantity::PromptTokens => "prompt tokens",
+        Quantity::CompletionTokens => "completion tokens",
+    };
+    let whole = |number: f64| count(number.abs().round() as u64);
+    let more = comparison.server - comparison.client;
+    format!(
+        "  {} {what}, the client {}: {} {} ({})",
+        whole(comparison.server),
+        whole(comparison.client),
+        whole(more),
+        if more > 0.0 { "more" } else { "fewer" },
+        printable(&comparison.metric)
+    )
+}
+
+/// Requests tell of other traffic and of unseen servers; tokens alone of how they are counted.
+fn server_counts_advice(comparisons: &[Comparison]) -> &'static [&'static str] {
+    let requests = comparisons.iter().find(|one| one.quantity == Quantity::Requests);
+    match requests.map(|one| one.server > one.client) {
+        Some(true) => {
+            &["Somebody else used the server, or the URLs scraped show one server twice: then the \
+             latencies are those of a load that is not this run's. Keep others off and run again."]
+        }
+        Some(false) => &[
+            "If several servers are behind the URL, name the metrics of each: --server-metrics.",
+            "If the server was slow to count, raise AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD.",
+            "If scrapes failed towards the end, see failed_fetches in server_metrics_export.json.",
+        ],
+        None => &[
+            "The requests agree or are not counted, so the tokens may be counted in another way: \
+             check whether a proxy or gateway rewrites prompts or usage.",
+            "If others used the server, keep them off and run again.",
+            "If several servers are behind the URL, name the metrics of each: --server-metrics.",
+        ],
+    }
 }
 
 fn telemetry(report: &RunReport) -> Vec<Warning> {

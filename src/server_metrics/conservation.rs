@@ -1,8 +1,18 @@
 //! The server's own counts beside the client's.
+//!
+//! A server that counts what the client counted was asked by this client alone,
+//! and both mean the same by a token. `docs/server-metrics.md` says what each
+//! server counts.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use super::snapshot::Kind;
+use super::store::{Column, EndpointStore, Labels, Store, Values};
+
+use Quantity::{CompletionTokens, PromptTokens, Requests};
+use Scope::{Successes, Work, WorkWithoutCached};
 
 /// What the client counted over the whole run, warmup included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,3 +56,183 @@ pub struct Comparison {
     /// Whether they agree, as far as the server's way to count is known.
     pub agrees: bool,
 }
+
+/// What the server counts of what the client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Successes, once each.
+    Successes,
+    /// Whatever was worked on, also for requests that then failed or were broken off.
+    Work,
+    /// Whatever was worked on, without what a cache had.
+    WorkWithoutCached,
+}
+
+/// A server's count of a quantity.
+struct Count {
+    quantity: Quantity,
+    metric: &'static str,
+    /// Counted apart and part of it, where the server has it.
+    and: Option<&'static str>,
+    scope: Scope,
+    /// Label and values of the series that do not count.
+    except: Option<(&'static str, &'static [&'static str])>,
+    /// Label and value of the series that count.
+    only: Option<(&'static str, &'static str)>,
+    /// Each value of this label counts the same requests anew.
+    parallel: Option<&'static str>,
+}
+
+const fn count(quantity: Quantity, metric: &'static str, scope: Scope) -> Count {
+    Count { quantity, metric, and: None, scope, except: None, only: None, parallel: None }
+}
+
+/// Of the frontend, which sees each request once. Behind it workers may share a
+/// request, so that their counts add up to more.
+const DYNAMO: &[Count] = &[
+    Count {
+        only: Some(("status", "success")),
+        ..count(Requests, "dynamo_frontend_requests", Successes)
+    },
+    count(PromptTokens, "dynamo_frontend_input_sequence_tokens", Work),
+    count(CompletionTokens, "dynamo_frontend_output_tokens", Work),
+];
+
+/// Of servers that answer the client themselves.
+const ENGINES: &[Count] = &[
+    Count {
+        except: Some(("finished_reason", &["abort", "error"])),
+        ..count(Requests, "vllm:request_success", Successes)
+    },
+    count(PromptTokens, "vllm:prompt_tokens", Work),
+    count(CompletionTokens, "vllm:generation_tokens", Work),
+    count(Requests, "sglang:num_requests", Work),
+    count(PromptTokens, "sglang:prompt_tokens", Work),
+    count(CompletionTokens, "sglang:generation_tokens", Work),
+    Count {
+        except: Some(("finished_reason", &["abort", "cancelled", "error", "timeout"])),
+        ..count(Requests, "trtllm_request_success", Successes)
+    },
+    count(PromptTokens, "trtllm_prompt_tokens", Work),
+    count(CompletionTokens, "trtllm_generation_tokens", Work),
+    // An ensemble counts a request at itself and at each of its models.
+    Count { parallel: Some("model"), ..count(Requests, "nv_inference_request_success", Successes) },
+    Count {
+        and: Some("llamacpp:prompt_tokens_cached"),
+        ..count(PromptTokens, "llamacpp:prompt_tokens", WorkWithoutCached)
+    },
+    count(CompletionTokens, "llamacpp:tokens_predicted", Work),
+];
+
+/// The counts that both sides have, over the whole run.
+///
+/// A server's count is its rise from the first scrape of each endpoint to the
+/// last. A series that the first scrape did not have began at 0, and one that
+/// fell began anew. An endpoint with fewer than two scrapes has no rise.
+#[must_use]
+pub fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
+    let counts = if has(store, DYNAMO) { DYNAMO } else { ENGINES };
+    counts.iter().filter_map(|count| count.beside(store, client)).collect()
+}
+
+/// Whether there is any of the metrics.
+fn has(store: &Store, counts: &[Count]) -> bool {
+    counts.iter().any(|count| rise(store, count.metric, |_| Some("")).is_some())
+}
+
+impl Count {
+    fn beside(&self, store: &Store, client: &ClientCounts) -> Option<Comparison> {
+        let counted = match self.quantity {
+            Requests => Some(client.succeeded),
+            PromptTokens => client.prompt_tokens,
+            CompletionTokens => client.completion_tokens,
+        }?;
+        let mut server = rise(store, self.metric, |labels| self.group(labels))?;
+        let cached = self.and.and_then(|metric| rise(store, metric, |_| Some("")));
+        server += cached.unwrap_or(0.0);
+        let (least, most) = self.range(counted, client, cached.is_some());
+        Some(Comparison {
+            quantity: self.quantity,
+            metric: Arc::from(self.metric),
+            server,
+            client: counted as f64,
+            agrees: (least..=most).contains(&server),
+        })
+    }
+
+    /// What `labels` are counted with; `None` for what is no success.
+    fn group<'a>(&self, labels: &'a Labels) -> Option<&'a str> {
+        let value = |name: &str| label(labels, name);
+        let is_out = self
+            .except
+            .is_some_and(|(name, values)| value(name).is_some_and(|value| values.contains(&value)));
+        let is_in = self.only.is_none_or(|(name, only)| value(name) == Some(only));
+        (is_in && !is_out).then(|| self.parallel.and_then(value).unwrap_or(""))
+    }
+
+    /// Least and most that agree with the client's count.
+    ///
+    /// A request that the client gave up may have succeeded for the server, and
+    /// whatever was done for it may have been counted: then only too little is
+    /// wrong, and more successes than requests.
+    fn range(&self, counted: u64, client: &ClientCounts, has_cached: bool) -> (f64, f64) {
+        let given_up = client.failed + client.cancelled;
+        let counted = counted as f64;
+        let least = if self.scope == WorkWithoutCached && !has_cached { 0.0 } else { counted };
+        let most = match self.quantity {
+            Requests => counted + given_up as f64,
+            PromptTokens | CompletionTokens if given_up > 0 => f64::INFINITY,
+            PromptTokens | CompletionTokens => counted,
+        };
+        (least, most)
+    }
+}
+
+fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+    labels.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
+}
+
+/// By how much the metric rose at all endpoints, where one has it: the greatest
+/// of the groups that `group` puts its series in; those without one are left out.
+fn rise(
+    store: &Store,
+    metric: &str,
+    group: impl for<'a> Fn(&'a Labels) -> Option<&'a str>,
+) -> Option<f64> {
+    let mut groups: Vec<(String, f64)> = Vec::new();
+    let mut is_there = false;
+    for endpoint in store.endpoints().iter().filter(|endpoint| endpoint.scrapes().len() > 1) {
+        let named = endpoint.families.iter().filter(|family| {
+            *family.name == *metric && matches!(family.kind, Kind::Counter | Kind::Histogram)
+        });
+        for series in named.flat_map(|family| &family.series) {
+            is_there = true;
+            let Some(group) = group(&series.labels) else { continue };
+            let rise = match &series.values {
+                Values::Number(column) => total(column, endpoint),
+                Values::Histogram(columns) => total(&columns.sum, endpoint),
+                Values::Summary(_) => 0.0,
+            };
+            match groups.iter_mut().find(|(name, _)| name == group) {
+                Some((_, sum)) => *sum += rise,
+                None => groups.push((group.to_owned(), rise)),
+            }
+        }
+    }
+    let greatest = groups.iter().map(|(_, sum)| *sum).fold(0.0, f64::max);
+    is_there.then_some(greatest)
+}
+
+/// How much `column` rose over all scrapes of `endpoint`.
+fn total(column: &Column, endpoint: &EndpointStore) -> f64 {
+    let mut before = column.at(0).unwrap_or(0.0);
+    let mut total = 0.0;
+    for (_, value) in column.iter(0..endpoint.scrapes().len()) {
+        total += if value < before { value } else { value - before };
+        before = value;
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! What the servers said of themselves: the metrics to watch of each.
+
+use std::collections::BTreeSet;
+
+use comfy_table::CellAlignment;
+
+use super::{Style, grouped, printable, table};
+use crate::server_metrics::report::{SeriesReport, ServerMetricsReport};
+use crate::server_metrics::watch::{self, Found, Statistic};
+
+/// Most series of a metric that have a row; the others are counted.
+const MOST_SERIES: usize = 6;
+/// The longest text of labels, in characters.
+const LONGEST_LABELS: usize = 60;
+
+/// A table of each server that is known.
+pub(super) fn render(report: &ServerMetricsReport, style: Style) -> String {
+    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "What It Tells"];
+    let mut text = String::new();
+    for (server, found) in watch::servers(report) {
+        let rows = found.iter().flat_map(rows);
+        let title = format!("aiperf | Server Metrics: {}", server.name);
+        text.push_str(&table::lined(&title, header, rows, style, |column| match column {
+            3 => CellAlignment::Right,
+            _ => CellAlignment::Left,
+        }));
+        text.push('\n');
+    }
+    text
+}
+
+fn rows(found: &Found<'_>) -> Vec<[String; 6]> {
+    let statistic = found.watched.statistic;
+    let unit = unit(statistic, found.metric.unit.as_deref());
+    let line = |series: String, value: String, is_first: bool| {
+        let once = |text: &str| if is_first { printable(text) } else { String::new() };
+        let name = once(&found.metric.name);
+        [name, series, once(statistic.name()), value, once(&unit), once(found.watched.meaning)]
+    };
+    let values = found.values();
+    let Some((first, _)) = values.first() else {
+        return vec![line(String::new(), "N/A".to_owned(), true)];
+    };
+    let telling = telling_labels(&values);
+    let is_one_endpoint =
+        values.iter().all(|(series, _)| series.endpoint_url == first.endpoint_url);
+    let shown = values.iter().take(MOST_SERIES).enumerate();
+    let mut rows: Vec<_> = shown
+        .map(|(at, (series, value))| {
+            line(name(series, &telling, !is_one_endpoint), figure(*value), at == 0)
+        })
+        .collect();
+    if let more @ 1.. = values.len().saturating_sub(MOST_SERIES) {
+        rows.push(line(format!("and {more} lower"), String::new(), false));
+    }
+    rows
+}
+
+/// The labels that tell the series apart.
+fn telling_labels<'a>(values: &[(&'a SeriesReport, f64)]) -> BTreeSet<&'a str> {
+    let Some(((first, _), rest)) = values.split_first() else { return BTreeSet::new() };
+    let differs = |(name, value): &(std::sync::Arc<str>, std::sync::Arc<str>)| {
+        let same = |(series, _): &(&SeriesReport, f64)| {
+            series.labels.iter().any(|(other, its)| other == name && its == value)
+        };
+        !rest.iter().all(same)
+    };
+    let all = std::iter::once(first).chain(rest.iter().map(|(series, _)| series));
+    let known: BTreeSet<&str> = first.labels.iter().map(|(name, _)| &**name).collect();
+    all.flat_map(|series| series.labels.iter())
+        .filter(|label| !known.contains(&*label.0) || differs(label))
+        .map(|(name, _)| &**name)
+        .collect()
+}
+
+/// `endpoint, a=x, b=y`, of the labels that tell.
+fn name(series: &SeriesReport, telling: &BTreeSet<&str>, with_endpoint: bool) -> String {
+    let endpoint = with_endpoint.then(|| host(&series.endpoint_url).to_owned());
+    let labels = series
+        .labels
+        .iter()
+        .filter(|(name, _)| telling.contains(&**name))
+        .map(|(name, value)| format!("{name}={value}"));
+    let text = printable(&endpoint.into_iter().chain(labels).collect::<Vec<_>>().join(", "));
+    if text.chars().count() <= LONGEST_LABELS {
+        return text;
+    }
+    text.chars().take(LONGEST_LABELS - 1).chain(['…']).collect()
+}
+
+/// Host and port of a URL; the path is the same everywhere, as a rule.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.strip_suffix("/metrics").unwrap_or(rest)
+}
+
+fn unit(statistic: Statistic, unit: Option<&str>) -> String {
+    match (statistic, unit) {
+        (Statistic::Rate, unit) => format!("{}/s", unit.unwrap_or_default()),
+        (_, unit) => unit.unwrap_or_default().to_owned(),
+    }
+}
+
+/// Four significant digits, thousands separated.
+fn figure(value: f64) -> String {
+    if !value.is_finite() {
+        return "N/A".to_owned();
+    }
+    let size = value.abs();
+    if size >= 1e15 || (size < 1e-4 && size > 0.0) {
+        return format!("{value:.3e}");
+    }
+    if size >= 1000.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(&format!("{size:.0}")));
+    }
+    let decimals = match size {
+        0.0 => 0,
+        ..1.0 => 3 - size.log10().floor() as i32,
+        ..10.0 => 3,
+        ..100.0 => 2,
+        _ => 1,
+    };
+    let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::server_metrics::report::{
+        CounterStats, GaugeStats, HistogramStats, MetricReport, Stats,
+    };
+    use crate::server_metrics::snapshot::Kind;
+
+    fn series(endpoint: &str, labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
+        let labels = labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value)));
+        SeriesReport { endpoint_url: Arc::from(endpoint), labels: labels.collect(), stats }
+    }
+
+    fn gauge(max: f64) -> Stats {
+        Stats::Gauge(GaugeStats { max, ..GaugeStats::default() })
+    }
+
+    fn metric(name: &str, kind: Kind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
+        MetricReport {
+            name: Arc::from(name),
+            kind,
+            description: Arc::from(""),
+            unit: Some(Arc::from(unit)),
+            series,
+        }
+    }
+
+    fn text(metrics: Vec<MetricReport>) -> String {
+        let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
+        render(&report, Style::FILE)
+    }
+
+    /// The line that has `part`.
+    fn line<'a>(text: &'a str, part: &str) -> &'a str {
+        text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part} in\n{text}"))
+    }
+
+    const A: &str = "http://a:8000/metrics";
+
+    #[test]
+    fn numbers_have_four_significant_digits() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.012_345_6, "0.01235"),
+            (0.5, "0.5"),
+            (12.345_6, "12.35"),
+            (999.96, "1000"),
+            (123_456.7, "123,457"),
+            (-1234.5, "-1,234"),
+            (1e-7, "1.000e-7"),
+            (1e300, "1.000e300"),
+            (f64::NAN, "N/A"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(figure(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn series_are_told_apart_by_what_differs() {
+        let labels = |engine| [("engine", engine), ("model_name", "tiny")];
+        let of = |endpoint, engine, max| series(endpoint, &labels(engine), gauge(max));
+        let text = text(vec![metric(
+            "vllm:num_requests_waiting",
+            Kind::Gauge,
+            "requests",
+            vec![of(A, "0", 2.0), of(A, "1", 7.0), of("http://b:8000/metrics", "0", 1.0)],
+        )]);
+        assert!(text.contains("aiperf | Server Metrics: vLLM"), "{text}");
+        let first = line(&text, "vllm:num_requests_waiting");
+        assert!(first.contains("a:8000, engine=1") && first.contains(" 7 │"), "{text}");
+        assert!(first.contains("max") && first.contains("requests"), "{text}");
+        assert!(line(&text, "b:8000, engine=0").contains(" 1 │"), "{text}");
+        assert!(!text.contains("tiny"), "{text}");
+    }
+
+    #[test]
+    fn a_single_series_needs_no_name_and_a_rate_is_per_second() {
+        let stats = Stats::Counter(CounterStats { rate: 1234.5, ..CounterStats::default() });
+        let of = vec![series(A, &[("model_name", "tiny")], stats)];
+        let text = text(vec![metric("vllm:generation_tokens", Kind::Counter, "tokens", of)]);
+        let row = line(&text, "vllm:generation_tokens");
+        assert!(row.contains("1,234") && row.contains("tokens/s"), "{text}");
+        assert!(!row.contains("tiny") && !row.contains("a:8000"), "{text}");
+    }
+
+    #[test]
+    fn rows_are_bounded_and_the_rest_is_counted() {
+        let many =
+            (0..40).map(|at| series(A, &[("reason", &format!("r{at}"))], gauge(f64::from(at))));
+        let name = "vllm:num_requests_waiting_by_reason";
+        let text = text(vec![metric(name, Kind::Gauge, "requests", many.collect())]);
+        assert!(text.contains("reason=r39") && text.contains("reason=r34"), "{text}");
+        assert!(!text.contains("reason=r33") && text.contains("and 34 lower"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_value_and_nothing_steers_the_terminal() {
+        let empty = Stats::Histogram(HistogramStats::default());
+        let hostile = |value: &str| series(A, &[("reason", value)], gauge(1.0));
+        let text = text(vec![
+            metric(
+                "vllm:time_to_first_token_seconds",
+                Kind::Histogram,
+                "s\x1b[2J",
+                vec![series(A, &[], empty)],
+            ),
+            metric(
+                "vllm:num_requests_waiting_by_reason",
+                Kind::Gauge,
+                "requests",
+                vec![hostile("\x1b[31mred"), hostile(&"long".repeat(100))],
+            ),
+        ]);
+        assert!(line(&text, "vllm:time_to_first_token_seconds").contains("N/A"), "{text}");
+        assert!(!text.contains('\x1b') && text.contains('…'), "{text}");
+    }
+
+    #[test]
+    fn unknown_servers_have_no_table() {
+        assert_eq!(text(vec![metric("up", Kind::Gauge, "", vec![series(A, &[], gauge(1.0))])]), "");
+    }
+}

@@ -1,0 +1,204 @@
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::*;
+use crate::server_metrics::exposition::{Exposition, Format};
+use crate::server_metrics::scrape::FetchTimes;
+use crate::server_metrics::snapshot::Snapshot;
+
+/// The recorded scrapes `files`, an endpoint each.
+fn captured(files: &[&str]) -> Store {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut store = Store::new(files.iter().map(|file| Arc::from(*file)));
+    for (endpoint, file) in files.iter().enumerate() {
+        let packed = fs::File::open(golden.join(file)).unwrap();
+        let mut lines = String::new();
+        flate2::read::GzDecoder::new(packed).read_to_string(&mut lines).unwrap();
+        for line in lines.lines() {
+            let scrape: Json = serde_json::from_str(line).unwrap();
+            push(&mut store, endpoint, scrape["body"].as_str().unwrap());
+        }
+    }
+    store
+}
+
+fn push(store: &mut Store, endpoint: usize, body: &str) {
+    let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+    store.push(endpoint, FetchTimes::default(), &Snapshot::of(&exposition));
+}
+
+/// What the client of the recorded load saw.
+fn client(server: &str) -> ClientCounts {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let lines = fs::read_to_string(golden.join(server).join("requests.jsonl")).unwrap();
+    let requests: Vec<Json> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sum = |name: &str| requests.iter().map(|r| r["usage"][name].as_u64()).sum();
+    ClientCounts {
+        succeeded: requests.len() as u64,
+        failed: 0,
+        cancelled: 0,
+        prompt_tokens: sum("prompt_tokens"),
+        completion_tokens: sum("completion_tokens"),
+    }
+}
+
+/// A store of one endpoint that exposed `bodies`.
+fn exposed(bodies: &[&str]) -> Store {
+    let mut store = Store::new([Arc::from("http://a/metrics")]);
+    for body in bodies {
+        push(&mut store, 0, body);
+    }
+    store
+}
+
+/// Quantity, the server's count, the client's, and whether they agree.
+fn told(comparisons: &[Comparison]) -> Vec<(Quantity, f64, f64, bool)> {
+    comparisons.iter().map(|c| (c.quantity, c.server, c.client, c.agrees)).collect()
+}
+
+fn requests(succeeded: u64) -> ClientCounts {
+    ClientCounts { succeeded, ..ClientCounts::default() }
+}
+
+#[test]
+fn vllm_counts_what_its_client_saw() {
+    let store = captured(&["vllm/scrapes.jsonl.gz"]);
+    assert_eq!(
+        told(&compare(&store, &client("vllm"))),
+        [
+            (Requests, 200.0, 200.0, true),
+            (PromptTokens, 28_903.0, 28_903.0, true),
+            (CompletionTokens, 55_983.0, 55_983.0, true),
+        ]
+    );
+}
+
+#[test]
+fn dynamo_counts_what_its_client_saw_whether_or_not_its_worker_is_scraped() {
+    let expected = [
+        (Requests, 160.0, 160.0, true),
+        (PromptTokens, 21_120.0, 21_120.0, true),
+        (CompletionTokens, 14_384.0, 14_384.0, true),
+    ];
+    let (frontend, worker) = ("dynamo/scrapes_frontend.jsonl.gz", "dynamo/scrapes_worker.jsonl.gz");
+    assert_eq!(told(&compare(&captured(&[frontend]), &client("dynamo"))), expected);
+    assert_eq!(told(&compare(&captured(&[frontend, worker]), &client("dynamo"))), expected);
+}
+
+#[test]
+fn llama_cpp_counts_cached_prompt_tokens_apart() {
+    let store = captured(&["llamacpp/scrapes.jsonl.gz"]);
+    assert_eq!(
+        told(&compare(&store, &client("llamacpp"))),
+        [(PromptTokens, 28_903.0, 28_903.0, true), (CompletionTokens, 55_983.0, 55_983.0, true)]
+    );
+}
+
+#[test]
+fn without_that_count_llama_cpp_may_have_fewer() {
+    let body = |tokens| {
+        format!(
+            "# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total {tokens}\n"
+        )
+    };
+    let agrees = |tokens| {
+        let client = ClientCounts { prompt_tokens: Some(100), ..requests(1) };
+        compare(&exposed(&[&body(50), &body(50 + tokens)]), &client)[0].agrees
+    };
+    assert!(agrees(60) && agrees(100));
+    assert!(!agrees(101));
+}
+
+#[test]
+fn a_request_of_somebody_else_is_seen() {
+    for (server, file) in
+        [("vllm", "vllm/scrapes.jsonl.gz"), ("dynamo", "dynamo/scrapes_frontend.jsonl.gz")]
+    {
+        let all = client(server);
+        let but_one = ClientCounts {
+            succeeded: all.succeeded - 1,
+            prompt_tokens: all.prompt_tokens.map(|tokens| tokens - 69),
+            completion_tokens: all.completion_tokens.map(|tokens| tokens - 98),
+            ..all
+        };
+        let comparisons = compare(&captured(&[file]), &but_one);
+        assert_eq!(comparisons.len(), 3);
+        assert!(comparisons.iter().all(|comparison| !comparison.agrees), "{comparisons:?}");
+    }
+}
+
+#[test]
+fn what_the_client_gave_up_may_be_counted() {
+    let store = captured(&["vllm/scrapes.jsonl.gz"]);
+    let all = client("vllm");
+    let agree = |succeeded, cancelled, missing| {
+        let tokens = |tokens: Option<u64>| tokens.map(|tokens| tokens - missing);
+        let client = ClientCounts {
+            succeeded,
+            cancelled,
+            failed: 0,
+            prompt_tokens: tokens(all.prompt_tokens),
+            completion_tokens: tokens(all.completion_tokens),
+        };
+        compare(&store, &client).iter().map(|comparison| comparison.agrees).collect::<Vec<_>>()
+    };
+    assert_eq!(agree(198, 2, 500), [true, true, true]);
+    assert_eq!(agree(200, 2, 0), [true, true, true]);
+    // More successes than requests were made.
+    assert_eq!(agree(197, 2, 500), [false, true, true]);
+    // The server lacks a success.
+    assert_eq!(agree(201, 2, 0), [false, true, true]);
+}
+
+const HEAD: &str = "# TYPE vllm:request_success_total counter\n";
+
+fn successes(stop: Option<u32>, length: u32) -> String {
+    let stop = stop
+        .map(|count| format!("vllm:request_success_total{{finished_reason=\"stop\"}} {count}\n"));
+    format!(
+        "{HEAD}vllm:request_success_total{{finished_reason=\"length\"}} {length}\n\
+         vllm:request_success_total{{finished_reason=\"abort\"}} {}\n{}",
+        length * 7,
+        stop.unwrap_or_default()
+    )
+}
+
+#[test]
+fn a_series_that_appears_began_at_zero_and_one_that_falls_began_anew() {
+    let bodies = [successes(None, 5), successes(Some(3), 7), successes(Some(1), 9)];
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    // From nothing to 3, again from nothing to 1, and from 5 to 9.
+    assert_eq!(told(&compare(&exposed(&bodies), &requests(8))), [(Requests, 8.0, 8.0, true)]);
+}
+
+#[test]
+fn one_scrape_tells_nothing() {
+    assert_eq!(compare(&exposed(&[&successes(None, 5)]), &requests(5)), []);
+    assert_eq!(compare(&Store::default(), &requests(5)), []);
+}
+
+#[test]
+fn replicas_add_up_and_models_of_an_ensemble_do_not() {
+    let mut store = Store::new([Arc::from("http://a"), Arc::from("http://b")]);
+    for (endpoint, count) in [(0, 3), (1, 4)] {
+        push(&mut store, endpoint, &successes(None, 0));
+        push(&mut store, endpoint, &successes(None, count));
+    }
+    assert_eq!(told(&compare(&store, &requests(7))), [(Requests, 7.0, 7.0, true)]);
+    let triton = |count| {
+        let of = |model| {
+            format!("nv_inference_request_success{{model=\"{model}\",version=\"1\"}} {count}\n")
+        };
+        format!(
+            "# TYPE nv_inference_request_success counter\n{}{}",
+            of("ensemble"),
+            of("tensorrt_llm")
+        )
+    };
+    let store = exposed(&[&triton(2), &triton(9)]);
+    assert_eq!(told(&compare(&store, &requests(7))), [(Requests, 7.0, 7.0, true)]);
+}

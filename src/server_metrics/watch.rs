@@ -1,0 +1,230 @@
+//! What to watch of each server: its metrics that tell of load and speed.
+
+use super::report::{MetricReport, SeriesReport, ServerMetricsReport, Stats};
+use super::snapshot::Kind;
+
+/// A server whose metrics are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub name: &'static str,
+    /// Its metrics, in the order to read them.
+    pub metrics: &'static [Watched],
+}
+
+/// A metric worth a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// Its name in files.
+    pub name: &'static str,
+    /// The name of earlier versions, looked for where the metric is missing.
+    pub earlier: Option<&'static str>,
+    /// What its series are.
+    pub kind: Kind,
+    /// The statistic that tells most.
+    pub statistic: Statistic,
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+/// A statistic of a series, by its name in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistic {
+    /// `avg` of a gauge.
+    Avg,
+    /// `max` of a gauge.
+    Max,
+    /// `total` of a counter.
+    Total,
+    /// `rate` of a counter.
+    Rate,
+    /// `p99_estimate` of a histogram.
+    P99,
+}
+
+impl Statistic {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Avg => "avg",
+            Self::Max => "max",
+            Self::Total => "total",
+            Self::Rate => "rate",
+            Self::P99 => "p99_estimate",
+        }
+    }
+
+    /// Its value, where the series has it.
+    #[must_use]
+    pub fn of(self, stats: &Stats) -> Option<f64> {
+        match (self, stats) {
+            (Self::Avg, Stats::Gauge(stats)) => Some(stats.avg),
+            (Self::Max, Stats::Gauge(stats)) => Some(stats.max),
+            (Self::Total, Stats::Counter(stats)) => Some(stats.total),
+            (Self::Rate, Stats::Counter(stats)) => Some(stats.rate),
+            (Self::P99, Stats::Histogram(stats)) => stats.percentiles.map(|values| values[8]),
+            _ => None,
+        }
+    }
+}
+
+/// A watched metric that a report has.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// What to watch.
+    pub watched: &'static Watched,
+    /// What there is.
+    pub metric: &'a MetricReport,
+}
+
+impl<'a> Found<'a> {
+    /// Each series and the value of the statistic, the greatest first; series
+    /// without one are left out.
+    #[must_use]
+    pub fn values(&self) -> Vec<(&'a SeriesReport, f64)> {
+        let value =
+            |series: &'a SeriesReport| Some((series, self.watched.statistic.of(&series.stats)?));
+        let mut values: Vec<_> = self.metric.series.iter().filter_map(value).collect();
+        values.sort_by(|a, b| b.1.total_cmp(&a.1));
+        values
+    }
+}
+
+/// The servers that `report` has metrics of, and those metrics: of the profiling phase.
+#[must_use]
+pub fn servers(report: &ServerMetricsReport) -> Vec<(&'static Server, Vec<Found<'_>>)> {
+    let found = |server: &'static Server| {
+        let metrics = server.metrics.iter();
+        let found: Vec<_> = metrics.filter_map(|watched| find(report, watched)).collect();
+        (!found.is_empty()).then_some((server, found))
+    };
+    SERVERS.iter().filter_map(found).collect()
+}
+
+fn find<'a>(report: &'a ServerMetricsReport, watched: &'static Watched) -> Option<Found<'a>> {
+    let named = |name: &str| {
+        let mut metrics = report.metrics.iter();
+        metrics.find(|metric| {
+            *metric.name == *name && metric.kind == watched.kind && !metric.series.is_empty()
+        })
+    };
+    let metric = named(watched.name).or_else(|| named(watched.earlier?))?;
+    Some(Found { watched, metric })
+}
+
+const fn gauge(name: &'static str, statistic: Statistic, meaning: &'static str) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Gauge, statistic, meaning }
+}
+
+const fn counter(name: &'static str, statistic: Statistic, meaning: &'static str) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Counter, statistic, meaning }
+}
+
+const fn histogram(name: &'static str, meaning: &'static str) -> Watched {
+    Watched { name, earlier: None, kind: Kind::Histogram, statistic: Statistic::P99, meaning }
+}
+
+const fn once(watched: Watched, earlier: &'static str) -> Watched {
+    Watched { earlier: Some(earlier), ..watched }
+}
+
+use Statistic::{Avg, Max, Rate, Total};
+
+/// The servers that are known.
+pub const SERVERS: &[Server] = &[
+    Server { name: "vLLM", metrics: VLLM },
+    Server { name: "Dynamo", metrics: DYNAMO },
+    Server { name: "SGLang", metrics: SGLANG },
+    Server { name: "TensorRT-LLM", metrics: TRTLLM },
+    Server { name: "Triton", metrics: TRITON },
+    Server { name: "llama.cpp", metrics: LLAMA_CPP },
+];
+
+const VLLM: &[Watched] = &[
+    gauge("vllm:num_requests_running", Avg, "requests in the batch"),
+    gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated"),
+    gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by what they wait for"),
+    once(
+        gauge("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 0.9 it limits"),
+        "vllm:gpu_cache_usage_perc",
+    ),
+    counter("vllm:num_preemptions", Total, "above 0 memory is short"),
+    histogram("vllm:e2e_request_latency_seconds", "whole request"),
+    histogram("vllm:time_to_first_token_seconds", "first token"),
+    once(
+        histogram("vllm:inter_token_latency_seconds", "from token to token"),
+        "vllm:time_per_output_token_seconds",
+    ),
+    counter("vllm:prompt_tokens_by_source", Rate, "where prompt tokens come from"),
+    counter("vllm:generation_tokens", Rate, "decode throughput"),
+];
+
+const DYNAMO: &[Watched] = &[
+    gauge("dynamo_frontend_active_requests", Avg, "requests in HTTP handlers"),
+    gauge("dynamo_frontend_inflight_requests", Avg, "requests on their way to engines"),
+    gauge("dynamo_frontend_queued_requests", Avg, "requests without a first token yet"),
+    histogram("dynamo_frontend_request_duration_seconds", "whole request"),
+    histogram("dynamo_frontend_time_to_first_token_seconds", "first token"),
+    histogram("dynamo_frontend_inter_token_latency_seconds", "from token to token"),
+    counter("dynamo_frontend_requests", Rate, "requests finished"),
+    counter("dynamo_frontend_output_tokens", Rate, "decode throughput"),
+    gauge("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use at the workers"),
+];
+
+const SGLANG: &[Watched] = &[
+    gauge("sglang:num_running_reqs", Avg, "requests in the batch"),
+    gauge("sglang:num_queue_reqs", Max, "queue; growing means saturated"),
+    gauge("sglang:token_usage", Max, "KV cache in use; above 0.9 it limits"),
+    gauge("sglang:cache_hit_rate", Avg, "prefix cache hits"),
+    gauge("sglang:gen_throughput", Avg, "tokens per second"),
+    histogram("sglang:time_to_first_token_seconds", "first token"),
+    histogram("sglang:inter_token_latency_seconds", "from token to token"),
+    histogram("sglang:e2e_request_latency_seconds", "whole request"),
+    histogram("sglang:queue_time_seconds", "wait in the queue"),
+    counter("sglang:prompt_tokens", Rate, "prefill throughput"),
+    counter("sglang:generation_tokens", Rate, "decode throughput"),
+];
+
+const TRTLLM: &[Watched] = &[
+    histogram("trtllm_e2e_request_latency_seconds", "whole request"),
+    histogram("trtllm_time_to_first_token_seconds", "first token"),
+    histogram("trtllm_time_per_output_token_seconds", "from token to token"),
+    histogram("trtllm_request_queue_time_seconds", "wait in the queue"),
+    histogram("trtllm_request_prefill_time_seconds", "prefill"),
+    histogram("trtllm_request_decode_time_seconds", "decode"),
+    counter("trtllm_request_success", Rate, "requests finished"),
+    counter("trtllm_prompt_tokens", Rate, "prefill throughput"),
+    counter("trtllm_generation_tokens", Rate, "decode throughput"),
+    gauge("trtllm_num_requests_running", Avg, "requests in the batch"),
+    gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated"),
+    gauge("trtllm_kv_cache_utilization", Max, "KV cache in use"),
+    gauge("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks used again"),
+];
+
+const TRITON: &[Watched] = &[
+    counter("nv_inference_request_success", Rate, "requests that succeeded"),
+    counter("nv_inference_request_failure", Total, "requests that failed"),
+    counter("nv_inference_count", Rate, "inferences; by executions: the batch size"),
+    counter("nv_inference_exec_count", Rate, "executions of a batch"),
+    gauge("nv_inference_pending_request_count", Max, "queue at the backend"),
+    counter("nv_inference_request_duration_us", Total, "time of all requests"),
+    counter("nv_inference_queue_duration_us", Total, "time of all in the queue"),
+    histogram("nv_inference_first_response_histogram_ms", "first response"),
+    gauge("nv_gpu_utilization", Avg, "GPU busy"),
+    gauge("nv_gpu_memory_used_bytes", Max, "GPU memory in use"),
+    counter("nv_cache_num_hits_per_model", Total, "responses from the cache"),
+    counter("nv_cache_num_misses_per_model", Total, "responses not in the cache"),
+];
+
+const LLAMA_CPP: &[Watched] = &[
+    gauge("llamacpp:requests_processing", Avg, "requests in slots"),
+    gauge("llamacpp:requests_deferred", Max, "queue; growing means saturated"),
+    gauge("llamacpp:n_busy_slots_per_decode", Max, "slots in use, since the server began"),
+    counter("llamacpp:prompt_tokens", Rate, "prefill throughput without cached tokens"),
+    counter("llamacpp:prompt_tokens_cached", Rate, "prompt tokens from the cache"),
+    counter("llamacpp:tokens_predicted", Rate, "decode throughput"),
+];
+
+#[cfg(test)]
+mod tests;

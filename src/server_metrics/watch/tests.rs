@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::server_metrics::report::{CounterStats, GaugeStats, HistogramStats};
+
+fn metric(name: &str, kind: Kind, values: &[f64]) -> MetricReport {
+    let stats = |value: f64| match kind {
+        Kind::Counter => Stats::Counter(CounterStats { rate: value, ..CounterStats::default() }),
+        Kind::Histogram => Stats::Histogram(HistogramStats {
+            percentiles: (value > 0.0).then_some([value; 9]),
+            ..HistogramStats::default()
+        }),
+        _ => Stats::Gauge(GaugeStats { max: value, ..GaugeStats::default() }),
+    };
+    let series = |value: &f64| SeriesReport {
+        endpoint_url: Arc::from("http://a/metrics"),
+        labels: Arc::from([]),
+        stats: stats(*value),
+    };
+    MetricReport {
+        name: Arc::from(name),
+        kind,
+        description: Arc::from(""),
+        unit: None,
+        series: values.iter().map(series).collect(),
+    }
+}
+
+fn names(metrics: Vec<MetricReport>) -> Vec<(&'static str, Vec<String>)> {
+    let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
+    let name = |found: &Found<'_>| found.metric.name.to_string();
+    servers(&report)
+        .into_iter()
+        .map(|(server, found)| (server.name, found.iter().map(name).collect()))
+        .collect()
+}
+
+#[test]
+fn servers_are_known_by_their_metrics_and_there_may_be_several() {
+    let found = names(vec![
+        metric("dynamo_frontend_requests", Kind::Counter, &[1.0]),
+        metric("python_gc_objects_collected", Kind::Counter, &[1.0]),
+        metric("vllm:generation_tokens", Kind::Counter, &[1.0]),
+        metric("vllm:num_requests_waiting", Kind::Gauge, &[1.0]),
+    ]);
+    let vllm = vec!["vllm:num_requests_waiting".to_owned(), "vllm:generation_tokens".to_owned()];
+    let dynamo = vec!["dynamo_frontend_requests".to_owned()];
+    assert_eq!(found, [("vLLM", vllm), ("Dynamo", dynamo)]);
+    assert_eq!(names(vec![metric("up", Kind::Gauge, &[1.0])]), []);
+}
+
+#[test]
+fn an_earlier_name_counts_only_where_the_later_one_is_missing() {
+    let earlier = || metric("vllm:gpu_cache_usage_perc", Kind::Gauge, &[0.5]);
+    let later = || metric("vllm:kv_cache_usage_perc", Kind::Gauge, &[0.5]);
+    assert_eq!(names(vec![earlier()])[0].1, ["vllm:gpu_cache_usage_perc"]);
+    assert_eq!(names(vec![earlier(), later()])[0].1, ["vllm:kv_cache_usage_perc"]);
+    // Another kind under the name is another metric.
+    assert_eq!(names(vec![metric("vllm:kv_cache_usage_perc", Kind::Counter, &[1.0])]), []);
+}
+
+#[test]
+fn the_greatest_comes_first_and_what_has_no_value_is_left_out() {
+    let metrics =
+        vec![metric("trtllm_request_queue_time_seconds", Kind::Histogram, &[0.1, 0.0, 3.0])];
+    let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
+    let values = servers(&report)[0].1[0].values();
+    assert_eq!(values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3.0, 0.1]);
+}
+
+#[test]
+fn each_metric_is_named_once_and_has_a_statistic_of_its_kind() {
+    let mut seen = std::collections::HashSet::new();
+    for watched in SERVERS.iter().flat_map(|server| server.metrics) {
+        assert!(seen.insert(watched.name), "{} twice", watched.name);
+        let any = metric(watched.name, watched.kind, &[1.0]);
+        assert!(watched.statistic.of(&any.series[0].stats).is_some(), "{}", watched.name);
+    }
+}
