@@ -11,11 +11,13 @@
 mod attributes;
 mod client;
 mod collector;
+mod connection;
 mod exact;
 mod instruments;
 pub mod pipeline;
 mod reconcile;
 mod resource;
+mod scrape_forwarder;
 mod settings;
 mod tee;
 mod timing;
@@ -24,7 +26,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry::metrics::MeterProvider as _;
@@ -44,8 +46,12 @@ use crate::semconv::SCHEMA_URL;
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
+pub use self::scrape_forwarder::ScrapesReport;
+
 use self::client::Client;
+use self::connection::Connection;
 use self::instruments::Instruments;
+use self::scrape_forwarder::ScrapeForwarder;
 use self::settings::Settings;
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
@@ -70,7 +76,7 @@ const EXPONENTIAL_MAX_SIZE: u32 = 160;
 /// Which streams are exported over OTLP (`--stream`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
-    /// Request records.
+    /// Request records, and what the servers expose.
     pub metrics: bool,
     /// Phase snapshots.
     pub timing: bool,
@@ -167,6 +173,9 @@ pub struct TelemetryReport {
     /// Gauges that have no finite value and were not exported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_exported: Vec<String>,
+    /// The servers' own metrics; absent where none were scraped or sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrapes: Option<ScrapesReport>,
 }
 
 /// Why telemetry cannot be started. A collector that does not answer is not
@@ -218,6 +227,7 @@ pub struct Telemetry {
     instruments: Option<Instruments>,
     client: Option<Mutex<Client>>,
     timing: Option<Mutex<Timing>>,
+    scrapes: Option<ScrapeForwarder>,
     tee: Arc<TeeState>,
     endpoint: Option<String>,
     /// `None` once `finish` has taken it.
@@ -247,7 +257,12 @@ impl Telemetry {
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let resource = resource::build(config, identity, &settings);
-        let (tee, state) = Tee::new(settings.destination)?;
+        let connection = settings.destination.map(Connection::open).transpose()?;
+        let scrapes = connection
+            .clone()
+            .filter(|_| config.streams.metrics)
+            .map(|connection| ScrapeForwarder::start(connection, config, identity));
+        let (tee, state) = Tee::new(connection)?;
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
@@ -271,7 +286,8 @@ impl Telemetry {
             .streams
             .metrics
             .then(|| Instruments::new(meter, catalogue, describe, exponential));
-        Ok(Self { instruments, client, timing, tee: state, endpoint, provider: Some(provider) })
+        let provider = Some(provider);
+        Ok(Self { instruments, client, timing, scrapes, tee: state, endpoint, provider })
     }
 
     /// Records a finished request: its values, and the increments it gives to
@@ -307,7 +323,11 @@ impl Telemetry {
     }
 
     /// Forwards what an endpoint exposed. Never waits for the collector.
-    pub fn scrape(&self, _scrape: &Scrape<'_>) {}
+    pub fn scrape(&self, scrape: &Scrape<'_>) {
+        if let Some(scrapes) = &self.scrapes {
+            scrapes.forward(scrape);
+        }
+    }
 
     /// Tells a phase's final results: derived metrics as gauges, and the exact
     /// percentiles of the distributions.
@@ -323,6 +343,9 @@ impl Telemetry {
     /// `deadline` and then gives it up; the comparison is made all the same.
     #[must_use]
     pub fn finish(mut self, deadline: Duration) -> TelemetryReport {
+        let until = Instant::now() + deadline;
+        // Both are sent at once, and waited for no longer than one.
+        self.scrapes.iter().for_each(ScrapeForwarder::close);
         let flushed = self.flush_and_shut_down(deadline);
         let mut report = TelemetryReport {
             endpoint: self.endpoint.take(),
@@ -338,6 +361,8 @@ impl Telemetry {
         report.reconciled = report.discrepancies.is_empty();
         report.not_exported =
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
+        let patience = until.saturating_duration_since(Instant::now());
+        report.scrapes = self.scrapes.take().and_then(|scrapes| scrapes.finish(patience));
         report
     }
 

@@ -43,6 +43,8 @@ mod profile;
 mod raw_server;
 #[path = "integration/replay.rs"]
 mod replay;
+#[path = "integration/scrape_forwarder.rs"]
+mod scrape_forwarder;
 #[path = "integration/selfcheck.rs"]
 mod selfcheck;
 #[path = "integration/server_metrics_run.rs"]

@@ -4,7 +4,7 @@ use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
-use crate::telemetry::TelemetryReport;
+use crate::telemetry::{ScrapesReport, TelemetryReport};
 
 fn single(tag: &str, avg: f64) -> MetricResult {
     let metric = Registry::find(tag).unwrap();
@@ -157,6 +157,38 @@ fn a_sound_run_has_no_warnings() {
         ..TelemetryReport::default()
     });
     assert_eq!(Warning::of(&report), []);
+}
+
+#[test]
+fn server_samples_that_did_not_reach_the_collector_are_told() {
+    let mut report = report(vec![single("request_count", 100.0)]);
+    let scrapes = ScrapesReport {
+        scrapes_forwarded: 97,
+        scrapes_dropped: 3,
+        points_rejected: 12,
+        delivered_final: true,
+        ..ScrapesReport::default()
+    };
+    let telemetry = TelemetryReport {
+        endpoint: Some("http://localhost:4317".to_owned()),
+        exports_ok: 3,
+        delivered_final: true,
+        reconciled: true,
+        scrapes: Some(scrapes),
+        ..TelemetryReport::default()
+    };
+    report.telemetry = Some(telemetry.clone());
+    let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
+    assert_eq!(warning.title(), "Server Samples Incomplete");
+    let text = render(&report, Style::FILE);
+    let fact = "3 of 100 scrapes did not reach it, and it rejected 12 data points.";
+    let text: Vec<_> = text.split_whitespace().filter(|word| *word != "│").collect();
+    assert!(text.join(" ").contains(fact), "{text:?}");
+
+    // A collector that took nothing is told of once.
+    report.telemetry = Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
+    let titles: Vec<_> = Warning::of(&report).iter().map(Warning::title).collect();
+    assert_eq!(titles, ["Collector Not Reached"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{count, printable};
 use crate::artifacts::RunReport;
 use crate::server_metrics::conservation::{Comparison, Quantity};
+use crate::telemetry::ScrapesReport;
 
 /// Shortfall of the request rate that is put down to chance, in percent.
 const RATE_SLACK_PERCENT: f64 = 5.0;
@@ -78,6 +79,13 @@ pub enum Warning {
         /// Whether it has the final values.
         delivered_final: bool,
     },
+    /// The collector lacks part of what the servers exposed.
+    ServerSamplesLost {
+        /// Where it is.
+        endpoint: String,
+        /// What became of it.
+        scrapes: ScrapesReport,
+    },
     /// Telemetry and files differ.
     NotReconciled {
         /// In what.
@@ -122,6 +130,7 @@ impl Warning {
             Self::OutputLengthMismatch { .. } => "Output Sequence Length Mismatch",
             Self::CollectorNotReached { .. } => "Collector Not Reached",
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
+            Self::ServerSamplesLost { .. } => "Server Samples Incomplete",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
             Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
         }
@@ -192,6 +201,17 @@ impl Warning {
                     count(*rejected)
                 )]
             }
+            Self::ServerSamplesLost { endpoint, scrapes } => {
+                let last = if scrapes.delivered_final { "has" } else { "lacks" };
+                vec![format!(
+                    "{} {last} the servers' last metrics; {} of {} scrapes did not reach it, and \
+                     it rejected {} data points. The files are complete.",
+                    printable(endpoint),
+                    count(scrapes.scrapes_dropped),
+                    count(scrapes.scrapes_dropped + scrapes.scrapes_forwarded),
+                    count(scrapes.points_rejected)
+                )]
+            }
             Self::NotReconciled { discrepancies } => {
                 let mut findings =
                     vec!["What was exported differs from what the files say:".to_owned()];
@@ -252,7 +272,7 @@ impl Warning {
                 "Check --otel-url, and that the collector listens there for OTLP.",
                 "gRPC is usually on port 4317, HTTP on 4318.",
             ],
-            Self::TelemetryLost { .. } => &[
+            Self::TelemetryLost { .. } | Self::ServerSamplesLost { .. } => &[
                 "See the collector's log, and logs/aiperf.log for what it answered.",
                 "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
             ],
@@ -393,9 +413,18 @@ fn telemetry(report: &RunReport) -> Vec<Warning> {
         let rejected = telemetry.rejected_data_points;
         let delivered_final = telemetry.delivered_final;
         if telemetry.exports_ok == 0 && failed > 0 {
+            let endpoint = endpoint.clone();
             warnings.push(Warning::CollectorNotReached { endpoint, failed });
         } else if !delivered_final || rejected > 0 {
+            let endpoint = endpoint.clone();
             warnings.push(Warning::TelemetryLost { endpoint, failed, rejected, delivered_final });
+        }
+        let is_reached = telemetry.exports_ok > 0 || failed == 0;
+        let is_lost = |scrapes: &&ScrapesReport| {
+            scrapes.scrapes_dropped > 0 || scrapes.points_rejected > 0 || !scrapes.delivered_final
+        };
+        if let Some(scrapes) = telemetry.scrapes.as_ref().filter(is_lost).filter(|_| is_reached) {
+            warnings.push(Warning::ServerSamplesLost { endpoint, scrapes: scrapes.clone() });
         }
     }
     if !telemetry.reconciled && !telemetry.discrepancies.is_empty() {

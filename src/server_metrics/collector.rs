@@ -140,12 +140,12 @@ impl<S: ScrapeSink> Collector<S> {
         let shared = Arc::new(Shared::new(Store::new(urls.iter().cloned()), clock));
         let (stop, stopped) = oneshot::channel();
         let (boundaries, ended) = unbounded_channel();
-        let (jobs, fetched) = mpsc::channel();
+        let (jobs, work) = mpsc::channel();
         let (given_back, sink_back) = mpsc::channel();
         let keeper = Keeper::new(Arc::clone(&shared), urls, sink);
         let keeping = spawn("metrics-keeper", move || {
             // Whoever started this may have stopped waiting.
-            let _ = given_back.send(keeper.run(&fetched));
+            let _ = given_back.send(keeper.run(&work));
         })?;
         let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
         let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries };
@@ -190,18 +190,19 @@ impl<S: ScrapeSink> Collector<S> {
             flush(shared, end + config.flush_period, settled);
         }
         drop(stop);
-        let sink = sink.recv_timeout(config.shutdown_delay.into()).ok();
-        if sink.is_some() {
-            for thread in threads {
-                // Both are through with their work.
-                let _ = thread.join();
-            }
-        } else {
-            tracing::warn!(
+        let sink = sink.recv_timeout(config.shutdown_delay.into());
+        match &sink {
+            // The threads are through with their work.
+            Ok(_) => threads.into_iter().for_each(|thread| drop(thread.join())),
+            Err(RecvTimeoutError::Timeout) => tracing::warn!(
                 "the last server metrics are not written: that took longer than {} s",
                 config.shutdown_delay.as_seconds()
-            );
+            ),
+            Err(RecvTimeoutError::Disconnected) => {
+                tracing::error!("the thread that keeps server metrics ended unexpectedly");
+            }
         }
+        let sink = sink.ok();
         Collected { store: mem::take(&mut *shared.store()), windows: shared.windows(), sink }
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 use url::Url;
 
 use super::collector::CollectorError;
-use super::exposition::{ExpositionError, Format};
+use super::exposition::Format;
 use super::scrape::FetchTimes;
 use crate::redact;
 use crate::transport::Connections;
@@ -51,13 +51,6 @@ pub(super) enum ScrapeError {
     /// There is too much of it.
     #[error("returned more than {} MiB, too much to fetch again and again", BODY_LIMIT >> 20)]
     TooLarge,
-}
-
-impl ScrapeError {
-    /// A body that does not parse; what it quotes of the body is cut short.
-    pub(super) fn unparsable(error: &ExpositionError) -> Self {
-        Self::Unparsable(clipped(&error.to_string()))
-    }
 }
 
 /// How a body is encoded.
@@ -229,7 +222,7 @@ fn root_cause(mut error: &dyn Error) -> String {
 }
 
 /// The beginning of a text that a server may have a say in, on one line.
-fn clipped(text: &str) -> String {
+pub(super) fn clipped(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
         shown.push('…');

@@ -1,17 +1,13 @@
-//! The way to the collector: an OTLP exporter on a runtime of our own.
+//! The OTLP exporter of what is measured, over the shared connection.
 //!
-//! The SDK's reader has a bare thread, on which asynchronous clients find no
-//! runtime; and the application's runtime ends before the final flush. So one
-//! thread here drives connections and timers, and every poll of an export
-//! happens in its context.
+//! The SDK's reader polls it on a bare thread, so every poll happens in the
+//! context of the connection's runtime.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use opentelemetry_otlp::{
     Compression, MetricExporter, Protocol as OtlpProtocol, WithExportConfig, WithHttpConfig,
@@ -20,58 +16,47 @@ use opentelemetry_otlp::{
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::Channel;
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber;
 use tracing::level_filters::LevelFilter;
 use tracing::span;
-use url::Url;
 
 use super::TelemetryError;
-use super::settings::{Destination, Protocol};
-use crate::background::yield_to_measurement;
-
-/// Connecting takes less than this where there is a collector at all.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use super::connection::{Client, Connection, described};
 
 /// A collector that exports can be sent to.
 #[derive(Debug)]
 pub(super) struct Collector {
-    url: Url,
     exporter: MetricExporter,
-    runtime: ExportRuntime,
+    connection: Arc<Connection>,
     rejections: tracing::Dispatch,
     rejected: Arc<AtomicU64>,
 }
 
 impl Collector {
-    /// Sets the way up; nothing is sent or connected yet.
-    pub(super) fn new(destination: Destination) -> Result<Self, TelemetryError> {
-        // TLS needs a process-wide provider; another module may have set it.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        let runtime = ExportRuntime::start()?;
+    /// Builds the exporter; nothing is sent yet.
+    pub(super) fn new(connection: Arc<Connection>) -> Result<Self, TelemetryError> {
         let exporter = {
-            let _context = runtime.handle.enter();
-            match destination.protocol {
-                Protocol::Grpc => grpc(&destination),
-                Protocol::Http => http(&destination),
+            let _context = connection.runtime().enter();
+            match connection.client.clone() {
+                Client::Grpc(channel) => grpc(channel, &connection),
+                Client::Http(client) => http(client, &connection),
             }
         };
         let exporter = exporter.map_err(|reason| TelemetryError::Exporter {
-            endpoint: destination.url.to_string(),
+            endpoint: connection.url.to_string(),
             reason,
         })?;
         let rejected = Arc::new(AtomicU64::new(0));
         let rejections = tracing::Dispatch::new(Rejections(Arc::clone(&rejected)));
-        Ok(Self { url: destination.url, exporter, runtime, rejections, rejected })
+        Ok(Self { exporter, connection, rejections, rejected })
     }
 
-    /// The collector's URL; it bears no secrets.
-    pub(super) fn endpoint(&self) -> &Url {
-        &self.url
+    /// The way to it.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// Sends `metrics`. Returns how many data points the collector rejected, or
@@ -81,7 +66,7 @@ impl Collector {
         let export = self.exporter.export(metrics).with_subscriber(self.rejections.clone());
         let mut export = pin!(export);
         let outcome = poll_fn(|context| {
-            let _runtime = self.runtime.handle.enter();
+            let _runtime = self.connection.runtime().enter();
             export.as_mut().poll(context)
         });
         outcome.await.map_err(|error| error.to_string())?;
@@ -89,18 +74,7 @@ impl Collector {
     }
 }
 
-/// An exporter over gRPC. The channel is ours because the exporter's own
-/// neither bounds connecting nor reads certificates.
-fn grpc(to: &Destination) -> Result<MetricExporter, String> {
-    let mut endpoint = Endpoint::from_shared(to.url.to_string())
-        .and_then(|endpoint| endpoint.user_agent(user_agent()))
-        .map_err(described)?
-        .connect_timeout(CONNECT_TIMEOUT.min(to.timeout))
-        .timeout(to.timeout);
-    if to.url.scheme() == "https" {
-        endpoint = endpoint.tls_config(client_tls(to)).map_err(described)?;
-    }
-    let channel: Channel = endpoint.connect_lazy();
+fn grpc(channel: Channel, to: &Connection) -> Result<MetricExporter, String> {
     let mut builder = MetricExporter::builder()
         .with_temporality(Temporality::Cumulative)
         .with_tonic()
@@ -113,33 +87,7 @@ fn grpc(to: &Destination) -> Result<MetricExporter, String> {
     builder.build().map_err(described)
 }
 
-fn client_tls(to: &Destination) -> ClientTlsConfig {
-    let tls = match &to.authorities {
-        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-        None => ClientTlsConfig::new().with_native_roots(),
-    };
-    match &to.client {
-        Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
-        None => tls,
-    }
-}
-
-/// An exporter over HTTP with protobuf bodies.
-fn http(to: &Destination) -> Result<MetricExporter, String> {
-    let mut client = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT.min(to.timeout))
-        .timeout(to.timeout)
-        // A redirect would take the headers' secrets elsewhere.
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(user_agent());
-    if let Some(pem) = &to.authorities {
-        let authorities = reqwest::Certificate::from_pem_bundle(pem).map_err(described)?;
-        client = client.tls_certs_only(authorities);
-    }
-    if let Some((certificate, key)) = &to.client {
-        let both = [certificate.as_slice(), b"\n", key].concat();
-        client = client.identity(reqwest::Identity::from_pem(&both).map_err(described)?);
-    }
+fn http(client: reqwest::Client, to: &Connection) -> Result<MetricExporter, String> {
     let headers: HashMap<String, String> = to
         .headers
         .iter()
@@ -148,7 +96,7 @@ fn http(to: &Destination) -> Result<MetricExporter, String> {
     let mut builder = MetricExporter::builder()
         .with_temporality(Temporality::Cumulative)
         .with_http()
-        .with_http_client(client.build().map_err(described)?)
+        .with_http_client(client)
         .with_protocol(OtlpProtocol::HttpBinary)
         .with_endpoint(to.url.to_string())
         .with_headers(headers)
@@ -157,43 +105,6 @@ fn http(to: &Destination) -> Result<MetricExporter, String> {
         builder = builder.with_compression(Compression::Gzip);
     }
     builder.build().map_err(described)
-}
-
-fn user_agent() -> &'static str {
-    concat!("aiperf/", env!("CARGO_PKG_VERSION"))
-}
-
-/// An error with its causes: the outermost alone often says nothing.
-fn described(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-/// A runtime on a thread of its own, which ends when this is dropped.
-#[derive(Debug)]
-struct ExportRuntime {
-    handle: Handle,
-    /// Dropping it wakes the thread.
-    _stop: oneshot::Sender<()>,
-}
-
-impl ExportRuntime {
-    fn start() -> Result<Self, TelemetryError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
-        thread::Builder::new().name("aiperf-otlp".into()).spawn(move || {
-            yield_to_measurement();
-            let _ = runtime.block_on(stopped);
-            runtime.shutdown_background();
-        })?;
-        Ok(Self { handle, _stop: stop })
-    }
 }
 
 /// The exporter tells of rejected points in a log event alone. This subscriber

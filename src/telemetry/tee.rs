@@ -12,7 +12,7 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use tokio::sync::watch;
 
 use super::collector::Collector;
-use super::settings::Destination;
+use super::connection::Connection;
 use super::{TelemetryError, TelemetryReport, lock};
 use crate::background::yield_to_measurement;
 
@@ -36,16 +36,15 @@ pub(super) struct TeeState {
     failed: AtomicU64,
     rejected: AtomicU64,
     last_taken: AtomicBool,
-    warned: AtomicBool,
     /// The final export is done: what the interval still starts counts no more.
     closed: AtomicBool,
     given_up: watch::Sender<bool>,
 }
 
 impl Tee {
-    /// A tee before `destination`; what it sees is in the returned state.
+    /// A tee before the collector behind `connection`; what it sees is in the returned state.
     pub(super) fn new(
-        destination: Option<Destination>,
+        connection: Option<Arc<Connection>>,
     ) -> Result<(Self, Arc<TeeState>), TelemetryError> {
         let state = Arc::new(TeeState {
             latest: Mutex::default(),
@@ -54,11 +53,10 @@ impl Tee {
             rejected: AtomicU64::new(0),
             // Nothing to tell is nothing missed.
             last_taken: AtomicBool::new(true),
-            warned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
         });
-        let collector = destination.map(Collector::new).transpose()?;
+        let collector = connection.map(Collector::new).transpose()?;
         Ok((Self { collector, state: Arc::clone(&state), first: Once::new() }, state))
     }
 
@@ -145,25 +143,24 @@ impl TeeState {
             return;
         }
         self.last_taken.store(outcome.is_ok(), Ordering::Release);
-        let complaint = match outcome {
-            Ok(0) => {
-                self.ok.fetch_add(1, Ordering::AcqRel);
-                return;
-            }
+        let connection = collector.connection();
+        match outcome {
             Ok(rejected) => {
                 self.ok.fetch_add(1, Ordering::AcqRel);
                 self.rejected.fetch_add(rejected, Ordering::AcqRel);
-                format!("rejected {rejected} data points; its log says why")
+                if rejected > 0 {
+                    connection.complain(format_args!(
+                        "rejected {rejected} data points; its log says why"
+                    ));
+                }
             }
             Err(reason) => {
                 self.failed.fetch_add(1, Ordering::AcqRel);
-                format!(
-                    "did not take an export ({reason}); the run goes on, and later exports repeat the values"
-                )
+                connection.complain(format_args!(
+                    "did not take an export ({reason}); the run goes on, and later exports \
+                     repeat the values"
+                ));
             }
-        };
-        if !self.warned.swap(true, Ordering::AcqRel) {
-            tracing::warn!("the collector at {} {complaint}", collector.endpoint());
         }
     }
 }

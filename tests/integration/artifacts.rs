@@ -7,7 +7,7 @@ mod run;
 #[path = "artifacts/schema.rs"]
 mod schema;
 #[path = "artifacts/table.rs"]
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::path::Path;

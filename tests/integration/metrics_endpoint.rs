@@ -4,10 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use aiperf::units::{Clock, Nanos};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use url::Url;
@@ -121,7 +120,6 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// Names in lower case.
     pub(crate) headers: HashMap<String, String>,
-    pub(crate) at: Nanos,
 }
 
 #[derive(Debug, Default)]
@@ -139,6 +137,8 @@ struct State {
 pub(crate) struct MetricsEndpoint {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
+    /// Has the listener.
+    accepting: Option<JoinHandle<()>>,
 }
 
 impl MetricsEndpoint {
@@ -149,11 +149,17 @@ impl MetricsEndpoint {
 
     /// An endpoint at an address that was in use before.
     pub(crate) fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
+        let mut bound = None;
+        // Another connection may have the port for a moment.
+        wait_until("free ports", || {
+            bound = TcpListener::bind(address).ok();
+            bound.is_some()
+        });
+        let listener = bound.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
+        let accepting = thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
                 let mut state = lock(&shared);
@@ -166,7 +172,7 @@ impl MetricsEndpoint {
                 thread::spawn(move || while serve(&mut stream, &shared).is_some() {});
             }
         });
-        Self { address, state }
+        Self { address, state, accepting: Some(accepting) }
     }
 
     /// An endpoint whose `/metrics` are a script.
@@ -222,8 +228,9 @@ impl Drop for MetricsEndpoint {
             let _ = connection.shutdown(Shutdown::Both);
         }
         drop(state);
-        // Wakes the listener, so that its port is free.
+        // Wakes the listener; when its thread has ended the port is free.
         let _ = TcpStream::connect(self.address);
+        self.accepting.take().map(JoinHandle::join);
     }
 }
 
@@ -259,7 +266,9 @@ fn serve(stream: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
     thread::sleep(reply.delay);
     let mut head = format!("HTTP/1.1 {}\r\n", reply.status);
     for (name, value) in &reply.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        for part in [name, ": ", value, "\r\n"] {
+            head.push_str(part);
+        }
     }
     let whole = |body: &[u8]| {
         let mut answer = format!("{head}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
@@ -308,5 +317,5 @@ fn parse(head: &str) -> Request {
         let (name, value) = line.split_once(':')?;
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     };
-    Request { path, headers: lines.filter_map(header).collect(), at: Clock::now() }
+    Request { path, headers: lines.filter_map(header).collect() }
 }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::phases::Shared;
 use crate::server_metrics::exposition::{Exposition, ExpositionError, Reason};
-use crate::server_metrics::fetch::{Fetched, ScrapeError};
+use crate::server_metrics::fetch::{Fetched, ScrapeError, clipped};
 use crate::server_metrics::scrape::{Endpoint, PhaseMark, Scrape, ScrapeSink};
 use crate::server_metrics::snapshot::Snapshot;
 
@@ -80,15 +80,7 @@ impl<S: ScrapeSink> Keeper<S> {
         };
         let exposition = match Exposition::parse(&body, format) {
             Ok(exposition) => exposition,
-            Err(error) => {
-                let is_cut = known.body.is_some() && looks_cut(&body, &error);
-                let refusal = if is_cut {
-                    ScrapeError::Failed(format!("its body was cut: {error}"))
-                } else {
-                    ScrapeError::unparsable(&error)
-                };
-                return answer(outcome, Err(refusal));
-            }
+            Err(error) => return answer(outcome, Err(known.refusal(&body, &error))),
         };
         let (snapshot, dropped) = Snapshot::and_dropped(&exposition);
         let hash = self.hasher.hash_one((&body, format as u8));
@@ -123,12 +115,24 @@ impl<S: ScrapeSink> Keeper<S> {
     }
 }
 
+impl Known {
+    /// What is wrong with a body that does not parse. One of a server that writes
+    /// expositions may merely have lost its end on the way.
+    fn refusal(&self, body: &[u8], error: &ExpositionError) -> ScrapeError {
+        if self.body.is_some() && looks_cut(body, error) {
+            ScrapeError::Failed(format!("its body was cut: {}", clipped(&error.to_string())))
+        } else {
+            ScrapeError::Unparsable(clipped(&error.to_string()))
+        }
+    }
+}
+
 /// Whoever asked may have gone: the answer is kept all the same.
 fn answer(to: oneshot::Sender<Result<(), ScrapeError>>, outcome: Result<(), ScrapeError>) {
     let _ = to.send(outcome);
 }
 
-/// Whether the body, of a server that writes expositions, merely lacks its end.
+/// Whether only the end of the body is missing.
 fn looks_cut(body: &[u8], error: &ExpositionError) -> bool {
     let last = 1 + memchr::memchr_iter(b'\n', body).count();
     error.reason == Reason::MissingEof || (error.line == last && !body.ends_with(b"\n"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior};
 use url::Url;
 
 use super::keeper::Job;
@@ -100,12 +100,8 @@ impl Scraper {
         let mut overtaker = None;
         loop {
             let demand = match overtaker.take() {
-                Some(demand) => Some(demand),
-                None => tokio::select! {
-                    biased;
-                    Some(demand) = demands.recv() => Some(demand),
-                    _ = ticks.tick() => None,
-                },
+                None => next(&mut demands, &mut ticks).await,
+                overtaker => overtaker,
             };
             let outcome = match demand {
                 Some(demand) => {
@@ -244,5 +240,14 @@ impl Scraper {
         } else {
             tracing::warn!("server metrics of {url} are left out, it is not reachable: {reason}");
         }
+    }
+}
+
+/// The next demand; `None` where a tick comes before it.
+async fn next(demands: &mut UnboundedReceiver<Demand>, ticks: &mut Interval) -> Option<Demand> {
+    tokio::select! {
+        biased;
+        Some(demand) = demands.recv() => Some(demand),
+        _ = ticks.tick() => None,
     }
 }

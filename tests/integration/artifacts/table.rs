@@ -12,7 +12,7 @@ use parquet::record::{Field, ListAccessor, Row, RowAccessor};
 use super::run::TestRun;
 
 /// Runs a checker by the interpreter that `AIPERF_TEST_PYTHON` names, which must
-/// have numpy and pyarrow; says so where there is none.
+/// have what `.ci/run` installs; says so where there is none.
 pub(crate) fn run_python(script: &str, directory: &Path) {
     let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
         eprintln!("{script} was not run: AIPERF_TEST_PYTHON names no interpreter");

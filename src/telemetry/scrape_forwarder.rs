@@ -1,0 +1,233 @@
+//! Scraped samples to the collector, as the server exposed them.
+//!
+//! The metrics API takes neither timestamps nor buckets that were counted
+//! elsewhere nor names with `:`, so the messages are built here. A scrape is
+//! converted and encoded where it comes; a queue with a bound holds it; a task
+//! on the exporter's runtime sends it over the exporter's connection.
+
+mod convert;
+mod distribution;
+mod pack;
+mod point;
+mod queue;
+mod send;
+mod target;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::{Config, FINAL_RETRIES, Identity, RETRY_PAUSE, lock};
+use crate::server_metrics::Scrape;
+
+use self::pack::{Packer, Request, Scope};
+use self::queue::{Parcel, Queue};
+use self::send::Failure;
+use self::target::Run;
+
+/// How long a request is tried again that the collector may take later; others
+/// wait behind it.
+const RETRIES: Duration = Duration::from_mins(1);
+
+/// Between two tries at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How the samples that were scraped from the servers went to the collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScrapesReport {
+    /// Scrapes that the collector took.
+    pub scrapes_forwarded: u64,
+    /// Scrapes that it did not take in full: they fell out of the full queue,
+    /// their requests failed, or the run ended.
+    pub scrapes_dropped: u64,
+    /// Data points that the collector took.
+    pub points_forwarded: u64,
+    /// Data points that it said it rejected.
+    pub points_rejected: u64,
+    /// Data points that did not reach it.
+    pub points_dropped: u64,
+    /// Series that OTLP cannot express, counted at each scrape: histograms whose
+    /// buckets contradict each other, gauge histograms.
+    pub points_inexpressible: u64,
+    /// Requests that the collector took.
+    pub requests_ok: u64,
+    /// Requests that were given up.
+    pub requests_failed: u64,
+    /// Whether the collector has the last scrape of each endpoint.
+    pub delivered_final: bool,
+}
+
+/// Sends scrapes to the collector.
+pub(super) struct ScrapeForwarder {
+    run: Run,
+    queue: Arc<Queue>,
+    closing: watch::Sender<Option<Instant>>,
+    task: AbortHandle,
+    ended: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ScrapeForwarder {
+    /// A forwarder over `connection`; nothing is sent before the first scrape.
+    pub(super) fn start(connection: Arc<Connection>, config: &Config, identity: &Identity) -> Self {
+        let queue = Arc::new(Queue::new());
+        let closing = watch::Sender::new(None);
+        let (ending, ended) = mpsc::sync_channel(1);
+        let handle = connection.runtime().clone();
+        let sender = Sender { connection, queue: Arc::clone(&queue), closing: closing.subscribe() };
+        let task = handle.spawn(async move {
+            sender.run().await;
+            let _ = ending.send(());
+        });
+        let run = Run::new(config, identity);
+        Self { run, queue, closing, task: task.abort_handle(), ended: Mutex::new(ended) }
+    }
+
+    /// Takes a scrape. Never waits: what the collector is too slow for is dropped.
+    pub(super) fn forward(&self, scrape: &Scrape<'_>) {
+        let labels = convert::target_labels(scrape.exposition);
+        let resource = self.run.resource(&scrape.endpoint.url, labels);
+        let mut packer = Packer::new(&resource, scope(), pack::MOST_REQUEST_BYTES);
+        let inexpressible =
+            convert::convert(scrape.exposition, scrape.times.first_byte_ns, &mut packer);
+        let (requests, oversized) = packer.finish();
+        self.queue.push(scrape.index, requests, inexpressible + oversized);
+    }
+
+    /// No scrape comes any more: what waits is sent, and what fails is tried
+    /// again for a moment only.
+    pub(super) fn close(&self) {
+        self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
+        self.queue.close();
+    }
+
+    /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
+    /// `None` where nothing was scraped.
+    pub(super) fn finish(self, patience: Duration) -> Option<ScrapesReport> {
+        self.close();
+        let _ = lock(&self.ended).recv_timeout(patience);
+        self.queue.report()
+    }
+}
+
+impl fmt::Debug for ScrapeForwarder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScrapeForwarder").finish_non_exhaustive()
+    }
+}
+
+impl Drop for ScrapeForwarder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Who translates.
+fn scope() -> Scope {
+    let scope = InstrumentationScope {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    };
+    Scope { scope, schema_url: String::new() }
+}
+
+/// The task that sends.
+struct Sender {
+    connection: Arc<Connection>,
+    queue: Arc<Queue>,
+    /// Until when requests are tried again, once the run has ended.
+    closing: watch::Receiver<Option<Instant>>,
+}
+
+impl Sender {
+    async fn run(mut self) {
+        while let Some(batch) = self.queue.next().await {
+            let is_reached = self.deliver(&batch).await;
+            if !is_reached && self.queue.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Sends scrapes. Whether the collector could be reached.
+    async fn deliver(&mut self, batch: &[Parcel]) -> bool {
+        let mut has_all = true;
+        for request in queue::requests(batch) {
+            match self.send(&request).await {
+                Ok(rejected) => self.note_taken(&request, rejected),
+                Err(failure) => {
+                    self.note_failed(&failure);
+                    has_all = false;
+                    if failure.is_passing {
+                        return false;
+                    }
+                }
+            }
+        }
+        if has_all {
+            self.queue.delivered(batch);
+        }
+        true
+    }
+
+    /// Sends a request, again and again while its failure may pass.
+    async fn send(&mut self, request: &Request) -> Result<u64, Failure> {
+        let mut pause = RETRY_PAUSE;
+        let until = Instant::now() + RETRIES;
+        loop {
+            let failure = match self.connection.send(request.body.clone()).await {
+                Err(failure) if failure.is_passing => failure,
+                outcome => return outcome,
+            };
+            let wanted = failure.after.unwrap_or_default().max(pause).min(LONGEST_PAUSE);
+            if !self.pause(wanted, until).await {
+                return Err(failure);
+            }
+            pause *= 2;
+        }
+    }
+
+    /// Waits before another try. False where there is no time for one.
+    async fn pause(&mut self, wanted: Duration, until: Instant) -> bool {
+        let closing = *self.closing.borrow_and_update();
+        if Instant::now() >= closing.unwrap_or(until) {
+            return false;
+        }
+        match closing {
+            Some(_) => tokio::time::sleep(wanted.min(RETRY_PAUSE)).await,
+            // The end of the run ends the pause.
+            None => {
+                let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
+            }
+        }
+        true
+    }
+
+    fn note_taken(&self, request: &Request, rejected: u64) {
+        self.queue.taken(request.points, rejected);
+        if rejected > 0 {
+            self.connection.complain(format_args!(
+                "rejected {rejected} data points of the servers' metrics; its log says why"
+            ));
+        }
+    }
+
+    fn note_failed(&self, failure: &Failure) {
+        self.queue.failed();
+        self.connection.complain(format_args!(
+            "did not take the servers' metrics ({}); the run goes on, and the files have them",
+            failure.reason
+        ));
+    }
+}

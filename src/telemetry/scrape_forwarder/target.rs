@@ -1,0 +1,79 @@
+//! The resource of a server's samples: which server, and which run looked at it.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use url::{Host, Url};
+
+use super::super::{Config, Identity};
+use super::point::{attribute, text};
+use crate::redact;
+use crate::semconv;
+use crate::server_metrics::exposition::Label;
+
+/// The job of every server: what it serves with shows in the names of its metrics.
+const SERVICE_NAME: &str = "inference-server";
+
+/// What the user says of aiperf itself is not said of the servers.
+const OF_THE_CLIENT: [&str; 4] =
+    ["service.name", "service.instance.id", "service.version", "service.namespace"];
+
+/// What the resources of all servers have in common.
+pub(super) struct Run(Vec<KeyValue>);
+
+impl Run {
+    /// The run's identifier, which the client's own series have too, and
+    /// `--otel-resource-attributes`.
+    pub(super) fn new(config: &Config, identity: &Identity) -> Self {
+        let id = identity.benchmark_id.to_string();
+        let mut attributes = vec![text(semconv::attribute::AIPERF_BENCHMARK_ID, &id)];
+        for (key, value) in &config.resource_attributes {
+            if !OF_THE_CLIENT.contains(&key.as_str()) {
+                put(&mut attributes, text(key, value));
+            }
+        }
+        Self(attributes)
+    }
+
+    /// The resource of the server at `url`, which says `labels` of itself. What
+    /// tells servers apart wins over what the user says, and that over the labels.
+    pub(super) fn resource(&self, url: &str, labels: &[Label<'_>]) -> ResourceMetrics {
+        let mut attributes: Vec<KeyValue> = Vec::new();
+        let of_labels = labels.iter().map(|label| text(&label.name, &label.value));
+        let all = of_labels.chain(self.0.iter().cloned()).chain(identity(url));
+        all.for_each(|attribute| put(&mut attributes, attribute));
+        ResourceMetrics {
+            resource: Some(Resource { attributes, ..Resource::default() }),
+            scope_metrics: Vec::new(),
+            schema_url: semconv::SCHEMA_URL.to_owned(),
+        }
+    }
+}
+
+/// Sets an attribute; a later value overrides.
+fn put(attributes: &mut Vec<KeyValue>, attribute: KeyValue) {
+    attributes.retain(|have| have.key != attribute.key);
+    attributes.push(attribute);
+}
+
+/// What tells a server from others.
+fn identity(url: &str) -> Vec<KeyValue> {
+    let mut attributes = vec![text("service.name", SERVICE_NAME)];
+    let parsed = Url::parse(url).ok();
+    let Some((url, host)) = parsed.as_ref().and_then(|url| Some((url, url.host()?))) else {
+        attributes.push(text("service.instance.id", &redact::url(url)));
+        return attributes;
+    };
+    // An address of IPv6 stands in brackets before a port only.
+    let address = match host {
+        Host::Ipv6(address) => address.to_string(),
+        _ => host.to_string(),
+    };
+    let port = url.port_or_known_default().unwrap_or_default();
+    attributes.push(text("service.instance.id", &format!("{host}:{port}")));
+    attributes.push(text("server.address", &address));
+    attributes.push(attribute("server.port", Value::IntValue(port.into())));
+    attributes.push(text("url.scheme", url.scheme()));
+    attributes
+}
