@@ -49,5 +49,7 @@ mod scrape_forwarder;
 mod selfcheck;
 #[path = "integration/server_metrics_run.rs"]
 mod server_metrics_run;
+#[path = "integration/server_statistics.rs"]
+mod server_statistics;
 #[path = "integration/telemetry.rs"]
 mod telemetry;

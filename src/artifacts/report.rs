@@ -4,8 +4,10 @@
 //! comes from `run_manifest.json`, else from an earlier summary, else from what
 //! the records imply.
 
+mod line_file;
 mod lines;
 mod origin;
+mod server_metrics;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ use crate::schedule::PhaseKind;
 
 use lines::RecordReader;
 use origin::Origin;
+use server_metrics::Known;
 
 /// Why a report could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +48,29 @@ pub enum ReportError {
     /// A line other than the last is no record.
     #[error("{path}, line {line}, is not a record: {reason}; remove the line and try again")]
     Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The scrapes of the server are there and cannot be read.
+    #[error(
+        "cannot read the server's metrics {path}: {source}; remove the file to report without it"
+    )]
+    NoScrapes {
+        /// The file.
+        path: PathBuf,
+        /// Why it was not read.
+        source: io::Error,
+    },
+    /// A line other than the last is no scrape.
+    #[error(
+        "{path}, line {line}, is not a scrape: {reason}; remove the file to report without the \
+         server's metrics"
+    )]
+    MalformedScrape {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
@@ -83,15 +109,23 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
     let layout = Layout::new(directory, origin.prefix());
     let records = RecordReader::open(&layout.records)?;
-    let server_metrics = origin.server_metrics_files();
+    let files = origin.server_metrics_files();
     let (run, end) = origin.describe(&layout)?;
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry);
-    let notes = records.read(&registry, |record| gathered.take(record))?;
+    let mut notes = records.read(&registry, |record| gathered.take(record))?;
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
     }
     let end = end.unwrap_or_else(|| gathered.end_of_a_killed_run());
+    let mut files = files.unwrap_or_else(|| ServerMetricsFiles::of_input_config(&run.input_config));
+    let known = Known {
+        layout: &layout,
+        outcome: end.server_metrics.as_ref(),
+        first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
+        is_shown: run.show_server_metrics,
+    };
+    let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes)?;
     let report = RunReport {
         run,
         start_wall_ns: end.start_wall_ns,
@@ -109,9 +143,9 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.slips,
             gathered.retries,
         ),
-        server_metrics: None,
+        server_metrics,
     };
-    Ok(Rebuilt { report, layout, server_metrics, notes })
+    Ok(Rebuilt { report, layout, server_metrics: files, notes })
 }
 
 /// Writes the summaries of a rebuilt report; gives the files written.

@@ -9,11 +9,13 @@ mod line;
 mod manifest;
 mod members;
 mod parquet;
+mod read;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::layout::Layout;
 use super::{RunReport, WriteFailure, write_whole};
@@ -23,6 +25,8 @@ use crate::units::Nanos;
 pub use jsonl::ScrapeLines;
 pub use line::{LineError, ScrapeLine, ScrapeLineReader};
 pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
+pub(super) use parquet::{Samples, TableError, read as read_table};
+pub(super) use read::Scrapes;
 
 /// Which files there are of the server's metrics, and how they are laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +81,26 @@ impl Default for ServerMetricsFiles {
 }
 
 impl ServerMetricsFiles {
+    /// What a run's `input_config` says of them.
+    pub(super) fn of_input_config(config: &Value) -> Self {
+        let default = Self::default();
+        let formats = config.pointer("/server_metrics/formats").and_then(Value::as_array);
+        let has = |name: &str, formats: &Vec<Value>| formats.iter().any(|format| format == name);
+        let layout = config.pointer("/server_metrics/json_layout").and_then(Value::as_str);
+        let slice = config.pointer("/artifacts/slice_duration").and_then(Value::as_f64);
+        Self {
+            formats: formats.map_or(default.formats, |formats| Formats {
+                json: has("json", formats),
+                csv: has("csv", formats),
+                jsonl: has("jsonl", formats),
+                parquet: has("parquet", formats),
+            }),
+            json_layout: if layout == Some("flat") { JsonLayout::Flat } else { JsonLayout::Nested },
+            slice_duration: slice.map(Nanos::from_seconds).filter(|slice| *slice > Nanos::ZERO),
+            ..default
+        }
+    }
+
     /// The files that are replaced as a whole, and whether each is to be there.
     pub(super) fn statistics<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 3] {
         let is_scraped = !self.endpoints.is_empty();

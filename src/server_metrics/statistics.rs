@@ -101,10 +101,8 @@ impl<'a> Phase<'a> {
         let last = self.slices.len().saturating_sub(1);
         let slice = |(index, slice): (usize, &Slice)| {
             let from = samples.partition_point(|(time, _)| *time < slice.start_ns);
-            let to = match index == last {
-                true => samples.len(),
-                false => samples.partition_point(|(time, _)| *time < slice.end_ns),
-            };
+            let until_end = samples.partition_point(|(time, _)| *time < slice.end_ns);
+            let to = if index == last { samples.len() } else { until_end };
             let values: Vec<f64> = samples.get(from..to)?.iter().map(|(_, value)| *value).collect();
             let RateSpread { avg, min, max, .. } = spread(&values)?;
             Some(slice.with(GaugeSlice { avg, min, max }))

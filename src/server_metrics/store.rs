@@ -3,6 +3,7 @@
 //! A series keeps its changes only: a scrape that changed nothing costs its
 //! times and no more. Label sets are shared between series and endpoints.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct FamilyStore {
     /// Series in order of their first appearance.
     pub series: Vec<Series>,
     by_labels: HashMap<Labels, usize>,
+    /// The series that stood at each position of the scrape before.
+    order: Vec<usize>,
 }
 
 /// One series over the run.
@@ -108,16 +111,16 @@ impl Store {
     /// An empty store for the endpoints `urls`, credentials removed.
     #[must_use]
     pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let endpoint = |url: Arc<str>| EndpointStore {
-            configured_url: Arc::clone(&url),
-            url,
-            families: Vec::new(),
-            scrapes: Vec::new(),
-            updates: Vec::new(),
-            failures: 0,
-            by_name: HashMap::new(),
-        };
-        Self { endpoints: urls.into_iter().map(endpoint).collect(), labels: HashSet::new() }
+        Self {
+            endpoints: urls.into_iter().map(EndpointStore::new).collect(),
+            labels: HashSet::new(),
+        }
+    }
+
+    /// Adds an endpoint at `url`, credentials removed; gives its number.
+    pub fn add(&mut self, url: Arc<str>) -> usize {
+        self.endpoints.push(EndpointStore::new(url));
+        self.endpoints.len() - 1
     }
 
     /// The endpoints, in the order configured.
@@ -133,7 +136,9 @@ impl Store {
         store.scrapes.push(times);
         store.updates.push(scrape as u32);
         for family in &snapshot.families {
-            store.family(family).take(scrape, family, &mut self.labels);
+            let kept = store.family(family);
+            kept.declare(family);
+            kept.take(scrape, family, &mut self.labels);
         }
         for family in &mut store.families {
             family.end_missing(scrape);
@@ -160,9 +165,70 @@ impl Store {
             store.failures += 1;
         }
     }
+
+    /// Notes that `failures` fetches of endpoint number `endpoint` failed.
+    pub fn failed(&mut self, endpoint: usize, failures: u64) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.failures = failures;
+        }
+    }
+
+    /// Keeps when endpoint number `endpoint` was scraped, where its series come one
+    /// after the other: each sample by [`Store::place`], then [`Store::placed`].
+    pub fn scraped(&mut self, endpoint: usize, times: Vec<FetchTimes>) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.scrapes = times;
+        }
+    }
+
+    /// Keeps what scrape number `scrape` had of some series, which are all that
+    /// `family` has. The scrapes of one series ascend.
+    pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.family(family).place(scrape, family, &mut self.labels);
+        }
+    }
+
+    /// Ends the series of endpoint number `endpoint` where their samples ended.
+    pub fn placed(&mut self, endpoint: usize) {
+        if let Some(store) = self.endpoints.get_mut(endpoint) {
+            store.placed();
+        }
+    }
 }
 
 impl EndpointStore {
+    fn new(url: Arc<str>) -> Self {
+        Self {
+            configured_url: Arc::clone(&url),
+            url,
+            families: Vec::new(),
+            scrapes: Vec::new(),
+            updates: Vec::new(),
+            failures: 0,
+            by_name: HashMap::new(),
+        }
+    }
+
+    fn placed(&mut self) {
+        let mut has_news = vec![false; self.scrapes.len()];
+        if let Some(first) = has_news.first_mut() {
+            *first = true;
+        }
+        for series in self.families.iter_mut().flat_map(|family| &mut family.series) {
+            if series.last_seen + 1 < self.scrapes.len() {
+                series.values.end(series.last_seen + 1);
+            }
+            for (scrape, _) in series.values.columns().flat_map(|column| &column.changes) {
+                if let Some(has_news) = has_news.get_mut(*scrape as usize) {
+                    *has_news = true;
+                }
+            }
+        }
+        let news = has_news.iter().enumerate().filter(|(_, has_news)| **has_news);
+        self.updates = news.map(|(scrape, _)| scrape as u32).collect();
+    }
+
     /// When it was scraped, in order of time.
     #[must_use]
     pub fn scrapes(&self) -> &[FetchTimes] {
@@ -185,7 +251,8 @@ impl EndpointStore {
     #[must_use]
     pub fn within(&self, window: Window) -> Range<usize> {
         let before = |end: u64| self.scrapes.partition_point(|scrape| scrape.first_byte_ns < end);
-        before(window.start_ns)..before(window.end_ns.saturating_add(1))
+        let start = before(window.start_ns);
+        start..before(window.end_ns.saturating_add(1)).max(start)
     }
 
     /// The last scrape before `window`: what has changed since is of the window.
@@ -200,10 +267,11 @@ impl EndpointStore {
             self.families.push(FamilyStore {
                 name,
                 kind: family.kind,
-                description: family.description.as_deref().map(Arc::from),
-                unit: family.unit.as_deref().map(Arc::from),
+                description: None,
+                unit: None,
                 series: Vec::new(),
                 by_labels: HashMap::new(),
+                order: Vec::new(),
             });
             self.families.len() - 1
         });
@@ -212,14 +280,43 @@ impl EndpointStore {
 }
 
 impl FamilyStore {
+    /// What was declared first counts.
+    fn declare(&mut self, family: &Family<'_>) {
+        if self.description.is_none() {
+            self.description = family.description.as_deref().map(Arc::from);
+        }
+        if self.unit.is_none() {
+            self.unit = family.unit.as_deref().map(Arc::from);
+        }
+    }
+
     fn take(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
         for (position, point) in family.series.iter().enumerate() {
             // A server writes its series in the same order again.
-            let index = match self.series.get(position) {
-                Some(series) if is_of(&series.labels, point) => position,
+            let before = self.order.get(position).copied();
+            let index = before
+                .filter(|index| is_of(&self.series[*index].labels, point))
+                .unwrap_or_else(|| self.find_or_add(point, known));
+            match self.order.get_mut(position) {
+                Some(at) => *at = index,
+                None => self.order.push(index),
+            }
+            let series = &mut self.series[index];
+            series.last_seen = scrape;
+            series.values.set(scrape, &point.value);
+        }
+    }
+
+    fn place(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
+        for point in &family.series {
+            let index = match self.series.last() {
+                Some(last) if is_of(&last.labels, point) => self.series.len() - 1,
                 _ => self.find_or_add(point, known),
             };
             let series = &mut self.series[index];
+            if series.last_seen + 1 < scrape {
+                series.values.end(series.last_seen + 1);
+            }
             series.last_seen = scrape;
             series.values.set(scrape, &point.value);
         }
@@ -283,6 +380,20 @@ impl Values {
         }
     }
 
+    fn columns(&self) -> impl Iterator<Item = &Column> {
+        let named: &[(Arc<str>, Column)] = match self {
+            Self::Number(_) => &[],
+            Self::Histogram(columns) => &columns.buckets,
+            Self::Summary(columns) => &columns.quantiles,
+        };
+        let single = match self {
+            Self::Number(column) => vec![column],
+            Self::Histogram(columns) => vec![&columns.sum, &columns.count],
+            Self::Summary(columns) => vec![&columns.sum, &columns.count],
+        };
+        named.iter().map(|(_, column)| column).chain(single)
+    }
+
     fn end(&mut self, scrape: usize) {
         let (named, single): (&mut [(Arc<str>, Column)], [&mut Column; 2]) = match self {
             Self::Number(column) => return column.set(scrape, f64::NAN),
@@ -314,24 +425,53 @@ fn set_named(
         }
         return;
     }
-    for (name, column) in columns.iter_mut() {
-        let value = values.iter().find(|(other, _)| **other == **name);
+    let mut theirs = values.iter().peekable();
+    let mut ours = std::mem::take(columns).into_iter().peekable();
+    // Both ascend.
+    loop {
+        let order = match (ours.peek(), theirs.peek()) {
+            (None, None) => return,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(ours), Some(theirs)) => bound(&ours.0).total_cmp(&bound(&theirs.0)),
+        };
+        let new = if order.is_le() { None } else { Some(Column::default()) };
+        let value = if order.is_ge() { theirs.next() } else { None };
+        let named = match (new, value) {
+            (Some(column), Some((name, _))) => Some((Arc::from(&**name), column)),
+            _ => ours.next(),
+        };
+        let Some((name, mut column)) = named else { return };
         column.set(scrape, value.map_or(f64::NAN, |(_, value)| *value));
+        columns.push((name, column));
     }
-    for (name, value) in values {
-        if !columns.iter().any(|(other, _)| **other == **name) {
-            let mut column = Column::default();
-            column.set(scrape, *value);
-            columns.push((Arc::from(&**name), column));
-        }
-    }
-    columns.sort_by(|a, b| bound(&a.0).total_cmp(&bound(&b.0)));
 }
 
 /// The number that an upper bound or a quantile stands for; `+Inf` for infinity.
 #[must_use]
 pub fn bound(text: &str) -> f64 {
     text.parse().unwrap_or(f64::INFINITY)
+}
+
+impl Store {
+    /// Bytes that the values take, the room for more included.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        let families = self.endpoints.iter().flat_map(|endpoint| &endpoint.families);
+        families.flat_map(|family| &family.series).map(|series| series.values.bytes()).sum()
+    }
+}
+
+impl Values {
+    fn bytes(&self) -> usize {
+        let (named, single): (&[(Arc<str>, Column)], &[&Column]) = match self {
+            Self::Number(column) => (&[], &[column]),
+            Self::Histogram(columns) => (&columns.buckets, &[&columns.sum, &columns.count]),
+            Self::Summary(columns) => (&columns.quantiles, &[&columns.sum, &columns.count]),
+        };
+        let columns = named.iter().map(|(_, column)| column).chain(single.iter().copied());
+        columns.map(|column| column.changes.capacity() * size_of::<(u32, f64)>()).sum()
+    }
 }
 
 impl Column {
@@ -414,28 +554,4 @@ impl Column {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn column(changes: &[(usize, f64)]) -> Column {
-        let mut column = Column::default();
-        for (scrape, value) in changes {
-            column.set(*scrape, *value);
-        }
-        column
-    }
-
-    #[test]
-    fn a_column_keeps_changes_only() {
-        let column = column(&[(2, 5.0), (3, 5.0), (4, 7.0), (5, f64::NAN), (7, 7.0)]);
-        assert_eq!(column.changes.len(), 4);
-        let at: Vec<Option<f64>> = (0..9).map(|scrape| column.at(scrape)).collect();
-        let absent = None;
-        assert_eq!(
-            at,
-            [absent, absent, Some(5.0), Some(5.0), Some(7.0), absent, absent, Some(7.0), Some(7.0)]
-        );
-        let from_three: Vec<_> = column.iter(3..8).collect();
-        assert_eq!(from_three, [(3, 5.0), (4, 7.0), (7, 7.0)]);
-    }
-}
+mod tests;

@@ -6,6 +6,10 @@ mod lines;
 mod run;
 #[path = "artifacts/schema.rs"]
 mod schema;
+#[path = "artifacts/scrapes.rs"]
+mod scrapes;
+#[path = "artifacts/server_metrics.rs"]
+mod server_metrics;
 #[path = "artifacts/table.rs"]
 pub(crate) mod table;
 

@@ -1,13 +1,12 @@
 //! Reads `profile_export.jsonl` back.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::line_file::{LineFailure, LineFile};
 use super::{Line, ReportError};
 use crate::artifacts::decimal::Form;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
@@ -19,10 +18,7 @@ use crate::schedule::PhaseKind;
 const REQUESTED: &str = "requested_osl";
 
 /// An open file of records.
-pub(super) struct RecordReader {
-    path: PathBuf,
-    lines: BufReader<File>,
-}
+pub(super) struct RecordReader(LineFile);
 
 #[derive(Deserialize)]
 struct Record<'a> {
@@ -81,9 +77,8 @@ impl From<LineError> for RequestError {
 
 impl RecordReader {
     pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
-        let file = File::open(path)
-            .map_err(|source| ReportError::NoRecords { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), lines: BufReader::with_capacity(1 << 18, file) })
+        let file = LineFile::open(path);
+        file.map(Self).map_err(|source| ReportError::NoRecords { path: path.to_owned(), source })
     }
 
     /// Gives each record to `take`; returns what is to be said of the file. A
@@ -93,34 +88,14 @@ impl RecordReader {
         registry: &Registry,
         mut take: impl FnMut(&Line),
     ) -> Result<Vec<String>, ReportError> {
-        let mut buffer = Vec::new();
-        for number in 1.. {
-            buffer.clear();
-            self.lines
-                .read_until(b'\n', &mut buffer)
-                .map_err(|source| ReportError::NoRecords { path: self.path.clone(), source })?;
-            let is_whole = buffer.ends_with(b"\n");
-            let text = buffer.trim_ascii();
-            if text.is_empty() {
-                if is_whole {
-                    continue;
-                }
-                break;
+        let note = self.0.read(|text| parse(text, registry).map(|line| take(&line)));
+        let path = self.0.path;
+        note.map(Vec::from_iter).map_err(|failure| match failure {
+            LineFailure::Unreadable(source) => ReportError::NoRecords { path, source },
+            LineFailure::Malformed { line, reason } => {
+                ReportError::Malformed { path, line, reason }
             }
-            match parse(text, registry) {
-                Ok(line) => take(&line),
-                Err(_) if !is_whole => {
-                    return Ok(vec![format!(
-                        "{}: the last line (line {number}) was cut short and is left out",
-                        self.path.display()
-                    )]);
-                }
-                Err(reason) => {
-                    return Err(ReportError::Malformed { path: self.path, line: number, reason });
-                }
-            }
-        }
-        Ok(Vec::new())
+        })
     }
 }
 

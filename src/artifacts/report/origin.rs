@@ -37,10 +37,9 @@ impl Origin {
         self.manifest.as_ref()?.prefix.as_deref()
     }
 
-    /// Which files there were to be of the server's metrics.
-    pub(super) fn server_metrics_files(&self) -> ServerMetricsFiles {
-        let section = self.manifest.as_ref().and_then(|manifest| manifest.server_metrics.as_ref());
-        section.map_or_else(ServerMetricsFiles::default, ServerMetricsSection::files)
+    /// Which files there were to be of the server's metrics, if that is known.
+    pub(super) fn server_metrics_files(&self) -> Option<ServerMetricsFiles> {
+        self.manifest.as_ref()?.server_metrics.as_ref().map(ServerMetricsSection::files)
     }
 
     /// What was run, and how it ended if that is known.

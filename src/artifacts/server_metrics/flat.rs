@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::endpoint_ids::EndpointIds;
 use super::json::{Times, buckets};
-use super::members::{Each, Metric, Pairs, by_name, exported_kind, finite, members, whole};
+use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
 use crate::server_metrics::report::{
     self, CounterStats, GaugeStats, HistogramStats, MetricReport, PERCENTILES, SeriesReport,
     ServerMetricsReport, Stats, SummaryStats,
@@ -91,7 +91,8 @@ struct Metrics<'a> {
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(by_name(self.metrics.iter()).map(|(name, metric)| {
+        let named = report::keys(self.metrics).into_iter().zip(self.metrics);
+        serializer.collect_map(named.map(|(name, metric)| {
             let unit = match metric.kind {
                 Kind::Info => Some(Arc::from("info")),
                 _ => metric.unit.clone(),

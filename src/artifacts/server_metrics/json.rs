@@ -7,10 +7,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::members::{Each, Metric, Pairs, by_name, exported_kind, finite, members, whole};
+use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
 use crate::artifacts::RunDescription;
 use crate::artifacts::json::local_time;
 use crate::server_metrics::report::{
@@ -157,8 +157,9 @@ struct Metrics<'a>(&'a [MetricReport]);
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = self.0.iter().filter(|metric| metric.kind != Kind::Summary);
-        serializer.collect_map(by_name(shown).map(|(name, metric)| {
+        let named = report::keys(self.0).into_iter().zip(self.0);
+        let shown = named.filter(|(_, metric)| metric.kind != Kind::Summary);
+        serializer.collect_map(shown.map(|(name, metric)| {
             let metric = Metric {
                 kind: exported_kind(metric.kind),
                 description: Arc::clone(&metric.description),
@@ -177,9 +178,8 @@ struct Series {
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Pairs<Arc<str>>>,
     stats: Stats,
-    /// Of a histogram: null after a reset.
-    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "null_too")]
-    buckets: Option<Option<Buckets>>,
+    #[serde(skip_serializing_if = "BucketsMember::is_absent", default)]
+    buckets: BucketsMember,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     timeslices: Vec<Slice>,
 }
@@ -187,11 +187,32 @@ struct Series {
 /// Observations up to each bound.
 type Buckets = Pairs<u64>;
 
-/// A member that is there, be it null.
-fn null_too<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<Buckets>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+/// The buckets of a series.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(untagged)]
+enum BucketsMember {
+    /// After a reset.
+    Null,
+    Counted(Buckets),
+    /// It is no histogram.
+    #[default]
+    #[serde(skip)]
+    Absent,
+}
+
+impl BucketsMember {
+    fn of(stats: &Statistics) -> Self {
+        match stats {
+            Statistics::Histogram(histogram) => {
+                histogram.buckets.as_ref().map_or(Self::Null, |all| Self::Counted(buckets(all)))
+            }
+            _ => Self::Absent,
+        }
+    }
+
+    const fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -266,15 +287,11 @@ impl Series {
             // Their metrics are left out.
             Statistics::Summary(_) => (Stats::Gauge(GaugeStats::default()), Vec::new()),
         };
-        let buckets = match &series.stats {
-            Statistics::Histogram(histogram) => Some(histogram.buckets.as_ref().map(buckets)),
-            _ => None,
-        };
         Self {
             endpoint_url: Arc::clone(&series.endpoint_url),
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             stats,
-            buckets,
+            buckets: BucketsMember::of(&series.stats),
             timeslices,
         }
     }

@@ -87,11 +87,17 @@ struct Told {
     line: u64,
 }
 
+/// A family that is new, and the key that it has in the line.
+type News<'s> = (Cow<'s, str>, &'s Family<'s>);
+
 /// What a family is, as a line tells it once.
 #[derive(Serialize)]
 struct About<'a> {
     #[serde(rename = "type")]
     kind: Kind,
+    /// Where it is not the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +140,7 @@ impl LineWriter {
         &mut self,
         endpoint: usize,
         snapshot: &'s Snapshot<'_>,
-    ) -> io::Result<Vec<&'s Family<'s>>> {
+    ) -> io::Result<Vec<News<'s>>> {
         if self.told.len() <= endpoint {
             self.told.resize_with(endpoint + 1, HashMap::new);
         }
@@ -143,28 +149,39 @@ impl LineWriter {
         let mut separator = Separator::default();
         self.line.extend_from_slice(b",\"metrics\":{");
         for family in &snapshot.families {
+            let key = key_of(family, told, self.number);
             let this = Told { kind: family.kind, line: self.number };
-            match told.get_mut(&*family.name) {
-                // An object has a name once.
+            match told.get_mut(&*key) {
                 Some(before) if before.line == self.number => continue,
                 Some(before) => {
                     if before.kind != family.kind {
-                        news.push(family);
+                        news.push((key.clone(), family));
                     }
                     *before = this;
                 }
                 None => {
-                    told.insert(Box::from(&*family.name), this);
-                    news.push(family);
+                    told.insert(Box::from(&*key), this);
+                    news.push((key.clone(), family));
                 }
             }
             separator.write(&mut self.line);
-            write_json(&mut self.line, &*family.name)?;
+            write_json(&mut self.line, &*key)?;
             self.line.push(b':');
             write_series(&mut self.line, &family.series)?;
         }
         self.line.push(b'}');
         Ok(news)
+    }
+}
+
+/// The family's name; behind it its kind where the line has that name already, for
+/// an object has a name once: `x (counter)` beside a gauge `x`.
+fn key_of<'s>(family: &'s Family<'s>, told: &HashMap<Box<str>, Told>, line: u64) -> Cow<'s, str> {
+    let is_taken = told.get(&*family.name).is_some_and(|told| told.line == line);
+    if is_taken {
+        Cow::Owned(format!("{} ({})", family.name, format!("{:?}", family.kind).to_lowercase()))
+    } else {
+        Cow::Borrowed(&family.name)
     }
 }
 
@@ -246,18 +263,19 @@ fn write_phase(line: &mut Vec<u8>, phase: PhaseMark) -> io::Result<()> {
 }
 
 /// Writes what families are that no line of the endpoint had before.
-fn write_news(line: &mut Vec<u8>, news: &[&Family<'_>]) -> io::Result<()> {
+fn write_news(line: &mut Vec<u8>, news: &[News<'_>]) -> io::Result<()> {
     if news.is_empty() {
         return Ok(());
     }
     line.extend_from_slice(b",\"families\":{");
     let mut separator = Separator::default();
-    for family in news {
+    for (key, family) in news {
         separator.write(line);
-        write_json(line, &*family.name)?;
+        write_json(line, &**key)?;
         line.push(b':');
         let about = About {
             kind: family.kind,
+            name: Some(&*family.name).filter(|name| name != key),
             description: family.description.as_deref(),
             unit: family.unit.as_deref(),
         };

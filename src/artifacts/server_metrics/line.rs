@@ -46,8 +46,8 @@ pub enum LineError {
 /// where it is new.
 #[derive(Debug, Default)]
 pub struct ScrapeLineReader {
-    /// What the families are, by endpoint.
-    kinds: HashMap<String, HashMap<String, Kind>>,
+    /// What the families are, by endpoint and key; the name where it is not the key.
+    kinds: HashMap<String, HashMap<String, (Kind, Option<String>)>>,
 }
 
 #[derive(serde::Deserialize)]
@@ -95,12 +95,20 @@ struct About<'a> {
     #[serde(rename = "type")]
     kind: Kind,
     #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
     description: Option<Text<'a>>,
     #[serde(borrow, default)]
     unit: Option<Text<'a>>,
 }
 
 impl ScrapeLineReader {
+    /// Whether a line has said what type a family has: those of other programs do not.
+    #[must_use]
+    pub fn has_types(&self) -> bool {
+        self.kinds.values().any(|kinds| !kinds.is_empty())
+    }
+
     /// Reads the next line.
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<ScrapeLine<'a>, LineError> {
         let line: Line<'a> = serde_json::from_slice(line)?;
@@ -108,17 +116,21 @@ impl ScrapeLineReader {
         let kinds = self.kinds.entry(endpoint_url.clone().into_owned()).or_default();
         let mut news = HashMap::with_capacity(line.families.0.len());
         for (name, about) in line.families.0 {
-            kinds.insert(name.clone().into_owned(), about.kind);
+            let other = about.name.as_ref().map(|name| name.0.clone().into_owned());
+            kinds.insert(name.clone().into_owned(), (about.kind, other));
             news.insert(name, about);
         }
         let families = line.metrics.0.into_iter().map(|(name, series)| {
-            let kind = *kinds.get(&*name).ok_or_else(|| LineError::Untyped(name.to_string()))?;
+            let untyped = || LineError::Untyped(name.to_string());
+            let (kind, other) = kinds.get(&*name).ok_or_else(untyped)?;
+            let kind = *kind;
             let points: Option<Vec<_>> = series.into_iter().map(|point| point.of(kind)).collect();
             let series = points.ok_or_else(|| LineError::Shape(name.to_string()))?;
             let about = news.remove(&*name);
             let (description, unit) =
                 about.map_or((None, None), |about| (about.description, about.unit));
             let text = |text: Option<Text<'a>>| text.map(|text| text.0);
+            let name = other.as_ref().map_or(name, |other| Cow::Owned(other.clone()));
             Ok(Family { kind, description: text(description), unit: text(unit), series, name })
         });
         let families = families.collect::<Result<_, LineError>>()?;

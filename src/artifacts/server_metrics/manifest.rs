@@ -56,7 +56,7 @@ impl ServerMetricsSection {
             formats: self.formats,
             json_layout: self.json_layout,
             endpoints: self.endpoints.clone(),
-            slice_duration: self.slice_duration_ns.map(Nanos),
+            slice_duration: self.slice_duration_ns.filter(|slice| *slice > 0).map(Nanos),
             ..ServerMetricsFiles::default()
         }
     }

@@ -1,7 +1,6 @@
 //! What both JSON layouts are made of: members that may be absent, objects whose
 //! order is kept, and lists that are made as they are written.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::server_metrics::report::MetricReport;
 use crate::server_metrics::snapshot::Kind;
 
 /// A JSON object whose members are left out where they have no value.
@@ -106,23 +104,6 @@ where
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(&self.1))
     }
-}
-
-/// Metrics by the names that they have in files. Names are sorted; where two
-/// kinds of series share one, the later kind's says which it is.
-pub(super) fn by_name<'a>(
-    metrics: impl Iterator<Item = &'a MetricReport>,
-) -> impl Iterator<Item = (Cow<'a, str>, &'a MetricReport)> {
-    metrics.scan("", |previous, metric| {
-        let is_taken = *previous == &*metric.name;
-        *previous = &metric.name;
-        let name = if is_taken {
-            Cow::Owned(format!("{} ({})", metric.name, kind_name(metric.kind)))
-        } else {
-            Cow::Borrowed(&*metric.name)
-        };
-        Some((name, metric))
-    })
 }
 
 /// The kind of a metric in files, where an info is a gauge that is always 1.

@@ -6,9 +6,10 @@
 
 mod group;
 mod metadata;
+mod read;
 mod series;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
 use group::{RowGroup, SeriesCells};
 use series::SeriesRows;
 
-pub(super) use metadata::{METADATA_OF_REPORT, ReportMetadata};
+pub(in crate::artifacts) use read::{Samples, TableError, read};
 
 /// Rows of a row group, where there are few labels.
 const MOST_ROWS: usize = 1 << 16;
@@ -34,9 +35,9 @@ const MOST_ROWS: usize = 1 << 16;
 const MOST_CELLS: usize = 1 << 22;
 
 /// Columns that are no labels: those before the labels, and those after.
-pub(super) const BEFORE: [&str; 6] =
+const BEFORE: [&str; 6] =
     ["endpoint_url", "metric_name", "metric_type", "unit", "description", "timestamp_ns"];
-pub(super) const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
+const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
 
 /// Replaces the file at `path` by the samples of a run.
 pub(in crate::artifacts) fn write(
@@ -72,10 +73,10 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
         for series in &family.store.series {
             let rows = SeriesRows::new(family.endpoint, series, family.store.kind, metrics);
             resets += u64::from(rows.has_reset());
-            table.add(&family.cells(&labels, &series.labels), rows)?;
+            table.add(&family.cells(&labels, &series.labels), &rows)?;
         }
     }
-    let about = metadata::of(run, metrics, &labels.names(), resets);
+    let about = metadata::of(run, metrics, &labels, resets);
     table.finish(path, about)
 }
 
@@ -157,6 +158,12 @@ impl LabelColumns {
     fn names(&self) -> Vec<&str> {
         self.0.iter().map(|(_, column)| column.as_str()).collect()
     }
+
+    /// Columns that are not named as their labels, and these.
+    fn renamed(&self) -> BTreeMap<String, String> {
+        let renamed = self.0.iter().filter(|(label, column)| label != column);
+        renamed.map(|(label, column)| (column.clone(), label.clone())).collect()
+    }
 }
 
 /// The open file.
@@ -167,7 +174,7 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, series: &SeriesCells, rows: SeriesRows<'_>) -> Result<(), ParquetError> {
+    fn add(&mut self, series: &SeriesCells, rows: &SeriesRows<'_>) -> Result<(), ParquetError> {
         let mut run = 0;
         let group = &mut self.group;
         let writer = &mut self.writer;

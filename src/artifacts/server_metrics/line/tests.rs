@@ -117,6 +117,19 @@ fn a_family_that_changes_its_type_says_so_again() {
     assert_eq!(kinds, [Kind::Gauge, Kind::Counter, Kind::Counter]);
 }
 
+#[test]
+fn two_families_of_one_name_have_a_key_each() {
+    let body = "# TYPE x gauge\nx 1\n# TYPE x_total counter\nx_total 2\n";
+    let exposition = Exposition::parse(body.as_bytes(), Format::Text).unwrap();
+    let snapshot = Snapshot::of(&exposition);
+    let line = Fetch::new([1, 2, 3], None).line(&mut LineWriter::default(), &snapshot);
+    assert!(line.contains(r#""metrics":{"x":[{"value":1.0}],"x (counter)":[{"value":2.0}]}"#));
+    let said = r#""x (counter)":{"type":"counter","name":"x"}"#;
+    assert!(line.contains(said), "{line}");
+    let read = ScrapeLineReader::default().read(line.as_bytes()).unwrap().snapshot;
+    assert_eq!(read, snapshot);
+}
+
 fn refusal(line: &str) -> String {
     ScrapeLineReader::default().read(line.as_bytes()).unwrap_err().to_string()
 }

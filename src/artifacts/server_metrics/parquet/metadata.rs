@@ -1,12 +1,13 @@
 //! What is said of the file as a whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::type_of;
+use super::{LabelColumns, type_of};
 use crate::artifacts::RunReport;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Windows};
 use crate::server_metrics::snapshot::Kind;
@@ -15,34 +16,37 @@ use crate::server_metrics::snapshot::Kind;
 const SCHEMA_VERSION: &str = "1.0";
 
 /// The key of [`ReportMetadata`].
-pub(in crate::artifacts::server_metrics) const METADATA_OF_REPORT: &str = "aiperf.report";
+pub(in crate::artifacts) const METADATA_OF_REPORT: &str = "aiperf.report";
 
 /// What rows do not say and statistics need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::artifacts::server_metrics) struct ReportMetadata {
-    pub(in crate::artifacts::server_metrics) windows: Windows,
+pub(in crate::artifacts) struct ReportMetadata {
+    pub(in crate::artifacts) windows: Windows,
     /// In the order configured.
-    pub(in crate::artifacts::server_metrics) endpoints: Vec<EndpointMetadata>,
+    pub(in crate::artifacts) endpoints: Vec<EndpointMetadata>,
+    /// Columns that are not named as their labels, and these.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(in crate::artifacts) renamed_labels: BTreeMap<String, String>,
     /// Counters and histograms that fell: rows do not say what they rose by after.
-    pub(in crate::artifacts::server_metrics) series_with_resets: u64,
+    pub(in crate::artifacts) series_with_resets: u64,
 }
 
 /// How an endpoint was scraped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::artifacts::server_metrics) struct EndpointMetadata {
-    pub(in crate::artifacts::server_metrics) configured_url: Arc<str>,
-    pub(in crate::artifacts::server_metrics) url: Arc<str>,
+pub(in crate::artifacts) struct EndpointMetadata {
+    pub(in crate::artifacts) configured_url: Arc<str>,
+    pub(in crate::artifacts) url: Arc<str>,
     /// When what rows have risen from was scraped; absent where the endpoint had not
     /// been scraped before the phase.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(in crate::artifacts::server_metrics) reference_ns: Option<u64>,
+    pub(in crate::artifacts) reference_ns: Option<u64>,
     /// Absent where it never answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(in crate::artifacts::server_metrics) info: Option<EndpointInfo>,
+    pub(in crate::artifacts) info: Option<EndpointInfo>,
 }
 
 impl ReportMetadata {
-    fn of(metrics: &ServerMetrics, series_with_resets: u64) -> Self {
+    fn of(metrics: &ServerMetrics, labels: &LabelColumns, series_with_resets: u64) -> Self {
         let summary = &metrics.report.summary;
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| {
             let reference = summary.windows.profiling.and_then(|window| endpoint.reference(window));
@@ -54,7 +58,12 @@ impl ReportMetadata {
                 info: info.map(|(_, info)| *info),
             }
         });
-        Self { windows: summary.windows, endpoints: endpoints.collect(), series_with_resets }
+        Self {
+            windows: summary.windows,
+            endpoints: endpoints.collect(),
+            renamed_labels: labels.renamed(),
+            series_with_resets,
+        }
     }
 }
 
@@ -62,7 +71,7 @@ impl ReportMetadata {
 pub(super) fn of(
     run: &RunReport,
     metrics: &ServerMetrics,
-    labels: &[&str],
+    labels: &LabelColumns,
     resets: u64,
 ) -> Vec<(&'static str, String)> {
     let urls = &metrics.report.summary.endpoints_successful;
@@ -103,12 +112,12 @@ pub(super) fn of(
         "histogram": of_type(Kind::Histogram),
         "unknown": of_type(Kind::Unknown),
     });
-    let report = serde_json::to_string(&ReportMetadata::of(metrics, resets));
+    let report = serde_json::to_string(&ReportMetadata::of(metrics, labels, resets));
     all.extend([
         ("aiperf.endpoint_urls", json!(urls).to_string()),
         ("aiperf.endpoint_count", urls.len().to_string()),
-        ("aiperf.label_columns", json!(labels).to_string()),
-        ("aiperf.label_count", labels.len().to_string()),
+        ("aiperf.label_columns", json!(labels.names()).to_string()),
+        ("aiperf.label_count", labels.names().len().to_string()),
         ("aiperf.metric_count", exported.clone().count().to_string()),
         ("aiperf.metric_type_counts", types.to_string()),
         (

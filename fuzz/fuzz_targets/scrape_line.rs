@@ -1,0 +1,50 @@
+//! Any lines are scrapes or are refused with a reason; what is read can be written
+//! and read again, and lines, however they came about, make a report.
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use aiperf::artifacts::report;
+use aiperf::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
+use aiperf::server_metrics::exposition::Exposition;
+use aiperf::server_metrics::{Endpoint, Scrape};
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    let record = r#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"profiling"},"metrics":{},"error":null}"#;
+    fs::write(directory.path().join("profile_export.jsonl"), format!("{record}\n")).unwrap();
+    directory
+});
+
+fuzz_target!(|input: &[u8]| {
+    let mut reader = ScrapeLineReader::default();
+    let path = DIRECTORY.path().join("again.jsonl");
+    for text in input.split(|byte| *byte == b'\n') {
+        match reader.read(text) {
+            Err(error) => assert!(!error.to_string().is_empty()),
+            Ok(line) => {
+                let mut lines = ScrapeLines::create(&path, 1).unwrap();
+                lines.append(&Scrape {
+                    index: 0,
+                    endpoint: &Endpoint { url: line.endpoint_url.as_ref().into() },
+                    times: line.times,
+                    phase: line.phase,
+                    is_duplicate: line.is_duplicate,
+                    exposition: &Exposition::default(),
+                    snapshot: &line.snapshot,
+                });
+                lines.finish().unwrap();
+                let written = fs::read(&path).unwrap();
+                assert!(ScrapeLineReader::default().read(&written).is_ok());
+            }
+        }
+    }
+    fs::write(DIRECTORY.path().join("server_metrics_export.jsonl"), input).unwrap();
+    match report::rebuild(DIRECTORY.path()) {
+        Ok(rebuilt) => drop(report::write(&rebuilt, "").unwrap()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

@@ -1,0 +1,250 @@
+//! Samples from the table back to series.
+
+mod cells;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
+use crate::server_metrics::FetchTimes;
+use crate::server_metrics::snapshot::{Family, Kind, Point, Value};
+use crate::server_metrics::store::Store;
+
+use cells::{Columns, Group};
+
+/// The series of a table: cumulative ones have what they rose by since the
+/// reference, of which the time alone is known.
+#[derive(Debug)]
+pub(in crate::artifacts) struct Samples {
+    /// The series.
+    pub(in crate::artifacts) store: Store,
+    /// What rows do not say.
+    pub(in crate::artifacts) about: ReportMetadata,
+}
+
+/// Why a table could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::artifacts) enum TableError {
+    /// The file could not be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It is no Parquet, or a damaged one.
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+    /// Its metadata is another one.
+    #[error("its metadata {METADATA_OF_REPORT} is not as this program writes it: {0}")]
+    Metadata(#[from] serde_json::Error),
+    /// A column is missing or has another type.
+    #[error("it has no column {0} of the right type")]
+    Column(String),
+    /// A row has not what a sample needs.
+    #[error("a row is no sample: {0}")]
+    Row(&'static str),
+}
+
+/// Reads the table at `path`; `None` where another program wrote it.
+pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableError> {
+    let reader = SerializedFileReader::new(File::open(path)?)?;
+    let metadata = reader.metadata().file_metadata().key_value_metadata();
+    let of_report = metadata.into_iter().flatten().find(|pair| pair.key == METADATA_OF_REPORT);
+    let Some(about) = of_report.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
+    let about: ReportMetadata = serde_json::from_str(about)?;
+    let columns = Columns::of(reader.metadata().file_metadata().schema_descr(), &about)?;
+    let mut samples = SampleReader::new(&about, &columns.labels, &reader)?;
+    for number in 0..reader.num_row_groups() {
+        let group = Group::read(&*reader.get_row_group(number)?, &columns)?;
+        for row in 0..group.rows() {
+            samples.take(&group, row)?;
+        }
+    }
+    let store = samples.finish()?;
+    Ok(Some(Samples { store, about }))
+}
+
+/// Gathers rows to samples.
+struct SampleReader<'a> {
+    about: &'a ReportMetadata,
+    /// Names of the labels, by column.
+    labels: &'a [(String, usize)],
+    store: Store,
+    /// Times of the scrapes of each endpoint, the reference first.
+    times: Vec<Vec<i64>>,
+    /// The histogram whose buckets are being read.
+    histogram: Option<HistogramRows>,
+}
+
+/// What a row is of.
+#[derive(PartialEq)]
+struct Sample {
+    endpoint: usize,
+    scrape: usize,
+    name: ByteArray,
+    kind: Kind,
+    unit: Option<ByteArray>,
+    description: Option<ByteArray>,
+    /// Position of each label and its value.
+    labels: Vec<(usize, ByteArray)>,
+}
+
+/// The rows of one histogram at one time.
+struct HistogramRows {
+    sample: Sample,
+    buckets: Vec<(ByteArray, f64)>,
+    sum: f64,
+    count: f64,
+}
+
+impl<'a> SampleReader<'a> {
+    fn new(
+        about: &'a ReportMetadata,
+        labels: &'a [(String, usize)],
+        reader: &SerializedFileReader<File>,
+    ) -> Result<Self, TableError> {
+        let mut store = Store::new(about.endpoints.iter().map(|end| end.configured_url.clone()));
+        let times = times(about, reader)?;
+        for (number, (endpoint, times)) in about.endpoints.iter().zip(&times).enumerate() {
+            if endpoint.url != endpoint.configured_url {
+                store.moved(number, endpoint.url.clone());
+            }
+            let at = times.iter().map(|time| {
+                let time = (*time).try_into().unwrap_or(0);
+                FetchTimes { request_sent_ns: time, first_byte_ns: time, last_byte_ns: time }
+            });
+            store.scraped(number, at.collect());
+        }
+        Ok(Self { about, labels, store, times, histogram: None })
+    }
+
+    fn take(&mut self, group: &Group, row: usize) -> Result<(), TableError> {
+        let sample = self.sample(group, row)?;
+        if sample.kind != Kind::Histogram {
+            let value = group.value[row].ok_or(TableError::Row("it has no value"))?;
+            return self.place(&sample, Value::Number(value));
+        }
+        let [Some(sum), Some(count), Some(bucket)] =
+            [group.sum[row], group.count[row], group.bucket_count[row]]
+        else {
+            return Err(TableError::Row("a histogram has no sum, no count or no bucket"));
+        };
+        let le = group.bucket_le[row].clone();
+        let bucket = (le.ok_or(TableError::Row("a bucket has no bound"))?, bucket);
+        match &mut self.histogram {
+            Some(histogram) if histogram.sample == sample => histogram.buckets.push(bucket),
+            _ => {
+                self.place_histogram()?;
+                let buckets = vec![bucket];
+                self.histogram = Some(HistogramRows { sample, buckets, sum, count });
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(&self, group: &Group, row: usize) -> Result<Sample, TableError> {
+        let text = |column: usize| group.texts[column][row].clone();
+        let url = text(0).ok_or(TableError::Row("it has no endpoint"))?;
+        let endpoint = self.about.endpoints.iter().position(|end| end.url.as_bytes() == url.data());
+        let endpoint = endpoint.ok_or(TableError::Row("its endpoint is unknown"))?;
+        let scrape = self.times[endpoint].binary_search(&group.times[row]);
+        let name = text(1).ok_or(TableError::Row("it has no name"))?;
+        let kind = text(2).and_then(|kind| kind_of(kind.data(), name.data()));
+        let labels = group.labels.iter().enumerate();
+        Ok(Sample {
+            endpoint,
+            scrape: scrape.map_err(|_| TableError::Row("its time is unknown"))?,
+            kind: kind.ok_or(TableError::Row("its type is unknown"))?,
+            name,
+            unit: text(3),
+            description: text(4),
+            labels: labels.filter_map(|(at, cells)| Some((at, cells[row].clone()?))).collect(),
+        })
+    }
+
+    fn place_histogram(&mut self) -> Result<(), TableError> {
+        let Some(HistogramRows { sample, buckets, sum, count }) = self.histogram.take() else {
+            return Ok(());
+        };
+        let buckets = buckets.iter().map(|(le, count)| Ok((le.as_utf8()?.into(), *count)));
+        let buckets = buckets.collect::<Result<_, ParquetError>>()?;
+        self.place(&sample, Value::Histogram { buckets, sum, count })
+    }
+
+    fn place(&mut self, sample: &Sample, value: Value<'_>) -> Result<(), TableError> {
+        let text = |text: &'_ Option<ByteArray>| match text {
+            Some(text) => text.as_utf8().map(|text| Some(text.to_owned().into())),
+            None => Ok(None),
+        };
+        let labels = sample
+            .labels
+            .iter()
+            .map(|(at, value)| Ok((self.labels[*at].0.as_str().into(), value.as_utf8()?.into())));
+        let family = Family {
+            name: sample.name.as_utf8()?.into(),
+            kind: sample.kind,
+            description: text(&sample.description)?,
+            unit: text(&sample.unit)?,
+            series: vec![Point { labels: labels.collect::<Result<_, ParquetError>>()?, value }],
+        };
+        self.store.place(sample.endpoint, sample.scrape, &family);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Store, TableError> {
+        self.place_histogram()?;
+        for endpoint in 0..self.times.len() {
+            self.store.placed(endpoint);
+        }
+        Ok(self.store)
+    }
+}
+
+/// What a series is by the columns `metric_type` and `metric_name`.
+fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<Kind> {
+    match metric_type {
+        b"gauge" if name.ends_with(b"_info") => Some(Kind::Info),
+        b"gauge" => Some(Kind::Gauge),
+        b"counter" => Some(Kind::Counter),
+        b"histogram" => Some(Kind::Histogram),
+        b"unknown" => Some(Kind::Unknown),
+        _ => None,
+    }
+}
+
+/// When each endpoint was scraped: its reference, then the times in its rows.
+fn times(
+    about: &ReportMetadata,
+    reader: &SerializedFileReader<File>,
+) -> Result<Vec<Vec<i64>>, TableError> {
+    let columns = Columns::of(reader.metadata().file_metadata().schema_descr(), about)?;
+    let mut times = vec![BTreeSet::new(); about.endpoints.len()];
+    for number in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(number)?;
+        let urls = cells::texts(&*group, columns.texts[0])?;
+        let mut last = None;
+        for (url, time) in urls.iter().zip(cells::integers(&*group, columns.time)?) {
+            let here = Some((url, time));
+            if std::mem::replace(&mut last, here) == here {
+                continue;
+            }
+            let url = url.as_ref().map(ByteArray::data);
+            let is_it =
+                |url: &[u8]| about.endpoints.iter().position(|end| end.url.as_bytes() == url);
+            if let Some(endpoint) = url.and_then(is_it) {
+                times[endpoint].insert(time);
+            }
+        }
+    }
+    let with_reference =
+        |(endpoint, times): (&super::metadata::EndpointMetadata, BTreeSet<i64>)| {
+            let reference = endpoint.reference_ns.and_then(|at| i64::try_from(at).ok());
+            let is_before =
+                reference.is_none_or(|at| times.first().is_none_or(|first| at < *first));
+            let all = reference.into_iter().chain(times).collect();
+            is_before.then_some(all).ok_or(TableError::Row("it is older than its reference"))
+        };
+    about.endpoints.iter().zip(times).map(with_reference).collect()
+}

@@ -1,0 +1,74 @@
+//! Scrapes from their lines back to series.
+
+use std::sync::Arc;
+
+use super::line::{LineError, ScrapeLine, ScrapeLineReader};
+use crate::schedule::PhaseKind;
+use crate::server_metrics::report::{Window, Windows};
+use crate::server_metrics::store::Store;
+
+/// The series of lines that are read one after the other.
+#[derive(Debug)]
+pub(in crate::artifacts) struct Scrapes {
+    reader: ScrapeLineReader,
+    /// The series.
+    pub(in crate::artifacts) store: Store,
+    /// The first and the last scrape of each phase.
+    pub(in crate::artifacts) marked: Windows,
+}
+
+impl Scrapes {
+    /// Of `endpoints`, and of those that lines name beside them.
+    pub(in crate::artifacts) fn new(endpoints: &[Arc<str>]) -> Self {
+        Self {
+            reader: ScrapeLineReader::default(),
+            store: Store::new(endpoints.iter().cloned()),
+            marked: Windows::default(),
+        }
+    }
+
+    /// Takes the next line.
+    pub(in crate::artifacts) fn take(&mut self, text: &[u8]) -> Result<(), LineError> {
+        let line = self.reader.read(text)?;
+        self.mark(&line);
+        let endpoint = self.endpoint(&line.endpoint_url);
+        if line.is_duplicate {
+            self.store.repeat(endpoint, line.times);
+        } else {
+            self.store.push(endpoint, line.times, &line.snapshot);
+        }
+        Ok(())
+    }
+
+    /// Whether a line has said what type a metric has.
+    pub(in crate::artifacts) fn has_types(&self) -> bool {
+        self.reader.has_types()
+    }
+
+    fn mark(&mut self, line: &ScrapeLine<'_>) {
+        let Some(phase) = line.phase else { return };
+        let window = match phase.kind {
+            PhaseKind::Warmup => &mut self.marked.warmup,
+            PhaseKind::Profiling => &mut self.marked.profiling,
+        };
+        let at = line.times.first_byte_ns;
+        let before = window.unwrap_or(Window { start_ns: at, end_ns: at });
+        *window = Some(Window { start_ns: before.start_ns.min(at), end_ns: before.end_ns.max(at) });
+    }
+
+    /// The endpoint that was scraped at `url`.
+    fn endpoint(&mut self, url: &str) -> usize {
+        let endpoints = self.store.endpoints();
+        if let Some(known) = endpoints.iter().position(|endpoint| *endpoint.url == *url) {
+            return known;
+        }
+        let configured = url.strip_suffix("/prometheus/metrics").map(|base| [base, "/metrics"]);
+        let moved = configured.and_then(|configured| {
+            let configured = configured.concat();
+            endpoints.iter().position(|endpoint| *endpoint.configured_url == *configured)
+        });
+        let Some(moved) = moved else { return self.store.add(url.into()) };
+        self.store.moved(moved, url.into());
+        moved
+    }
+}

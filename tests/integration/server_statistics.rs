@@ -1,0 +1,274 @@
+//! The statistics of recorded scrapes, held against what prometheus_client and
+//! numpy make of the same bodies.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use aiperf::server_metrics::exposition::{Exposition, Format, MetricType};
+use aiperf::server_metrics::report::{
+    self, MetricReport, RateSpread, Stats, Timeslice, Window, Windows,
+};
+use aiperf::server_metrics::snapshot::Snapshot;
+use aiperf::server_metrics::store::{Labels, Store};
+use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
+use aiperf::units::Nanos;
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+const CAPTURES: [(&str, &str); 4] = [
+    ("vllm", "scrapes"),
+    ("llamacpp", "scrapes"),
+    ("dynamo", "scrapes_frontend"),
+    ("dynamo", "scrapes_worker"),
+];
+
+fn golden(server: &str, file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(server).join(file)
+}
+
+fn scrapes(server: &str, file: &str) -> Vec<Value> {
+    let file = std::fs::File::open(golden(server, &format!("{file}.jsonl.gz"))).unwrap();
+    let text = std::io::read_to_string(GzDecoder::new(file)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn times(scrape: &Value) -> FetchTimes {
+    let at = |name: &str| scrape[name].as_u64().unwrap();
+    FetchTimes {
+        request_sent_ns: at("request_sent_ns"),
+        first_byte_ns: at("first_byte_ns"),
+        last_byte_ns: at("last_byte_ns"),
+    }
+}
+
+fn parse(scrape: &Value) -> Exposition<'_> {
+    let format = Format::of_content_type(scrape["content_type"].as_str().unwrap());
+    Exposition::parse(scrape["body"].as_str().unwrap().as_bytes(), format).unwrap()
+}
+
+fn store(scrapes: &[Value]) -> Store {
+    let mut store = Store::new([Arc::from("http://server/metrics")]);
+    let mut before = None;
+    for scrape in scrapes {
+        if before.replace(&scrape["body"]) == Some(&scrape["body"]) {
+            store.repeat(0, times(scrape));
+        } else {
+            store.push(0, times(scrape), &Snapshot::of(&parse(scrape)));
+        }
+    }
+    store
+}
+
+fn requests(server: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(golden(server, "requests.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// From the first request to the first scrape after the last one.
+fn window(server: &str, scrapes: &[Value]) -> Window {
+    let requests = requests(server);
+    let ns = |request: &Value, name: &str| request[name].as_u64().unwrap();
+    let last_end = requests.iter().map(|request| ns(request, "end_ns")).max().unwrap();
+    let mut times = scrapes.iter().map(|scrape| times(scrape).first_byte_ns);
+    Window {
+        start_ns: requests.iter().map(|request| ns(request, "start_ns")).min().unwrap(),
+        end_ns: times.find(|time| *time >= last_end).unwrap(),
+    }
+}
+
+fn build(server: &str, file: &str) -> (ServerMetricsReport, Window) {
+    let scrapes = scrapes(server, file);
+    let window = window(server, &scrapes);
+    let windows = Windows { warmup: None, profiling: Some(window) };
+    (report::build(&store(&scrapes), windows, Some(Nanos::from_seconds(2.0))), window)
+}
+
+/// What the checker prints; `None`, said aloud, where there is no interpreter.
+fn checker(arguments: &[&Path]) -> Option<String> {
+    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
+        eprintln!("prometheus_client was not asked: AIPERF_TEST_PYTHON names no interpreter");
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check_server_metrics.py");
+    let output = Command::new(python).arg(script).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn prometheus_client_reads_the_same_samples() {
+    for (server, file) in CAPTURES {
+        let path = golden(server, &format!("{file}.jsonl.gz"));
+        let Some(theirs) = checker(&[Path::new("samples"), &path]) else { return };
+        let scrapes = scrapes(server, file);
+        assert_eq!(theirs.lines().count(), scrapes.len());
+        for (scrape, theirs) in scrapes.iter().zip(theirs.lines()) {
+            let theirs: Vec<(String, Vec<(String, String)>, String, Option<f64>)> =
+                serde_json::from_str(theirs).unwrap();
+            let exposition = parse(scrape);
+            assert_eq!(exposition.samples.len(), theirs.len(), "{server}");
+            for (ours, (name, labels, value, timestamp)) in exposition.samples.iter().zip(theirs) {
+                let kind = exposition.family(ours).unwrap().metric_type;
+                let is_counter = kind == MetricType::Counter;
+                let bare = ours.name.strip_suffix("_total").filter(|_| is_counter);
+                assert_eq!(bare.unwrap_or(&ours.name), name);
+                let mut ours_labels: Vec<(String, String)> = exposition
+                    .labels(ours)
+                    .iter()
+                    .map(|label| (label.name.to_string(), label.value.to_string()))
+                    .collect();
+                ours_labels.sort();
+                assert_eq!(ours_labels, labels, "{name}");
+                let value: f64 = value.parse().unwrap();
+                assert!(ours.value == value || (ours.value.is_nan() && value.is_nan()), "{name}");
+                assert_eq!(ours.timestamp, timestamp, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numpy_comes_to_the_same_statistics() {
+    for (server, file) in CAPTURES {
+        let (requests, path) =
+            (golden(server, "requests.jsonl"), golden(server, &format!("{file}.jsonl.gz")));
+        let Some(theirs) = checker(&[Path::new("statistics"), &requests, &path]) else { return };
+        let theirs: Value = serde_json::from_str(&theirs).unwrap();
+        let (report, window) = build(server, file);
+        let ours = json!({
+            "start_ns": window.start_ns, "end_ns": window.end_ns,
+            "metrics": metrics(&report.metrics),
+        });
+        assert!(report.metrics.len() > 5, "{server} has metrics");
+        assert_same(&ours, &theirs, &format!("{server} {file}"));
+    }
+}
+
+fn metrics(metrics: &[MetricReport]) -> Value {
+    let series = |metric: &MetricReport| -> BTreeMap<String, Value> {
+        metric.series.iter().map(|one| (labels(&one.labels), stats(&one.stats))).collect()
+    };
+    let all: BTreeMap<String, BTreeMap<String, Value>> = metrics
+        .iter()
+        .map(|metric| {
+            let kind = format!("{:?}", metric.kind).to_lowercase();
+            (format!("{kind} {}", metric.name), series(metric))
+        })
+        .collect();
+    json!(all)
+}
+
+/// As Python's `json.dumps(labels, sort_keys=True)`.
+fn labels(labels: &Labels) -> String {
+    let text = |text: &str| serde_json::to_string(text).unwrap();
+    let parts: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
+fn stats(stats: &Stats) -> Value {
+    let spread = |rates: &RateSpread| json!([rates.avg, rates.min, rates.max, rates.std]);
+    let named = |parts: &[(Arc<str>, f64)]| -> Value {
+        json!(parts.iter().map(|(at, n)| (at.to_string(), *n)).collect::<BTreeMap<_, _>>())
+    };
+    match stats {
+        Stats::Gauge(of) => json!({
+            "avg": of.avg, "min": of.min, "max": of.max, "std": of.std,
+            "percentiles": of.percentiles,
+            "slices": slices(&of.timeslices, |of| vec![json!(of.avg), json!(of.min), json!(of.max)]),
+        }),
+        Stats::Counter(of) => json!({
+            "total": of.total, "rate": of.rate,
+            "slice_rates": of.slice_rates.as_ref().map(spread),
+            "point_rates": of.point_rates.as_ref().map(spread),
+            "slices": slices(&of.timeslices, |of| vec![json!(of.total), json!(of.rate)]),
+        }),
+        Stats::Histogram(of) => json!({
+            "count": of.count, "sum": of.sum,
+            "count_rate": of.count_rate, "sum_rate": of.sum_rate,
+            "buckets": of.buckets.as_deref().map(named),
+            "slices": slices(&of.timeslices, |of| vec![
+                json!(of.count), json!(of.sum), json!(of.avg), named(&of.buckets),
+            ]),
+        }),
+        Stats::Summary(of) => json!({
+            "count": of.count, "sum": of.sum,
+            "count_rate": of.count_rate, "sum_rate": of.sum_rate,
+            "quantiles": of.quantiles,
+        }),
+    }
+}
+
+fn slices<T>(slices: &[Timeslice<T>], stats: impl Fn(&T) -> Vec<Value>) -> Value {
+    let slice = |slice: &Timeslice<T>| {
+        let mut row = vec![json!(slice.start_ns), json!(slice.end_ns), json!(slice.is_complete)];
+        row.extend(stats(&slice.stats));
+        row
+    };
+    json!(slices.iter().map(slice).collect::<Vec<_>>())
+}
+
+/// Every key and every number, in both directions; numbers to 1e-9 of their size.
+fn assert_same(ours: &Value, theirs: &Value, at: &str) {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = |object: &serde_json::Map<String, Value>| {
+                let mut keys: Vec<String> = object.keys().cloned().collect();
+                keys.sort();
+                keys
+            };
+            assert_eq!(keys(a), keys(b), "{at}");
+            for (key, value) in a {
+                assert_same(value, &b[key], &format!("{at} / {key}"));
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            assert_eq!(a.len(), b.len(), "{at}");
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                assert_same(a, b, &format!("{at} [{index}]"));
+            }
+        }
+        (Value::Number(a), Value::Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            // Differences of large numbers keep their absolute error.
+            assert!((a - b).abs() <= 1e-9 * a.abs().max(b.abs()) + 1e-12, "{at}: {a} and {b}");
+        }
+        _ => assert_eq!(ours, theirs, "{at}"),
+    }
+}
+
+/// The counters' rises are the sums of what the client saw.
+#[test]
+fn servers_counted_what_the_client_saw() {
+    let cases = [
+        ("vllm", "scrapes", "vllm:prompt_tokens", "vllm:generation_tokens", "vllm:request_success"),
+        (
+            "dynamo",
+            "scrapes_frontend",
+            "dynamo_frontend_input_sequence_tokens",
+            "dynamo_frontend_output_tokens",
+            "dynamo_frontend_requests",
+        ),
+    ];
+    for (server, file, prompt, completion, count) in cases {
+        let (report, _) = build(server, file);
+        let risen = |name: &str| -> f64 {
+            let metric = report.metrics.iter().find(|metric| &*metric.name == name).unwrap();
+            let rise = |stats: &Stats| match stats {
+                Stats::Counter(of) => of.total,
+                Stats::Histogram(of) => of.sum,
+                _ => panic!("{name} does not count"),
+            };
+            metric.series.iter().map(|series| rise(&series.stats)).sum()
+        };
+        let requests = requests(server);
+        let sum = |tokens: &str| -> u64 {
+            requests.iter().map(|request| request["usage"][tokens].as_u64().unwrap()).sum()
+        };
+        assert_eq!(risen(prompt), sum("prompt_tokens") as f64, "{prompt}");
+        assert_eq!(risen(completion), sum("completion_tokens") as f64, "{completion}");
+        assert_eq!(risen(count), requests.len() as f64, "{count}");
+    }
+}
