@@ -185,7 +185,9 @@ impl Store {
     /// `family` has. The scrapes of one series ascend.
     pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
-            store.family(family).place(scrape, family, &mut self.labels);
+            let kept = store.family(family);
+            kept.declare(family);
+            kept.place(scrape, family, &mut self.labels);
         }
     }
 

@@ -83,8 +83,34 @@ pub(super) struct LineWriter {
 #[derive(Debug, Clone, Copy)]
 struct Told {
     kind: Kind,
+    has_description: bool,
+    has_unit: bool,
     /// The last line that had it.
     line: u64,
+}
+
+impl Told {
+    fn of(family: &Family<'_>, line: u64) -> Self {
+        let has_description = family.description.is_some();
+        Self { kind: family.kind, has_description, has_unit: family.unit.is_some(), line }
+    }
+
+    /// Whether a line with `now` says something that none before it did.
+    fn has_news(self, now: Self) -> bool {
+        self.kind != now.kind
+            || (now.has_description && !self.has_description)
+            || (now.has_unit && !self.has_unit)
+    }
+
+    /// What lines have said once `now` is told too.
+    fn and(self, now: Self) -> Self {
+        let keeps = self.kind == now.kind;
+        Self {
+            has_description: now.has_description || (keeps && self.has_description),
+            has_unit: now.has_unit || (keeps && self.has_unit),
+            ..now
+        }
+    }
 }
 
 /// A family that is new, and the key that it has in the line.
@@ -150,14 +176,14 @@ impl LineWriter {
         self.line.extend_from_slice(b",\"metrics\":{");
         for family in &snapshot.families {
             let key = key_of(family, told, self.number);
-            let this = Told { kind: family.kind, line: self.number };
+            let this = Told::of(family, self.number);
             match told.get_mut(&*key) {
                 Some(before) if before.line == self.number => continue,
                 Some(before) => {
-                    if before.kind != family.kind {
+                    if before.has_news(this) {
                         news.push((key.clone(), family));
                     }
-                    *before = this;
+                    *before = before.and(this);
                 }
                 None => {
                     told.insert(Box::from(&*key), this);

@@ -263,10 +263,16 @@ proptest! {
             let line = fetch.line(&mut writer, &snapshot);
             prop_assert_eq!(line.matches('\n').count(), 1);
             let read = reader.read(line.as_bytes()).unwrap();
-            // What a family is comes with its first line, and with another type.
+            // What a family is comes with its first line, with another type, and when
+            // more is declared of it.
             for family in &mut snapshot.families {
-                let before = known.insert(family.name.clone(), family.kind);
-                if before == Some(family.kind) {
+                let now = (family.kind, family.description.is_some(), family.unit.is_some());
+                let before = known.get(&family.name).copied().filter(|before: &(Kind, _, _)| {
+                    before.0 == family.kind
+                });
+                let (_, described, has_unit) = before.unwrap_or((family.kind, false, false));
+                known.insert(family.name.clone(), (now.0, described | now.1, has_unit | now.2));
+                if before.is_some() && described >= now.1 && has_unit >= now.2 {
                     (family.description, family.unit) = (None, None);
                 }
             }

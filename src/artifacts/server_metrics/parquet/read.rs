@@ -2,6 +2,7 @@
 
 mod cells;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +14,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
 use crate::server_metrics::FetchTimes;
 use crate::server_metrics::snapshot::{Family, Kind, Point, Value};
-use crate::server_metrics::store::Store;
+use crate::server_metrics::store::{Store, bound};
 
 use cells::{Columns, Group};
 
@@ -169,7 +170,8 @@ impl<'a> SampleReader<'a> {
             return Ok(());
         };
         let buckets = buckets.iter().map(|(le, count)| Ok((le.as_utf8()?.into(), *count)));
-        let buckets = buckets.collect::<Result<_, ParquetError>>()?;
+        let mut buckets: Vec<(Cow<'_, str>, f64)> = buckets.collect::<Result<_, ParquetError>>()?;
+        buckets.sort_by(|a, b| bound(&a.0).total_cmp(&bound(&b.0)));
         self.place(&sample, Value::Histogram { buckets, sum, count })
     }
 
