@@ -122,10 +122,10 @@ fn figure(value: f64) -> String {
         _ => 1,
     };
     let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if !text.contains('.') {
+        return text;
     }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,11 @@ use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
+use crate::server_metrics::conservation::{Comparison, Quantity};
+use crate::server_metrics::report::{
+    self as server_stats, MetricReport, SeriesReport, ServerMetrics,
+};
+use crate::server_metrics::snapshot::Kind;
 use crate::telemetry::{ScrapesReport, TelemetryReport};
 
 fn single(tag: &str, avg: f64) -> MetricResult {
@@ -281,4 +286,56 @@ fn latency_from_the_due_time_is_shown_where_requests_waited() {
     };
     assert_eq!(titles(0.99), ["LLM Metrics"]);
     assert_eq!(titles(1.0), ["LLM Metrics: Effective", "LLM Metrics"]);
+}
+
+#[test]
+fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
+    let of = |quantity, metric: &str, server, client, agrees| Comparison {
+        quantity,
+        metric: metric.into(),
+        server,
+        client,
+        agrees,
+    };
+    let mut report = report(vec![single("request_count", 200.0)]);
+    let mut counts = vec![of(Quantity::PromptTokens, "vllm:prompt_tokens", 9.0, 9.0, true)];
+    let metrics = |conservation| ServerMetrics { conservation, ..ServerMetrics::default() };
+    report.server_metrics = Some(metrics(counts.clone()));
+    assert_eq!(Warning::of(&report), []);
+
+    counts.push(of(Quantity::Requests, "vllm:request_success", 1201.0, 1200.0, false));
+    report.server_metrics = Some(metrics(counts.clone()));
+    let text = render(&report, Style::FILE);
+    assert!(text.contains("Server and Client Counts Differ"), "{text}");
+    let difference = "1,201 successful requests, the client 1,200: 1 more (vllm:request_success)";
+    assert!(text.contains(difference) && !text.contains("prompt tokens, the"), "{text}");
+    assert!(text.contains("Somebody else used the server"), "{text}");
+
+    counts[1].server = 1000.0;
+    report.server_metrics = Some(metrics(counts));
+    let text = render(&report, Style::FILE);
+    assert!(text.contains("200 fewer") && text.contains("--server-metrics"), "{text}");
+}
+
+#[test]
+fn the_servers_metrics_are_shown_where_asked_for() {
+    let series = SeriesReport {
+        endpoint_url: "http://a/metrics".into(),
+        labels: std::sync::Arc::from([]),
+        stats: server_stats::Stats::Gauge(server_stats::GaugeStats::default()),
+    };
+    let metric = MetricReport {
+        name: "vllm:num_requests_running".into(),
+        kind: Kind::Gauge,
+        description: "".into(),
+        unit: None,
+        series: vec![series],
+    };
+    let mut report = report(Vec::new());
+    let mut metrics = ServerMetrics::default();
+    metrics.report.metrics.push(metric);
+    report.server_metrics = Some(metrics);
+    assert!(!render(&report, Style::FILE).contains("Server Metrics"));
+    report.run.show_server_metrics = true;
+    assert!(render(&report, Style::FILE).contains("aiperf | Server Metrics: vLLM"));
 }

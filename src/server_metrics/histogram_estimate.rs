@@ -60,11 +60,11 @@ fn within(mut values: [f64; 9], buckets: &[Bucket], counts: &[f64]) -> [f64; 9] 
     let mut holding = buckets.iter().zip(counts).filter(|(_, count)| **count > 0.0);
     let first = holding.next();
     let last = holding.next_back().or(first);
-    let mut least = first.map_or(f64::NEG_INFINITY, |(bucket, _)| bucket.low);
-    let most = last.map_or(f64::INFINITY, |(bucket, _)| bucket.high);
+    let mut floor = first.map_or(f64::NEG_INFINITY, |(bucket, _)| bucket.low);
+    let ceiling = last.map_or(f64::INFINITY, |(bucket, _)| bucket.high);
     for value in &mut values {
-        *value = value.max(least).min(most);
-        least = *value;
+        *value = value.max(floor).min(ceiling);
+        floor = *value;
     }
     values
 }

@@ -8,6 +8,8 @@
 
 mod baseline;
 mod client;
+mod exposition;
+mod histogram;
 mod machine;
 #[path = "../integration/otlp_receiver.rs"]
 #[expect(dead_code, reason = "tests use more of it")]
@@ -39,7 +41,7 @@ struct Scale {
 
 type Benchmark = fn(&Scale) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 7] = [
+const BENCHMARKS: [(&str, Benchmark); 9] = [
     ("closed-loop", closed_loop),
     ("events", events),
     ("streams", streams),
@@ -47,6 +49,8 @@ const BENCHMARKS: [(&str, Benchmark); 7] = [
     ("memory", memory),
     ("overhead", overhead),
     ("otlp", otlp),
+    ("exposition", exposition::exposition),
+    ("histogram", histogram),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -272,4 +276,24 @@ fn otlp(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     ratios.sort_unstable_by(f64::total_cmp);
     let cost = (1.0 - ratios[ratios.len() / 2]) * 100.0;
     Ok(vec![figure("throughput lost with OTLP on", cost, "%")])
+}
+
+/// Errors of percentiles that are estimated from histograms.
+fn histogram(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
+    let runs = if scale.quick { 1 } else { 20 };
+    let mut figures = Vec::new();
+    for case in &histogram::CASES {
+        let errors = histogram::errors(case, runs);
+        for (how, values) in [
+            ("estimated", errors.estimate),
+            ("with nothing learned", errors.unlearned),
+            ("linear", errors.linear),
+            ("as AIPerf", errors.listed),
+        ] {
+            for (percentile, value) in ["p50", "p90", "p95", "p99"].into_iter().zip(values) {
+                figures.push(figure(format!("{}, {how}, {percentile}", case.name()), value, "%"));
+            }
+        }
+    }
+    Ok(figures)
 }

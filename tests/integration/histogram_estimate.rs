@@ -12,9 +12,9 @@ fn mean(errors: [f64; 4]) -> f64 {
     errors.iter().sum::<f64>() / 4.0
 }
 
-/// Where the buckets are as wide as half the value, linear interpolation errs by
-/// a fifth of it; the means alone bring that to a tenth. A third of linear's error
-/// over all cases is what learned spreads are good for at least.
+/// A scrape interval tells a bucket's mean and many tell its spread, so what is
+/// left is the shape: far less than the width of a bucket, which is linear's
+/// error. A third leaves room for three in the least telling cases.
 #[test]
 fn learned_buckets_err_by_less_than_a_third_of_linear_interpolation() {
     let all: Vec<_> = CASES.iter().map(|case| (case, errors(case, RUNS))).collect();

@@ -1,4 +1,4 @@
-//! The statistics of recorded scrapes, held against what prometheus_client and
+//! The statistics of recorded scrapes, held against what `prometheus_client` and
 //! numpy make of the same bodies.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,9 @@ use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
 use aiperf::units::Nanos;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
+
+/// Name, labels, value and timestamp.
+type Sample = (String, Vec<(String, String)>, String, Option<f64>);
 
 const CAPTURES: [(&str, &str); 4] = [
     ("vllm", "scrapes"),
@@ -105,8 +108,7 @@ fn prometheus_client_reads_the_same_samples() {
         let scrapes = scrapes(server, file);
         assert_eq!(theirs.lines().count(), scrapes.len());
         for (scrape, theirs) in scrapes.iter().zip(theirs.lines()) {
-            let theirs: Vec<(String, Vec<(String, String)>, String, Option<f64>)> =
-                serde_json::from_str(theirs).unwrap();
+            let theirs: Vec<Sample> = serde_json::from_str(theirs).unwrap();
             let exposition = parse(scrape);
             assert_eq!(exposition.samples.len(), theirs.len(), "{server}");
             for (ours, (name, labels, value, timestamp)) in exposition.samples.iter().zip(theirs) {

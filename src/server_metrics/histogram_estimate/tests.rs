@@ -173,7 +173,8 @@ proptest! {
             sum += observations.iter().sum::<f64>();
         }
         let Some(found) = percentiles(&bounds, &total, sum, &learned) else {
-            return Ok(prop_assert!(total[6] == 0.0));
+            prop_assert!(total[6] <= 0.0);
+            return Ok(());
         };
         let counts = per_bucket(&bounds, &total).unwrap();
         let buckets = Bucket::all(&bounds).unwrap();
