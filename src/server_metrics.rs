@@ -4,7 +4,7 @@
 //! [`Exposition`](exposition::Exposition), which is brought to a
 //! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share.
 //! The [`Store`](store::Store) keeps the snapshots as series, and the
-//! [`report`] sums them up phase by phase.
+//! [report] sums them up phase by phase.
 
 pub mod collector;
 pub mod conservation;

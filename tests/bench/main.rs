@@ -279,6 +279,7 @@ fn otlp(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Errors of percentiles that are estimated from histograms.
+#[expect(clippy::unnecessary_wraps, reason = "benchmarks have one type")]
 fn histogram(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let runs = if scale.quick { 1 } else { 20 };
     let mut figures = Vec::new();

@@ -60,7 +60,9 @@ impl Listed {
             return Some([0.0; 9]);
         }
         let scale = (MOST_OBSERVATIONS / total).min(1.0);
-        counts.iter_mut().for_each(|count| *count *= scale);
+        for count in &mut counts {
+            *count *= scale;
+        }
         let (sum, total) = (sum * scale, total * scale);
         let finite = self.means.len();
         let finite_sum: f64 = (0..finite)
@@ -152,7 +154,9 @@ impl Listed {
             let most = 0.4 * (high - low);
             let shift = missing * sums[at] / generated / values.len() as f64;
             let shift = shift.clamp(-most, most);
-            values.iter_mut().for_each(|value| *value = (*value + shift).clamp(low, high));
+            for value in values.iter_mut() {
+                *value = (*value + shift).clamp(low, high);
+            }
         }
     }
 }
