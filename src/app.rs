@@ -6,6 +6,7 @@ mod logging;
 mod profile;
 mod readiness;
 mod selfcheck;
+mod server_metrics;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

@@ -380,7 +380,8 @@ impl ArtifactSet {
         }
     }
 
-    fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
+    /// Takes in how it went with a file that grew beside these.
+    pub fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
         match outcome {
             Ok(path) => self.written.push(path),
             Err(failure) => self.failures.push(failure),

@@ -12,6 +12,7 @@ mod mock;
 mod profile;
 mod resolve;
 mod selfcheck;
+mod server_metrics;
 mod value;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@
 //! that says which settings do not go together.
 
 pub mod env;
+pub mod metrics_url;
 pub mod selfcheck;
 pub mod tokenizer;
 pub mod url;
@@ -18,7 +19,7 @@ use ::url::Url;
 use crate::endpoint::EndpointType;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, telemetry};
+use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry};
 
 pub use crate::console::Ui;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
@@ -52,6 +53,11 @@ pub struct RunConfig {
     pub ui: Ui,
     /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
     pub show_trace_timing: bool,
+    /// Where the server's metrics are scraped; without endpoints they are off.
+    pub server_metrics: server_metrics::Config,
+    /// Whether the results have a table of the server's metrics
+    /// (`--server-metrics-summary`).
+    pub show_server_metrics: bool,
     /// How much is logged.
     pub log_level: LogLevel,
     /// What was set, as the JSON export's `input_config` has it; no secrets.

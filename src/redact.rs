@@ -230,7 +230,9 @@ fn flag_value(flag: &str, value: &str) -> String {
         "--extra-inputs" | "--otel-resource-attributes" => pairs(value),
         "--endpoint" | "--custom-endpoint" => path(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
-        "--url" | "u" | "--otel-url" => value.split(',').map(url).collect::<Vec<_>>().join(","),
+        "--url" | "u" | "--otel-url" | "--server-metrics" => {
+            value.split(',').map(url).collect::<Vec<_>>().join(",")
+        }
         _ => value.split(',').map(text_or_url).collect::<Vec<_>>().join(","),
     }
 }

@@ -35,6 +35,8 @@ mod mock_server;
 mod modes;
 #[path = "integration/otlp_receiver.rs"]
 mod otlp_receiver;
+#[path = "integration/phases.rs"]
+mod phases;
 #[path = "integration/profile.rs"]
 mod profile;
 #[path = "integration/raw_server.rs"]
@@ -45,6 +47,8 @@ mod replay;
 mod scrape_forwarder;
 #[path = "integration/selfcheck.rs"]
 mod selfcheck;
+#[path = "integration/server_metrics_run.rs"]
+mod server_metrics_run;
 #[path = "integration/server_statistics.rs"]
 mod server_statistics;
 #[path = "integration/telemetry.rs"]

@@ -1,50 +1,34 @@
 //! One benchmark run, from its configuration to its files.
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+mod measure;
 
-use anyhow::Context;
+use std::io::Write;
+use std::sync::Arc;
+
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use self::measure::{Measured, profiling};
 use super::readiness::Probe;
-use super::{Outcome, interrupt, logging, terminal_style};
+use super::{Outcome, interrupt, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::{ArtifactSet, RunDescription, RunReport};
+use crate::artifacts::{RunDescription, RunReport};
 use crate::cli;
 use crate::config::{RunConfig, Secret, selfcheck, url as urls};
-use crate::console::{self, LiveView, Style};
+use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
-use crate::runner::{self, Interrupt, Progress, RecordQueue, RequestBuilder, Runner, Workload};
-use crate::schedule::config::PhaseConfig;
-use crate::schedule::{self, PhaseKind, PhaseStats};
-use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
-use crate::telemetry::{Identity, Telemetry, TelemetryReport};
+use crate::runner::{Interrupt, RequestBuilder, Workload};
+use crate::schedule;
 use crate::tokenizer::TokenCounter;
-use crate::transport::{self, Target};
+use crate::transport::Target;
 use crate::units::{Clock, Nanos};
-
-/// Bytes of records that may wait for the processors in memory; a closed loop
-/// keeps to half of it.
-const QUEUE_BUDGET: usize = 128 << 20;
-
-/// Texts of a dataset, in bytes, up to which they are written down.
-const MOST_INPUT_BYTES: u64 = 256 << 20;
-
-/// Time between two looks at the counters.
-const REFRESH: Duration = Duration::from_millis(100);
 
 /// A schedule whose first request comes later than this is remarked on.
 const LATE_START: Nanos = Nanos(60_000_000_000);
-
-/// Bound on the last export.
-const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the benchmark that `config` describes; results go to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
@@ -84,67 +68,6 @@ struct Run {
     workload: Workload,
     builder: Arc<RequestBuilder>,
     selfcheck: Option<SelfCheck>,
-}
-
-/// What a run came to.
-struct Measured {
-    pipeline: PipelineOutcome<Files>,
-    phases: Vec<PhaseStats>,
-    load: LoadReport,
-    health: ClientHealth,
-    telemetry: TelemetryReport,
-    failure: Option<anyhow::Error>,
-    /// The user did not wait for all records to be measured.
-    is_cut_short: bool,
-}
-
-/// The user's, once the load is over and records are still being measured: at an
-/// end with the second signal.
-struct Patience {
-    signals: watch::Receiver<Interrupt>,
-    heard: u32,
-}
-
-impl Patience {
-    fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
-        let mut signals = interrupt.clone();
-        signals.mark_unchanged();
-        Self { signals, heard: 0 }
-    }
-
-    fn is_over(&mut self) -> bool {
-        if self.signals.has_changed().unwrap_or(false) {
-            self.signals.mark_unchanged();
-            self.heard += 1;
-            if self.heard == 1 {
-                tracing::warn!(
-                    "the load is over and its records are being measured; interrupt again to \
-                     leave out the rest"
-                );
-            }
-        }
-        self.heard > 1
-    }
-}
-
-/// The files, as the pipeline sees them.
-struct Files {
-    set: ArtifactSet,
-    clock: Clock,
-    observer: Option<Observer>,
-}
-
-impl RecordSink for Files {
-    fn record(&mut self, measured: &MeasuredRecord) {
-        self.set.record(measured, &self.clock);
-        if let Some(observer) = &mut self.observer {
-            observer(measured);
-        }
-    }
-
-    fn tick(&mut self, now: Nanos) {
-        self.set.tick(now);
-    }
 }
 
 impl Run {
@@ -188,7 +111,7 @@ impl Run {
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
             show_trace_timing: config.show_trace_timing,
-            show_server_metrics: false,
+            show_server_metrics: config.show_server_metrics,
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
@@ -217,186 +140,6 @@ impl Run {
             builder: &self.builder,
         };
         probe.wait(interrupt)
-    }
-
-    /// Drives the load, with the processors beside it, to its end.
-    fn measure(
-        &self,
-        interrupt: &watch::Receiver<Interrupt>,
-        observer: Option<Observer>,
-    ) -> anyhow::Result<Measured> {
-        let files = Files { set: self.open_files()?, clock: self.clock, observer };
-        for warning in &self.config.warnings {
-            tracing::warn!("{warning}");
-        }
-        self.warn_of_connection_limit();
-        let phases = self.config.schedule.phases.clone();
-        let telemetry = Arc::new(Telemetry::start(
-            &self.config.telemetry,
-            &self.identity(),
-            Registry::catalogue(),
-        )?);
-        let bodies = Arc::clone(self.workload.first_bodies());
-        let queue = RecordQueue::new(QUEUE_BUDGET)
-            .spilling_to(self.config.artifacts.directory.clone(), bodies);
-        let queue = Arc::new(queue);
-        let progress = Arc::new(Progress::new(&phases));
-        let parts = PipelineParts {
-            queue: Arc::clone(&queue),
-            measurer: self.measurer(),
-            registry: Arc::clone(&self.registry),
-            telemetry: Arc::clone(&telemetry),
-            progress: Arc::clone(&progress),
-        };
-        let processors = self.config.runner.processors.unwrap_or(1);
-        let pipeline = Pipeline::start(parts, files, processors)?;
-        let runner = Runner::new(
-            runner::Config {
-                workers: self.config.runner.workers.unwrap_or(1),
-                phases,
-                seed: self.seed,
-            },
-            transport_config(&self.config),
-            self.workload.clone(),
-            Arc::clone(&queue),
-            Arc::clone(&progress),
-        );
-        let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
-        // A runner that could not start, or died, has not closed it.
-        queue.close();
-        let mut patience = Patience::new(interrupt);
-        let pipeline = pipeline.finish(|| patience.is_over())?;
-        let phases = progress.snapshots();
-        for stats in &phases {
-            telemetry.phase(stats);
-            telemetry.results(
-                stats.phase,
-                &match stats.phase {
-                    PhaseKind::Warmup => pipeline.warmup.results(),
-                    PhaseKind::Profiling => pipeline.profiling.results(),
-                },
-            );
-        }
-        let last = self.config.schedule.phases.len().saturating_sub(1);
-        let counters = progress.phase(last);
-        let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
-        let asked = self.config.schedule.phases.last();
-        let load = load_report(asked, profiling(&phases), peak_in_flight);
-        let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
-        let results = pipeline.profiling.results();
-        let mut health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
-        health.selfcheck.clone_from(&self.selfcheck);
-        telemetry.queue(PhaseKind::Profiling, &queue.stats());
-        telemetry.health(PhaseKind::Profiling, &health);
-        let telemetry = Arc::into_inner(telemetry)
-            .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
-        let is_cut_short = patience.is_over();
-        Ok(Measured { pipeline, phases, load, health, telemetry, failure, is_cut_short })
-    }
-
-    /// Requests beyond the limit wait in the client, not at the server.
-    fn warn_of_connection_limit(&self) {
-        let limit = self.config.transport.connections.limit as u64;
-        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency);
-        let asked = asked.map(|limit| limit.most).max();
-        if let Some(asked) = asked.filter(|asked| *asked > limit) {
-            tracing::warn!(
-                "--concurrency {asked} is more than the {limit} connections allowed: the rest wait \
-                 in the client; raise AIPERF_HTTP_CONNECTION_LIMIT"
-            );
-        }
-    }
-
-    /// Runs the load on a thread of its own and shows how it goes.
-    fn drive(
-        &self,
-        runner: Runner,
-        interrupt: &watch::Receiver<Interrupt>,
-        progress: &Progress,
-        queue: &RecordQueue,
-        telemetry: &Telemetry,
-    ) -> anyhow::Result<()> {
-        let interrupt = interrupt.clone();
-        let load = thread::Builder::new()
-            .name("runner".to_owned())
-            .spawn(move || runner.run(interrupt))?;
-        let stderr = io::stderr();
-        let mut view = LiveView::new(self.config.ui, stderr.is_terminal(), Box::new(stderr));
-        while !load.is_finished() {
-            thread::sleep(REFRESH);
-            let phases = progress.snapshots();
-            for stats in &phases {
-                telemetry.phase(stats);
-            }
-            if let Some(stats) = phases.last() {
-                let waiting = queue.stats();
-                telemetry.queue(stats.phase, &waiting);
-                view.update(stats, waiting.is_behind());
-            }
-        }
-        if let Some(stats) = progress.snapshots().last() {
-            view.finish(stats);
-        }
-        match load.join() {
-            Ok(outcome) => outcome.context("the load could not be driven to its end"),
-            Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is not complete"),
-        }
-    }
-
-    fn open_files(&self) -> anyhow::Result<ArtifactSet> {
-        let mut set =
-            ArtifactSet::create(&self.config.artifacts, &self.description, &self.registry)?;
-        logging::start(&set.layout().log, self.config.log_level)
-            .context("the log file cannot be made")?;
-        self.record_inputs(&mut set);
-        Ok(set)
-    }
-
-    /// Writes what is asked, unless it is so much that the file would be no help.
-    fn record_inputs(&self, set: &mut ArtifactSet) {
-        let bytes = self.dataset.text_bytes();
-        if bytes <= MOST_INPUT_BYTES {
-            set.write_inputs(self.inputs());
-            return;
-        }
-        tracing::warn!(
-            "inputs.json is left out: it would take {} MB; the dataset and --random-seed {} make \
-             the same requests again",
-            bytes >> 20,
-            self.seed.0
-        );
-        set.leave_out_inputs(self.dataset.conversations.iter().map(|c| c.id.to_string()));
-    }
-
-    /// Request bodies by conversation; later turns without the answers that
-    /// they will repeat.
-    fn inputs(&self) -> impl Iterator<Item = (String, Vec<Vec<u8>>)> {
-        self.dataset.conversations.iter().map(|conversation| {
-            let answers = vec![Arc::from(""); conversation.turns.len()];
-            let body = |turn| self.endpoint.request_body(conversation, turn, &answers[..turn]);
-            (conversation.id.to_string(), (0..conversation.turns.len()).map(body).collect())
-        })
-    }
-
-    fn measurer(&self) -> Measurer {
-        let counter = Arc::clone(&self.counter);
-        let count: Arc<CountTokens> = Arc::new(move |text: &str| counter.count(text));
-        Measurer::new(
-            Arc::clone(&self.endpoint),
-            Some(count),
-            Arc::clone(&self.dataset),
-            Arc::clone(&self.registry),
-            self.clock,
-        )
-    }
-
-    fn identity(&self) -> Identity {
-        Identity {
-            benchmark_id: self.description.benchmark_id,
-            endpoint_type: self.config.endpoint.endpoint_type,
-            models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
-            urls: self.config.transport.urls.iter().map(ToString::to_string).collect(),
-        }
     }
 
     /// Writes the summaries, prints them, and says how the run ended.
@@ -450,7 +193,7 @@ impl Run {
             errors: error_counts(&pipeline.profiling),
             load: measured.load.clone(),
             client_health: Some(measured.health.clone()),
-            server_metrics: None,
+            server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
         }
@@ -514,37 +257,4 @@ fn targets(config: &RunConfig) -> anyhow::Result<Arc<[Target]>> {
     let path = config.endpoint.path();
     let target = |base| Target::new(&urls::join(base, path)).map_err(Into::into);
     config.transport.urls.iter().map(target).collect()
-}
-
-fn transport_config(config: &RunConfig) -> transport::Config {
-    transport::Config {
-        request_timeout: config.transport.request_timeout,
-        connections: config.transport.connections.clone(),
-        quick_ack: config.transport.quick_ack,
-        kernel_timestamps: config.transport.kernel_timestamps,
-        ip_version: config.transport.ip_version,
-        keep_chunks: config.artifacts.http_trace,
-        keep_headers: config.artifacts.http_trace
-            || config.artifacts.export_level == crate::artifacts::ExportLevel::Raw,
-        ..transport::Config::default()
-    }
-}
-
-/// The measurement, as it ended.
-fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
-    phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
-}
-
-/// What was asked of the measurement and what came of it.
-fn load_report(
-    asked: Option<&PhaseConfig>,
-    reached: Option<&PhaseStats>,
-    peak_in_flight: u64,
-) -> LoadReport {
-    LoadReport {
-        requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
-        reached_concurrency: peak_in_flight,
-        requested_rate: asked.and_then(PhaseConfig::steady_rate),
-        reached_rate: reached.and_then(PhaseStats::send_rate),
-    }
 }

@@ -32,7 +32,6 @@ pub const REFUSED: &[&str] = &[
     "--config",
     "-f",
     // Output
-    "--slice-duration",
     "--auto-plot",
     "--plot-required",
     "--export-outputs-json",
@@ -114,12 +113,10 @@ pub const REFUSED: &[&str] = &[
     "--video-audio-num-channels",
     "--video-audio-codec",
     "--video-audio-depth",
-    // Service, server metrics, network latency, GPU telemetry
+    // Service, network latency, GPU telemetry
     "--api-port",
     "--api-host",
     "--stats-interval",
-    "--server-metrics",
-    "--server-metrics-formats",
     "--network-latency-automatic",
     "--network-latency-mean",
     "--network-latency-ping-interval",
@@ -197,7 +194,6 @@ pub const OFF_SWITCHES: &[&str] = &[
     "--no-allow-dataset-wrap",
     "--open-loop-replay",
     "--no-force-min-tokens",
-    "--no-server-metrics",
     "--no-gpu-telemetry",
     "--no-profile-run-disable-warmup-after-first",
     "--no-set-consistent-seed",

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
+use crate::artifacts::server_metrics::{Formats, JsonLayout};
 use crate::config::{ConnectionReuse, RunConfig, Ui};
 use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
@@ -27,6 +28,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put("artifacts", artifacts(config))
         .put_some("slos", slos(config))
         .put("tokenizer", tokenizer(config))
+        .put("server_metrics", server_metrics(config))
         .put("otel", otel(config))
         .put("runtime", runtime(config))
         .put_some("random_seed", config.dataset.random_seed)
@@ -254,6 +256,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("records", records)
         .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
         .put_some("trace", artifacts.http_trace.then_some(true))
+        .put_some("slice_duration", artifacts.server_metrics.slice_duration.map(Nanos::as_seconds))
         .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
         .into_value()
 }
@@ -272,6 +275,27 @@ fn tokenizer(config: &RunConfig) -> Value {
             .put_some("revision", Some(revision.as_str()).filter(|revision| *revision != "main"))
             .into_value(),
     }
+}
+
+/// `urls` are those asked for, beside the `/metrics` of each server.
+fn server_metrics(config: &RunConfig) -> Value {
+    let endpoints = &config.server_metrics.endpoints;
+    if endpoints.is_empty() {
+        return json!({"enabled": false});
+    }
+    let asked = endpoints.iter().filter(|endpoint| !endpoint.is_discovered);
+    let urls: Vec<String> = asked.map(|endpoint| endpoint.shown().to_string()).collect();
+    let Formats { json, csv, jsonl, parquet } = config.artifacts.server_metrics.formats;
+    let formats = [("json", json), ("csv", csv), ("parquet", parquet), ("jsonl", jsonl)];
+    let formats = formats.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name);
+    let is_flat = config.artifacts.server_metrics.json_layout == JsonLayout::Flat;
+    Object::default()
+        .put("enabled", true)
+        .put("urls", urls)
+        .put("formats", formats.collect::<Vec<_>>())
+        .put_some("json_layout", is_flat.then_some("flat"))
+        .put_some("summary", config.show_server_metrics.then_some(true))
+        .into_value()
 }
 
 fn otel(config: &RunConfig) -> Value {

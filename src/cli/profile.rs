@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::server_metrics::ServerMetricsArgs;
 use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
@@ -103,6 +104,8 @@ pub(super) struct ProfileArgs {
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
     pub(super) prompt: PromptArgs,
+    #[command(flatten)]
+    pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
 }

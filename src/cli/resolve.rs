@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
-use super::{connections, input_config, load, value};
+use super::{connections, input_config, load, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, selfcheck, tokenizer, url,
@@ -26,24 +26,28 @@ pub(super) fn run_config(
 ) -> Result<RunConfig, ConfigError> {
     let endpoint = endpoint(flags)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
+    let transport = transport(flags, environment)?;
+    let server_metrics = server_metrics::config(flags, &transport, endpoint.path(), environment)?;
     let mut config = RunConfig {
         dataset: dataset(flags)?,
         tokenizer,
-        transport: transport(flags, environment)?,
         runner: RunnerConfig {
             workers: flags.service.workers_max.map(|count| count as usize),
             processors: flags.service.record_processors.map(|count| count as usize),
         },
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
-        artifacts: artifacts(&flags.output),
+        artifacts: artifacts(flags, &server_metrics, environment)?,
         ui: flags.service.ui,
         show_trace_timing: flags.output.show_trace_timing,
+        server_metrics,
+        show_server_metrics: flags.server_metrics.server_metrics_summary,
         log_level: log_level(flags),
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
         selfcheck_file: selfcheck::file(environment),
+        transport,
         endpoint,
         schedule: load::schedule(flags)?,
     };
@@ -310,14 +314,19 @@ fn telemetry(
     })
 }
 
-fn artifacts(output: &OutputArgs) -> artifacts::Config {
-    artifacts::Config {
+fn artifacts(
+    flags: &ProfileArgs,
+    scraped: &crate::server_metrics::Config,
+    environment: Environment<'_>,
+) -> Result<artifacts::Config, ConfigError> {
+    let output = &flags.output;
+    Ok(artifacts::Config {
         directory: output.artifact_dir.clone().unwrap_or_default(),
         prefix: output.profile_export_prefix.clone(),
         export_level: output.export_level,
         http_trace: output.export_http_trace,
-        server_metrics: artifacts::server_metrics::ServerMetricsFiles::default(),
-    }
+        server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
+    })
 }
 
 fn log_level(flags: &ProfileArgs) -> LogLevel {

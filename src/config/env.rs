@@ -1,6 +1,7 @@
 //! The environment, through a function, so that tests set nothing global.
 
 use super::ConfigError;
+use crate::units::Nanos;
 
 /// Looks variables up.
 #[derive(Clone, Copy)]
@@ -32,6 +33,14 @@ impl<'a> Environment<'a> {
             text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
         })
         .map(|found| found.unwrap_or(default))
+    }
+
+    /// A time in seconds, from a millisecond to a day, else `default`.
+    pub fn seconds(&self, name: &str, default: Nanos) -> Result<Nanos, ConfigError> {
+        let found = self.parse(name, "a number from 0.001 to 86400", |text| {
+            text.parse().ok().filter(|number| (0.001..=86_400.0).contains(number))
+        })?;
+        Ok(found.map_or(default, Nanos::from_seconds))
     }
 
     /// A whole number, else `default`.

@@ -58,7 +58,7 @@ pub fn join(base: &Url, path: &str) -> Url {
 }
 
 /// Whether a path segment is `v` and a number.
-fn is_version(segment: &str) -> bool {
+pub(super) fn is_version(segment: &str) -> bool {
     segment
         .strip_prefix('v')
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))

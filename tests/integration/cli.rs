@@ -18,6 +18,9 @@ use serde_json::json;
 
 use crate::raw_server;
 
+#[path = "cli/server_metrics.rs"]
+mod server_metrics;
+
 fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
     let lookup = |name: &str| {
         variables
@@ -188,8 +191,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
 #[test]
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
-        "--no-gpu-telemetry --no-server-metrics --no-auto-plot --no-fixed-schedule \
-         --url-strategy round-robin --cache-bust none",
+        "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin --cache-bust none",
     );
 }
 
@@ -673,7 +675,8 @@ fn input_config_has_the_shape_of_aiperfs() {
          --request-rate 10 --isl 50 --osl 8 --warmup-request-count 3 --export-level raw \
          --num-prompts 40 --export-http-trace --goodput time_to_first_token:50 \
          --otel-url http://127.0.0.1:18473/v1/metrics --ui None --workers-max 2 \
-         --artifact-dir artifacts/sample --tokenizer builtin",
+         --artifact-dir artifacts/sample --tokenizer builtin --slice-duration 2 \
+         --server-metrics-formats json csv parquet jsonl",
     );
     let phase = |kind: &str| json!({"name": kind, "kind": kind, "type": "poisson"});
     let with = |mut object: serde_json::Value, more: serde_json::Value| {
@@ -690,9 +693,12 @@ fn input_config_has_the_shape_of_aiperfs() {
             with(phase("warmup"), json!({"exclude_from_results": true, "requests": 3, "rate": 10.0})),
             with(phase("profiling"), json!({"requests": 40, "rate": 10.0})),
         ],
-        "artifacts": {"dir": "artifacts/sample", "records": ["jsonl"], "raw": true, "trace": true},
+        "artifacts": {"dir": "artifacts/sample", "records": ["jsonl"], "raw": true, "trace": true,
+            "slice_duration": 2.0},
         "slos": {"time_to_first_token": 50.0},
         "tokenizer": {"name": "builtin"},
+        "server_metrics": {"enabled": true, "urls": [],
+            "formats": ["json", "csv", "parquet", "jsonl"]},
         "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics"},
         "runtime": {"ui": "none", "workers": 2},
     });
@@ -726,6 +732,9 @@ fn no_secret_is_shown() {
         "opts:{\"n\":1,\"api_key\":\"SECRET11\"}",
         "--endpoint",
         "/v1/x?key=SECRET12",
+        "--server-metrics",
+        "http://u:SECRET13@m:1",
+        "m:2/metrics?token=SECRET14",
     ];
     // A flag given twice is refused, and the refusal must not repeat its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();

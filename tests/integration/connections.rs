@@ -677,7 +677,14 @@ fn a_proxy_that_is_not_there_is_named_as_such() {
 fn http_is_asked_of_the_proxy_by_the_whole_url() {
     let (proxy, heads) = proxy();
     let directory = tempfile::tempdir().unwrap();
-    let extra = ["--request-count", "2", "--export-level", "raw", "--export-http-trace"];
+    let extra = [
+        "--request-count",
+        "2",
+        "--export-level",
+        "raw",
+        "--export-http-trace",
+        "--no-server-metrics",
+    ];
     let mut command =
         profile_command("http://user:pa55@model.invalid/base", directory.path(), &extra);
     command.env("HTTP_PROXY", format!("http://user:hunter2@{proxy}"));
@@ -770,7 +777,14 @@ fn the_trace_of_an_exchange_is_whole() {
         }
     });
     let url = format!("http://localhost:{}", address.port());
-    let extra = ["--request-count", "2", "--export-http-trace", "--api-key", "sk-5ecret"];
+    let extra = [
+        "--request-count",
+        "2",
+        "--export-http-trace",
+        "--api-key",
+        "sk-5ecret",
+        "--no-server-metrics",
+    ];
     let run = profile(&url, &extra).succeeded();
     let records = run.records();
     let (peer, request) = requests.recv().unwrap();

@@ -111,7 +111,9 @@ fn server(cases: &Arc<Vec<Case>>) -> String {
 fn check(cases: Vec<Case>, extra: &[&str]) -> Run {
     let cases = Arc::new(cases);
     let count = cases.len().to_string();
-    let mut arguments = vec!["--request-count", &count, "--concurrency", "1"];
+    // Every request gets the next case: none is to be a scrape.
+    let mut arguments =
+        vec!["--request-count", &count, "--concurrency", "1", "--no-server-metrics"];
     arguments.extend_from_slice(extra);
     let run = profile(&server(&cases), &arguments);
     assert!(!run.stderr().contains("panicked"), "{}", run.stderr());
@@ -421,7 +423,8 @@ fn endless_bodies_are_refused_within_bounded_memory() {
     ]);
     let directory = tempfile::tempdir().unwrap();
     let count = cases.len().to_string();
-    let command = profile_command(&server(&cases), directory.path(), &["--request-count", &count]);
+    let extra = ["--request-count", &count, "--no-server-metrics"];
+    let command = profile_command(&server(&cases), directory.path(), &extra);
     // 512 MiB at most for a stream, while its buffer grows.
     let output = bounded(&command, 1_600_000).output().unwrap();
     let run = Run { output, directory };

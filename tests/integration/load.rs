@@ -13,8 +13,8 @@ use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedRespo
 use aiperf::mock_server::{self, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
-    Config, CpuShares, Interrupt, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
-    RunnerError, Workload,
+    Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
+    Runner, RunnerError, Workload,
 };
 use aiperf::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
@@ -46,6 +46,7 @@ pub(crate) struct Load {
     pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
     pub(crate) interrupt: watch::Sender<Interrupt>,
+    pub(crate) listener: Option<Arc<dyn PhaseListener>>,
 }
 
 /// Records in order of arrival at the queue, and the phases' counters.
@@ -71,6 +72,7 @@ impl Load {
             queue_budget: 64 << 20,
             dialect: Box::new(|chat| chat),
             interrupt: watch::Sender::new(Interrupt::None),
+            listener: None,
         }
     }
 
@@ -117,7 +119,8 @@ impl Load {
             workload,
             Arc::clone(&queue),
             Arc::clone(&progress),
-        );
+        )
+        .told_to(self.listener);
         (runner.run(self.interrupt.subscribe()), queue, progress, last)
     }
 

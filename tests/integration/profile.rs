@@ -703,7 +703,7 @@ fn start_long_run(server: &MockServer, directory: &Path, requests: u64) -> Child
     child
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 

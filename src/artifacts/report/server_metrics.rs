@@ -112,7 +112,10 @@ fn from_table(
     files.formats.csv &= !layout.server_metrics_csv.exists();
     let is_written = files.formats.json || files.formats.csv;
     if !is_written && !known.is_shown {
-        return None;
+        // The comparison of counts is in the summary of requests too.
+        let conservation = conservation(known);
+        let has_any = !conservation.is_empty();
+        return has_any.then(|| ServerMetrics { conservation, ..ServerMetrics::default() });
     }
     let path = &layout.server_metrics_table;
     let samples = match read_table(path) {

@@ -1,0 +1,111 @@
+//! URLs of Prometheus endpoints.
+
+use url::Url;
+
+use super::{ConfigError, url as urls};
+
+/// Reads the URL of an endpoint; `http://` is put before what has no scheme, and
+/// `/metrics` behind what has no path.
+pub fn parse(text: &str) -> Result<Url, ConfigError> {
+    let mut url = urls::parse(text)?;
+    if url.path() == "/" {
+        url.set_path("/metrics");
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Where the server of the base URL `base` exposes its metrics, by convention.
+///
+/// What belongs to the API is taken off before `/metrics` is put on: the
+/// endpoint's `path` where the base has it, a version such as `/v1`, and the
+/// query. So `http://host/v1` and `http://host/v1/chat/completions` make
+/// `http://host/metrics`, and `http://host/gateway/v1` makes
+/// `http://host/gateway/metrics`. Credentials are kept.
+#[must_use]
+pub fn of_server(base: &Url, path: &str) -> Url {
+    let path = path.split('?').next().unwrap_or_default().trim_matches('/');
+    let above = base.path().trim_end_matches('/');
+    let above = match above.strip_suffix(path) {
+        Some(rest) if !path.is_empty() && rest.ends_with('/') => rest.trim_end_matches('/'),
+        _ => above,
+    };
+    let above = match above.rsplit_once('/') {
+        Some((rest, last)) if urls::is_version(last) => rest,
+        _ => above,
+    };
+    let mut url = base.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    url.set_path(&format!("{above}/metrics"));
+    url
+}
+
+/// Whether two URLs are one endpoint: they differ in credentials at most.
+#[must_use]
+pub fn are_same(one: &Url, other: &Url) -> bool {
+    let place = |url: &Url| {
+        let port = url.port_or_known_default();
+        let host = url.host_str().map(str::to_owned);
+        (url.scheme().to_owned(), host, port, url.path().to_owned(), url.query().map(str::to_owned))
+    };
+    place(one) == place(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(base: &str) -> String {
+        of_server(&urls::parse(base).unwrap(), "/v1/chat/completions").to_string()
+    }
+
+    #[test]
+    fn a_path_is_added_where_there_is_none() {
+        let parsed = |text| parse(text).unwrap().to_string();
+        assert_eq!(parsed("node1:8081"), "http://node1:8081/metrics");
+        assert_eq!(parsed("https://h/"), "https://h/metrics");
+        assert_eq!(parsed("h/?a=b#c"), "http://h/metrics?a=b");
+        assert_eq!(parsed("http://h/stats/prometheus"), "http://h/stats/prometheus");
+        assert!(parse("ftp://h").is_err());
+    }
+
+    #[test]
+    fn metrics_are_beside_the_api() {
+        for base in [
+            "h",
+            "http://h/",
+            "http://h/v1",
+            "http://h/v1/",
+            "http://h/v1/chat/completions",
+            "http://h/v1/chat/completions/?api-version=1",
+        ] {
+            assert_eq!(of(base), "http://h/metrics", "{base}");
+        }
+        assert_eq!(of("http://h:81/gateway/v1"), "http://h:81/gateway/metrics");
+        assert_eq!(of("http://h/gateway"), "http://h/gateway/metrics");
+        assert_eq!(of("http://u:p@h/v1"), "http://u:p@h/metrics");
+        assert_eq!(of("http://h/xv1/chat/completions"), "http://h/xv1/chat/completions/metrics");
+    }
+
+    #[test]
+    fn credentials_make_no_other_endpoint() {
+        let same = |one, other| are_same(&parse(one).unwrap(), &parse(other).unwrap());
+        assert!(same("http://h", "http://u:p@h:80/metrics"));
+        assert!(!same("http://h", "https://h"));
+        assert!(!same("http://h", "http://h:81"));
+        assert!(!same("http://h", "http://h/other"));
+        assert!(!same("http://h", "http://h/metrics?a=b"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_base_has_a_place(text: String, path: String) {
+            if let Ok(base) = urls::parse(&text) {
+                prop_assert!(of_server(&base, &path).path().ends_with("/metrics"));
+                prop_assert!(parse(&text).is_ok());
+            }
+        }
+    }
+}

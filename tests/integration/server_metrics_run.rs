@@ -1,0 +1,334 @@
+//! Whole runs whose server is scraped beside the load.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::profile::{Run, aiperf, profile, profile_command, signal};
+use crate::raw_server;
+
+/// A server that answers each request for a completion, and `/metrics` as told.
+struct Server {
+    url: String,
+    /// Heads of the requests for metrics.
+    scraped: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// `metrics` gets the number of completions answered and the scrapes since the
+    /// last of them, this one included; no answer is a 404.
+    fn start(
+        metrics: impl Fn(usize, usize) -> Option<String> + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let (answered, since) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let scraped: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heads = Arc::clone(&scraped);
+        let address = raw_server::serve(move |_, stream| {
+            while let Some(request) = raw_server::read_request(stream) {
+                let answer = if request.starts_with("POST ") {
+                    since.store(0, Ordering::SeqCst);
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    reply("200 OK", "application/json", COMPLETION)
+                } else {
+                    heads.lock().unwrap().push(request);
+                    let since = since.fetch_add(1, Ordering::SeqCst) + 1;
+                    match metrics(answered.load(Ordering::SeqCst), since) {
+                        Some(body) => reply("200 OK", "text/plain; version=0.0.4", &body),
+                        None => reply("404 Not Found", "text/plain", "nothing here"),
+                    }
+                };
+                raw_server::write(stream, answer.as_bytes());
+            }
+        });
+        Self { url: format!("http://{address}"), scraped }
+    }
+
+    fn scraped(&self) -> Vec<String> {
+        self.scraped.lock().unwrap().clone()
+    }
+}
+
+const COMPLETION: &str = r#"{"id":"x","object":"chat.completion","model":"mock-model",
+    "choices":[{"index":0,"message":{"role":"assistant","content":"a b c d"},
+    "finish_reason":"stop"}],
+    "usage":{"prompt_tokens":20,"completion_tokens":4,"total_tokens":24}}"#;
+
+fn reply(status: &str, content_type: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// vLLM's counter of successes at `count`.
+fn successes(count: usize) -> String {
+    format!("# TYPE vllm:request_success counter\nvllm:request_success_total {count}\n")
+}
+
+const UNSTREAMED: [&str; 4] = ["--endpoint-type", "chat", "--request-count", "2"];
+
+fn mock() -> MockServer {
+    MockServer::start(Config { script: Script::default(), ..Config::default() }).unwrap()
+}
+
+fn json(run: &Run, name: &str) -> Value {
+    serde_json::from_str(&run.text(name)).unwrap()
+}
+
+/// Scrapes as the file of lines has them.
+fn scrapes(run: &Run) -> Vec<Value> {
+    let text = run.text("server_metrics_export.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The files of the server's metrics in a run's directory, by name.
+fn files(run: &Run) -> Vec<String> {
+    let entries = fs::read_dir(run.directory.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.contains("server_metrics")).collect();
+    names.sort();
+    names
+}
+
+/// Every file below `directory`.
+fn all_files(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] })
+        .collect()
+}
+
+/// By how much `metric` rose in a phase, all series together.
+fn total(export: &Value, metrics: &str, metric: &str) -> f64 {
+    let series = export[metrics][metric]["series"].as_array();
+    let series = series.unwrap_or_else(|| panic!("{metric}: {export}"));
+    series.iter().map(|series| series["stats"]["total"].as_f64().unwrap()).sum()
+}
+
+/// The sum of a metric over the records of a phase.
+fn sum(run: &Run, phase: &str, metric: &str) -> f64 {
+    let records = run.records();
+    let of_phase = records.iter().filter(|record| record["metadata"]["benchmark_phase"] == phase);
+    of_phase.map(|record| record["metrics"][metric]["value"].as_f64().unwrap()).sum()
+}
+
+#[test]
+fn each_phase_has_what_the_client_sent_in_it() {
+    let server = mock();
+    let counts = ["--request-count", "20", "--warmup-request-count", "5", "--concurrency", "4"];
+    let run = profile(&server.url(), &counts).succeeded();
+    let export = json(&run, "server_metrics_export.json");
+    for (metrics, phase, requests) in
+        [("metrics", "profiling", 20.0), ("warmup_metrics", "warmup", 5.0)]
+    {
+        assert_eq!(total(&export, metrics, "vllm:request_success"), requests, "{phase}");
+        for (metric, usage) in [
+            ("vllm:prompt_tokens", "usage_prompt_tokens"),
+            ("vllm:generation_tokens", "usage_completion_tokens"),
+        ] {
+            let tokens = sum(&run, phase, usage);
+            assert!(tokens >= 4.0 * requests, "{phase}: {usage} {tokens}");
+            assert_eq!(total(&export, metrics, metric), tokens, "{phase}: {metric}");
+        }
+    }
+    let summary = &run.summary()["server_metrics"]["conservation"];
+    let compared = summary.as_array().unwrap_or_else(|| panic!("{summary}"));
+    assert_eq!(compared.len(), 3, "{summary}");
+    for comparison in compared {
+        assert_eq!(comparison["agrees"], true, "{comparison}");
+        assert_eq!(comparison["server"], comparison["client"], "{comparison}");
+    }
+    assert_eq!(compared[0]["client"], 25.0);
+    let url = format!("{}/metrics", server.url());
+    assert_eq!(export["summary"]["endpoints_successful"][0], url);
+}
+
+#[test]
+fn phases_are_scraped_at_their_ends_and_nothing_is_waited_for() {
+    let server = mock();
+    let directory = tempfile::tempdir().unwrap();
+    let extra = [
+        "--request-count",
+        "6",
+        "--warmup-request-count",
+        "2",
+        "--server-metrics-formats",
+        "jsonl",
+    ];
+    let mut command = profile_command(&server.url(), directory.path(), &extra);
+    // No scrape but those at the start and at the ends of the phases, and none in a
+    // wait for counts, which are complete at once.
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "30");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let scrapes = scrapes(&run);
+    let phases: Vec<Option<&str>> =
+        scrapes.iter().map(|scrape| scrape["benchmark_phase"].as_str()).collect();
+    assert_eq!(phases, [None, Some("warmup"), Some("profiling")]);
+    let successes = |scrape: &Value| -> f64 {
+        let series = scrape["metrics"]["vllm:request_success"].as_array();
+        series.into_iter().flatten().map(|point| point["value"].as_f64().unwrap()).sum()
+    };
+    assert_eq!(scrapes.iter().map(successes).collect::<Vec<_>>(), [0.0, 2.0, 8.0]);
+    // Between the last of a phase and the first of the next.
+    let time = |record: &Value, member: &str| record["metadata"][member].as_u64().unwrap();
+    let of = |phase: &'static str| {
+        run.records().into_iter().filter(move |r| r["metadata"]["benchmark_phase"] == phase)
+    };
+    let boundary = scrapes[1]["timestamp_ns"].as_u64().unwrap();
+    assert!(of("warmup").all(|record| time(&record, "request_end_ns") <= boundary));
+    assert!(of("profiling").all(|record| time(&record, "request_start_ns") >= boundary));
+}
+
+#[test]
+fn nothing_is_scraped_where_it_is_turned_off() {
+    let server = Server::start(|answered, _| Some(successes(answered)));
+    let run = profile(&server.url, &UNSTREAMED).succeeded();
+    let heads = server.scraped();
+    assert!(heads.iter().all(|head| head.starts_with("GET /metrics HTTP/1.1\r\n")), "{heads:?}");
+    let before = heads.len();
+    assert!(before >= 2, "at the start and at the end");
+    assert!(!files(&run).is_empty());
+
+    let arguments = [&UNSTREAMED[..], &["--no-server-metrics"]].concat();
+    let output = profile_command(&server.url, run.directory.path(), &arguments).output().unwrap();
+    let run = Run { output, directory: run.directory }.succeeded();
+    assert_eq!(server.scraped().len(), before);
+    assert_eq!(files(&run), Vec::<String>::new(), "an earlier run's are no longer there");
+}
+
+#[test]
+fn files_are_those_asked_for_under_the_prefix() {
+    let server = mock();
+    let run = profile(&server.url(), &["--request-count", "2"]).succeeded();
+    let names = |endings: &[&str], stem: &str| -> Vec<String> {
+        endings.iter().map(|ending| format!("{stem}.{ending}")).collect()
+    };
+    assert_eq!(files(&run), names(&["csv", "json", "parquet"], "server_metrics_export"));
+    for name in files(&run) {
+        assert!(run.stdout().contains(&name), "{}", run.stdout());
+    }
+    let extra = ["--request-count", "2", "--profile-export-prefix", "mine.json"];
+    let formats = ["--server-metrics-formats", "jsonl,csv"];
+    let run = profile(&server.url(), &[&extra[..], &formats].concat()).succeeded();
+    assert_eq!(files(&run), names(&["csv", "jsonl"], "mine_server_metrics"));
+}
+
+#[test]
+fn credentials_reach_the_server_and_nobody_else() {
+    let other = Server::start(|_, since| Some(format!("# TYPE x gauge\nx {since}\n")));
+    let asked = other.url.replace("http://", "http://user:s3cret@");
+    let server = mock();
+    let extra = ["--request-count", "2", "--server-metrics", &asked, "--server-metrics-formats"];
+    let formats = ["json", "csv", "jsonl", "parquet"];
+    let run = profile(&server.url(), &[&extra[..], &formats].concat()).succeeded();
+    let heads = other.scraped();
+    // `printf user:s3cret | base64`
+    let header = "authorization: basic dxnlcjpzm2nyzxq=";
+    assert!(heads.iter().all(|head| head.to_ascii_lowercase().contains(header)), "{heads:?}");
+    let url = format!("{}/metrics", other.url);
+    let export = json(&run, "server_metrics_export.json");
+    assert_eq!(export["summary"]["endpoints_successful"][1], url);
+    let files = all_files(run.directory.path());
+    assert!(files.len() > 8, "{files:?}");
+    for secret in ["s3cret", "dXNlcjpzM2NyZXQ"] {
+        for path in &files {
+            let bytes = fs::read(path).unwrap();
+            let is_told = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+            assert!(!is_told, "{}", path.display());
+        }
+        assert!(!run.stdout().contains(secret) && !run.stderr().contains(secret));
+    }
+}
+
+#[test]
+fn counts_that_come_late_are_waited_for() {
+    // The second request is counted with the third scrape after it.
+    let server = Server::start(|answered, since| {
+        Some(successes(if since < 3 { answered.min(1) } else { answered }))
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url, directory.path(), &UNSTREAMED);
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "0.05");
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "30");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let conservation = run.summary()["server_metrics"]["conservation"].clone();
+    let [compared] = &conservation.as_array().unwrap()[..] else { panic!("{conservation}") };
+    assert_eq!((&compared["server"], &compared["client"]), (&2.0.into(), &2.0.into()));
+    // What came after the phase is not of it.
+    let export = json(&run, "server_metrics_export.json");
+    assert_eq!(total(&export, "metrics", "vllm:request_success"), 1.0);
+}
+
+#[test]
+fn a_server_that_counts_others_too_is_named() {
+    let server = Server::start(|answered, _| Some(successes(3 * answered)));
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url, directory.path(), &UNSTREAMED);
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "0");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    let compared = &run.summary()["server_metrics"]["conservation"][0];
+    assert_eq!((&compared["server"], &compared["client"]), (&6.0.into(), &2.0.into()));
+    assert_eq!(compared["agrees"], false);
+    assert!(run.stdout().contains("vllm:request_success"), "{}", run.stdout());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_wait_for_counts() {
+    let (told, scrapes) = std::sync::mpsc::channel();
+    let told = Arc::new(Mutex::new(told));
+    // Nothing is ever counted.
+    let server = Server::start(move |answered, since| {
+        told.lock().unwrap().send((answered, since)).unwrap();
+        Some(successes(0))
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&server.url, directory.path(), &UNSTREAMED);
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "60");
+    let child = command.spawn().unwrap();
+    // The first after the load is that of its end; the second shows the wait.
+    while scrapes.recv_timeout(Duration::from_secs(30)).unwrap() != (2, 2) {}
+    signal(&child, Signal::INT);
+    let run = Run { output: child.wait_with_output().unwrap(), directory }.succeeded();
+    assert_eq!(run.records().len(), 2);
+    assert_eq!(run.summary()["was_cancelled"], false);
+    // The server was not given the time to count.
+    let conservation = &run.summary()["server_metrics"]["conservation"];
+    assert!(conservation.as_array().is_none_or(Vec::is_empty), "{conservation}");
+}
+
+#[test]
+fn endpoints_that_cannot_be_reached_stop_no_run() {
+    let server = Server::start(|_, _| None);
+    let run = profile(&server.url, &UNSTREAMED).succeeded();
+    assert_eq!(files(&run), Vec::<String>::new());
+    assert!(run.summary().get("server_metrics").is_none());
+    assert_eq!(server.scraped().len(), 1, "it is asked once");
+
+    let closed = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let nobody = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let extra = [&UNSTREAMED[..], &["--server-metrics", &nobody]].concat();
+    let run = profile(&server.url, &extra).succeeded();
+    let warnings = run.stderr().matches(&nobody).count();
+    assert_eq!(warnings, 1, "{}", run.stderr());
+}
+
+#[test]
+fn the_demo_has_the_servers_files_too() {
+    let directory: TempDir = tempfile::tempdir().unwrap();
+    let mut command: Command = aiperf(&["demo", "--request-count", "4", "--ttft", "1ms"]);
+    command.args(["--itl", "1ms", "--artifact-dir"]).arg(directory.path());
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
+    assert!(run.stdout().contains("server_metrics_export.json"), "{}", run.stdout());
+}
