@@ -5,12 +5,12 @@ use super::Bucket;
 /// Most intervals that are kept: six hours at 3 Hz. Later ones tell little more.
 const MOST_INTERVALS: usize = 65_536;
 /// Rounds of estimating means by spreads and spreads by means.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 6;
 /// Most passes over the buckets, and the change, in widths, that needs no further one.
-const MOST_PASSES: usize = 200;
+const MOST_PASSES: usize = 20;
 const NO_CHANGE: f64 = 1e-7;
-/// Pairs of intervals that it takes to see a drift.
-const LEAST_PAIRS: f64 = 8.0;
+/// Least variance of observations, in that of an even spread.
+const LEAST_VARIANCE: f64 = 1e-12;
 /// Weight of an even spread beside one interval.
 const PRIOR_INTERVALS: f64 = 0.02;
 
@@ -197,7 +197,9 @@ impl LearnedBuckets {
         for ((estimate, pairs), bucket) in estimates.iter_mut().zip(pairs).zip(&self.buckets) {
             estimate.drift = pairs.covariance().min(bucket.greatest_variance(estimate.mean));
             if estimate.drift > 0.0 {
-                estimate.variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
+                let variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
+                // Without any an interval would have no noise, and no weight.
+                estimate.variance = variance.max(LEAST_VARIANCE * bucket.spread());
             }
         }
     }
@@ -285,9 +287,9 @@ impl Pairs {
         self.last = Some(next);
     }
 
-    /// Of the mean; less its standard error, and 0 where the pairs are few.
+    /// Of the mean; less its standard error, so one pair tells nothing.
     fn covariance(&self) -> f64 {
-        if self.number < LEAST_PAIRS || self.weight <= 0.0 {
+        if self.weight <= 0.0 {
             return 0.0;
         }
         let beyond_chance = self.products - self.squares / self.number.sqrt();

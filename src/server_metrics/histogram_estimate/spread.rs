@@ -57,13 +57,14 @@ pub(super) fn balance(estimates: &mut [Estimate], buckets: &[Bucket], counts: &[
 /// below, observations have that mean and the variance ab/3. A bell is a mixture
 /// of such [layers](LAYERS), and an even spread is one layer: the nearer the
 /// variance is to that of the whole bucket, the more even. a and b are equal
-/// where the bucket has room for it. What is above the last bound with nothing
-/// learned mirrors what is below its mean.
+/// where the bucket has room for it. The `+Inf` bucket has as much room above its
+/// mean as below, and more only where its variance needs it.
 pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Piece> {
     let (mean, variance) = (estimate.mean, estimate.spread());
     let below = mean - bucket.low;
     let above = match bucket.high {
         f64::INFINITY if variance.is_infinite() => below,
+        f64::INFINITY => below.max(3.0 * variance / below),
         high => high - mean,
     };
     // A single observation is its own mean.
@@ -113,6 +114,15 @@ fn side(layers: [(f64, f64); 4], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<
         Piece { low, high, count }
     };
     (0..layers.len()).map(piece).collect()
+}
+
+/// The value at a place among the observations in order, the first at 0: between
+/// two of them by linear interpolation, as `numpy.percentile` does it. Each
+/// stands in the middle of its share of the pieces.
+pub(super) fn between_observations(pieces: &[Piece], place: f64) -> f64 {
+    let lower = at_rank(pieces, place.floor() + 0.5);
+    let upper = at_rank(pieces, place.ceil() + 0.5);
+    place.fract().mul_add(upper - lower, lower)
 }
 
 /// The value with `rank` observations up to it.
