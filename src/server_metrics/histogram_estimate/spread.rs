@@ -57,14 +57,13 @@ pub(super) fn balance(estimates: &mut [Estimate], buckets: &[Bucket], counts: &[
 /// below, observations have that mean and the variance ab/3. A bell is a mixture
 /// of such [layers](LAYERS), and an even spread is one layer: the nearer the
 /// variance is to that of the whole bucket, the more even. a and b are equal
-/// where the bucket has room for it. The `+Inf` bucket has as much room above its
-/// mean as below, and more only where its variance needs it.
+/// where the bucket has room for it. What is above the last bound with nothing
+/// learned mirrors what is below its mean.
 pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Piece> {
     let (mean, variance) = (estimate.mean, estimate.spread());
     let below = mean - bucket.low;
     let above = match bucket.high {
         f64::INFINITY if variance.is_infinite() => below,
-        f64::INFINITY => below.max(3.0 * variance / below),
         high => high - mean,
     };
     // A single observation is its own mean.

@@ -98,10 +98,10 @@ fn few_observations_have_the_percentiles_of_numpy() {
 }
 
 /// Ten observations at a time, all at 2 or all at 10: taken for independent, as a
-/// mean of ten varies, they would reach beyond 100. The mean is 6, so an
-/// exponential tail above 1 has its p99 at 1 + 5 ln 100.
+/// mean of ten varies, they would reach beyond 100. The mean is 6, 5 above the
+/// bound: of an exponential tail one in 2000 is more than 5 ln 2000 above it.
 #[test]
-fn above_the_last_bound_nothing_falls_off_slower_than_exponentially() {
+fn above_the_last_bound_the_spread_is_at_most_an_exponential_one() {
     let bounds = [1.0, INF];
     let mut learned = LearnedBuckets::new(&bounds);
     for round in 0..40_u32 {
@@ -110,7 +110,24 @@ fn above_the_last_bound_nothing_falls_off_slower_than_exponentially() {
         learned.observe(&[0.0, 10.0], 10.0 * value);
     }
     let found = percentiles(&bounds, &[0.0, 400.0], 2400.0, &learned).unwrap();
-    assert!(found[8] <= 1.0 + 5.0 * 100.0_f64.ln(), "{found:?}");
+    assert!(found[8] <= 1.0 + 5.0 * 2000.0_f64.ln(), "{found:?}");
+}
+
+/// The first half of a long run at 0.1, the second at 0.9: were only its start kept,
+/// all would be at 0.1.
+#[test]
+fn of_a_long_run_some_intervals_are_kept_from_start_to_end() {
+    let bounds = [0.5, 1.0, INF];
+    let mut learned = LearnedBuckets::new(&bounds);
+    for _ in 0..70_000 {
+        learned.observe(&[1.0, 1.0, 1.0], 0.1);
+    }
+    for _ in 0..70_000 {
+        learned.observe(&[0.0, 1.0, 1.0], 0.9);
+    }
+    let estimates = learned.estimates(&Bucket::all(&bounds).unwrap());
+    assert!((estimates[0].mean - 0.1).abs() < 1e-3, "{estimates:?}");
+    assert!((estimates[1].mean - 0.9).abs() < 1e-3, "{estimates:?}");
 }
 
 /// No interval has a single bucket only, yet together they tell both means.

@@ -1,7 +1,7 @@
 //! The polynomial estimate as AIPerf 0.13 has it: the same values, but for rounding.
 
 /// Learned from intervals with all observations in one bucket.
-pub(super) struct Listed {
+pub(crate) struct Listed {
     bounds: Vec<f64>,
     /// Of each finite bucket: mean and count of each such interval.
     means: Vec<Vec<(f64, f64)>>,
@@ -18,11 +18,11 @@ pub(super) fn numpy_percentile(sorted: &[f64], fraction: f64) -> f64 {
 }
 
 impl Listed {
-    pub(super) fn new(bounds: &[f64]) -> Self {
+    pub(crate) fn new(bounds: &[f64]) -> Self {
         Self { bounds: bounds.to_vec(), means: vec![Vec::new(); bounds.len() - 1] }
     }
 
-    pub(super) fn observe(&mut self, cumulative: &[f64], sum: f64) {
+    pub(crate) fn observe(&mut self, cumulative: &[f64], sum: f64) {
         let counts = differences(cumulative);
         let risen: Vec<usize> = (0..counts.len()).filter(|&at| counts[at] > 0.0).collect();
         if let [at] = risen[..]
@@ -53,7 +53,7 @@ impl Listed {
         (means.len() >= 3).then_some(squares / (size - 1.0))
     }
 
-    pub(super) fn percentiles(&self, cumulative: &[f64], sum: f64) -> Option<[f64; 9]> {
+    pub(crate) fn percentiles(&self, cumulative: &[f64], sum: f64) -> Option<[f64; 9]> {
         let mut counts = differences(cumulative);
         let total: f64 = counts.iter().sum();
         if total <= 0.0 || !sum.is_finite() || sum < 0.0 {
