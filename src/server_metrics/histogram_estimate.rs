@@ -49,8 +49,9 @@ pub fn percentiles(
         .filter(|((_, count), _)| **count > 0.0)
         .flat_map(|((bucket, count), estimate)| spread::around(bucket, *count, estimate))
         .collect();
-    let rank = |percent: u8| (f64::from(percent) / 100.0).mul_add((total - 1.0).max(0.0), 0.5);
-    let found = PERCENTILES.map(|percent| spread::at_rank(&pieces, rank(percent).min(total)));
+    let found = PERCENTILES.map(|percent| {
+        spread::between_observations(&pieces, f64::from(percent) / 100.0 * (total - 1.0).max(0.0))
+    });
     found.iter().all(|value| value.is_finite()).then(|| within(found, &buckets, &counts))
 }
 
@@ -149,9 +150,11 @@ impl Bucket {
         self.width() * self.width() / 12.0
     }
 
-    /// The most that observations with this mean can vary.
+    /// The most that observations with this mean can vary; a guess for `+Inf`: as
+    /// much as if they fell off exponentially.
     fn greatest_variance(&self, mean: f64) -> f64 {
-        (mean - self.low) * (self.high - mean)
+        let below = mean - self.low;
+        below * if self.is_finite() { self.high - mean } else { below }
     }
 }
 

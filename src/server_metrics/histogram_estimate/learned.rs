@@ -2,15 +2,16 @@
 
 use super::Bucket;
 
-/// Most intervals that are kept: six hours at 3 Hz. Later ones tell little more.
-const MOST_INTERVALS: usize = 65_536;
+/// Most intervals that are kept: 45 minutes at 3 Hz. Of a longer run it is every
+/// second, fourth… one, from its start to its end: more tell little more.
+const MOST_INTERVALS: usize = 8192;
 /// Rounds of estimating means by spreads and spreads by means.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 6;
 /// Most passes over the buckets, and the change, in widths, that needs no further one.
-const MOST_PASSES: usize = 200;
+const MOST_PASSES: usize = 20;
 const NO_CHANGE: f64 = 1e-7;
-/// Pairs of intervals that it takes to see a drift.
-const LEAST_PAIRS: f64 = 8.0;
+/// Least variance of observations, in that of an even spread.
+const LEAST_VARIANCE: f64 = 1e-12;
 /// Weight of an even spread beside one interval.
 const PRIOR_INTERVALS: f64 = 0.02;
 
@@ -26,6 +27,10 @@ pub struct LearnedBuckets {
     intervals: Vec<Interval>,
     /// Buckets and observations of all intervals, one after the other.
     risen: Vec<(u32, f64)>,
+    /// Intervals that made sense, kept or not.
+    seen: usize,
+    /// How often every second interval was left out.
+    halvings: u32,
 }
 
 /// The observations between two scrapes.
@@ -60,8 +65,7 @@ impl LearnedBuckets {
     /// last, and of the sum. One in which anything fell, or whose sum its
     /// counts cannot have, tells nothing.
     pub fn observe(&mut self, cumulative_deltas: &[f64], sum_delta: f64) {
-        let is_full = self.intervals.len() >= MOST_INTERVALS;
-        if is_full || cumulative_deltas.len() != self.buckets.len() || !sum_delta.is_finite() {
+        if cumulative_deltas.len() != self.buckets.len() || !sum_delta.is_finite() {
             return;
         }
         let start = self.risen.len();
@@ -85,7 +89,25 @@ impl LearnedBuckets {
         if self.risen.len() == start || !is_possible {
             return self.risen.truncate(start);
         }
+        self.seen += 1;
+        if !(self.seen - 1).is_multiple_of(1 << self.halvings) {
+            return self.risen.truncate(start);
+        }
         self.intervals.push(Interval { end: self.risen.len(), excess: sum_delta - central });
+        if self.intervals.len() == MOST_INTERVALS {
+            self.halve();
+        }
+    }
+
+    /// Leaves out every second interval.
+    fn halve(&mut self) {
+        let (mut intervals, mut risen) = (Vec::new(), Vec::new());
+        for (buckets, excess) in self.each().step_by(2) {
+            risen.extend_from_slice(buckets);
+            intervals.push(Interval { end: risen.len(), excess });
+        }
+        (self.intervals, self.risen) = (intervals, risen);
+        self.halvings += 1;
     }
 
     /// What is known of each of `buckets`; what nothing is known of is spread
@@ -197,7 +219,9 @@ impl LearnedBuckets {
         for ((estimate, pairs), bucket) in estimates.iter_mut().zip(pairs).zip(&self.buckets) {
             estimate.drift = pairs.covariance().min(bucket.greatest_variance(estimate.mean));
             if estimate.drift > 0.0 {
-                estimate.variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
+                let variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
+                // Without any an interval would have no noise, and no weight.
+                estimate.variance = variance.max(LEAST_VARIANCE * bucket.spread());
             }
         }
     }
@@ -285,9 +309,9 @@ impl Pairs {
         self.last = Some(next);
     }
 
-    /// Of the mean; less its standard error, and 0 where the pairs are few.
+    /// Of the mean; less its standard error, so one pair tells nothing.
     fn covariance(&self) -> f64 {
-        if self.number < LEAST_PAIRS || self.weight <= 0.0 {
+        if self.weight <= 0.0 {
             return 0.0;
         }
         let beyond_chance = self.products - self.squares / self.number.sqrt();

@@ -115,6 +115,15 @@ fn side(layers: [(f64, f64); 4], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<
     (0..layers.len()).map(piece).collect()
 }
 
+/// The value at a place among the observations in order, the first at 0: between
+/// two of them by linear interpolation, as `numpy.percentile` does it. Each
+/// stands in the middle of its share of the pieces.
+pub(super) fn between_observations(pieces: &[Piece], place: f64) -> f64 {
+    let lower = at_rank(pieces, place.floor() + 0.5);
+    let upper = at_rank(pieces, place.ceil() + 0.5);
+    place.fract().mul_add(upper - lower, lower)
+}
+
 /// The value with `rank` observations up to it.
 pub(super) fn at_rank(pieces: &[Piece], rank: f64) -> f64 {
     let mut below = 0.0;

@@ -76,13 +76,58 @@ fn above_the_last_bound_the_sum_tells_the_mean() {
 
 #[test]
 fn a_constant_is_found_again() {
-    let bounds = [0.1, 0.25, INF];
-    let mut learned = LearnedBuckets::new(&bounds);
-    for _ in 0..10 {
-        learned.observe(&[0.0, 5.0, 5.0], 5.0 * 0.11);
+    let bounds = [10.0, 100.0, INF];
+    for intervals in [10, 14, 40] {
+        let mut learned = LearnedBuckets::new(&bounds);
+        let mut total = 0.0;
+        for at in 0..intervals {
+            let count = if at % 5 == 0 { 2.0 } else { 1.0 };
+            learned.observe(&[0.0, count, count], count * 51.5);
+            total += count;
+        }
+        let found = percentiles(&bounds, &[0.0, total, total], total * 51.5, &learned).unwrap();
+        close(found, [51.5; 9], 1e-3);
     }
-    let found = percentiles(&bounds, &[0.0, 50.0, 50.0], 50.0 * 0.11, &learned).unwrap();
-    close(found, [0.11; 9], 1e-6);
+}
+
+/// `numpy.percentile([0.5, 5.5], …)`: what stands between buckets is interpolated.
+#[test]
+fn few_observations_have_the_percentiles_of_numpy() {
+    let found = unlearned(&[1.0, 10.0, INF], &[1.0, 2.0, 2.0], 6.0).unwrap();
+    close(found, [0.55, 0.75, 1.0, 1.75, 3.0, 4.25, 5.0, 5.25, 5.45], 1e-12);
+}
+
+/// Ten observations at a time, all at 2 or all at 10: taken for independent, as a
+/// mean of ten varies, they would reach beyond 100. The mean is 6, 5 above the
+/// bound: of an exponential tail one in 2000 is more than 5 ln 2000 above it.
+#[test]
+fn above_the_last_bound_the_spread_is_at_most_an_exponential_one() {
+    let bounds = [1.0, INF];
+    let mut learned = LearnedBuckets::new(&bounds);
+    for round in 0..40_u32 {
+        // Neither together nor in turns.
+        let value = if round.count_ones() % 2 == 0 { 2.0 } else { 10.0 };
+        learned.observe(&[0.0, 10.0], 10.0 * value);
+    }
+    let found = percentiles(&bounds, &[0.0, 400.0], 2400.0, &learned).unwrap();
+    assert!(found[8] <= 1.0 + 5.0 * 2000.0_f64.ln(), "{found:?}");
+}
+
+/// The first half of a long run at 0.1, the second at 0.9: were only its start kept,
+/// all would be at 0.1.
+#[test]
+fn of_a_long_run_some_intervals_are_kept_from_start_to_end() {
+    let bounds = [0.5, 1.0, INF];
+    let mut learned = LearnedBuckets::new(&bounds);
+    for _ in 0..70_000 {
+        learned.observe(&[1.0, 1.0, 1.0], 0.1);
+    }
+    for _ in 0..70_000 {
+        learned.observe(&[0.0, 1.0, 1.0], 0.9);
+    }
+    let estimates = learned.estimates(&Bucket::all(&bounds).unwrap());
+    assert!((estimates[0].mean - 0.1).abs() < 1e-3, "{estimates:?}");
+    assert!((estimates[1].mean - 0.9).abs() < 1e-3, "{estimates:?}");
 }
 
 /// No interval has a single bucket only, yet together they tell both means.

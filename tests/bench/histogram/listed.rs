@@ -1,7 +1,7 @@
-//! The polynomial estimate as AIPerf 0.13 has it, from its constants.
+//! The polynomial estimate as AIPerf 0.13 has it: the same values, but for rounding.
 
 /// Learned from intervals with all observations in one bucket.
-pub(super) struct Listed {
+pub(crate) struct Listed {
     bounds: Vec<f64>,
     /// Of each finite bucket: mean and count of each such interval.
     means: Vec<Vec<(f64, f64)>>,
@@ -18,11 +18,11 @@ pub(super) fn numpy_percentile(sorted: &[f64], fraction: f64) -> f64 {
 }
 
 impl Listed {
-    pub(super) fn new(bounds: &[f64]) -> Self {
+    pub(crate) fn new(bounds: &[f64]) -> Self {
         Self { bounds: bounds.to_vec(), means: vec![Vec::new(); bounds.len() - 1] }
     }
 
-    pub(super) fn observe(&mut self, cumulative: &[f64], sum: f64) {
+    pub(crate) fn observe(&mut self, cumulative: &[f64], sum: f64) {
         let counts = differences(cumulative);
         let risen: Vec<usize> = (0..counts.len()).filter(|&at| counts[at] > 0.0).collect();
         if let [at] = risen[..]
@@ -36,10 +36,13 @@ impl Listed {
         (if at == 0 { 0.0 } else { self.bounds[at - 1] }, self.bounds[at])
     }
 
+    /// Where it lies inside the bucket.
     fn mean(&self, at: usize) -> Option<f64> {
         let weight: f64 = self.means[at].iter().map(|(_, count)| count).sum();
         let sum: f64 = self.means[at].iter().map(|(mean, count)| mean * count).sum();
-        (weight > 0.0).then_some(sum / weight)
+        let (low, high) = self.range(at);
+        let mean = sum / weight;
+        (low < mean && mean < high).then_some(mean)
     }
 
     fn variance(&self, at: usize) -> Option<f64> {
@@ -50,7 +53,7 @@ impl Listed {
         (means.len() >= 3).then_some(squares / (size - 1.0))
     }
 
-    pub(super) fn percentiles(&self, cumulative: &[f64], sum: f64) -> Option<[f64; 9]> {
+    pub(crate) fn percentiles(&self, cumulative: &[f64], sum: f64) -> Option<[f64; 9]> {
         let mut counts = differences(cumulative);
         let total: f64 = counts.iter().sum();
         if total <= 0.0 || !sum.is_finite() || sum < 0.0 {
@@ -63,19 +66,27 @@ impl Listed {
         for count in &mut counts {
             *count *= scale;
         }
-        let (sum, total) = (sum * scale, total * scale);
+        let sum = sum * scale;
         let finite = self.means.len();
         let finite_sum: f64 = (0..finite)
             .map(|at| {
                 let (low, high) = self.range(at);
-                let inside = self.mean(at).filter(|mean| low < *mean && *mean < high);
-                counts[at] * inside.unwrap_or(f64::midpoint(low, high))
+                counts[at] * self.mean(at).unwrap_or(f64::midpoint(low, high))
             })
             .sum();
         let above = self.above(counts[finite].ceil() as usize, sum - finite_sum);
-        let mut placed: Vec<Vec<f64>> =
-            (0..finite).map(|at| self.place(at, counts[at], sum, total)).collect();
-        self.correct(&mut placed, sum - above.iter().sum::<f64>());
+        let below = sum - above.iter().sum::<f64>();
+        let placed_count: f64 = counts[..finite].iter().sum();
+        let most = counts[..finite].iter().copied().fold(0.0, f64::max);
+        let chief = counts.iter().position(|count| *count == most);
+        let chief = chief.filter(|_| most >= 0.95 * placed_count);
+        let mut placed: Vec<Vec<f64>> = (0..finite)
+            .map(|at| {
+                let average = (chief == Some(at)).then_some(below / placed_count);
+                self.place(at, counts[at], average)
+            })
+            .collect();
+        self.correct(&mut placed, below);
         let mut all: Vec<f64> = placed.into_iter().flatten().chain(above).collect();
         all.sort_unstable_by(f64::total_cmp);
         let fractions = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
@@ -100,7 +111,9 @@ impl Listed {
         }
     }
 
-    fn place(&self, at: usize, count: f64, sum: f64, total: f64) -> Vec<f64> {
+    /// The observations of a finite bucket; `average` is that of all finite ones
+    /// where nearly all are in this one.
+    fn place(&self, at: usize, count: f64, average: Option<f64>) -> Vec<f64> {
         let (low, high) = self.range(at);
         let (width, centre) = (high - low, f64::midpoint(low, high));
         let size = count as usize;
@@ -112,9 +125,8 @@ impl Listed {
         let (Some(mean), Some(variance)) =
             (self.mean(at), self.variance(at).filter(|variance| *variance > 0.0))
         else {
-            let average = sum / total;
-            let is_most = count / total >= 0.95 && low < average && average < high;
-            return shifted(self.mean(at).unwrap_or(if is_most { average } else { centre }));
+            let average = average.filter(|average| low < *average && *average < high);
+            return shifted(average.or(self.mean(at)).unwrap_or(centre));
         };
         let sigma = variance.sqrt();
         let (coverage, offset) = (4.0 * sigma / width, (mean - centre).abs() / width);

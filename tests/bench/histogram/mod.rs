@@ -11,7 +11,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp, LogNormal, Poisson, Uniform};
 
-use listed::Listed;
+pub(crate) use listed::Listed;
 
 /// Bounds of a recorded histogram, `+Inf` left out.
 pub(crate) struct Buckets {
