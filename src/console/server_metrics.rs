@@ -99,7 +99,8 @@ fn name(series: &SeriesReport, telling: &BTreeSet<&str>, with_endpoint: bool) ->
     let labels = series
         .labels
         .iter()
-        .filter(|(name, _)| telling.contains(&**name))
+        // To Prometheus a label without a value is none.
+        .filter(|(name, value)| telling.contains(&**name) && !value.is_empty())
         .map(|(name, value)| format!("{name}={value}"));
     let text = printable(&endpoint.into_iter().chain(labels).collect::<Vec<_>>().join(", "));
     if text.chars().count() <= LONGEST_LABELS {
@@ -278,6 +279,14 @@ mod tests {
         };
         assert!(line(&of(&["0", "1"]), "Statistic").contains("Series"));
         assert!(!line(&of(&["0"]), "Statistic").contains("Series"));
+    }
+
+    #[test]
+    fn labels_without_a_value_are_not_named() {
+        let of = |error| series(A, &[("error", error), ("status", "x")], gauge(1.0));
+        let several = vec![of(""), of("late")];
+        let text = text(vec![metric("vllm:num_requests_waiting", Kind::Gauge, "", several)]);
+        assert!(text.contains("error=late") && !text.contains("error= "), "{text}");
     }
 
     #[test]
