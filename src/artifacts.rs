@@ -370,6 +370,8 @@ impl ArtifactSet {
                 self.failures.extend(remove_stale(path).err());
             }
         }
+        // Closed first, and listed with the other files of the server's metrics.
+        self.written.sort_by_key(|path| *path == self.layout.server_metrics_lines);
         let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
         self.note(write_whole(&path, |out| manifest.write_to(out)));

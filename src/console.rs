@@ -65,10 +65,9 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&table.render(style));
         text.push('\n');
     }
-    if let Some(metrics) = &report.server_metrics
-        && report.run.show_server_metrics
-    {
-        text.push_str(&server_metrics::render(&metrics.report, style));
+    if report.run.show_server_metrics {
+        let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
+        text.push_str(&server_metrics::render(metrics, style));
     }
     if let Some(health) = &report.client_health {
         text.push_str(&health::render(health, style));

@@ -13,20 +13,40 @@ const MOST_SERIES: usize = 6;
 /// The longest text of labels, in characters.
 const LONGEST_LABELS: usize = 60;
 
-/// A table of each server that is known.
-pub(super) fn render(report: &ServerMetricsReport, style: Style) -> String {
-    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "What It Tells"];
+/// A table of each server that is known, or a line that there is none.
+pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> String {
+    let Some(report) = report else { return "Server metrics: there are none.\n\n".to_owned() };
     let mut text = String::new();
     for (server, found) in watch::servers(report) {
-        let rows = found.iter().flat_map(rows);
-        let title = format!("aiperf | Server Metrics: {}", server.name);
-        text.push_str(&table::lined(&title, header, rows, style, |column| match column {
-            3 => CellAlignment::Right,
-            _ => CellAlignment::Left,
-        }));
+        let rows: Vec<_> = found.iter().flat_map(rows).collect();
+        text.push_str(&table(&format!("aiperf | Server Metrics: {}", server.name), rows, style));
         text.push('\n');
     }
+    if text.is_empty() {
+        text.push_str(
+            "Server metrics: no table, as none is of a server that is known; the files have all.\n\n",
+        );
+    }
     text
+}
+
+/// The table, without the column of series where no metric has several.
+fn table(title: &str, rows: Vec<[String; 6]>, style: Style) -> String {
+    const VALUE: usize = 3;
+    let right_at = |value, column| match column == value {
+        true => CellAlignment::Right,
+        false => CellAlignment::Left,
+    };
+    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "What It Tells"];
+    if rows.iter().any(|[_, series, ..]| !series.is_empty()) {
+        return table::lined(title, header, rows.into_iter(), style, |at| right_at(VALUE, at));
+    }
+    let rows = rows.into_iter().map(without_series);
+    table::lined(title, without_series(header), rows, style, |at| right_at(VALUE - 1, at))
+}
+
+fn without_series<T>([metric, _, statistic, value, unit, meaning]: [T; 6]) -> [T; 5] {
+    [metric, statistic, value, unit, meaning]
 }
 
 fn rows(found: &Found<'_>) -> Vec<[String; 6]> {
@@ -79,7 +99,8 @@ fn name(series: &SeriesReport, telling: &BTreeSet<&str>, with_endpoint: bool) ->
     let labels = series
         .labels
         .iter()
-        .filter(|(name, _)| telling.contains(&**name))
+        // To Prometheus a label without a value is none.
+        .filter(|(name, value)| telling.contains(&**name) && !value.is_empty())
         .map(|(name, value)| format!("{name}={value}"));
     let text = printable(&endpoint.into_iter().chain(labels).collect::<Vec<_>>().join(", "));
     if text.chars().count() <= LONGEST_LABELS {
@@ -159,7 +180,7 @@ mod tests {
 
     fn text(metrics: Vec<MetricReport>) -> String {
         let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
-        render(&report, Style::FILE)
+        render(Some(&report), Style::FILE)
     }
 
     /// The line that has `part`.
@@ -250,7 +271,28 @@ mod tests {
     }
 
     #[test]
-    fn unknown_servers_have_no_table() {
-        assert_eq!(text(vec![metric("up", Kind::Gauge, "", vec![series(A, &[], gauge(1.0))])]), "");
+    fn a_column_of_series_is_there_where_a_metric_has_several() {
+        let of = |names: &[&str]| {
+            let several = names.iter().map(|name| series(A, &[("engine", name)], gauge(1.0)));
+            let name = "vllm:num_requests_waiting";
+            text(vec![metric(name, Kind::Gauge, "requests", several.collect())])
+        };
+        assert!(line(&of(&["0", "1"]), "Statistic").contains("Series"));
+        assert!(!line(&of(&["0"]), "Statistic").contains("Series"));
+    }
+
+    #[test]
+    fn labels_without_a_value_are_not_named() {
+        let of = |error| series(A, &[("error", error), ("status", "x")], gauge(1.0));
+        let several = vec![of(""), of("late")];
+        let text = text(vec![metric("vllm:num_requests_waiting", Kind::Gauge, "", several)]);
+        assert!(text.contains("error=late") && !text.contains("error= "), "{text}");
+    }
+
+    #[test]
+    fn without_a_table_a_line_says_so() {
+        let unknown = text(vec![metric("up", Kind::Gauge, "", vec![series(A, &[], gauge(1.0))])]);
+        assert!(unknown.starts_with("Server metrics: no table"), "{unknown}");
+        assert!(render(None, Style::FILE).starts_with("Server metrics: there are none"));
     }
 }

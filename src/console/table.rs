@@ -152,7 +152,7 @@ pub(super) fn lined<const N: usize>(
     header: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
     style: Style,
-    alignment: fn(usize) -> CellAlignment,
+    alignment: impl Fn(usize) -> CellAlignment,
 ) -> String {
     let cells = |texts: [String; N]| -> Vec<Cell> {
         let cell = |(at, text): (usize, String)| Cell::new(text).set_alignment(alignment(at));

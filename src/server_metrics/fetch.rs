@@ -206,7 +206,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, ScrapeError> {
 
 fn failed(error: reqwest::Error) -> ScrapeError {
     let stage = match () {
-        () if error.is_connect() => "it cannot be connected to: ",
+        () if error.is_connect() => "cannot connect: ",
         () if error.is_body() || error.is_decode() => "its body was cut: ",
         () => "",
     };

@@ -101,7 +101,7 @@ const SUFFIXES: [(&str, &str); 40] = [
 ];
 
 /// Scales that a description gives a ratio; lower case.
-const RATIOS: [&str; 4] = ["(0-1)", "0.0-1.0", "0 to 1", "range 0-1"];
+const RATIOS: [&str; 5] = ["(0-1)", "0.0-1.0", "0 to 1", "range 0-1", "fraction of"];
 
 /// What stands between `1` and `100%` where a description explains a ratio.
 const EQUALS: [&str; 4] = ["means", "is", "equals", "="];

@@ -1,5 +1,7 @@
 //! What to watch of each server: its metrics that tell of load and speed.
 
+use std::collections::BTreeSet;
+
 use super::report::{MetricReport, SeriesReport, ServerMetricsReport, Stats};
 use super::snapshot::Kind;
 
@@ -79,13 +81,19 @@ pub struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Each series and the value of the statistic, the greatest first; series
-    /// without one are left out.
+    /// Each series and the value of the statistic, the greatest first. Left out are
+    /// series without one, and those of a counter that stood still at an endpoint
+    /// where others rose: of earlier loads, or of errors that did not happen.
     #[must_use]
     pub fn values(&self) -> Vec<(&'a SeriesReport, f64)> {
         let value =
             |series: &'a SeriesReport| Some((series, self.watched.statistic.of(&series.stats)?));
         let mut values: Vec<_> = self.metric.series.iter().filter_map(value).collect();
+        if self.watched.kind == Kind::Counter {
+            let rose = values.iter().filter(|(_, value)| *value > 0.0);
+            let busy: BTreeSet<_> = rose.map(|(series, _)| &series.endpoint_url).collect();
+            values.retain(|(series, value)| *value > 0.0 || !busy.contains(&series.endpoint_url));
+        }
         values.sort_by(|a, b| b.1.total_cmp(&a.1));
         values
     }

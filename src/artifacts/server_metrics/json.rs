@@ -282,7 +282,7 @@ impl Series {
             ),
             Statistics::Histogram(histogram) => (
                 Stats::Histogram(HistogramStats::of(histogram)),
-                histogram.timeslices.iter().map(HistogramSlice::of).map(Slice::Histogram).collect(),
+                slices(histogram).iter().map(HistogramSlice::of).map(Slice::Histogram).collect(),
             ),
             // Their metrics are left out.
             Statistics::Summary(_) => (Stats::Gauge(GaugeStats::default()), Vec::new()),
@@ -294,6 +294,14 @@ impl Series {
             buckets: BucketsMember::of(&series.stats),
             timeslices,
         }
+    }
+}
+
+/// The slices of a histogram; without observations there is nothing to slice.
+fn slices(histogram: &report::HistogramStats) -> &[report::Timeslice<report::HistogramSlice>] {
+    match histogram.count > 0.0 || histogram.resets.is_some() {
+        true => &histogram.timeslices,
+        false => &[],
     }
 }
 

@@ -206,6 +206,30 @@ fn resets_are_told() {
 }
 
 #[test]
+fn a_histogram_without_observations_has_no_slices() {
+    let timeslices = vec![Timeslice {
+        start_ns: 1,
+        end_ns: 2,
+        is_complete: true,
+        stats: HistogramSlice::default(),
+    }];
+    let sliced = |count, resets| {
+        let histogram = HistogramStats {
+            count,
+            resets,
+            timeslices: timeslices.clone(),
+            ..HistogramStats::default()
+        };
+        let report = one("h", Kind::Histogram, Stats::Histogram(histogram));
+        only_series(&nested_file(&report), "h").contains_key("timeslices")
+    };
+    assert!(!sliced(0.0, None));
+    assert!(sliced(1.0, None));
+    // What was counted before it began anew is in the slices alone.
+    assert!(sliced(0.0, Some(Resets { reset_count: 1, total_with_resets: 8.0 })));
+}
+
+#[test]
 fn what_is_not_finite_is_left_out() {
     let gauge = GaugeStats {
         avg: f64::INFINITY,

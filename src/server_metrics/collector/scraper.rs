@@ -238,7 +238,7 @@ impl Scraper {
                  another place"
             );
         } else {
-            tracing::warn!("server metrics of {url} are left out, it is not reachable: {reason}");
+            tracing::warn!("no server metrics from {url}: {reason}; the run goes on without them");
         }
     }
 }

@@ -57,6 +57,7 @@ fn descriptions_come_before_names() {
         ("Utilization (0-1), in bytes", "ratio"),
         ("Range 0.0-1.0.", "ratio"),
         ("From 0 to 1", "ratio"),
+        ("KV-cache usage as a fraction of available cache blocks.", "ratio"),
         ("Load, 1 = 100%.", "ratio"),
         ("Utilization (0-100)", "percent"),
         ("Utilization 0-100%", "percent"),
@@ -75,7 +76,9 @@ fn descriptions_come_before_names() {
     for (description, unit) in rows {
         assert_eq!(by_description(description), Some(unit), "{description}");
     }
-    for description in ["From 0 to 1000", "10 to 1", "in secondsworth", "Blocks (in zz)", ""] {
+    for description in
+        ["From 0 to 1000", "10 to 1", "Diffraction often", "in secondsworth", "Blocks (in zz)", ""]
+    {
         assert_eq!(by_description(description), Some("count"), "{description}");
     }
 }

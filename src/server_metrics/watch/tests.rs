@@ -69,6 +69,25 @@ fn the_greatest_comes_first_and_what_has_no_value_is_left_out() {
 }
 
 #[test]
+fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
+    let mut requests = metric("dynamo_frontend_requests", Kind::Counter, &[5.0, 0.0, 0.0]);
+    let values = |metric: &MetricReport| {
+        let metrics = vec![metric.clone()];
+        let report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
+        let values = servers(&report)[0].1[0].values();
+        values.iter().map(|(_, value)| *value).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&requests), [5.0]);
+    // An endpoint that got no load at all is worth a row.
+    requests.series[2].endpoint_url = "http://idle/metrics".into();
+    assert_eq!(values(&requests), [5.0, 0.0]);
+    let failures = metric("nv_inference_request_failure", Kind::Counter, &[0.0, 0.0]);
+    assert_eq!(values(&failures), [0.0, 0.0]);
+    let waiting = metric("vllm:num_requests_waiting", Kind::Gauge, &[2.0, 0.0]);
+    assert_eq!(values(&waiting), [2.0, 0.0]);
+}
+
+#[test]
 fn each_metric_is_named_once_and_has_a_statistic_of_its_kind() {
     let mut seen = std::collections::HashSet::new();
     for watched in SERVERS.iter().flat_map(|server| server.metrics) {

@@ -35,7 +35,7 @@ pub(super) struct SampleCells {
 pub(super) struct RowGroup {
     /// URL, name, type, unit and description.
     series: [Column<ByteArray>; 5],
-    timestamps: Vec<i64>,
+    timestamps: Column<i64>,
     labels: Vec<Column<ByteArray>>,
     value: Column<f64>,
     sum: Column<f64>,
@@ -74,21 +74,13 @@ impl<T: Clone> Column<T> {
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<(), ParquetError> {
-        write_column::<D, W>(group, &self.values, Some(&self.definition))?;
+        let Some(mut column) = group.next_column()? else { return Ok(()) };
+        column.typed::<D>().write_batch(&self.values, Some(&self.definition), None)?;
+        column.close()?;
         self.values.clear();
         self.definition.clear();
         Ok(())
     }
-}
-
-fn write_column<D: DataType, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[D::T],
-    definition: Option<&[i16]>,
-) -> Result<(), ParquetError> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    column.typed::<D>().write_batch(values, definition, None)?;
-    column.close()
 }
 
 impl RowGroup {
@@ -96,7 +88,7 @@ impl RowGroup {
         Self {
             series: ["endpoint_url", "metric_name", "metric_type", "unit", "description"]
                 .map(Column::new),
-            timestamps: Vec::new(),
+            timestamps: Column::new("timestamp_ns"),
             labels: labels.into_iter().map(Column::new).collect(),
             value: Column::new("value"),
             sum: Column::new("sum"),
@@ -119,10 +111,7 @@ impl RowGroup {
         };
         let number = |column: &Column<f64>| field(&column.name, PhysicalType::DOUBLE, None);
         let mut fields: Vec<_> = self.series.iter().map(text).collect::<Result<_, _>>()?;
-        let timestamp = Type::primitive_type_builder("timestamp_ns", PhysicalType::INT64)
-            .with_repetition(Repetition::REQUIRED)
-            .build()?;
-        fields.push(Arc::new(timestamp));
+        fields.push(field(&self.timestamps.name, PhysicalType::INT64, None)?);
         for label in &self.labels {
             fields.push(text(label)?);
         }
@@ -136,12 +125,12 @@ impl RowGroup {
 
     /// Rows that are not written yet.
     pub(super) const fn rows(&self) -> usize {
-        self.timestamps.len()
+        self.timestamps.definition.len()
     }
 
     /// Adds what a row has of its own; the rest comes with [`RowGroup::repeat`].
     pub(super) fn push(&mut self, cells: SampleCells) {
-        self.timestamps.push(cells.timestamp_ns);
+        self.timestamps.push(Some(cells.timestamp_ns));
         self.value.push(cells.value);
         self.sum.push(cells.sum);
         self.count.push(cells.count);
@@ -175,8 +164,7 @@ impl RowGroup {
         for column in &mut self.series {
             column.write::<ByteArrayType, W>(&mut group)?;
         }
-        write_column::<Int64Type, W>(&mut group, &self.timestamps, None)?;
-        self.timestamps.clear();
+        self.timestamps.write::<Int64Type, W>(&mut group)?;
         for column in &mut self.labels {
             column.write::<ByteArrayType, W>(&mut group)?;
         }
