@@ -107,7 +107,7 @@ const BOUNDARY_TIMEOUT: Nanos = Nanos(1_900_000_000);
 /// What a wait gives beyond the bound of what it waits for, to let it be told.
 const SLACK: Nanos = Nanos(100_000_000);
 
-/// Longest time between two looks at whether the server's counts are settled.
+/// Longest time between two looks at whether a wait is over.
 const LOOK: Nanos = Nanos(20_000_000);
 
 /// A collection that is going on. Dropped, it stops without waiting.
@@ -133,6 +133,18 @@ impl<S: ScrapeSink> Collector<S> {
         connections: &Connections,
         clock: Clock,
         sink: S,
+    ) -> Result<Self, CollectorError> {
+        Self::start_until(config, connections, clock, sink, || false)
+    }
+
+    /// As [`Collector::start`], but waits no longer than until `is_over`, which is
+    /// asked many times a second.
+    pub fn start_until(
+        config: Config,
+        connections: &Connections,
+        clock: Clock,
+        sink: S,
+        mut is_over: impl FnMut() -> bool,
     ) -> Result<Self, CollectorError> {
         let urls: Vec<Arc<str>> = config.endpoints.iter().map(EndpointConfig::shown).collect();
         let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
@@ -162,9 +174,7 @@ impl<S: ScrapeSink> Collector<S> {
             // A look-up of a name cannot be told to stop.
             runtime.shutdown_background();
         })?;
-        // Nothing is ever sent: each endpoint drops its sender.
-        let bound = (deadline + SLACK).since(Clock::now());
-        let _: Result<(), RecvTimeoutError> = all_started.recv_timeout(bound.into());
+        await_start(&all_started, deadline + SLACK, &mut is_over);
         Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
@@ -204,6 +214,18 @@ impl<S: ScrapeSink> Collector<S> {
         }
         let sink = sink.ok();
         Collected { store: mem::take(&mut *shared.store()), windows: shared.windows(), sink }
+    }
+}
+
+/// Waits until all endpoints have `started`, until `deadline` or until `is_over`.
+fn await_start(started: &Receiver<()>, deadline: Nanos, is_over: &mut impl FnMut() -> bool) {
+    loop {
+        let left = deadline.since(Clock::now());
+        // Nothing is ever sent: each endpoint drops its sender.
+        let outcome = started.recv_timeout(left.min(LOOK).into());
+        if outcome != Err(RecvTimeoutError::Timeout) || left == Nanos::ZERO || is_over() {
+            return;
+        }
     }
 }
 

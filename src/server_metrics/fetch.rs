@@ -15,6 +15,7 @@ use url::Url;
 use super::collector::CollectorError;
 use super::exposition::Format;
 use super::scrape::FetchTimes;
+use super::store::MOST_VALUE_BYTES;
 use crate::redact;
 use crate::transport::Connections;
 use crate::units::{Clock, Nanos};
@@ -51,6 +52,13 @@ pub(super) enum ScrapeError {
     /// There is too much of it.
     #[error("returned more than {} MiB, too much to fetch again and again", BODY_LIMIT >> 20)]
     TooLarge,
+    /// There was too much of it over time.
+    #[error(
+        "brought the values of server metrics to more than {} MiB; its statistics are of the \
+         scrapes until now",
+        MOST_VALUE_BYTES >> 20
+    )]
+    TooMuch,
 }
 
 /// How a body is encoded.

@@ -1,16 +1,22 @@
 //! What the endpoints exposed over a run, by series.
 //!
 //! A series keeps its changes only: a scrape that changed nothing costs its
-//! times and no more. Label sets are shared between series and endpoints.
+//! times and no more. Label sets are shared between series and endpoints. What is kept
+//! has [limits](Limits): beyond them new series are left out, with one warning.
+
+mod room;
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::report::Window;
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
+use room::Room;
+pub use room::{Limits, MOST_VALUE_BYTES};
 
 /// Labels of a series, sorted by name.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
@@ -19,7 +25,7 @@ pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
 #[derive(Debug, Default)]
 pub struct Store {
     endpoints: Vec<EndpointStore>,
-    labels: HashSet<Labels>,
+    room: Room,
 }
 
 /// What one endpoint exposed.
@@ -52,8 +58,9 @@ pub struct FamilyStore {
     /// Series in order of their first appearance.
     pub series: Vec<Series>,
     by_labels: HashMap<Labels, usize>,
-    /// The series that stood at each position of the scrape before.
-    order: Vec<usize>,
+    /// The series that stood at each position of the scrape before; `None` where it
+    /// was left out.
+    order: Vec<Option<usize>>,
 }
 
 /// One series over the run.
@@ -111,10 +118,14 @@ impl Store {
     /// An empty store for the endpoints `urls`, credentials removed.
     #[must_use]
     pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
-        Self {
-            endpoints: urls.into_iter().map(EndpointStore::new).collect(),
-            labels: HashSet::new(),
-        }
+        Self::limited(urls, Limits::default())
+    }
+
+    /// As [`Store::new`], with other limits.
+    #[must_use]
+    pub fn limited(urls: impl IntoIterator<Item = Arc<str>>, limits: Limits) -> Self {
+        let endpoints = urls.into_iter().map(EndpointStore::new).collect();
+        Self { endpoints, room: Room::new(limits) }
     }
 
     /// Adds an endpoint at `url`, credentials removed; gives its number.
@@ -136,9 +147,10 @@ impl Store {
         store.scrapes.push(times);
         store.updates.push(scrape as u32);
         for family in &snapshot.families {
-            let kept = store.family(family);
-            kept.declare(family);
-            kept.take(scrape, family, &mut self.labels);
+            if let Some(kept) = store.family(family, &mut self.room) {
+                kept.declare(family);
+                kept.take(scrape, family, &mut self.room);
+            }
         }
         for family in &mut store.families {
             family.end_missing(scrape);
@@ -184,10 +196,10 @@ impl Store {
     /// Keeps what scrape number `scrape` had of some series, which are all that
     /// `family` has. The scrapes of one series ascend.
     pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
-        if let Some(store) = self.endpoints.get_mut(endpoint) {
-            let kept = store.family(family);
+        let Some(store) = self.endpoints.get_mut(endpoint) else { return };
+        if let Some(kept) = store.family(family, &mut self.room) {
             kept.declare(family);
-            kept.place(scrape, family, &mut self.labels);
+            kept.place(scrape, family, &mut self.room);
         }
     }
 
@@ -263,21 +275,26 @@ impl EndpointStore {
         self.within(window).start.checked_sub(1)
     }
 
-    fn family(&mut self, family: &Family<'_>) -> &mut FamilyStore {
+    /// The series of `family`; `None` where it is new and there is no room for it.
+    fn family(&mut self, family: &Family<'_>, room: &mut Room) -> Option<&mut FamilyStore> {
         let name: Arc<str> = Arc::from(&*family.name);
-        let index = *self.by_name.entry((Arc::clone(&name), family.kind)).or_insert_with(|| {
-            self.families.push(FamilyStore {
-                name,
-                kind: family.kind,
-                description: None,
-                unit: None,
-                series: Vec::new(),
-                by_labels: HashMap::new(),
-                order: Vec::new(),
-            });
-            self.families.len() - 1
-        });
-        &mut self.families[index]
+        let index = match self.by_name.entry((Arc::clone(&name), family.kind)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(_) if !room.take_family(family) => return None,
+            Entry::Vacant(new) => {
+                self.families.push(FamilyStore {
+                    name,
+                    kind: family.kind,
+                    description: None,
+                    unit: None,
+                    series: Vec::new(),
+                    by_labels: HashMap::new(),
+                    order: Vec::new(),
+                });
+                *new.insert(self.families.len() - 1)
+            }
+        };
+        self.families.get_mut(index)
     }
 }
 
@@ -292,60 +309,59 @@ impl FamilyStore {
         }
     }
 
-    fn take(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
+    fn take(&mut self, scrape: usize, family: &Family<'_>, room: &mut Room) {
+        self.order.resize(family.series.len().max(self.order.len()), None);
         for (position, point) in family.series.iter().enumerate() {
             // A server writes its series in the same order again.
-            let before = self.order.get(position).copied();
-            let index = before
+            let index = self.order[position]
                 .filter(|index| is_of(&self.series[*index].labels, point))
-                .unwrap_or_else(|| self.find_or_add(point, known));
-            match self.order.get_mut(position) {
-                Some(at) => *at = index,
-                None => self.order.push(index),
+                .or_else(|| self.find_or_add(scrape, point, room));
+            self.order[position] = index;
+            if let Some(index) = index {
+                self.set(index, scrape, &point.value, room);
             }
-            let series = &mut self.series[index];
-            series.last_seen = scrape;
-            series.values.set(scrape, &point.value);
         }
     }
 
-    fn place(&mut self, scrape: usize, family: &Family<'_>, known: &mut HashSet<Labels>) {
+    fn place(&mut self, scrape: usize, family: &Family<'_>, room: &mut Room) {
         for point in &family.series {
             let index = match self.series.last() {
-                Some(last) if is_of(&last.labels, point) => self.series.len() - 1,
-                _ => self.find_or_add(point, known),
+                Some(last) if is_of(&last.labels, point) => Some(self.series.len() - 1),
+                _ => self.find_or_add(scrape, point, room),
             };
+            let Some(index) = index else { continue };
             let series = &mut self.series[index];
             if series.last_seen + 1 < scrape {
                 series.values.end(series.last_seen + 1);
             }
-            series.last_seen = scrape;
-            series.values.set(scrape, &point.value);
+            self.set(index, scrape, &point.value, room);
         }
     }
 
-    fn find_or_add(&mut self, point: &Point<'_>, known: &mut HashSet<Labels>) -> usize {
-        let labels: Labels = point
-            .labels
-            .iter()
-            .map(|(name, value)| (Arc::from(&**name), Arc::from(&**value)))
-            .collect();
-        if let Some(index) = self.by_labels.get(&labels) {
-            return *index;
+    fn set(&mut self, index: usize, scrape: usize, value: &Value<'_>, room: &mut Room) {
+        let series = &mut self.series[index];
+        series.last_seen = scrape;
+        series.values.set(scrape, value, || room.take_number(&self.name));
+    }
+
+    /// The series of the labels of `point`; `None` where it is new and there is no
+    /// room for it.
+    fn find_or_add(&mut self, scrape: usize, point: &Point<'_>, room: &mut Room) -> Option<usize> {
+        if let Some(index) = self.by_labels.get(&room::labels(point)) {
+            return Some(*index);
         }
-        let labels = known.get(&labels).cloned().unwrap_or_else(|| {
-            known.insert(Arc::clone(&labels));
-            labels
-        });
-        let values = match &point.value {
+        let labels = room.take_series(&self.name, point)?;
+        let mut values = match &point.value {
             Value::Number(_) => Values::Number(Column::default()),
             Value::Histogram { .. } => Values::Histogram(HistogramColumns::default()),
             Value::Summary { .. } => Values::Summary(SummaryColumns::default()),
         };
+        // Its numbers have their room.
+        values.set(scrape, &point.value, || true);
         let index = self.series.len();
         self.by_labels.insert(Arc::clone(&labels), index);
         self.series.push(Series { labels, values, last_seen: 0 });
-        index
+        Some(index)
     }
 
     fn end_missing(&mut self, scrape: usize) {
@@ -364,16 +380,17 @@ fn is_of(labels: &Labels, point: &Point<'_>) -> bool {
 }
 
 impl Values {
-    fn set(&mut self, scrape: usize, value: &Value<'_>) {
+    /// Sets the value; `has_room` is asked for each bucket or quantile that is new.
+    fn set(&mut self, scrape: usize, value: &Value<'_>, has_room: impl FnMut() -> bool) {
         match (self, value) {
             (Self::Number(column), Value::Number(number)) => column.set(scrape, *number),
             (Self::Histogram(columns), Value::Histogram { buckets, sum, count }) => {
-                set_named(&mut columns.buckets, scrape, buckets);
+                set_named(&mut columns.buckets, scrape, buckets, has_room);
                 columns.sum.set(scrape, *sum);
                 columns.count.set(scrape, *count);
             }
             (Self::Summary(columns), Value::Summary { quantiles, sum, count }) => {
-                set_named(&mut columns.quantiles, scrape, quantiles);
+                set_named(&mut columns.quantiles, scrape, quantiles, has_room);
                 columns.sum.set(scrape, sum.unwrap_or(f64::NAN));
                 columns.count.set(scrape, count.unwrap_or(f64::NAN));
             }
@@ -418,6 +435,7 @@ fn set_named(
     columns: &mut Vec<(Arc<str>, Column)>,
     scrape: usize,
     values: &[(std::borrow::Cow<'_, str>, f64)],
+    mut has_room: impl FnMut() -> bool,
 ) {
     let same = columns.len() == values.len()
         && columns.iter().zip(values).all(|(column, value)| *column.0 == *value.0);
@@ -440,6 +458,7 @@ fn set_named(
         let new = if order.is_le() { None } else { Some(Column::default()) };
         let value = if order.is_ge() { theirs.next() } else { None };
         let named = match (new, value) {
+            (Some(_), _) if !has_room() => continue,
             (Some(column), Some((name, _))) => Some((Arc::from(&**name), column)),
             _ => ours.next(),
         };
@@ -456,6 +475,12 @@ pub fn bound(text: &str) -> f64 {
 }
 
 impl Store {
+    /// Whether the values take more than [`MOST_VALUE_BYTES`].
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.value_bytes() > MOST_VALUE_BYTES
+    }
+
     /// Bytes that the values take, the room for more included.
     #[must_use]
     pub fn value_bytes(&self) -> usize {

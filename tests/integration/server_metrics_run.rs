@@ -307,6 +307,29 @@ fn an_interrupt_ends_the_wait_for_counts() {
     assert!(conservation.as_array().is_none_or(Vec::is_empty), "{conservation}");
 }
 
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_wait_for_the_first_scrape() {
+    let (told, asked) = std::sync::mpsc::channel();
+    let address = raw_server::serve(move |_, stream| {
+        while raw_server::read_request(stream).is_some() {
+            // It is never answered.
+            told.send(()).unwrap();
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = profile_command(&format!("http://{address}"), directory.path(), &UNSTREAMED);
+    command.args(["--server-metrics", &format!("http://{address}/asked")]);
+    command.env("AIPERF_SERVER_METRICS_REACHABILITY_TIMEOUT", "15");
+    let child = command.spawn().unwrap();
+    asked.recv_timeout(Duration::from_secs(30)).unwrap();
+    signal(&child, Signal::INT);
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.output.status.code(), Some(130), "{}", run.stderr());
+    // The bound of the scrape was not waited for.
+    assert!(!run.stderr().contains("not reachable"), "{}", run.stderr());
+}
+
 #[test]
 fn endpoints_that_cannot_be_reached_stop_no_run() {
     let server = Server::start(|_, _| None);
@@ -331,4 +354,31 @@ fn the_demo_has_the_servers_files_too() {
     command.args(["--itl", "1ms", "--artifact-dir"]).arg(directory.path());
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     assert!(run.stdout().contains("server_metrics_export.json"), "{}", run.stdout());
+}
+
+#[test]
+fn label_sets_without_end_are_bounded_and_told_of_once() {
+    let server = Server::start(|answered, since| {
+        let mut body = successes(answered);
+        body += "# TYPE churning gauge\n";
+        for each in 0..600 {
+            // Its names of labels, too, are new in each scrape.
+            body += &format!("churning{{n{answered}_{since}_{each}=\"x\"}} 1\n");
+        }
+        Some(body)
+    });
+    let extra = [&UNSTREAMED[..], &["--concurrency", "1", "--request-rate", "2"]].concat();
+    let run = profile(&server.url, &extra).succeeded();
+    let said = run.stderr();
+    assert_eq!(said.matches("there are more server metrics than are kept").count(), 1, "{said}");
+    assert_eq!(said.matches("WARN").count(), 1, "{said}");
+    let export = json(&run, "server_metrics_export.json");
+    // What was known goes on: the server's counts and the client's agree.
+    assert_eq!(total(&export, "metrics", "vllm:request_success"), 2.0);
+    let conservation = &run.summary()["server_metrics"]["conservation"];
+    assert_eq!(conservation[0]["agrees"], true, "{conservation}");
+    let csv = run.text("server_metrics_export.csv");
+    let widest = csv.lines().map(|line| line.split(',').count()).max().unwrap();
+    // 1,000 names at most, of which the baseline took 600; 18 columns are no labels.
+    assert_eq!(widest, 400 + 18);
 }

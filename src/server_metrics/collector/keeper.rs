@@ -88,6 +88,7 @@ impl<S: ScrapeSink> Keeper<S> {
         if let Some(url) = &moved_to {
             known.endpoint.url = Arc::clone(url);
         }
+        let mut is_too_much = false;
         self.shared.update(|store| {
             if let Some(url) = moved_to {
                 store.moved(endpoint, url);
@@ -96,10 +97,11 @@ impl<S: ScrapeSink> Keeper<S> {
                 store.repeat(endpoint, times);
             } else {
                 store.push(endpoint, times, &snapshot);
+                is_too_much = store.is_too_large();
             }
         });
         // Before the sink: a sink that hangs is no fault of the endpoint.
-        answer(outcome, Ok(()));
+        answer(outcome, if is_too_much { Err(ScrapeError::TooMuch) } else { Ok(()) });
         for family in dropped {
             complain(&mut self.complaints, endpoint, &known.endpoint.url, &family);
         }

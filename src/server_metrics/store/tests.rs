@@ -122,3 +122,93 @@ proptest! {
         }
     }
 }
+
+fn gauges(name: &str, labels: &[(String, String)]) -> Family<'static> {
+    let point = |(name, value): &(String, String)| Point {
+        labels: vec![(name.clone().into(), value.clone().into())],
+        value: Value::Number(1.0),
+    };
+    Family {
+        name: name.to_owned().into(),
+        kind: Kind::Gauge,
+        description: None,
+        unit: None,
+        series: labels.iter().map(point).collect(),
+    }
+}
+
+fn histogram_of(bounds: &[&'static str]) -> Family<'static> {
+    let buckets = bounds.iter().map(|bound| ((*bound).into(), 1.0)).collect();
+    let value = Value::Histogram { buckets, sum: 1.0, count: 1.0 };
+    let series = vec![Point { labels: Vec::new(), value }];
+    Family { name: "h".into(), kind: Kind::Histogram, description: None, unit: None, series }
+}
+
+fn pushed(limits: Limits, scrapes: impl IntoIterator<Item = Vec<Family<'static>>>) -> Store {
+    let mut store = Store::limited(["http://s/metrics".into()], limits);
+    for families in scrapes {
+        store.push(0, FetchTimes::default(), &Snapshot { families });
+    }
+    store
+}
+
+fn series_of(store: &Store) -> Vec<(&str, usize)> {
+    let families = &store.endpoints()[0].families;
+    families.iter().map(|family| (&*family.name, family.series.len())).collect()
+}
+
+#[test]
+fn series_that_never_end_are_kept_up_to_a_limit_and_the_known_ones_go_on() {
+    let scrape = |number: usize| {
+        let of = |id: usize| ("id".to_owned(), id.to_string());
+        let churning: Vec<_> = (0..3).map(|each| of(3 * number + each)).collect();
+        // New ones stand before and behind one that stays.
+        vec![gauges("churning", &churning), gauges("steady", &[of(0)])]
+    };
+    let limits = Limits { series: 10, ..Limits::default() };
+    let store = pushed(limits, (0..5).map(scrape));
+    // Two families and a steady series leave room for seven.
+    assert_eq!(series_of(&store), [("churning", 7), ("steady", 1)]);
+    let Values::Number(steady) = &store.endpoints()[0].families[1].series[0].values else {
+        panic!("no number");
+    };
+    assert_eq!(steady.at(4), Some(1.0));
+    assert_eq!(store.endpoints()[0].scrapes().len(), 5);
+}
+
+#[test]
+fn families_names_of_labels_and_text_are_limited_too() {
+    let one = |name: String, label: String, value: String| vec![gauges(&name, &[(label, value)])];
+    let families = pushed(
+        Limits { series: 6, ..Limits::default() },
+        (0..9).map(|number| one(format!("f{number}"), "l".to_owned(), String::new())),
+    );
+    assert_eq!(families.endpoints()[0].families.len(), 3);
+    let names = pushed(
+        Limits { label_names: 4, ..Limits::default() },
+        (0..9).map(|number| one("f".to_owned(), format!("l{number}"), String::new())),
+    );
+    assert_eq!(series_of(&names), [("f", 4)]);
+    let text = pushed(
+        Limits { text: 1000, ..Limits::default() },
+        (0..9).map(|number| one("f".to_owned(), "l".to_owned(), format!("{number:0>300}"))),
+    );
+    assert_eq!(series_of(&text), [("f", 3)]);
+}
+
+#[test]
+fn a_histogram_is_kept_whole_and_takes_new_buckets_up_to_a_limit() {
+    let bounds = |store: &Store| {
+        let Values::Histogram(columns) = &store.endpoints()[0].families[0].series[0].values else {
+            panic!("no histogram");
+        };
+        columns.buckets.iter().map(|(bound, _)| bound.to_string()).collect::<Vec<_>>()
+    };
+    let scrapes =
+        || [vec![histogram_of(&["1", "+Inf"])], vec![histogram_of(&["2", "3", "4", "+Inf"])]];
+    let limited = |numbers| pushed(Limits { numbers, ..Limits::default() }, scrapes());
+    assert_eq!(bounds(&limited(7)), ["1", "2", "3", "4", "+Inf"]);
+    assert_eq!(bounds(&limited(5)), ["1", "2", "+Inf"]);
+    assert_eq!(bounds(&limited(4)), ["1", "+Inf"]);
+    assert_eq!(series_of(&limited(3)), [("h", 0)]);
+}
