@@ -455,6 +455,28 @@ pub fn bound(text: &str) -> f64 {
     text.parse().unwrap_or(f64::INFINITY)
 }
 
+impl HistogramColumns {
+    /// What the count of `bucket`, one of these, has risen from in the scrapes `within`
+    /// a window: what the sample had that the whole histogram is compared with, by the
+    /// rules of [`Column::baseline`]. `None` where that sample did not have the bound.
+    #[must_use]
+    pub fn bucket_baseline(
+        &self,
+        bucket: &Column,
+        reference: Option<usize>,
+        within: Range<usize>,
+    ) -> Option<f64> {
+        let sample = match reference {
+            None => self.count.iter(within).next()?.0,
+            Some(reference) => match self.count.last_known(reference) {
+                Some(sample) => sample,
+                None => return Some(0.0),
+            },
+        };
+        bucket.at(sample)
+    }
+}
+
 impl Store {
     /// Bytes that the values take, the room for more included.
     #[must_use]
@@ -496,9 +518,14 @@ impl Column {
     /// The last value at `scrape` or before it.
     #[must_use]
     pub fn last_until(&self, scrape: usize) -> Option<f64> {
+        self.at(self.last_known(scrape)?)
+    }
+
+    /// The last scrape that had a value: `scrape` or one before it.
+    fn last_known(&self, scrape: usize) -> Option<usize> {
         let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
-        let known = self.changes[..after].iter().rev().find(|(_, value)| !value.is_nan());
-        known.map(|(_, value)| *value)
+        let (from, value) = self.changes.get(after.checked_sub(1)?)?;
+        if value.is_nan() { (*from as usize).checked_sub(1) } else { Some(scrape) }
     }
 
     /// The last scrape in `range` that has a value.

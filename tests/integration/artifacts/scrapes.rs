@@ -332,6 +332,36 @@ fn samples_of_a_server_that_grows_are_rebuilt_too() {
 }
 
 #[test]
+fn samples_of_buckets_that_come_and_go_are_rebuilt_too() {
+    let body = |buckets: &[(&str, u64)]| {
+        let line = |(le, count): &(&str, u64)| format!("h_bucket{{le=\"{le}\"}} {count}\n");
+        let lines: String = buckets.iter().map(line).collect();
+        let count = buckets.last().unwrap().1;
+        format!("# TYPE h histogram\n{lines}h_sum {count}\nh_count {count}\n")
+    };
+    let all = [
+        body(&[("1", 5), ("+Inf", 10)]),
+        // The reference has neither of the bounds that come back.
+        body(&[("+Inf", 20)]),
+        body(&[("1", 15), ("2", 18), ("+Inf", 30)]),
+        body(&[("1", 16), ("2", 20), ("+Inf", 33)]),
+    ];
+    let profiling = Window { start_ns: 2_000_000_001, end_ns: 4_000_000_000 };
+    let served = ServedRun::new(
+        vec![("http://a/metrics", bodies(&all.each_ref().map(String::as_str)))],
+        Windows { warmup: None, profiling: Some(profiling) },
+    );
+    served.complete();
+    let original: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
+    let buckets = &original["metrics"]["h"]["series"][0]["buckets"];
+    assert_eq!(buckets, &serde_json::json!({"+Inf": 13}));
+    served.remove(&[LINES, STATISTICS[0], STATISTICS[1]]);
+    served.report();
+    let again: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
+    assert_close("metrics", &again["metrics"], &original["metrics"]);
+}
+
+#[test]
 fn other_readers_find_what_the_server_sent() {
     let served = ServedRun::vllm();
     served.complete();
