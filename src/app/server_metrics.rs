@@ -42,6 +42,12 @@ impl ScrapeSink for Sink {
             lines.append(scrape);
         }
     }
+
+    fn idle(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            lines.flush();
+        }
+    }
 }
 
 impl Collection {
@@ -55,14 +61,15 @@ impl Collection {
         files: &mut ArtifactSet,
     ) -> anyhow::Result<Option<Self>> {
         let lines = files.open_scrapes()?;
-        let is_over = *interrupt.borrow() > Interrupt::None;
-        if is_over || config.server_metrics.endpoints.is_empty() {
+        let is_over = || *interrupt.borrow() > Interrupt::None;
+        if is_over() || config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
         let has_lines = lines.is_some();
         let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
         let connections = &config.transport.connections;
-        let collector = Collector::start(config.server_metrics.clone(), connections, clock, sink)?;
+        let collector =
+            Collector::start(config.server_metrics.clone(), connections, clock, sink, is_over)?;
         let slice_duration = config.artifacts.server_metrics.slice_duration;
         Ok(Some(Self { collector, has_lines, slice_duration }))
     }

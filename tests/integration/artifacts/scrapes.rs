@@ -594,6 +594,13 @@ fn a_run_without_scrapes_removes_those_of_an_earlier_one() {
 }
 
 #[test]
+fn no_file_of_scrapes_is_left_where_none_succeeded() {
+    let served = ServedRun::new(vec![("http://silent/metrics", Vec::new())], Windows::default());
+    drop(served.scraped());
+    assert!(!served.path(LINES).exists());
+}
+
+#[test]
 fn lines_are_handed_over_by_number_and_by_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(LINES);
@@ -602,8 +609,8 @@ fn lines_are_handed_over_by_number_and_by_time() {
     let second = 1_000_000_000;
     let mut on_disk = Vec::new();
     // The first is due, as is any a second after the last that was.
-    for last_byte_ns in [5 * second, 5 * second + 1, 5 * second + 2, 5 * second + 3, 6 * second + 4]
-    {
+    for after_ns in [0, 1, 2, 3, second + 4, second + 5] {
+        let last_byte_ns = 5 * second + after_ns;
         lines.append(&Scrape {
             index: 0,
             endpoint: &endpoint,
@@ -615,6 +622,8 @@ fn lines_are_handed_over_by_number_and_by_time() {
         });
         on_disk.push(fs::read_to_string(&path).unwrap().lines().count());
     }
-    assert_eq!(on_disk, [1, 1, 1, 4, 5]);
+    assert_eq!(on_disk, [1, 1, 1, 4, 5, 5]);
+    lines.flush();
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 6);
     assert_eq!(lines.finish().unwrap(), path);
 }
