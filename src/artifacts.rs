@@ -333,9 +333,13 @@ impl ArtifactSet {
         Ok(None)
     }
 
-    /// Closes the file of scrapes.
+    /// Closes the file of scrapes, and removes it where there were none.
     pub fn close_scrapes(&mut self, lines: ScrapeLines) {
-        self.note(lines.finish());
+        let is_empty = lines.is_empty();
+        match lines.finish() {
+            Ok(path) if is_empty => self.failures.extend(remove_stale(&path).err()),
+            outcome => self.note(outcome),
+        }
     }
 
     /// To be called often: flushes once a second, so that a kill loses no more

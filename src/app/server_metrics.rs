@@ -42,6 +42,12 @@ impl ScrapeSink for Sink {
             lines.append(scrape);
         }
     }
+
+    fn idle(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            lines.flush();
+        }
+    }
 }
 
 impl Collection {
@@ -62,8 +68,8 @@ impl Collection {
         let has_lines = lines.is_some();
         let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
         let connections = &config.transport.connections;
-        let wanted = config.server_metrics.clone();
-        let collector = Collector::start_until(wanted, connections, clock, sink, is_over)?;
+        let collector =
+            Collector::start(config.server_metrics.clone(), connections, clock, sink, is_over)?;
         let slice_duration = config.artifacts.server_metrics.slice_duration;
         Ok(Some(Self { collector, has_lines, slice_duration }))
     }

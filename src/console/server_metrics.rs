@@ -1,6 +1,7 @@
 //! What the servers said of themselves: the metrics to watch of each.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use comfy_table::CellAlignment;
 
@@ -76,21 +77,16 @@ fn rows(found: &Found<'_>) -> Vec<[String; 6]> {
     rows
 }
 
-/// The labels that tell the series apart.
+/// The labels that tell the series apart: those that not all have alike.
 fn telling_labels<'a>(values: &[(&'a SeriesReport, f64)]) -> BTreeSet<&'a str> {
     let Some(((first, _), rest)) = values.split_first() else { return BTreeSet::new() };
-    let differs = |(name, value): &(std::sync::Arc<str>, std::sync::Arc<str>)| {
-        let same = |(series, _): &(&SeriesReport, f64)| {
-            series.labels.iter().any(|(other, its)| other == name && its == value)
-        };
-        !rest.iter().all(same)
+    let is_common = |label: &&(Arc<str>, Arc<str>)| {
+        rest.iter().all(|(series, _)| series.labels.contains(label))
     };
-    let all = std::iter::once(first).chain(rest.iter().map(|(series, _)| series));
-    let known: BTreeSet<&str> = first.labels.iter().map(|(name, _)| &**name).collect();
-    all.flat_map(|series| series.labels.iter())
-        .filter(|label| !known.contains(&*label.0) || differs(label))
-        .map(|(name, _)| &**name)
-        .collect()
+    let common: BTreeSet<&str> =
+        first.labels.iter().filter(is_common).map(|(name, _)| &**name).collect();
+    let names = values.iter().flat_map(|(series, _)| series.labels.iter());
+    names.map(|(name, _)| &**name).filter(|name| !common.contains(name)).collect()
 }
 
 /// `endpoint, a=x, b=y`, of the labels that tell.
@@ -151,8 +147,6 @@ fn figure(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::server_metrics::report::{
         CounterStats, GaugeStats, HistogramStats, MetricReport, Stats,

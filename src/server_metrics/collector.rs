@@ -107,7 +107,7 @@ const BOUNDARY_TIMEOUT: Nanos = Nanos(1_900_000_000);
 /// What a wait gives beyond the bound of what it waits for, to let it be told.
 const SLACK: Nanos = Nanos(100_000_000);
 
-/// Longest time between two looks at whether a wait is over.
+/// Longest time between two looks at whether a wait can end.
 const LOOK: Nanos = Nanos(20_000_000);
 
 /// A collection that is going on. Dropped, it stops without waiting.
@@ -124,7 +124,8 @@ pub struct Collector<S = Box<dyn ScrapeSink>> {
 
 impl<S: ScrapeSink> Collector<S> {
     /// Starts to scrape, and waits until every endpoint has answered once: the
-    /// counts before the first phase. Blocks, for the reachability timeout at most.
+    /// counts before the first phase. Blocks, for the reachability timeout at most,
+    /// and no longer than until `is_given_up`, which is asked many times a second.
     ///
     /// Connections are made as `connections` says, times are by `clock`, and
     /// log events go where those of the calling thread go.
@@ -133,18 +134,7 @@ impl<S: ScrapeSink> Collector<S> {
         connections: &Connections,
         clock: Clock,
         sink: S,
-    ) -> Result<Self, CollectorError> {
-        Self::start_until(config, connections, clock, sink, || false)
-    }
-
-    /// As [`Collector::start`], but waits no longer than until `is_over`, which is
-    /// asked many times a second.
-    pub fn start_until(
-        config: Config,
-        connections: &Connections,
-        clock: Clock,
-        sink: S,
-        mut is_over: impl FnMut() -> bool,
+        is_given_up: impl Fn() -> bool,
     ) -> Result<Self, CollectorError> {
         let urls: Vec<Arc<str>> = config.endpoints.iter().map(EndpointConfig::shown).collect();
         let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
@@ -174,7 +164,7 @@ impl<S: ScrapeSink> Collector<S> {
             // A look-up of a name cannot be told to stop.
             runtime.shutdown_background();
         })?;
-        await_start(&all_started, deadline + SLACK, &mut is_over);
+        await_start(&all_started, deadline + SLACK, is_given_up);
         Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
@@ -217,13 +207,13 @@ impl<S: ScrapeSink> Collector<S> {
     }
 }
 
-/// Waits until all endpoints have `started`, until `deadline` or until `is_over`.
-fn await_start(started: &Receiver<()>, deadline: Nanos, is_over: &mut impl FnMut() -> bool) {
+/// Waits until each endpoint has dropped its sender: nothing is ever sent.
+fn await_start(started: &Receiver<()>, deadline: Nanos, is_given_up: impl Fn() -> bool) {
     loop {
         let left = deadline.since(Clock::now());
-        // Nothing is ever sent: each endpoint drops its sender.
-        let outcome = started.recv_timeout(left.min(LOOK).into());
-        if outcome != Err(RecvTimeoutError::Timeout) || left == Nanos::ZERO || is_over() {
+        let is_over = left == Nanos::ZERO || is_given_up();
+        let waited = started.recv_timeout(left.min(LOOK).into());
+        if is_over || waited != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }
@@ -319,21 +309,19 @@ struct Boundary {
 }
 
 impl Boundary {
-    /// Has every endpoint scraped at once; the phase lasts until the latest of
-    /// these scrapes.
+    /// Has every endpoint scraped at once, and waits until that is done.
     async fn make(self, endpoints: &[UnboundedSender<Demand>], scrape_timeout: Nanos) {
         let deadline = self.at + scrape_timeout.min(BOUNDARY_TIMEOUT);
         let demand = |endpoint: &UnboundedSender<Demand>| {
-            let (done, time) = oneshot::channel();
+            let (done, kept) = oneshot::channel();
             // An endpoint that is not scraped any more takes no demands.
-            endpoint.send(Demand { phase: self.phase, deadline, done }).ok().map(|()| time)
+            endpoint.send(Demand { phase: self.phase, deadline, done }).ok().map(|()| kept)
         };
         let scrapes: Vec<_> = endpoints.iter().filter_map(demand).collect();
         for scrape in scrapes {
             let left = deadline.since(Clock::now());
-            if let Ok(Ok(time)) = tokio::time::timeout(left.into(), scrape).await {
-                self.shared.extend(self.phase.kind, time);
-            }
+            // Nothing is sent, and what comes later is kept too.
+            let _ = tokio::time::timeout(left.into(), scrape).await;
         }
     }
 }

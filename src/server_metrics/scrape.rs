@@ -64,10 +64,17 @@ pub struct Scrape<'a> {
 pub trait ScrapeSink: Send + 'static {
     /// Takes one fetch.
     fn scrape(&mut self, scrape: &Scrape<'_>);
+
+    /// Is told now and then while no fetch succeeds.
+    fn idle(&mut self) {}
 }
 
 impl<S: ScrapeSink + ?Sized> ScrapeSink for Box<S> {
     fn scrape(&mut self, scrape: &Scrape<'_>) {
         (**self).scrape(scrape);
+    }
+
+    fn idle(&mut self) {
+        (**self).idle();
     }
 }

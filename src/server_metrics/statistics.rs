@@ -184,4 +184,6 @@ fn per_second(amount: f64, seconds: f64) -> f64 {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -159,7 +159,7 @@ fn start_with<S: ScrapeSink>(config: Config, sink: S, level: Level) -> (Collecto
     let log = Log::default();
     let clock = Clock::start();
     let collector = tracing::subscriber::with_default(log.subscriber(level), || {
-        Collector::start(config, &Connections::default(), clock, sink).unwrap()
+        Collector::start(config, &Connections::default(), clock, sink, || false).unwrap()
     });
     (collector, clock, log)
 }
@@ -718,6 +718,77 @@ fn a_sink_that_hangs_keeps_nothing_but_itself() {
     assert_eq!(values(&store, 0, "served"), [1.0]);
     assert!(log.warnings().iter().any(|line| line.contains("longer than 0.05 s")));
     drop(release);
+}
+
+/// Hourly, so that what is scraped is scraped for a phase.
+fn hourly(endpoint: &MetricsEndpoint) -> Config {
+    Config { interval: Nanos::from_seconds(3600.0), ..metrics_of(endpoint) }
+}
+
+#[test]
+fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let (release, held) = mpsc::channel();
+    let config = Config {
+        scrape_timeout: Nanos::from_millis(500.0),
+        flush_period: Nanos::from_seconds(60.0),
+        ..hourly(&endpoint)
+    };
+    let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
+    let run = Run { collector, clock, notes: Notes::default(), log };
+    run.begin(PROFILING);
+    run.end(PROFILING);
+    drop(release);
+    let all_kept = |store: &Store| store.endpoints()[0].scrapes().len() == 2;
+    let Collected { store, windows, .. } = run.collector.finish(all_kept);
+    let last = store.endpoints()[0].scrapes()[1];
+    assert_eq!(windows.profiling.unwrap().end_ns, last.first_byte_ns);
+}
+
+#[test]
+fn an_answer_is_of_the_phase_that_it_begins_in() {
+    let late = Reply::number().after(Duration::from_millis(500));
+    let endpoint = MetricsEndpoint::with([Reply::number(), late]);
+    let run = start(metrics_of(&endpoint));
+    endpoint.wait_for(1);
+    let began = run.clock.wall_ns(run.begin(PROFILING));
+    wait_until("the late answer", || run.notes.all().len() > 1);
+    let seen = &run.notes.all()[1];
+    assert_eq!(seen.phase, (seen.times.first_byte_ns >= began).then_some(PROFILING));
+    run.finish();
+}
+
+#[test]
+fn the_wait_for_the_first_answers_can_be_given_up() {
+    let endpoint = MetricsEndpoint::with([Reply::hang()]);
+    let config =
+        Config { reachability_timeout: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) };
+    let connections = Connections::default();
+    let given_up = || endpoint.count("/metrics") > 0;
+    let collector =
+        Collector::start(config, &connections, Clock::start(), Notes::default(), given_up);
+    let Collected { store, sink, .. } = collector.unwrap().finish(|_| false);
+    assert!(store.endpoints()[0].scrapes().is_empty() && sink.is_some());
+}
+
+/// Tells when it is idle.
+struct IdleSink(mpsc::Sender<()>);
+
+impl ScrapeSink for IdleSink {
+    fn scrape(&mut self, _: &Scrape<'_>) {}
+
+    fn idle(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn the_sink_is_told_that_no_scrape_comes() {
+    let endpoint = MetricsEndpoint::with([Reply::number()]);
+    let (sender, idle) = mpsc::channel();
+    let (collector, ..) = start_with(hourly(&endpoint), IdleSink(sender), Level::INFO);
+    assert_eq!(idle.recv(), Ok(()));
+    collector.finish(|_| false);
 }
 
 #[test]

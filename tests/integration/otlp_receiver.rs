@@ -437,3 +437,13 @@ fn only<'a, P>(
     assert_eq!(found.len(), 1, "points of {name} with {with:?}");
     found.remove(0)
 }
+
+/// What trusts a receiver over TLS and shows it the certificate that it wants.
+pub(crate) fn tls_variables() -> [(&'static str, String); 3] {
+    [
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "client.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "client.key"),
+    ]
+    .map(|(name, file)| (name, format!("{}/tests/golden/tls/{file}", env!("CARGO_MANIFEST_DIR"))))
+}

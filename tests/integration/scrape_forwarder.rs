@@ -24,7 +24,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::artifacts::table::run_python;
-use crate::otlp_receiver::{Answer, OtlpReceiver, attribute};
+use crate::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
 
 /// Long enough for any healthy collector on a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -539,14 +539,10 @@ fn rejected_points_are_counted() {
 #[test]
 fn tls_and_headers_are_those_of_the_exporter() {
     let collector = OtlpReceiver::grpc_tls();
-    let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
-    let files = [
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", golden("ca.pem")),
-        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", golden("client.pem")),
-        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", golden("client.key")),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2".to_owned()),
-    ];
-    let variables: Vec<_> = files.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    let files = tls_variables();
+    let files = files.iter().map(|(k, v)| (*k, v.as_str()));
+    let variables: Vec<_> =
+        files.chain([("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2")]).collect();
     let url = format!("https://localhost:{}", collector.address().port());
     let telemetry = start(&Config { url: Some(url), ..config(&collector) }, &variables);
     show_text(&telemetry, "a 1\n", Format::Text);

@@ -30,7 +30,7 @@ use proptest::prelude::*;
 use serde_norway::Value as Yaml;
 use uuid::Uuid;
 
-use crate::otlp_receiver::{Answer, OtlpReceiver, Received, attribute};
+use crate::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
 
 /// Long enough for any healthy collector on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -825,12 +825,7 @@ fn everything_received_is_as_the_registry_says() {
 #[test]
 fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
     let collector = OtlpReceiver::grpc_tls();
-    let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
-    let files = [
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", golden("ca.pem")),
-        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", golden("client.pem")),
-        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", golden("client.key")),
-    ];
+    let files = tls_variables();
     let variables: Vec<_> = files.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let url = format!("https://localhost:{}", collector.address().port());
     let telemetry = start(&config(Some(url.clone())), &variables);

@@ -116,8 +116,8 @@ fn series_of(
 
 /// The value of label `name`; empty without it.
 fn label<'a>(series: &'a SeriesReport, name: &str) -> &'a str {
-    let found = series.labels.iter().find(|(other, _)| **other == *name);
-    found.map_or("", |(_, value)| value)
+    let found = series.labels.binary_search_by(|(other, _)| (**other).cmp(name));
+    found.map_or("", |at| &series.labels[at].1)
 }
 
 /// One row for each label of each series.

@@ -16,7 +16,7 @@ use crate::artifacts::sink::LineSink;
 use crate::artifacts::{ArtifactError, FLUSH_INTERVAL, WriteFailure};
 use crate::schedule::PhaseKind;
 use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
-use crate::server_metrics::{PhaseMark, Scrape, ScrapeSink};
+use crate::server_metrics::{PhaseMark, Scrape};
 
 /// The open file of scrapes.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct ScrapeLines {
 
 impl ScrapeLines {
     /// Opens `path` anew. What was appended is handed to the operating system
-    /// every `batch_size` lines, and with a line that comes a second after the
-    /// last time.
+    /// every `batch_size` lines, with a line that comes a second after the last
+    /// time, and by [`ScrapeLines::flush`].
     pub fn create(path: &Path, batch_size: usize) -> Result<Self, ArtifactError> {
         Ok(Self {
             sink: LineSink::create(path)?,
@@ -52,21 +52,28 @@ impl ScrapeLines {
         // Wall time may be set back.
         let is_due = now.abs_diff(self.flushed_ns) >= FLUSH_INTERVAL.0;
         if is_due || self.unflushed >= self.batch_size {
-            self.sink.flush();
-            self.unflushed = 0;
+            self.flush();
             self.flushed_ns = now;
         }
+    }
+
+    /// Hands what was appended to the operating system.
+    pub fn flush(&mut self) {
+        if self.unflushed > 0 {
+            self.sink.flush();
+            self.unflushed = 0;
+        }
+    }
+
+    /// Whether nothing was appended.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.lines.number == 0
     }
 
     /// Flushes and closes; gives the file.
     pub fn finish(self) -> Result<PathBuf, WriteFailure> {
         self.sink.finish()
-    }
-}
-
-impl ScrapeSink for ScrapeLines {
-    fn scrape(&mut self, scrape: &Scrape<'_>) {
-        self.append(scrape);
     }
 }
 

@@ -19,6 +19,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 use tempfile::NamedTempFile;
 
+use super::members::kind_name;
 use crate::artifacts::{RunReport, WriteFailure, parquet as records, replace};
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::snapshot::Kind;
@@ -117,22 +118,11 @@ impl Family<'_> {
         SeriesCells {
             endpoint_url: text(&self.endpoint.url),
             metric_name: text(&self.metric.name),
-            metric_type: text(type_of(self.metric.kind)),
+            metric_type: text(kind_name(self.metric.kind)),
             unit: self.metric.unit.as_deref().map(text),
             description: description.map(text),
             labels: cells,
         }
-    }
-}
-
-/// What the column `metric_type` says.
-fn type_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Gauge | Kind::Info => "gauge",
-        Kind::Counter => "counter",
-        Kind::Histogram => "histogram",
-        Kind::Unknown => "unknown",
-        Kind::Summary => "summary",
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
@@ -17,6 +18,9 @@ use crate::server_metrics::snapshot::Snapshot;
 /// Most warnings of values that cannot be used.
 const MOST_COMPLAINTS: usize = 100;
 
+/// Without an answer for so long the sink is told that none comes.
+const IDLE: Duration = Duration::from_millis(500);
+
 /// An answer that is to be kept.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -24,10 +28,28 @@ pub(super) struct Job {
     pub(super) endpoint: usize,
     /// The URL it came from, if it is a new one.
     pub(super) moved_to: Option<Arc<str>>,
-    pub(super) phase: Option<PhaseMark>,
+    pub(super) time: Time,
     pub(super) fetched: Fetched,
     /// Is told how it went.
     pub(super) outcome: oneshot::Sender<Result<(), ScrapeError>>,
+}
+
+/// Where in the run an answer belongs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Time {
+    /// Within a phase, or before, between or after them.
+    Within(Option<PhaseMark>),
+    /// It ends the phase, which lasts until then.
+    EndOf(PhaseMark),
+}
+
+impl Time {
+    const fn phase(self) -> Option<PhaseMark> {
+        match self {
+            Self::Within(phase) => phase,
+            Self::EndOf(phase) => Some(phase),
+        }
+    }
 }
 
 /// What is known of an endpoint.
@@ -64,14 +86,17 @@ impl<S: ScrapeSink> Keeper<S> {
 
     /// Works until all senders of `jobs` are gone; gives the sink back.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) -> S {
-        while let Ok(job) = jobs.recv() {
-            self.take(job);
+        loop {
+            match jobs.recv_timeout(IDLE) {
+                Ok(job) => self.take(job),
+                Err(RecvTimeoutError::Timeout) => self.sink.idle(),
+                Err(RecvTimeoutError::Disconnected) => return self.sink,
+            }
         }
-        self.sink
     }
 
     fn take(&mut self, job: Job) {
-        let Job { endpoint, moved_to, phase, fetched, outcome } = job;
+        let Job { endpoint, moved_to, time, fetched, outcome } = job;
         let Some(known) = self.known.get_mut(endpoint) else { return };
         let (times, format) = (fetched.times, fetched.format);
         let body = match fetched.into_body() {
@@ -89,6 +114,9 @@ impl<S: ScrapeSink> Keeper<S> {
             known.endpoint.url = Arc::clone(url);
         }
         let mut is_too_much = false;
+        if let Time::EndOf(phase) = time {
+            self.shared.extend(phase.kind, times.first_byte_ns);
+        }
         self.shared.update(|store| {
             if let Some(url) = moved_to {
                 store.moved(endpoint, url);
@@ -109,7 +137,7 @@ impl<S: ScrapeSink> Keeper<S> {
             index: endpoint,
             endpoint: &known.endpoint,
             times,
-            phase,
+            phase: time.phase(),
             is_duplicate,
             exposition: &exposition,
             snapshot: &snapshot,

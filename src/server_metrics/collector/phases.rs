@@ -23,7 +23,8 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     windows: Windows,
-    phase: Option<PhaseMark>,
+    /// The phase that is going on, and when it began: wall time.
+    phase: Option<(PhaseMark, u64)>,
     last_end: Option<Nanos>,
     /// Scrapes between phases that are going on.
     boundaries: usize,
@@ -62,7 +63,12 @@ impl Shared {
 
     /// The phase that is going on.
     pub(super) fn phase(&self) -> Option<PhaseMark> {
-        self.state().phase
+        self.state().phase.map(|(mark, _)| mark)
+    }
+
+    /// The phase that is going on, if it had begun by `at_ns`: wall time.
+    pub(super) fn phase_at(&self, at_ns: u64) -> Option<PhaseMark> {
+        self.state().phase.filter(|(_, start_ns)| *start_ns <= at_ns).map(|(mark, _)| mark)
     }
 
     /// The phases so far.
@@ -79,7 +85,7 @@ impl Shared {
     pub(super) fn begin(&self, mark: PhaseMark, at: Nanos) {
         let at_ns = self.clock.wall_ns(at);
         self.change(|state| {
-            state.phase = Some(mark);
+            state.phase = Some((mark, at_ns));
             let new = Window { start_ns: at_ns, end_ns: at_ns };
             window(&mut state.windows, mark.kind).get_or_insert(new);
         });

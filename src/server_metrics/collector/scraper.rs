@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior};
 use url::Url;
 
-use super::keeper::Job;
+use super::keeper::{Job, Time};
 use super::phases::Shared;
 use crate::server_metrics::fetch::{Fetched, Fetcher, ScrapeError, shown};
 use crate::server_metrics::scrape::PhaseMark;
@@ -24,8 +24,8 @@ pub(super) struct Demand {
     /// The phase that ended.
     pub(super) phase: PhaseMark,
     pub(super) deadline: Nanos,
-    /// Is told the time of the scrape; dropped where it failed.
-    pub(super) done: oneshot::Sender<u64>,
+    /// Dropped when the scrape is kept, or has failed.
+    pub(super) done: oneshot::Sender<()>,
 }
 
 /// Where to look for an exposition when there is none.
@@ -84,7 +84,7 @@ impl Scraper {
         demands: UnboundedReceiver<Demand>,
     ) {
         let fetched = self.fetcher.fetch(&self.url, deadline).await;
-        if let Err(error) = self.take(fetched, None, deadline).await {
+        if let Err(error) = self.take(fetched, Time::Within(None), deadline).await {
             return self.give_up(&error);
         }
         drop(started);
@@ -124,37 +124,35 @@ impl Scraper {
         &mut self,
         demands: &mut UnboundedReceiver<Demand>,
     ) -> Result<Option<Demand>, ScrapeError> {
-        let phase = self.shared.phase();
+        let before = self.shared.phase();
         let deadline = Clock::now() + self.scrape_timeout;
         let fetched = tokio::select! {
             biased;
             Some(demand) = demands.recv() => return Ok(Some(demand)),
             fetched = self.fetcher.fetch(&self.url, deadline) => fetched,
         };
-        self.take(fetched, phase, deadline).await.map(|_| None)
+        let answered_ns = fetched.as_ref().ok().map(|fetched| fetched.times.first_byte_ns);
+        let now = answered_ns.and_then(|at_ns| self.shared.phase_at(at_ns));
+        self.take(fetched, Time::Within(before.or(now)), deadline).await.map(|()| None)
     }
 
     /// Makes the final scrape of a phase.
     async fn meet(&mut self, demand: Demand) -> Result<(), ScrapeError> {
-        let Demand { phase, deadline, done } = demand;
+        let Demand { phase, deadline, done: _done } = demand;
         let fetched = self.fetcher.fetch(&self.url, deadline).await;
-        let first_byte_ns = self.take(fetched, Some(phase), deadline).await?;
-        // Whoever asked may not wait any more.
-        let _ = done.send(first_byte_ns);
-        Ok(())
+        self.take(fetched, Time::EndOf(phase), deadline).await
     }
 
-    /// Has an answer kept, or looks for a better one elsewhere. Returns the time
-    /// of the scrape: wall time.
+    /// Has an answer kept, or looks for a better one elsewhere.
     async fn take(
         &mut self,
         fetched: Result<Fetched, ScrapeError>,
-        phase: Option<PhaseMark>,
+        time: Time,
         deadline: Nanos,
-    ) -> Result<u64, ScrapeError> {
-        match self.keep(fetched, phase, None).await {
+    ) -> Result<(), ScrapeError> {
+        match self.keep(fetched, time, None).await {
             Err(error @ (ScrapeError::ContentType(_) | ScrapeError::Unparsable(_))) => {
-                self.probe(error, phase, deadline).await
+                self.probe(error, time, deadline).await
             }
             outcome => outcome,
         }
@@ -163,18 +161,16 @@ impl Scraper {
     async fn keep(
         &self,
         fetched: Result<Fetched, ScrapeError>,
-        phase: Option<PhaseMark>,
+        time: Time,
         moved_to: Option<Arc<str>>,
-    ) -> Result<u64, ScrapeError> {
+    ) -> Result<(), ScrapeError> {
         let fetched = fetched?;
-        let first_byte_ns = fetched.times.first_byte_ns;
         let (outcome, kept) = oneshot::channel();
         let gone = || ScrapeError::Failed("the collection has ended".to_owned());
         self.jobs
-            .send(Job { endpoint: self.index, moved_to, phase, fetched, outcome })
+            .send(Job { endpoint: self.index, moved_to, time, fetched, outcome })
             .map_err(|_| gone())?;
-        kept.await.map_err(|_| gone())??;
-        Ok(first_byte_ns)
+        kept.await.map_err(|_| gone())?
     }
 
     /// Tries the other place, once in a run. Returns `error`, which led here,
@@ -182,23 +178,23 @@ impl Scraper {
     async fn probe(
         &mut self,
         error: ScrapeError,
-        phase: Option<PhaseMark>,
+        time: Time,
         deadline: Nanos,
-    ) -> Result<u64, ScrapeError> {
+    ) -> Result<(), ScrapeError> {
         let Alternative::Probe(url) = &self.alternative else { return Err(error) };
         let url = url.clone();
         self.alternative = Alternative::None;
         let fetched = self.fetcher.fetch(&url, deadline).await;
-        let Ok(first_byte_ns) = self.keep(fetched, phase, Some(shown(&url))).await else {
+        if self.keep(fetched, time, Some(shown(&url))).await.is_err() {
             return Err(error);
-        };
+        }
         tracing::info!(
             "{} {error}; {} has one and is scraped in its stead",
             shown(&self.url),
             shown(&url)
         );
         self.url = url;
-        Ok(first_byte_ns)
+        Ok(())
     }
 
     /// Counts a failure. The first one is told of.

@@ -124,10 +124,15 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
     }
 
     fn add(&mut self, key: &Key<'e>, labels: &'e [Label<'a>]) -> usize {
-        let owned = |name: &str| labels.iter().rfind(|label| label.name == name);
+        let mut by_name: Vec<_> = labels.iter().collect();
+        by_name.sort_by(|a, b| a.name.cmp(&b.name));
+        let last = |name: &str| {
+            let after = by_name.partition_point(|label| *label.name <= *name);
+            by_name.get(after.checked_sub(1)?)
+        };
         let labels = key
             .iter()
-            .filter_map(|(name, _)| owned(name))
+            .filter_map(|(name, _)| last(name))
             .map(|label| (label.name.clone(), label.value.clone()))
             .collect();
         let index = self.parts.len();

@@ -48,14 +48,12 @@ impl<'a> Samples<'a> {
     fn of(phase: &Phase<'_>, columns: &'a HistogramColumns) -> Option<Self> {
         let counts = Rise::of(phase, &columns.count)?;
         let sums = Rise::of(phase, &columns.sum)?;
-        let began =
-            phase.reference.is_some_and(|scrape| columns.count.last_until(scrape).is_none());
         let along = |column: &Column| -> Vec<f64> {
             let scrapes = counts.points.iter().map(|point| point.scrape);
             let mut values = column.along(scrapes);
-            if let (Some(first), Some(reference)) = (values.first_mut(), phase.reference) {
-                let unknown = if began { 0.0 } else { f64::NAN };
-                *first = column.last_until(reference).unwrap_or(unknown);
+            if let Some(first) = values.first_mut() {
+                let known = columns.bucket_baseline(column, phase.reference, phase.within.clone());
+                *first = known.unwrap_or(f64::NAN);
             }
             values
         };
@@ -63,8 +61,13 @@ impl<'a> Samples<'a> {
             columns.buckets.iter().map(|(name, column)| (name, along(column))).collect();
         let mut falls = counts.falls();
         for (_, counts) in &buckets {
-            for (fell, pair) in falls.iter_mut().zip(counts.windows(2)) {
-                *fell |= pair[1] < pair[0];
+            // A bound that was away is compared with its last count before.
+            let mut before = f64::NAN;
+            for (index, count) in counts.iter().enumerate().filter(|(_, count)| !count.is_nan()) {
+                if *count < before {
+                    falls[index - 1] = true;
+                }
+                before = *count;
             }
         }
         Some(Self { counts, sums, buckets, falls })
@@ -87,15 +90,16 @@ impl<'a> Samples<'a> {
     fn percentiles(&self, rises: &[(Arc<str>, f64)], sum: f64) -> Option<[f64; 9]> {
         let bounds: Vec<f64> = rises.iter().map(|(name, _)| bound(name)).collect();
         let cumulative: Vec<f64> = rises.iter().map(|(_, rise)| *rise).collect();
+        let whole = self.whole();
         let kept: Vec<&Vec<f64>> = self
             .buckets
             .iter()
-            .filter(|(name, _)| rises.iter().any(|(kept, _)| Arc::ptr_eq(kept, name)))
             .map(|(_, counts)| counts)
+            .filter(|counts| !(counts[whole.end] - counts[whole.start]).is_nan())
             .collect();
         let mut learned = LearnedBuckets::new(&bounds);
         let mut deltas = Vec::with_capacity(kept.len());
-        for at in self.whole() {
+        for at in whole {
             deltas.clear();
             deltas.extend(kept.iter().map(|counts| counts[at + 1] - counts[at]));
             if deltas.iter().all(|delta| *delta >= 0.0) {

@@ -57,7 +57,7 @@ fn between_updates(endpoint: &EndpointStore, window: Window) -> Vec<Slice> {
     bounds.extend(
         times
             .map(|times| times.first_byte_ns)
-            .filter(|time| (window.start_ns + 1..=window.end_ns).contains(time)),
+            .filter(|time| *time > window.start_ns && *time <= window.end_ns),
     );
     bounds.dedup();
     let ends_with_update = bounds.len() > 1 && bounds.last() == Some(&window.end_ns);

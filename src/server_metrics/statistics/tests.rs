@@ -193,6 +193,21 @@ fn bounds_that_changed_cannot_be_compared() {
 }
 
 #[test]
+fn a_bound_that_was_away_is_not_compared_with_what_it_had_before() {
+    let all = |low: u64, count: u64| h(&[("1", low), ("+Inf", count)], 1.0);
+    let away = |count: u64| h(&[("+Inf", count)], 1.0);
+    let (a, b, c) = (all(5, 10), away(20), all(15, 30));
+    let back = report(&[(8, &*a), (9, &*b), (11, &*c)], [10, 12], None);
+    assert_eq!(histogram(&back).buckets, Some(vec![(Arc::from("+Inf"), 10.0)]));
+
+    let (a, b, c) = (all(5, 6), away(7), all(3, 9));
+    let fell = report(&[(9, &*a), (10, &*b), (11, &*c)], [10, 12], Some(2.0));
+    let stats = histogram(&fell);
+    assert_eq!((stats.resets.unwrap().reset_count, &stats.buckets), (1, &None));
+    assert!(stats.timeslices.is_empty());
+}
+
+#[test]
 fn one_name_of_two_kinds_is_two_metrics_with_two_keys() {
     let bodies = [(9, "c 1\n".to_owned()), (10, c(2))];
     let bodies: Vec<(u64, &str)> = bodies.iter().map(|(at, body)| (*at, &**body)).collect();

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::super::snapshot::Value;
 use super::*;
 
 fn column(changes: &[(usize, f64)]) -> Column {

@@ -332,6 +332,36 @@ fn samples_of_a_server_that_grows_are_rebuilt_too() {
 }
 
 #[test]
+fn samples_of_buckets_that_come_and_go_are_rebuilt_too() {
+    let body = |buckets: &[(&str, u64)]| {
+        let line = |(le, count): &(&str, u64)| format!("h_bucket{{le=\"{le}\"}} {count}\n");
+        let lines: String = buckets.iter().map(line).collect();
+        let count = buckets.last().unwrap().1;
+        format!("# TYPE h histogram\n{lines}h_sum {count}\nh_count {count}\n")
+    };
+    let all = [
+        body(&[("1", 5), ("+Inf", 10)]),
+        // The reference has neither of the bounds that come back.
+        body(&[("+Inf", 20)]),
+        body(&[("1", 15), ("2", 18), ("+Inf", 30)]),
+        body(&[("1", 16), ("2", 20), ("+Inf", 33)]),
+    ];
+    let profiling = Window { start_ns: 2_000_000_001, end_ns: 4_000_000_000 };
+    let served = ServedRun::new(
+        vec![("http://a/metrics", bodies(&all.each_ref().map(String::as_str)))],
+        Windows { warmup: None, profiling: Some(profiling) },
+    );
+    served.complete();
+    let original: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
+    let buckets = &original["metrics"]["h"]["series"][0]["buckets"];
+    assert_eq!(buckets, &serde_json::json!({"+Inf": 13}));
+    served.remove(&[LINES, STATISTICS[0], STATISTICS[1]]);
+    served.report();
+    let again: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
+    assert_close("metrics", &again["metrics"], &original["metrics"]);
+}
+
+#[test]
 fn other_readers_find_what_the_server_sent() {
     let served = ServedRun::vllm();
     served.complete();
@@ -564,6 +594,13 @@ fn a_run_without_scrapes_removes_those_of_an_earlier_one() {
 }
 
 #[test]
+fn no_file_of_scrapes_is_left_where_none_succeeded() {
+    let served = ServedRun::new(vec![("http://silent/metrics", Vec::new())], Windows::default());
+    drop(served.scraped());
+    assert!(!served.path(LINES).exists());
+}
+
+#[test]
 fn lines_are_handed_over_by_number_and_by_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(LINES);
@@ -572,8 +609,8 @@ fn lines_are_handed_over_by_number_and_by_time() {
     let second = 1_000_000_000;
     let mut on_disk = Vec::new();
     // The first is due, as is any a second after the last that was.
-    for last_byte_ns in [5 * second, 5 * second + 1, 5 * second + 2, 5 * second + 3, 6 * second + 4]
-    {
+    for after_ns in [0, 1, 2, 3, second + 4, second + 5] {
+        let last_byte_ns = 5 * second + after_ns;
         lines.append(&Scrape {
             index: 0,
             endpoint: &endpoint,
@@ -585,6 +622,8 @@ fn lines_are_handed_over_by_number_and_by_time() {
         });
         on_disk.push(fs::read_to_string(&path).unwrap().lines().count());
     }
-    assert_eq!(on_disk, [1, 1, 1, 4, 5]);
+    assert_eq!(on_disk, [1, 1, 1, 4, 5, 5]);
+    lines.flush();
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 6);
     assert_eq!(lines.finish().unwrap(), path);
 }

@@ -45,6 +45,10 @@ fn gauge(from: f64, to: f64) -> Stats {
     })
 }
 
+fn first_slice<T>(stats: T) -> Timeslice<T> {
+    Timeslice { start_ns: START, end_ns: START + SLICE, is_complete: true, stats }
+}
+
 fn counter(total: f64, rate: f64) -> Stats {
     let spread = RateSpread { avg: rate * 1.01, min: 0.0, max: rate * 4.0, std: rate / 3.0 };
     let slice = CounterSlice { total, rate };
@@ -54,12 +58,7 @@ fn counter(total: f64, rate: f64) -> Stats {
         slice_rates: (total > 0.0).then_some(spread),
         point_rates: (total > 0.0).then_some(spread),
         resets: None,
-        timeslices: vec![Timeslice {
-            start_ns: START,
-            end_ns: START + SLICE,
-            is_complete: true,
-            stats: slice,
-        }],
+        timeslices: vec![first_slice(slice)],
     })
 }
 
@@ -74,12 +73,7 @@ fn histogram(count: f64, sum: f64) -> Stats {
         percentiles: (count > 0.0).then_some([0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 1.1, 1.2, 1.375]),
         buckets: Some(buckets),
         resets: None,
-        timeslices: vec![Timeslice {
-            start_ns: START,
-            end_ns: START + SLICE,
-            is_complete: true,
-            stats: slice,
-        }],
+        timeslices: vec![first_slice(slice)],
     })
 }
 

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{LabelColumns, type_of};
+use super::super::members::exported_kind;
+use super::LabelColumns;
 use crate::artifacts::RunReport;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Windows};
 use crate::server_metrics::snapshot::Kind;
@@ -77,7 +78,7 @@ pub(super) fn of(
     let urls = &metrics.report.summary.endpoints_successful;
     let exported = metrics.report.metrics.iter().filter(|metric| metric.kind != Kind::Summary);
     let of_type =
-        |kind| exported.clone().filter(|metric| type_of(metric.kind) == type_of(kind)).count();
+        |kind| exported.clone().filter(|metric| exported_kind(metric.kind) == kind).count();
     let config = &run.run.input_config;
     let models = config.pointer("/models/items").and_then(Value::as_array);
     let models: Vec<_> =

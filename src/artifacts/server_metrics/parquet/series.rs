@@ -40,14 +40,18 @@ impl<'a> SeriesRows<'a> {
     /// Whether a cumulative number fell: the server began anew.
     pub(super) fn has_reset(&self) -> bool {
         match self.values {
-            Values::Number(column) if self.is_cumulative => self.falls(column),
-            Values::Histogram(columns) => self.falls(&columns.count),
+            Values::Number(column) if self.is_cumulative => self.falls(column, &self.rise(column)),
+            Values::Histogram(columns) => {
+                let mut all = self.bucket_rises(columns);
+                self.falls(&columns.count, &self.rise(&columns.count))
+                    || all.any(|(_, column, rise)| self.falls(column, &rise))
+            }
             _ => false,
         }
     }
 
-    fn falls(&self, column: &Column) -> bool {
-        let mut before = self.rise(column).from;
+    fn falls(&self, column: &Column, rise: &Rise) -> bool {
+        let mut before = rise.from;
         column.iter(self.within.clone()).any(|(_, value)| {
             let falls = value < before;
             before = value;
@@ -81,16 +85,13 @@ impl<'a> SeriesRows<'a> {
         mut take: impl FnMut(SampleCells) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
         let text = |le: &Arc<str>| ByteArray::from(le.as_bytes().to_vec());
-        let buckets: Vec<(ByteArray, Rise, &Column)> = columns
-            .buckets
-            .iter()
-            .map(|(le, column)| (text(le), self.rise(column), column))
-            .collect();
+        let buckets: Vec<(ByteArray, &Column, Rise)> =
+            self.bucket_rises(columns).map(|(le, column, rise)| (text(le), column, rise)).collect();
         let (sums, counts) = (self.rise(&columns.sum), self.rise(&columns.count));
         for (scrape, count) in columns.count.iter(self.within.clone()) {
             let timestamp_ns = self.time(scrape);
             let sum = columns.sum.at(scrape).map(|sum| sums.by(sum));
-            for (le, rise, column) in &buckets {
+            for (le, column, rise) in &buckets {
                 let Some(bucket) = column.at(scrape) else { continue };
                 take(SampleCells {
                     timestamp_ns,
@@ -108,6 +109,17 @@ impl<'a> SeriesRows<'a> {
     fn rise(&self, column: &Column) -> Rise {
         let baseline = column.baseline(self.reference, self.within.clone());
         Rise { from: baseline.map_or(0.0, |(_, value)| value) }
+    }
+
+    /// The buckets that the histogram's baseline has, and what each rises from.
+    fn bucket_rises<'c>(
+        &'c self,
+        columns: &'c HistogramColumns,
+    ) -> impl Iterator<Item = (&'c Arc<str>, &'c Column, Rise)> {
+        columns.buckets.iter().filter_map(|(le, column)| {
+            let from = columns.bucket_baseline(column, self.reference, self.within.clone())?;
+            Some((le, column, Rise { from }))
+        })
     }
 
     fn time(&self, scrape: usize) -> i64 {

@@ -1,0 +1,110 @@
+//! Whatever endpoints expose makes a report: files that are whole, in which no number
+//! is missing because JSON has no word for it, and that come out again from the lines.
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use aiperf::artifacts::report;
+use aiperf::artifacts::server_metrics::{JsonLayout, ScrapeLines};
+use aiperf::schedule::PhaseKind;
+use aiperf::server_metrics::exposition::{Exposition, Format};
+use aiperf::server_metrics::report::{ServerMetricsReport, build};
+use aiperf::server_metrics::snapshot::Snapshot;
+use aiperf::server_metrics::store::Store;
+use aiperf::server_metrics::{Endpoint, FetchTimes, PhaseMark, Scrape};
+use aiperf::units::Nanos;
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Ends a body; no exposition has it.
+const END: u8 = 0xff;
+/// Between two scrapes.
+const INTERVAL: u64 = 333_000_000;
+/// Length of the slices.
+const SLICE: Nanos = Nanos(500_000_000);
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    let at = INTERVAL * 3;
+    let record = format!(
+        r#"{{"metadata":{{"request_start_ns":{at},"request_end_ns":{at},"benchmark_phase":"profiling"}},"metrics":{{}},"error":null}}"#
+    );
+    fs::write(directory.path().join("profile_export.jsonl"), record + "\n").unwrap();
+    directory
+});
+
+/// Scrapes the bodies of `input`, the first two before the phase, to a store and to
+/// the lines at `path`.
+fn scrape(input: &[u8], path: &Path) -> Store {
+    let endpoint = Endpoint { url: "http://a/metrics".into() };
+    let mut store = Store::new([endpoint.url.clone()]);
+    let mut lines = ScrapeLines::create(path, 1).unwrap();
+    let mut before = None;
+    for (number, body) in (1..).zip(input.split(|byte| *byte == END)) {
+        let format = if body.ends_with(b"# EOF\n") { Format::OpenMetrics } else { Format::Text };
+        let Ok(exposition) = Exposition::parse(body, format) else { continue };
+        let snapshot = Snapshot::of(&exposition);
+        let first_byte_ns = number * INTERVAL;
+        let times = FetchTimes {
+            request_sent_ns: first_byte_ns,
+            first_byte_ns,
+            last_byte_ns: first_byte_ns,
+        };
+        let is_duplicate = before.replace(body) == Some(body);
+        if is_duplicate {
+            store.repeat(0, times);
+        } else {
+            store.push(0, times, &snapshot);
+        }
+        let profiling = PhaseMark { index: 0, kind: PhaseKind::Profiling };
+        lines.append(&Scrape {
+            index: 0,
+            endpoint: &endpoint,
+            times,
+            phase: (number > 2).then_some(profiling),
+            is_duplicate,
+            exposition: &exposition,
+            snapshot: &snapshot,
+        });
+    }
+    lines.finish().unwrap();
+    store
+}
+
+/// The statistics that lines give, in files of this layout.
+fn rebuilt(layout: JsonLayout) -> Option<(ServerMetricsReport, Value)> {
+    let mut rebuilt = report::rebuild(DIRECTORY.path()).unwrap();
+    rebuilt.server_metrics.json_layout = layout;
+    let metrics = rebuilt.report.server_metrics.as_ref()?.report.clone();
+    report::write(&rebuilt, "").unwrap();
+    let json = fs::read(DIRECTORY.path().join("server_metrics_export.json")).unwrap();
+    Some((metrics, serde_json::from_slice(&json).unwrap()))
+}
+
+/// Whether some value that is no bucket is null.
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| name != "buckets" && has_null(value))
+        }
+        _ => false,
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let store = scrape(input, &DIRECTORY.path().join("server_metrics_export.jsonl"));
+    for layout in [JsonLayout::Nested, JsonLayout::Flat] {
+        let Some((report, json)) = rebuilt(layout) else { return };
+        let windows = report.summary.windows;
+        drop(build(&store, windows, Some(SLICE)));
+        let ours = build(&store, windows, None);
+        // Not by `==`: what is no number is not even itself.
+        assert_eq!(format!("{:?}", ours.metrics), format!("{:?}", report.metrics));
+        assert!(!has_null(&json["metrics"]), "{json:#}");
+    }
+});
