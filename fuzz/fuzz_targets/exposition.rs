@@ -20,8 +20,7 @@ fuzz_target!(|body: &[u8]| {
             Ok(read) => {
                 assert!(read.samples.iter().all(|sample| read.family(sample).is_some()));
                 let at = second * SECOND;
-                let times =
-                    FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
+                let times = FetchTimes { request_sent_ns: at, first_byte_ns: at, last_byte_ns: at };
                 store.push(0, times, &Snapshot::of(&read));
             }
             Err(error) => assert!((1..=lines).contains(&error.line)),

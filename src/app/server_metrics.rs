@@ -106,8 +106,10 @@ impl Collection {
             return None;
         }
         let mut conservation = compare(&store);
-        // A server that was given no time to count is not told that it counts wrongly.
-        conservation.retain(|comparison| comparison.agrees || !is_over);
+        // A server that was given no time to count, or of which not all is known, is not
+        // told that it counts wrongly.
+        let is_known = !is_over && store.is_whole();
+        conservation.retain(|comparison| comparison.agrees || is_known);
         Some(ServerMetrics {
             report: report::build(&store, windows, self.slice_duration),
             store: Arc::new(store),

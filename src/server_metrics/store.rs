@@ -107,6 +107,7 @@ impl Store {
         let scrape = store.scrapes.len();
         store.scrapes.push(times);
         store.updates.push(scrape as u32);
+        self.room.enter(endpoint, &store.url);
         for family in &snapshot.families {
             if let Some(kept) = store.family(family, &mut self.room) {
                 kept.declare(family);
@@ -158,6 +159,7 @@ impl Store {
     /// `family` has. The scrapes of one series ascend.
     pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
         let Some(store) = self.endpoints.get_mut(endpoint) else { return };
+        self.room.enter(endpoint, &store.url);
         if let Some(kept) = store.family(family, &mut self.room) {
             kept.declare(family);
             kept.place(scrape, family, &mut self.room);
@@ -169,6 +171,12 @@ impl Store {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.placed();
         }
+    }
+
+    /// Whether everything was kept that was to be: nothing was beyond the limits.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.room.is_enough()
     }
 
     /// Whether the values take more than [`MOST_VALUE_BYTES`].

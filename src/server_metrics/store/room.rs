@@ -1,7 +1,6 @@
 //! How much a store takes: a server whose series never end must not take all memory,
 //! nor make files that nobody can write.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::server_metrics::snapshot::{Family, Point, Value};
 /// Most bytes that the values of a store may take.
 pub const MOST_VALUE_BYTES: usize = 1 << 30;
 
-/// How much is kept of what does not grow with the values, of all endpoints together.
+/// How much is kept of an endpoint, the values over time apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Families and series.
@@ -30,21 +29,44 @@ impl Default for Limits {
     }
 }
 
-/// What a store has taken, and may.
+/// What each endpoint has taken, and may.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     limits: Limits,
+    /// By endpoint.
+    used: Vec<Used>,
+    /// The endpoint that takes room.
+    current: usize,
+    labels: HashSet<Labels>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    url: Arc<str>,
     series: usize,
     numbers: usize,
     text: usize,
     label_names: HashSet<Arc<str>>,
-    labels: HashSet<Labels>,
     has_refused: bool,
 }
 
 impl Room {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
+    }
+
+    /// What is taken from now on is of endpoint number `endpoint`.
+    pub(super) fn enter(&mut self, endpoint: usize, url: &Arc<str>) {
+        if self.used.len() <= endpoint {
+            self.used.resize_with(endpoint + 1, Used::default);
+        }
+        self.used[endpoint].url = Arc::clone(url);
+        self.current = endpoint;
+    }
+
+    /// Whether nothing was refused.
+    pub(super) fn is_enough(&self) -> bool {
+        self.used.iter().all(|used| !used.has_refused)
     }
 
     /// Whether there is room for a family, which is then taken.
@@ -56,9 +78,11 @@ impl Room {
 
     /// The labels of a new series of `family`, shared; `None` where there is no room.
     pub(super) fn take_series(&mut self, family: &str, point: &Point<'_>) -> Option<Labels> {
-        let new_names = point.labels.iter().filter(|(name, _)| !self.label_names.contains(&**name));
-        if self.label_names.len() + new_names.count() > self.limits.label_names {
-            self.refuse(family);
+        let used = self.used.get_mut(self.current)?;
+        let is_new = |name: &str| !used.label_names.contains(name);
+        let new_names = point.labels.iter().filter(|(name, _)| is_new(name));
+        if used.label_names.len() + new_names.count() > self.limits.label_names {
+            used.refuse(family, self.limits);
             return None;
         }
         let text = point.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -70,7 +94,8 @@ impl Room {
             self.labels.insert(Arc::clone(&labels));
             labels
         });
-        self.label_names.extend(labels.iter().map(|(name, _)| Arc::clone(name)));
+        let names = labels.iter().map(|(name, _)| Arc::clone(name));
+        self.used.get_mut(self.current)?.label_names.extend(names);
         Some(labels)
     }
 
@@ -80,30 +105,35 @@ impl Room {
     }
 
     fn take(&mut self, family: &str, series: usize, numbers: usize, text: usize) -> bool {
-        let fits = self.series + series <= self.limits.series
-            && self.numbers + numbers <= self.limits.numbers
-            && self.text.saturating_add(text) <= self.limits.text;
+        let limits = self.limits;
+        let Some(used) = self.used.get_mut(self.current) else { return false };
+        let fits = used.series + series <= limits.series
+            && used.numbers + numbers <= limits.numbers
+            && used.text.saturating_add(text) <= limits.text;
         if fits {
-            self.series += series;
-            self.numbers += numbers;
-            self.text += text;
+            used.series += series;
+            used.numbers += numbers;
+            used.text += text;
         } else {
-            self.refuse(family);
+            used.refuse(family, limits);
         }
         fits
     }
+}
 
+impl Used {
     /// Says once that something is left out.
-    fn refuse(&mut self, family: &str) {
+    fn refuse(&mut self, family: &str, limits: Limits) {
         if std::mem::replace(&mut self.has_refused, true) {
             return;
         }
-        let Limits { series, numbers, label_names, text } = self.limits;
-        let shown: Cow<'_, str> = family.chars().take(100).collect();
+        let Limits { series, numbers, label_names, text } = limits;
+        let shown: String = family.chars().take(100).collect();
         tracing::warn!(
-            "there are more server metrics than are kept ({series} families and series, {numbers} \
-             numbers, {label_names} names of labels, {} MiB of text): some of `{}`, and new ones \
-             from now on, are left out",
+            "{} has more metrics than are kept ({series} families and series, {numbers} numbers, \
+             {label_names} names of labels, {} MiB of text): some of `{}`, and new ones from now \
+             on, are left out",
+            self.url,
             text >> 20,
             shown.escape_debug()
         );

@@ -213,3 +213,17 @@ fn a_histogram_is_kept_whole_and_takes_new_buckets_up_to_a_limit() {
     assert_eq!(bounds(&limited(4)), ["1", "+Inf"]);
     assert_eq!(series_of(&limited(3)), [("h", 0)]);
 }
+
+#[test]
+fn an_endpoint_without_end_takes_no_room_of_another() {
+    let limits = Limits { series: 5, ..Limits::default() };
+    let mut store = Store::limited(["http://a".into(), "http://b".into()], limits);
+    let of = |id: usize| ("id".to_owned(), id.to_string());
+    let many: Vec<_> = (0..9).map(of).collect();
+    for (endpoint, labels) in [(0, &many[..]), (1, &many[..4])] {
+        let families = vec![gauges("f", labels)];
+        store.push(endpoint, FetchTimes::default(), &Snapshot { families });
+        assert_eq!(store.endpoints()[endpoint].families[0].series.len(), 4);
+    }
+    assert!(!store.is_whole());
+}
