@@ -34,9 +34,8 @@ pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> Stri
 /// The table, without the column of series where no metric has several.
 fn table(title: &str, rows: Vec<[String; 6]>, style: Style) -> String {
     const VALUE: usize = 3;
-    let right_at = |value, column| match column == value {
-        true => CellAlignment::Right,
-        false => CellAlignment::Left,
+    let right_at = |value, column| {
+        if column == value { CellAlignment::Right } else { CellAlignment::Left }
     };
     let header = ["Metric", "Series", "Statistic", "Value", "Unit", "What It Tells"];
     if rows.iter().any(|[_, series, ..]| !series.is_empty()) {

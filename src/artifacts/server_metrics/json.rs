@@ -299,10 +299,7 @@ impl Series {
 
 /// The slices of a histogram; without observations there is nothing to slice.
 fn slices(histogram: &report::HistogramStats) -> &[report::Timeslice<report::HistogramSlice>] {
-    match histogram.count > 0.0 || histogram.resets.is_some() {
-        true => &histogram.timeslices,
-        false => &[],
-    }
+    if histogram.count > 0.0 || histogram.resets.is_some() { &histogram.timeslices } else { &[] }
 }
 
 /// Buckets with the counts that they are.
