@@ -179,10 +179,10 @@ impl Store {
         self.room.is_enough()
     }
 
-    /// Whether the values take more than [`MOST_VALUE_BYTES`].
+    /// Whether the values take more than they may.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        self.value_bytes() > MOST_VALUE_BYTES
+        !self.room.has_room_for_values(self.value_bytes())
     }
 
     /// Bytes that the values take, the room for more included.

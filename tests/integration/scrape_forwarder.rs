@@ -6,11 +6,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aiperf::endpoint::EndpointType;
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
-use aiperf::telemetry::{Config, Identity, ScrapesReport, Streams, Telemetry, TelemetryReport};
+use aiperf::telemetry::{Config, ScrapesReport, Streams, Telemetry, TelemetryReport};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -25,21 +24,13 @@ use uuid::Uuid;
 
 use crate::artifacts::table::run_python;
 use crate::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
+use crate::telemetry::identity;
 
 /// Long enough for any healthy collector on a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Collectors' own limit for a message.
 const FOUR_MIB: usize = 4 * 1024 * 1024;
-
-fn identity() -> Identity {
-    Identity {
-        benchmark_id: Uuid::from_u128(7),
-        endpoint_type: EndpointType::Chat,
-        models: vec!["tiny".into()],
-        urls: vec!["http://127.0.0.1:8000".into()],
-    }
-}
 
 fn config(collector: &OtlpReceiver) -> Config {
     // The exporter's own exports stay out of the way.

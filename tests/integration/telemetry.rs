@@ -77,7 +77,7 @@ fn catalogue() -> Vec<&'static Metric> {
     vec![&LATENCY, &TTFT, &ITL, &GAPS, &INPUT, &OUTPUT, &COUNT, &ERRORS, &RATE, &DURATION]
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity {
         benchmark_id: Uuid::from_u128(7),
         endpoint_type: EndpointType::Chat,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::Labels;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 
-/// Most bytes that the values of a store may take.
+/// Most bytes that the values of a store may take unless other [limits](Limits) are set.
 pub const MOST_VALUE_BYTES: usize = 1 << 30;
 
-/// How much is kept of an endpoint, the values over time apart.
+/// How much is kept: of each endpoint, and of the values over time of all.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Families and series.
@@ -21,11 +21,19 @@ pub struct Limits {
     pub label_names: usize,
     /// Bytes of names, labels and descriptions.
     pub text: usize,
+    /// Bytes of the values of all endpoints together.
+    pub value_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { series: 100_000, numbers: 1_000_000, label_names: 1_000, text: 64 << 20 }
+        Self {
+            series: 100_000,
+            numbers: 1_000_000,
+            label_names: 1_000,
+            text: 64 << 20,
+            value_bytes: MOST_VALUE_BYTES,
+        }
     }
 }
 
@@ -62,6 +70,11 @@ impl Room {
         }
         self.used[endpoint].url = Arc::clone(url);
         self.current = endpoint;
+    }
+
+    /// Whether values may take `bytes`.
+    pub(super) const fn has_room_for_values(&self, bytes: usize) -> bool {
+        bytes <= self.limits.value_bytes
     }
 
     /// Whether nothing was refused.
@@ -127,7 +140,7 @@ impl Used {
         if std::mem::replace(&mut self.has_refused, true) {
             return;
         }
-        let Limits { series, numbers, label_names, text } = limits;
+        let Limits { series, numbers, label_names, text, .. } = limits;
         let shown: String = family.chars().take(100).collect();
         tracing::warn!(
             "{} has more metrics than are kept ({series} families and series, {numbers} numbers, \

@@ -227,3 +227,16 @@ fn an_endpoint_without_end_takes_no_room_of_another() {
     }
     assert!(!store.is_whole());
 }
+
+#[test]
+fn values_over_time_are_limited() {
+    let scrape = |number: usize| {
+        let point = Point { labels: Vec::new(), value: Value::Number(number as f64) };
+        let series = vec![point];
+        vec![Family { name: "f".into(), kind: Kind::Gauge, description: None, unit: None, series }]
+    };
+    // A change takes 16 bytes; room is made for four, then for eight.
+    let limits = Limits { value_bytes: 64, ..Limits::default() };
+    assert!(!pushed(limits, (0..4).map(scrape)).is_too_large());
+    assert!(pushed(limits, (0..5).map(scrape)).is_too_large());
+}
