@@ -83,11 +83,11 @@ impl Values {
             Self::Summary(columns) => &columns.quantiles,
         };
         let single = match self {
-            Self::Number(column) => vec![column],
-            Self::Histogram(columns) => vec![&columns.sum, &columns.count],
-            Self::Summary(columns) => vec![&columns.sum, &columns.count],
+            Self::Number(column) => [Some(column), None],
+            Self::Histogram(columns) => [Some(&columns.sum), Some(&columns.count)],
+            Self::Summary(columns) => [Some(&columns.sum), Some(&columns.count)],
         };
-        named.iter().map(|(_, column)| column).chain(single)
+        named.iter().map(|(_, column)| column).chain(single.into_iter().flatten())
     }
 
     /// Bytes that they take, the room for more included.
