@@ -4,6 +4,7 @@
 //! happened, and whatever had been received is kept.
 
 mod trace;
+mod trace_context;
 mod wire;
 
 use std::ops::Range;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use trace::{ArrivalClock, HttpTrace};
+pub use trace_context::{TraceContext, TraceShare};
 
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;

@@ -1,7 +1,7 @@
 //! GenAI, timing and client names, units, kinds, boundaries and attributes.
 //!
-//! The registry in `semconv/` is written by hand; [`attribute`] and [`metric`]
-//! are generated from it, so that no other code spells a name.
+//! The registry in `semconv/` is written by hand; [`attribute`], [`span`] and
+//! [`metric`] are generated from it, so that no other code spells a name.
 
 #[rustfmt::skip]
 #[expect(clippy::unreadable_literal, reason = "numbers as the generator writes them")]
@@ -9,7 +9,7 @@ mod generated;
 #[cfg(test)]
 mod tests;
 
-pub use generated::{attribute, metric};
+pub use generated::{attribute, metric, span};
 
 /// The conventions that names and boundaries are taken from.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";

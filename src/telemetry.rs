@@ -15,12 +15,17 @@ mod connection;
 mod exact;
 mod instruments;
 pub mod pipeline;
+mod protobuf;
+mod queue;
 mod reconcile;
 mod resource;
 mod scrape_forwarder;
+mod send;
 mod settings;
 mod tee;
 mod timing;
+mod trace_sample;
+mod traces;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -47,14 +52,18 @@ use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
 pub use self::scrape_forwarder::ScrapesReport;
+pub use self::settings::TRACE_ENDPOINTS;
+pub use self::trace_sample::{TraceSample, TraceSampleError};
+pub use self::traces::TracesReport;
 
 use self::client::Client;
 use self::connection::Connection;
 use self::instruments::Instruments;
 use self::scrape_forwarder::ScrapeForwarder;
-use self::settings::Settings;
+use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
+use self::traces::Traces;
 
 /// After the deadline the collector is waited for no longer; what remains is
 /// one local collection, for which this is plenty.
@@ -96,6 +105,8 @@ pub struct Config {
     pub provider: Option<String>,
     /// Base-2 exponential histograms instead of explicit boundaries.
     pub exponential_histograms: bool,
+    /// `--trace-sample`: which requests become traces; `None` is none.
+    pub trace_sample: Option<TraceSample>,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
     pub interval_seconds: f64,
     /// Seconds an export may take (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
@@ -116,6 +127,7 @@ impl fmt::Debug for Config {
             .field("resource_attributes", &attributes)
             .field("provider", &self.provider)
             .field("exponential_histograms", &self.exponential_histograms)
+            .field("trace_sample", &self.trace_sample)
             .field("interval_seconds", &self.interval_seconds)
             .field("timeout_seconds", &self.timeout_seconds)
             .finish()
@@ -130,6 +142,7 @@ impl Default for Config {
             resource_attributes: Vec::new(),
             provider: None,
             exponential_histograms: false,
+            trace_sample: None,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,
         }
@@ -176,6 +189,9 @@ pub struct TelemetryReport {
     /// The servers' own metrics; absent where none were scraped or sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrapes: Option<ScrapesReport>,
+    /// The requests that were told of as traces; absent without `--trace-sample`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces: Option<TracesReport>,
 }
 
 /// Why telemetry cannot be started. A collector that does not answer is not
@@ -228,6 +244,7 @@ pub struct Telemetry {
     client: Option<Mutex<Client>>,
     timing: Option<Mutex<Timing>>,
     scrapes: Option<ScrapeForwarder>,
+    traces: Option<Traces>,
     tee: Arc<TeeState>,
     endpoint: Option<String>,
     /// `None` once `finish` has taken it.
@@ -257,7 +274,10 @@ impl Telemetry {
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let resource = resource::build(config, identity, &settings);
-        let connection = settings.destination.map(Connection::open).transpose()?;
+        let (connection, to_traces) = connect(settings.destination, settings.traces)?;
+        let traces = to_traces.zip(config.trace_sample).map(|(connection, sample)| {
+            Traces::start(connection, sample, (config, identity), &resource, settings.interval)
+        });
         let scrapes = connection
             .clone()
             .filter(|_| config.streams.metrics)
@@ -287,7 +307,7 @@ impl Telemetry {
             .metrics
             .then(|| Instruments::new(meter, catalogue, describe, exponential));
         let provider = Some(provider);
-        Ok(Self { instruments, client, timing, scrapes, tee: state, endpoint, provider })
+        Ok(Self { instruments, client, timing, scrapes, traces, tee: state, endpoint, provider })
     }
 
     /// Records a finished request: its values, and the increments it gives to
@@ -297,6 +317,9 @@ impl Telemetry {
     pub fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
         if let Some(instruments) = &self.instruments {
             instruments.record(measured, aggregates);
+        }
+        if let Some(traces) = &self.traces {
+            traces.observe(measured);
         }
     }
 
@@ -344,8 +367,9 @@ impl Telemetry {
     #[must_use]
     pub fn finish(mut self, deadline: Duration) -> TelemetryReport {
         let until = Instant::now() + deadline;
-        // Both are sent at once, and waited for no longer than one.
+        // All are sent at once, and waited for no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
+        self.traces.iter().for_each(Traces::close);
         let flushed = self.flush_and_shut_down(deadline);
         let mut report = TelemetryReport {
             endpoint: self.endpoint.take(),
@@ -363,6 +387,8 @@ impl Telemetry {
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
         let patience = until.saturating_duration_since(Instant::now());
         report.scrapes = self.scrapes.take().and_then(|scrapes| scrapes.finish(patience));
+        let patience = until.saturating_duration_since(Instant::now());
+        report.traces = self.traces.take().map(|traces| traces.finish(patience));
         report
     }
 
@@ -414,6 +440,21 @@ impl Telemetry {
             Err(_) => Flushed::Not,
         }
     }
+}
+
+/// The ways that metrics and traces go: one where it serves both.
+#[expect(clippy::type_complexity, reason = "one for each signal")]
+fn connect(
+    metrics: Option<Destination>,
+    traces: Option<Destination>,
+) -> Result<(Option<Arc<Connection>>, Option<Arc<Connection>>), TelemetryError> {
+    let is_one = metrics.as_ref().zip(traces.as_ref()).is_some_and(|(a, b)| a.is_reached_like(b));
+    let of_metrics = metrics.map(Connection::open).transpose()?;
+    let of_traces = match (traces, &of_metrics) {
+        (Some(traces), Some(connection)) if is_one => Some(connection.beside(traces)),
+        (traces, _) => traces.map(Connection::open).transpose()?,
+    };
+    Ok((of_metrics, of_traces))
 }
 
 impl Drop for Telemetry {

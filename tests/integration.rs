@@ -53,3 +53,5 @@ mod server_metrics_run;
 mod server_statistics;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/traces.rs"]
+mod traces;

@@ -94,13 +94,17 @@ impl Run {
         let api_key = config.transport.api_key.as_ref().map(Secret::expose);
         let builder =
             RequestBuilder::new(config.endpoint.streaming, api_key, &config.transport.headers)?;
+        let of_load = match config.telemetry.trace_sample {
+            Some(sample) => builder.clone().with_trace_context(sample.share()),
+            None => builder.clone(),
+        };
         let builder = Arc::new(builder);
         let workload = Workload::new(
             Arc::clone(&dataset),
             Arc::new(sampler),
             Arc::clone(&endpoint),
             targets(&config)?,
-            Arc::clone(&builder),
+            Arc::new(of_load),
         );
         let description = RunDescription {
             benchmark_id: Uuid::new_v4(),

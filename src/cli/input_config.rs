@@ -305,6 +305,7 @@ fn otel(config: &RunConfig) -> Value {
         .put_some("metrics_url", config.telemetry.url.as_deref().map(redact::url))
         .put_some("resource_attributes", shown(attributes.collect()))
         .put_some("gen_ai_provider", config.telemetry.provider.clone())
+        .put_some("trace_sample", config.telemetry.trace_sample.map(|sample| sample.to_string()))
         .into_value()
 }
 

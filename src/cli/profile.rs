@@ -13,6 +13,7 @@ use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
+use crate::telemetry::TraceSample;
 
 const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
     ("chat", EndpointType::Chat),
@@ -236,6 +237,9 @@ pub(super) struct OutputArgs {
     #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS, default_value = "explicit",
           action = ArgAction::Set)]
     pub(super) otel_histograms: bool,
+    /// Requests that are exported as traces: a list of 5%, slowest:20, errors, all [default: none]
+    #[arg(long, value_name = "SAMPLE")]
+    pub(super) trace_sample: Option<TraceSample>,
     /// gen_ai.provider.name instead of what the host implies
     #[arg(long, value_name = "NAME")]
     pub(super) gen_ai_provider: Option<String>,

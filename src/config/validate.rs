@@ -146,6 +146,11 @@ impl RunConfig {
                 let why = format!("{name:?} is not a header as HTTP allows it");
                 return Err(ConfigError::flag("--header", why));
             }
+            if self.telemetry.trace_sample.is_some() && name.eq_ignore_ascii_case("traceparent") {
+                let why = "with --trace-sample each request has a traceparent of its own: give \
+                           one of the two";
+                return Err(ConfigError::flag("--header", why));
+            }
         }
         match &transport.api_key {
             Some(key) if http::HeaderValue::try_from(key.expose()).is_err() => {

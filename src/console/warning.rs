@@ -3,7 +3,7 @@
 use super::{count, printable};
 use crate::artifacts::RunReport;
 use crate::server_metrics::conservation::{Comparison, Quantity};
-use crate::telemetry::ScrapesReport;
+use crate::telemetry::{ScrapesReport, TracesReport};
 
 /// Shortfall of the request rate that is put down to chance, in percent.
 const RATE_SLACK_PERCENT: f64 = 5.0;
@@ -86,6 +86,11 @@ pub enum Warning {
         /// What became of it.
         scrapes: ScrapesReport,
     },
+    /// The collector lacks some of the traces.
+    TracesLost {
+        /// What became of them.
+        traces: TracesReport,
+    },
     /// Telemetry and files differ.
     NotReconciled {
         /// In what.
@@ -131,6 +136,7 @@ impl Warning {
             Self::CollectorNotReached { .. } => "Collector Not Reached",
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
             Self::ServerSamplesLost { .. } => "Server Samples Incomplete",
+            Self::TracesLost { .. } => "Traces Incomplete",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
             Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
         }
@@ -212,6 +218,13 @@ impl Warning {
                     count(scrapes.points_rejected)
                 )]
             }
+            Self::TracesLost { traces } => vec![format!(
+                "The traces of {} of {} sampled requests did not reach the collector, and it \
+                 rejected {} spans. The files have every record.",
+                count(traces.lost),
+                count(traces.sampled),
+                count(traces.rejected)
+            )],
             Self::NotReconciled { discrepancies } => {
                 let mut findings =
                     vec!["What was exported differs from what the files say:".to_owned()];
@@ -272,7 +285,9 @@ impl Warning {
                 "Check --otel-url, and that the collector listens there for OTLP.",
                 "gRPC is usually on port 4317, HTTP on 4318.",
             ],
-            Self::TelemetryLost { .. } | Self::ServerSamplesLost { .. } => &[
+            Self::TelemetryLost { .. }
+            | Self::ServerSamplesLost { .. }
+            | Self::TracesLost { .. } => &[
                 "See the collector's log, and logs/aiperf.log for what it answered.",
                 "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
             ],
@@ -426,6 +441,11 @@ fn telemetry(report: &RunReport) -> Vec<Warning> {
         if let Some(scrapes) = telemetry.scrapes.as_ref().filter(is_lost).filter(|_| is_reached) {
             warnings.push(Warning::ServerSamplesLost { endpoint, scrapes: scrapes.clone() });
         }
+    }
+    let is_told = warnings.iter().any(|have| matches!(have, Warning::CollectorNotReached { .. }));
+    let is_lost = |traces: &&TracesReport| traces.lost > 0 || traces.rejected > 0;
+    if let Some(traces) = telemetry.traces.as_ref().filter(is_lost).filter(|_| !is_told) {
+        warnings.push(Warning::TracesLost { traces: traces.clone() });
     }
     if !telemetry.reconciled && !telemetry.discrepancies.is_empty() {
         let discrepancies = telemetry.discrepancies.clone();

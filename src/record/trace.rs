@@ -165,7 +165,8 @@ impl HttpTrace {
 
     /// When the request had been sent. An answer that begins before that ends
     /// the sending: phases do not overlap.
-    fn sent(&self) -> Option<Nanos> {
+    #[must_use]
+    pub fn sent(&self) -> Option<Nanos> {
         self.send_end.map(|end| self.receive_start.map_or(end, |answer| end.min(answer)))
     }
 }

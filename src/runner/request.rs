@@ -5,12 +5,17 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue,
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::record::{TraceContext, TraceShare};
+
 /// One per request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// One per session.
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 /// The session again, for routers that keep sessions on one server.
 const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity");
+
+/// The request's place in a trace, by W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A header that cannot be sent.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -27,6 +32,9 @@ pub enum HeaderError {
 #[derive(Debug, Clone)]
 pub struct RequestBuilder {
     base: HeaderMap,
+    /// Of which traces the server is told that they are sampled; `None` where
+    /// requests bear no trace context.
+    traced: Option<TraceShare>,
 }
 
 impl RequestBuilder {
@@ -50,7 +58,13 @@ impl RequestBuilder {
                 HeaderName::try_from(name.trim()).map_err(|_| HeaderError::Name(name.clone()))?;
             base.insert(parsed, secret(value.trim(), name)?);
         }
-        Ok(Self { base })
+        Ok(Self { base, traced: None })
+    }
+
+    /// Requests bear `traceparent`, and `share` of them are sampled for certain.
+    #[must_use]
+    pub fn with_trace_context(self, share: TraceShare) -> Self {
+        Self { traced: Some(share), ..self }
     }
 
     /// The headers of one request.
@@ -61,6 +75,9 @@ impl RequestBuilder {
         headers.insert(REQUEST_ID, uuid_value(request_id));
         headers.insert(CORRELATION_ID, session.clone());
         headers.insert(SESSION_AFFINITY, session);
+        if let Some(share) = self.traced {
+            headers.insert(TRACEPARENT, traceparent(request_id, share));
+        }
         headers
     }
 }
@@ -78,6 +95,12 @@ fn uuid_value(id: Uuid) -> HeaderValue {
     // A UUID is hexadecimal digits and dashes.
     HeaderValue::from_str(id.hyphenated().encode_lower(&mut buffer))
         .unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn traceparent(request_id: Uuid, share: TraceShare) -> HeaderValue {
+    let value = TraceContext::of(request_id).traceparent(share.covers(request_id));
+    // It is hexadecimal digits and dashes.
+    HeaderValue::from_bytes(&value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 #[cfg(test)]
@@ -100,6 +123,21 @@ mod tests {
         let shown = redact::headers(&headers);
         assert!(shown.contains(&("authorization".to_owned(), redact::REDACTED.to_owned())));
         assert!(shown.contains(&("x-team".to_owned(), "serving".to_owned())));
+    }
+
+    #[test]
+    fn only_traced_requests_bear_a_trace_context() {
+        let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
+        let plain = RequestBuilder::new(true, None, &[]).unwrap();
+        assert!(!plain.headers(id, Uuid::nil()).contains_key("traceparent"));
+        let header = |share| {
+            let headers = plain.clone().with_trace_context(share).headers(id, Uuid::nil());
+            headers["traceparent"].to_str().unwrap().to_owned()
+        };
+        let sampled = header(TraceShare::of_percent(100.0));
+        assert!(sampled.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{sampled}");
+        assert!(sampled.ends_with("-01"), "{sampled}");
+        assert_eq!(header(TraceShare::NONE), sampled.replace("-01", "-00"));
     }
 
     #[test]

@@ -7,28 +7,94 @@ pub mod attribute {
     pub const AIPERF_BENCHMARK_ID: &str = "aiperf.benchmark.id";
     /// `aiperf.benchmark_phase`
     pub const AIPERF_BENCHMARK_PHASE: &str = "aiperf.benchmark_phase";
+    /// `aiperf.connection.reused`
+    pub const AIPERF_CONNECTION_REUSED: &str = "aiperf.connection.reused";
+    /// `aiperf.dns.cache_hit`
+    pub const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
     /// `aiperf.endpoint.type`
     pub const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
     /// `aiperf.model.name`
     pub const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
     /// `aiperf.percentile`
     pub const AIPERF_PERCENTILE: &str = "aiperf.percentile";
+    /// `aiperf.request.id`
+    pub const AIPERF_REQUEST_ID: &str = "aiperf.request.id";
+    /// `aiperf.request.latency`
+    pub const AIPERF_REQUEST_LATENCY: &str = "aiperf.request.latency";
+    /// `aiperf.request.slip`
+    pub const AIPERF_REQUEST_SLIP: &str = "aiperf.request.slip";
+    /// `aiperf.session.number`
+    pub const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
+    /// `aiperf.turn.index`
+    pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `error.type`
     pub const ERROR_TYPE: &str = "error.type";
+    /// `gen_ai.conversation.id`
+    pub const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
     /// `gen_ai.operation.name`
     pub const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
     /// `gen_ai.provider.name`
     pub const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
+    /// `gen_ai.request.max_tokens`
+    pub const GEN_AI_REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
     /// `gen_ai.request.model`
     pub const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
+    /// `gen_ai.request.seed`
+    pub const GEN_AI_REQUEST_SEED: &str = "gen_ai.request.seed";
+    /// `gen_ai.request.stream`
+    pub const GEN_AI_REQUEST_STREAM: &str = "gen_ai.request.stream";
+    /// `gen_ai.request.temperature`
+    pub const GEN_AI_REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
+    /// `gen_ai.request.top_p`
+    pub const GEN_AI_REQUEST_TOP_P: &str = "gen_ai.request.top_p";
+    /// `gen_ai.response.finish_reasons`
+    pub const GEN_AI_RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+    /// `gen_ai.response.id`
+    pub const GEN_AI_RESPONSE_ID: &str = "gen_ai.response.id";
     /// `gen_ai.response.model`
     pub const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
+    /// `gen_ai.response.time_to_first_chunk`
+    pub const GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
     /// `gen_ai.token.type`
     pub const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
+    /// `gen_ai.usage.input_tokens`
+    pub const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+    /// `gen_ai.usage.output_tokens`
+    pub const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// `http.request.resend_count`
+    pub const HTTP_REQUEST_RESEND_COUNT: &str = "http.request.resend_count";
+    /// `http.response.status_code`
+    pub const HTTP_RESPONSE_STATUS_CODE: &str = "http.response.status_code";
+    /// `network.peer.address`
+    pub const NETWORK_PEER_ADDRESS: &str = "network.peer.address";
+    /// `network.peer.port`
+    pub const NETWORK_PEER_PORT: &str = "network.peer.port";
     /// `server.address`
     pub const SERVER_ADDRESS: &str = "server.address";
     /// `server.port`
     pub const SERVER_PORT: &str = "server.port";
+}
+
+/// Names of spans, the request's own aside, and of their events.
+pub mod span {
+    /// `aiperf.http.blocked`: the wait for a slot in the connection pool.
+    pub const AIPERF_HTTP_BLOCKED: &str = "aiperf.http.blocked";
+    /// `aiperf.http.dns`: the look-up of the host's addresses.
+    pub const AIPERF_HTTP_DNS: &str = "aiperf.http.dns";
+    /// `aiperf.http.connect`: the making of the connection, a proxy's tunnel and TLS included.
+    pub const AIPERF_HTTP_CONNECT: &str = "aiperf.http.connect";
+    /// `aiperf.http.tls`: the TLS handshake; a child of `aiperf.http.connect`.
+    pub const AIPERF_HTTP_TLS: &str = "aiperf.http.tls";
+    /// `aiperf.http.send`: from the first byte of the request to its last.
+    pub const AIPERF_HTTP_SEND: &str = "aiperf.http.send";
+    /// `aiperf.http.wait`: from the last byte of the request to the first bytes of the response's body.
+    pub const AIPERF_HTTP_WAIT: &str = "aiperf.http.wait";
+    /// `aiperf.http.receive`: from the first bytes of the response's body to its last.
+    pub const AIPERF_HTTP_RECEIVE: &str = "aiperf.http.receive";
+    /// `aiperf.first_token`: the first piece of content of a streamed response arrived.
+    pub const AIPERF_FIRST_TOKEN: &str = "aiperf.first_token";
+    /// `aiperf.last_token`: the last piece of content of a streamed response arrived.
+    pub const AIPERF_LAST_TOKEN: &str = "aiperf.last_token";
 }
 
 /// Metrics.

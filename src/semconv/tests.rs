@@ -13,8 +13,13 @@ use super::{InstrumentKind, metric};
 const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 
 /// The hand-written files of the registry, in the order of the constants.
-const REGISTRY: [&str; 4] =
-    ["gen-ai.yaml", "aiperf-attributes.yaml", "aiperf-timing.yaml", "aiperf-client.yaml"];
+const REGISTRY: [&str; 5] = [
+    "gen-ai.yaml",
+    "aiperf-attributes.yaml",
+    "aiperf-timing.yaml",
+    "aiperf-client.yaml",
+    "aiperf-spans.yaml",
+];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -109,8 +114,35 @@ fn attribute_keys() -> BTreeSet<String> {
         for group in list(&file, "attribute_groups") {
             keys.extend(list(group, "attributes").iter().map(|a| text(a, "ref").to_owned()));
         }
+        for span in list(&file, "spans") {
+            let refs = list(span, "attributes").iter().filter_map(|a| a.get("ref"));
+            keys.extend(refs.filter_map(Value::as_str).map(str::to_owned));
+        }
     }
     keys
+}
+
+/// Spans that are named by their type, and events, with what they are.
+fn span_names() -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for file in REGISTRY {
+        let file = read(Path::new("semconv").join(file));
+        let spans = list(&file, "spans").iter().map(|span| (text(span, "type"), span));
+        let events = list(&file, "events").iter().map(|event| (text(event, "name"), event));
+        let named = |name: &str, of: &Value| match of.get("name") {
+            Some(Value::Mapping(_)) => text(&of["name"], "note") == format!("`{name}`"),
+            _ => true,
+        };
+        let all = spans.chain(events).filter(|(name, of)| named(name, of));
+        names.extend(all.map(|(name, of)| (name.to_owned(), text(of, "brief").to_owned())));
+    }
+    names
+}
+
+/// With a small first letter, as within a sentence.
+fn uncapitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn generate() -> String {
@@ -122,6 +154,13 @@ fn generate() -> String {
     for key in attribute_keys() {
         writeln!(out, "    /// `{key}`").unwrap();
         writeln!(out, "    pub const {}: &str = {key:?};", constant(&key)).unwrap();
+    }
+    out.push_str(
+        "}\n\n/// Names of spans, the request's own aside, and of their events.\npub mod span {\n",
+    );
+    for (name, brief) in span_names() {
+        writeln!(out, "    /// `{name}`: {}.", uncapitalised(&brief)).unwrap();
+        writeln!(out, "    pub const {}: &str = {name:?};", constant(&name)).unwrap();
     }
     out.push_str(
         "}\n\n/// Metrics.\npub mod metric {\n    use super::super::{Definition, InstrumentKind};\n",

@@ -36,8 +36,8 @@ pub(super) struct Connection {
     pub(super) timeout: Duration,
     /// Connects by itself, and again where a connection is lost.
     pub(super) client: Client,
-    runtime: ExportRuntime,
-    has_complained: AtomicBool,
+    runtime: Arc<ExportRuntime>,
+    has_complained: Arc<AtomicBool>,
 }
 
 /// A client for either transport; a clone shares its connections.
@@ -64,9 +64,24 @@ impl Connection {
         };
         let client = client
             .map_err(|reason| TelemetryError::Exporter { endpoint: to.url.to_string(), reason })?;
+        let (runtime, has_complained) = (Arc::new(runtime), Arc::default());
+        Ok(Arc::new(Self::with(to, client, runtime, has_complained)))
+    }
+
+    /// The way to another destination that is reached like this one.
+    pub(super) fn beside(&self, to: Destination) -> Arc<Self> {
+        let (runtime, complained) = (Arc::clone(&self.runtime), Arc::clone(&self.has_complained));
+        Arc::new(Self::with(to, self.client.clone(), runtime, complained))
+    }
+
+    fn with(
+        to: Destination,
+        client: Client,
+        runtime: Arc<ExportRuntime>,
+        has_complained: Arc<AtomicBool>,
+    ) -> Self {
         let Destination { url, headers, gzip, timeout, .. } = to;
-        let has_complained = AtomicBool::new(false);
-        Ok(Arc::new(Self { url, headers, gzip, timeout, client, runtime, has_complained }))
+        Self { url, headers, gzip, timeout, client, runtime, has_complained }
     }
 
     /// Where the client's connections and timers live.

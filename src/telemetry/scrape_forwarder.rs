@@ -10,37 +10,28 @@ mod distribution;
 mod pack;
 mod point;
 mod queue;
-mod send;
 mod target;
 #[cfg(test)]
 mod tests;
 mod unit;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::{Config, FINAL_RETRIES, Identity, RETRY_PAUSE, lock};
+use super::protobuf::MOST_REQUEST_BYTES;
+use super::send::{Courier, Failure, SendTask};
+use super::{Config, Identity};
 use crate::server_metrics::Scrape;
 
 use self::pack::{Packer, Request, Scope};
 use self::queue::{Parcel, Queue};
-use self::send::Failure;
 use self::target::Run;
-
-/// How long a request is tried again that the collector may take later; others
-/// wait behind it.
-const RETRIES: Duration = Duration::from_mins(1);
-
-/// Between two tries at most.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How the samples that were scraped from the servers went to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,32 +63,23 @@ pub struct ScrapesReport {
 pub(super) struct ScrapeForwarder {
     run: Run,
     queue: Arc<Queue>,
-    closing: watch::Sender<Option<Instant>>,
-    task: AbortHandle,
-    ended: Mutex<mpsc::Receiver<()>>,
+    task: SendTask,
 }
 
 impl ScrapeForwarder {
     /// A forwarder over `connection`; nothing is sent before the first scrape.
     pub(super) fn start(connection: Arc<Connection>, config: &Config, identity: &Identity) -> Self {
         let queue = Arc::new(Queue::new());
-        let closing = watch::Sender::new(None);
-        let (ending, ended) = mpsc::sync_channel(1);
-        let handle = connection.runtime().clone();
-        let sender = Sender { connection, queue: Arc::clone(&queue), closing: closing.subscribe() };
-        let task = handle.spawn(async move {
-            sender.run().await;
-            let _ = ending.send(());
-        });
-        let run = Run::new(config, identity);
-        Self { run, queue, closing, task: task.abort_handle(), ended: Mutex::new(ended) }
+        let taken = Arc::clone(&queue);
+        let task = SendTask::start(connection, |courier| Sender { courier, queue: taken }.run());
+        Self { run: Run::new(config, identity), queue, task }
     }
 
     /// Takes a scrape. Never waits: what the collector is too slow for is dropped.
     pub(super) fn forward(&self, scrape: &Scrape<'_>) {
         let labels = convert::target_labels(scrape.exposition);
         let resource = self.run.resource(&scrape.endpoint.url, labels);
-        let mut packer = Packer::new(&resource, scope(), pack::MOST_REQUEST_BYTES);
+        let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
         let inexpressible =
             convert::convert(scrape.exposition, scrape.times.first_byte_ns, &mut packer);
         let (requests, oversized) = packer.finish();
@@ -107,7 +89,7 @@ impl ScrapeForwarder {
     /// No scrape comes any more: what waits is sent, and what fails is tried
     /// again for a moment only.
     pub(super) fn close(&self) {
-        self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
+        self.task.hurry();
         self.queue.close();
     }
 
@@ -115,7 +97,7 @@ impl ScrapeForwarder {
     /// `None` where nothing was scraped.
     pub(super) fn finish(self, patience: Duration) -> Option<ScrapesReport> {
         self.close();
-        let _ = lock(&self.ended).recv_timeout(patience);
+        self.task.wait(patience);
         self.queue.report()
     }
 }
@@ -123,12 +105,6 @@ impl ScrapeForwarder {
 impl fmt::Debug for ScrapeForwarder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScrapeForwarder").finish_non_exhaustive()
-    }
-}
-
-impl Drop for ScrapeForwarder {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -144,10 +120,8 @@ fn scope() -> Scope {
 
 /// The task that sends.
 struct Sender {
-    connection: Arc<Connection>,
+    courier: Courier,
     queue: Arc<Queue>,
-    /// Until when requests are tried again, once the run has ended.
-    closing: watch::Receiver<Option<Instant>>,
 }
 
 impl Sender {
@@ -164,7 +138,7 @@ impl Sender {
     async fn deliver(&mut self, batch: &[Parcel]) -> bool {
         let mut has_all = true;
         for request in queue::requests(batch) {
-            match self.send(&request).await {
+            match self.courier.send::<ExportMetricsServiceResponse>(&request.body).await {
                 Ok(rejected) => self.note_taken(&request, rejected),
                 Err(failure) => {
                     self.note_failed(&failure);
@@ -181,43 +155,10 @@ impl Sender {
         true
     }
 
-    /// Sends a request, again and again while its failure may pass.
-    async fn send(&mut self, request: &Request) -> Result<u64, Failure> {
-        let mut pause = RETRY_PAUSE;
-        let until = Instant::now() + RETRIES;
-        loop {
-            let failure = match self.connection.send(request.body.clone()).await {
-                Err(failure) if failure.is_passing => failure,
-                outcome => return outcome,
-            };
-            let wanted = failure.after.unwrap_or_default().max(pause).min(LONGEST_PAUSE);
-            if !self.pause(wanted, until).await {
-                return Err(failure);
-            }
-            pause *= 2;
-        }
-    }
-
-    /// Waits before another try. False where there is no time for one.
-    async fn pause(&mut self, wanted: Duration, until: Instant) -> bool {
-        let closing = *self.closing.borrow_and_update();
-        if Instant::now() >= closing.unwrap_or(until) {
-            return false;
-        }
-        match closing {
-            Some(_) => tokio::time::sleep(wanted.min(RETRY_PAUSE)).await,
-            // The end of the run ends the pause.
-            None => {
-                let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
-            }
-        }
-        true
-    }
-
     fn note_taken(&self, request: &Request, rejected: u64) {
         self.queue.taken(request.points, rejected);
         if rejected > 0 {
-            self.connection.complain(format_args!(
+            self.courier.connection.complain(format_args!(
                 "rejected {rejected} data points of the servers' metrics; its log says why"
             ));
         }
@@ -225,7 +166,7 @@ impl Sender {
 
     fn note_failed(&self, failure: &Failure) {
         self.queue.failed();
-        self.connection.complain(format_args!(
+        self.courier.connection.complain(format_args!(
             "did not take the servers' metrics ({}); the run goes on, and the files have them",
             failure.reason
         ));

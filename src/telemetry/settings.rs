@@ -23,8 +23,10 @@ const LONGEST: f64 = 86_400.0;
 
 /// What flags and environment come to.
 pub(super) struct Settings {
-    /// The collector, if there is one.
+    /// The collector of metrics, if there is one.
     pub(super) destination: Option<Destination>,
+    /// The collector of traces, where traces are wanted.
+    pub(super) traces: Option<Destination>,
     /// Time between exports.
     pub(super) interval: Duration,
     /// `OTEL_SERVICE_NAME`.
@@ -70,17 +72,26 @@ impl Settings {
         let given = |name: &str| {
             environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
         };
-        let Some((url, origin)) = endpoint(config, &given) else {
+        let destination = Destination::find(&METRICS, config, &given)?;
+        let traces = match &config.trace_sample {
+            Some(_) => Some(Destination::find(&TRACES, config, &given)?.ok_or_else(no_collector)?),
+            None => None,
+        };
+        if destination.is_none() && traces.is_none() {
             return Ok(Self {
-                destination: None,
+                destination,
+                traces,
                 interval: Duration::ZERO,
                 service_name: None,
                 resource_attributes: Vec::new(),
             });
-        };
-        refuse_delta(&given)?;
+        }
+        if destination.is_some() {
+            refuse_delta(&given)?;
+        }
         Ok(Self {
-            destination: Some(Destination::resolve(&url, origin, config, &given)?),
+            destination,
+            traces,
             interval: duration(
                 config.interval_seconds,
                 "AIPERF_OTEL_FLUSH_INTERVAL_SECONDS",
@@ -93,62 +104,143 @@ impl Settings {
     }
 }
 
+/// A signal's own variables come first, then those for all signals.
+struct Signal {
+    endpoint: &'static str,
+    protocol: [&'static str; 2],
+    compression: [&'static str; 2],
+    headers: [&'static str; 2],
+    timeout: [&'static str; 2],
+    certificate: [&'static str; 2],
+    client_certificate: [&'static str; 2],
+    client_key: [&'static str; 2],
+    /// Where it goes over HTTP, below the base.
+    path: &'static str,
+}
+
+const METRICS: Signal = Signal {
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: ["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    compression: ["OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
+    headers: ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
+    timeout: ["OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
+    certificate: ["OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+    client_certificate: [
+        "OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
+    client_key: ["OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
+    path: METRICS_PATH,
+};
+
+const TRACES: Signal = Signal {
+    endpoint: TRACES_ENDPOINT,
+    protocol: ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    compression: ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
+    headers: ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
+    timeout: ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
+    certificate: ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+    client_certificate: [
+        "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    ],
+    client_key: ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
+    path: TRACES_PATH,
+};
+
+/// What a collector's URL for metrics ends with, over HTTP.
+const METRICS_PATH: &str = "/v1/metrics";
+/// Likewise for traces.
+const TRACES_PATH: &str = "/v1/traces";
+
+/// The endpoint of all signals, as a base.
+const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+/// The variables that name a collector of traces where `--otel-url` does not.
+pub const TRACE_ENDPOINTS: [&str; 2] = [TRACES_ENDPOINT, BASE_ENDPOINT];
+
+fn no_collector() -> TelemetryError {
+    TelemetryError::Setting {
+        name: "--trace-sample",
+        reason: format!("needs a collector: give --otel-url, or set {BASE_ENDPOINT}"),
+    }
+}
+
 /// Where an endpoint was named, which decides what becomes of its path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// `--otel-url`.
+    /// `--otel-url`: for metrics as it is, for traces beside that.
     Flag,
-    /// The variable for metrics: the URL is used as it is.
-    Metrics,
-    /// The variable for all signals: a base that `v1/metrics` is added to.
+    /// The signal's own variable: the URL is used as it is.
+    Signal,
+    /// The variable for all signals: a base that the signal's path is added to.
     Base,
 }
 
-fn endpoint(config: &Config, given: Environment<'_>) -> Option<(String, Origin)> {
+fn endpoint(signal: &Signal, config: &Config, given: Environment<'_>) -> Option<(String, Origin)> {
     let flag = config.url.as_deref().map(str::trim).filter(|url| !url.is_empty());
     flag.map(|url| (url.to_owned(), Origin::Flag))
-        .or_else(|| given("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT").map(|url| (url, Origin::Metrics)))
-        .or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT").map(|url| (url, Origin::Base)))
+        .or_else(|| given(signal.endpoint).map(|url| (url, Origin::Signal)))
+        .or_else(|| given(BASE_ENDPOINT).map(|url| (url, Origin::Base)))
 }
 
 impl Destination {
-    fn resolve(
-        url: &str,
-        origin: Origin,
+    /// Where `signal` goes, if anything says so.
+    fn find(
+        signal: &'static Signal,
         config: &Config,
         given: Environment<'_>,
-    ) -> Result<Self, TelemetryError> {
-        let mut url = parse_url(url)?;
-        let protocol = match protocol(given)? {
+    ) -> Result<Option<Self>, TelemetryError> {
+        let Some((url, origin)) = endpoint(signal, config, given) else { return Ok(None) };
+        let mut url = parse_url(&url)?;
+        let speaks_http = [METRICS_PATH, TRACES_PATH].iter().any(|path| url.path().ends_with(path))
+            || url.port() == Some(4318);
+        let protocol = match protocol(signal, given)? {
             Some(protocol) => protocol,
-            None if url.path().ends_with("/v1/metrics") || url.port() == Some(4318) => {
-                Protocol::Http
-            }
+            None if speaks_http => Protocol::Http,
             None => Protocol::Grpc,
         };
         match protocol {
             Protocol::Grpc => url.set_path(""),
-            Protocol::Http if origin == Origin::Base || url.path() == "/" => {
-                let base = url.path().trim_end_matches('/');
-                url.set_path(&format!("{base}/v1/metrics"));
-            }
-            Protocol::Http => {}
+            Protocol::Http => url.set_path(&http_path(url.path(), origin, signal.path)),
         }
-        Ok(Self {
+        Ok(Some(Self {
             url,
             protocol,
-            headers: headers(given)?,
-            gzip: gzip(given)?,
+            headers: headers(signal, given)?,
+            gzip: gzip(signal, given)?,
             timeout: duration(
                 config.timeout_seconds,
                 "AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS",
-                &["OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"],
+                &signal.timeout,
                 given,
             )?,
-            authorities: file(given, &CERTIFICATE)?,
-            client: file(given, &CLIENT_CERTIFICATE)?.zip(file(given, &CLIENT_KEY)?),
-        })
+            authorities: file(given, &signal.certificate)?,
+            client: file(given, &signal.client_certificate)?.zip(file(given, &signal.client_key)?),
+        }))
     }
+
+    /// Whether one connection serves both: the same server, spoken to alike.
+    pub(super) fn is_reached_like(&self, other: &Self) -> bool {
+        self.url.origin() == other.url.origin()
+            && self.protocol == other.protocol
+            && self.timeout == other.timeout
+            && self.authorities == other.authorities
+            && self.client == other.client
+    }
+}
+
+/// The path over HTTP of the signal that by itself goes to `own`.
+fn http_path(given: &str, origin: Origin, own: &str) -> String {
+    // The flag's URL may be that of metrics, as AIPerf has it: others are its siblings.
+    let base = match origin {
+        Origin::Flag if own != METRICS_PATH => given.strip_suffix(METRICS_PATH).unwrap_or(given),
+        Origin::Base => given,
+        Origin::Flag | Origin::Signal if given == "/" => given,
+        Origin::Flag | Origin::Signal => return given.to_owned(),
+    };
+    format!("{}{own}", base.trim_end_matches('/'))
 }
 
 /// Reads a collector's URL; without a scheme it is `http`.
@@ -180,9 +272,11 @@ fn without_credentials(url: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-fn protocol(given: Environment<'_>) -> Result<Option<Protocol>, TelemetryError> {
-    const NAMES: [&str; 2] = ["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-    let Some((name, value)) = first(given, &NAMES) else { return Ok(None) };
+fn protocol(
+    signal: &'static Signal,
+    given: Environment<'_>,
+) -> Result<Option<Protocol>, TelemetryError> {
+    let Some((name, value)) = first(given, &signal.protocol) else { return Ok(None) };
     match value.to_ascii_lowercase().as_str() {
         "grpc" => Ok(Some(Protocol::Grpc)),
         "http/protobuf" => Ok(Some(Protocol::Http)),
@@ -209,10 +303,8 @@ fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
     }
 }
 
-fn gzip(given: Environment<'_>) -> Result<bool, TelemetryError> {
-    const NAMES: [&str; 2] =
-        ["OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
-    let Some((name, value)) = first(given, &NAMES) else { return Ok(false) };
+fn gzip(signal: &'static Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
+    let Some((name, value)) = first(given, &signal.compression) else { return Ok(false) };
     match value.to_ascii_lowercase().as_str() {
         "gzip" => Ok(true),
         "none" => Ok(false),
@@ -223,9 +315,8 @@ fn gzip(given: Environment<'_>) -> Result<bool, TelemetryError> {
     }
 }
 
-fn headers(given: Environment<'_>) -> Result<HeaderMap, TelemetryError> {
-    const NAMES: [&str; 2] = ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
-    let Some((variable, _)) = first(given, &NAMES) else { return Ok(HeaderMap::new()) };
+fn headers(signal: &'static Signal, given: Environment<'_>) -> Result<HeaderMap, TelemetryError> {
+    let Some((variable, _)) = first(given, &signal.headers) else { return Ok(HeaderMap::new()) };
     let mut headers = HeaderMap::new();
     for (index, (name, value)) in pairs(given, variable)?.iter().enumerate() {
         // Neither name nor value is repeated: a mistyped list may have a secret in either.
@@ -306,13 +397,6 @@ fn duration(
         reason: format!("is {seconds} s; it must be between {SHORTEST} and {LONGEST} s"),
     })
 }
-
-const CERTIFICATE: [&str; 2] =
-    ["OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
-const CLIENT_CERTIFICATE: [&str; 2] =
-    ["OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"];
-const CLIENT_KEY: [&str; 2] =
-    ["OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"];
 
 fn file(given: Environment<'_>, names: &[&'static str]) -> Result<Option<Vec<u8>>, TelemetryError> {
     let Some((name, path)) = first(given, names) else { return Ok(None) };

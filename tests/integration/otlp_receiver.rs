@@ -16,6 +16,12 @@ use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
 };
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -67,6 +73,15 @@ pub(crate) struct Export {
     pub(crate) headers: Vec<(String, String)>,
 }
 
+/// Traces as they arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct TraceExport {
+    /// The message.
+    pub(crate) message: ExportTraceServiceRequest,
+    /// Headers or metadata, in order of arrival.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
 impl Export {
     /// A header's value.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -83,6 +98,7 @@ struct Script {
     next: VecDeque<Answer>,
     otherwise: Answer,
     taken: Vec<Export>,
+    traces: Vec<TraceExport>,
     /// Exports that arrived, however they were answered.
     seen: usize,
 }
@@ -114,8 +130,13 @@ impl OtlpReceiver {
     }
 
     fn start(address: SocketAddr, transport: Transport) -> Self {
-        let script =
-            Script { next: VecDeque::new(), otherwise: Answer::Take, taken: Vec::new(), seen: 0 };
+        let script = Script {
+            next: VecDeque::new(),
+            otherwise: Answer::Take,
+            taken: Vec::new(),
+            traces: Vec::new(),
+            seen: 0,
+        };
         let shared = Arc::new(Shared { script: Mutex::new(script), changed: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
         let (ready, bound) = std::sync::mpsc::channel();
@@ -170,6 +191,11 @@ impl OtlpReceiver {
         self.shared.script.lock().unwrap().taken.clone()
     }
 
+    /// Exports of traces that it took, in order.
+    pub(crate) fn traces(&self) -> Vec<TraceExport> {
+        self.shared.script.lock().unwrap().traces.clone()
+    }
+
     /// The last export it took: cumulative, so the whole run.
     pub(crate) fn last(&self) -> Received {
         let taken = self.taken();
@@ -201,6 +227,26 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Traces are answered as all exports are that no special answer waits for.
+    fn answer_traces(&self, export: TraceExport) -> Answer {
+        let mut script = self.script.lock().unwrap();
+        let answer = script.otherwise;
+        if matches!(answer, Answer::Take | Answer::Reject(_)) {
+            script.traces.push(export);
+        }
+        answer
+    }
+}
+
+fn accepted_spans(rejected: i64) -> ExportTraceServiceResponse {
+    let partial_success = (rejected > 0).then(|| ExportTracePartialSuccess {
+        rejected_spans: rejected,
+        error_message: "as scripted".into(),
+    });
+    ExportTraceServiceResponse { partial_success }
+}
+
 fn accepted(rejected: i64) -> ExportMetricsServiceResponse {
     let partial_success = (rejected > 0).then(|| ExportMetricsPartialSuccess {
         rejected_data_points: rejected,
@@ -217,11 +263,7 @@ impl MetricsService for Grpc {
         &self,
         request: tonic::Request<ExportMetricsServiceRequest>,
     ) -> Result<tonic::Response<ExportMetricsServiceResponse>, tonic::Status> {
-        let headers = request.metadata().clone().into_headers();
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
-            .collect();
+        let headers = pairs(&request.metadata().clone().into_headers());
         match self.0.answer(Export { message: request.into_inner(), headers }) {
             Answer::Take => Ok(tonic::Response::new(accepted(0))),
             Answer::Reject(points) => Ok(tonic::Response::new(accepted(points))),
@@ -232,6 +274,28 @@ impl MetricsService for Grpc {
     }
 }
 
+#[tonic::async_trait]
+impl TraceService for Grpc {
+    async fn export(
+        &self,
+        request: tonic::Request<ExportTraceServiceRequest>,
+    ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
+        let headers = pairs(&request.metadata().clone().into_headers());
+        match self.0.answer_traces(TraceExport { message: request.into_inner(), headers }) {
+            Answer::Take => Ok(tonic::Response::new(accepted_spans(0))),
+            Answer::Reject(spans) => Ok(tonic::Response::new(accepted_spans(spans))),
+            Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
+            Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
+            Answer::Hang => std::future::pending().await,
+        }
+    }
+}
+
+fn pairs(headers: &http::HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+}
+
 /// A file of `tests/golden/tls/`.
 fn pem(name: &str) -> Vec<u8> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tls");
@@ -239,6 +303,8 @@ fn pem(name: &str) -> Vec<u8> {
 }
 
 async fn serve_grpc(listener: TcpListener, shared: Arc<Shared>, transport: Transport) {
+    let traces = TraceServiceServer::new(Grpc(Arc::clone(&shared)))
+        .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
     let service = MetricsServiceServer::new(Grpc(shared))
         .accept_compressed(tonic::codec::CompressionEncoding::Gzip);
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
@@ -251,7 +317,7 @@ async fn serve_grpc(listener: TcpListener, shared: Arc<Shared>, transport: Trans
         let tls = tls.identity(identity).client_ca_root(authority);
         server = server.tls_config(tls).unwrap();
     }
-    server.add_service(service).serve_with_incoming(incoming).await.unwrap();
+    server.add_service(service).add_service(traces).serve_with_incoming(incoming).await.unwrap();
 }
 
 async fn serve_http(listener: TcpListener, shared: Arc<Shared>) {
@@ -276,14 +342,11 @@ async fn answer_http(
     let respond = |status: u16, body: Vec<u8>| {
         http::Response::builder().status(status).body(Full::from(body)).unwrap()
     };
-    if request.method() != "POST" || request.uri().path() != "/v1/metrics" {
+    let path = request.uri().path().to_owned();
+    if request.method() != "POST" || !["/v1/metrics", "/v1/traces"].contains(&path.as_str()) {
         return respond(404, Vec::new());
     }
-    let headers: Vec<_> = request
-        .headers()
-        .iter()
-        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
-        .collect();
+    let headers = pairs(request.headers());
     let gzip = request.headers().get("content-encoding").is_some_and(|coding| coding == "gzip");
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body = if gzip {
@@ -293,10 +356,18 @@ async fn answer_http(
     } else {
         body.to_vec()
     };
-    let message = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
-    match shared.answer(Export { message, headers }) {
-        Answer::Take => respond(200, accepted(0).encode_to_vec()),
-        Answer::Reject(points) => respond(200, accepted(points).encode_to_vec()),
+    let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/traces" {
+        let message = ExportTraceServiceRequest::decode(&body[..]).unwrap();
+        let answer = shared.answer_traces(TraceExport { message, headers });
+        (answer, |spans| accepted_spans(spans).encode_to_vec())
+    } else {
+        let message = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
+        let answer = shared.answer(Export { message, headers });
+        (answer, |points| accepted(points).encode_to_vec())
+    };
+    match answer {
+        Answer::Take => respond(200, rejecting(0)),
+        Answer::Reject(items) => respond(200, rejecting(items)),
         Answer::Unavailable => respond(503, Vec::new()),
         Answer::Refuse => respond(400, Vec::new()),
         Answer::Hang => std::future::pending().await,

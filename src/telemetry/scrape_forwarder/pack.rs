@@ -2,8 +2,7 @@
 //!
 //! Each metric is encoded once, as it comes; what is kept is bytes alone, whose
 //! size is known. A request is its resource and scopes, encoded before, with the
-//! metrics behind them: Protocol Buffers allow fields in any order, and messages
-//! one behind the other are one message with the repeated fields of all.
+//! metrics behind them.
 
 use std::collections::HashMap;
 
@@ -14,13 +13,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogram, Gauge, Histogram, Metric, ResourceMetrics, ScopeMetrics, Sum, Summary,
 };
 use prost::Message as _;
-use prost::encoding::{WireType, encode_key, encode_varint, message};
+use prost::encoding::message;
 
-/// Collectors refuse gRPC messages above 4 MiB unless they are told otherwise.
-pub(super) const MOST_REQUEST_BYTES: usize = 4 * 1024 * 1024 - 1;
-
-/// Field key and length of a message within another, at most.
-const FRAME: usize = 6;
+use super::super::protobuf::{FRAME, append};
 
 /// `ExportMetricsServiceRequest.resource_metrics`
 const RESOURCE_METRICS: u32 = 1;
@@ -154,15 +149,6 @@ impl Packer {
     pub(super) fn finish(mut self) -> (Vec<Request>, u64) {
         self.close();
         (self.requests, self.oversized)
-    }
-}
-
-/// Appends a field that holds a message, given in pieces.
-fn append(field: u32, pieces: &[&[u8]], to: &mut Vec<u8>) {
-    encode_key(field, WireType::LengthDelimited, to);
-    encode_varint(pieces.iter().map(|piece| piece.len() as u64).sum(), to);
-    for piece in pieces {
-        to.extend_from_slice(piece);
     }
 }
 

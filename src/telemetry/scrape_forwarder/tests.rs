@@ -34,7 +34,7 @@ fn converted(body: &str, format: Format) -> (ResourceMetrics, u64) {
     let exposition = Exposition::parse(body.as_bytes(), format).unwrap_or_else(|e| panic!("{e}"));
     let labels = convert::target_labels(&exposition);
     let resource = run().resource("http://10.0.0.1:8000/metrics", labels);
-    let mut packer = Packer::new(&resource, scope(), pack::MOST_REQUEST_BYTES);
+    let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
     let inexpressible = convert::convert(&exposition, TIME, &mut packer);
     let (requests, oversized) = packer.finish();
     let body = requests.first().map(|request| request.body.clone()).unwrap_or_default();
@@ -416,7 +416,7 @@ proptest! {
         let body = lines.join("\n");
         if let Ok(exposition) = Exposition::parse(body.as_bytes(), Format::Text) {
             let resource = run().resource("http://a:1/metrics", &[]);
-            let mut packer = Packer::new(&resource, scope(), pack::MOST_REQUEST_BYTES);
+            let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
             convert::convert(&exposition, TIME, &mut packer);
             for request in packer.finish().0 {
                 prop_assert!(ExportMetricsServiceRequest::decode(request.body).is_ok());

@@ -1,0 +1,134 @@
+//! What waits for the collector, within a bound.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::lock;
+
+/// Something of known size that is sent whole.
+pub(super) trait Parcel {
+    /// Its size.
+    fn bytes(&self) -> usize;
+}
+
+/// How much a queue holds and hands over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Waiting parcels take no more.
+    pub(super) bytes: usize,
+    /// So many wait at most, be they ever so small.
+    pub(super) parcels: usize,
+    /// What is handed over at once takes no more, unless it is one parcel.
+    pub(super) batch: usize,
+}
+
+/// A bounded queue with one reader. Where it is full the oldest parcel falls out.
+pub(super) struct Queue<P> {
+    state: Mutex<State<P>>,
+    changed: Notify,
+    bounds: Bounds,
+}
+
+struct State<P> {
+    parcels: VecDeque<P>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+impl<P: Parcel> Queue<P> {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let state = State { parcels: VecDeque::new(), bytes: 0, is_closed: false };
+        Self { state: Mutex::new(state), changed: Notify::new(), bounds }
+    }
+
+    /// Appends a parcel, and lets the oldest go where there is no room.
+    pub(super) fn push(&self, parcel: P) {
+        let mut state = self.lock();
+        state.bytes += parcel.bytes();
+        state.parcels.push_back(parcel);
+        while state.bytes > self.bounds.bytes || state.parcels.len() > self.bounds.parcels {
+            if state.pop().is_none() {
+                break;
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Waits for parcels: as many as make a batch. `None` once the queue is
+    /// closed and empty.
+    pub(super) async fn next(&self) -> Option<Vec<P>> {
+        loop {
+            let batch = {
+                let mut state = self.lock();
+                if state.parcels.is_empty() && state.is_closed {
+                    return None;
+                }
+                state.batch(self.bounds.batch)
+            };
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Lets parcels gather: waits for the first, and then until they make a batch
+    /// or nothing comes any more, `longest` at most.
+    pub(super) async fn gather(&self, longest: Duration) {
+        self.wait_until(|state| state.bytes > 0).await;
+        let gathered = self.wait_until(|state| state.bytes >= self.bounds.batch);
+        let _ = tokio::time::timeout(longest, gathered).await;
+    }
+
+    async fn wait_until(&self, is_so: impl Fn(&State<P>) -> bool) {
+        loop {
+            {
+                let state = self.lock();
+                if state.is_closed || is_so(&state) {
+                    return;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<P>> {
+        lock(&self.state)
+    }
+}
+
+impl<P: Parcel> State<P> {
+    fn pop(&mut self) -> Option<P> {
+        let parcel = self.parcels.pop_front()?;
+        self.bytes -= parcel.bytes();
+        Some(parcel)
+    }
+
+    /// The oldest parcels that fit together; the oldest in any case.
+    fn batch(&mut self, most_bytes: usize) -> Vec<P> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.parcels.front() {
+            bytes += next.bytes();
+            if !batch.is_empty() && bytes > most_bytes {
+                break;
+            }
+            batch.extend(self.pop());
+        }
+        batch
+    }
+}

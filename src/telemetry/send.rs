@@ -1,0 +1,293 @@
+//! Requests to the collector that are encoded here, over the connection that the
+//! exporter uses, and the task that sends them.
+
+use std::io::Write as _;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::uri::PathAndQuery;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::connection::{Client, Connection, described};
+use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
+
+/// How long a request is tried again that the collector may take later; others
+/// wait behind it.
+const RETRIES: Duration = Duration::from_mins(1);
+
+/// Between two tries at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Of an answer over HTTP no more is read: it holds a number and a sentence.
+const MOST_ANSWER_BYTES: usize = 64 * 1024;
+
+/// What the collector answers to the requests of a signal.
+pub(super) trait Answer: prost::Message + Default + 'static {
+    /// The method of the collector's service.
+    const METHOD: &'static str;
+
+    /// How many items of the request it rejected: data points, spans.
+    fn rejected(&self) -> i64;
+}
+
+impl Answer for ExportMetricsServiceResponse {
+    const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
+    fn rejected(&self) -> i64 {
+        self.partial_success.as_ref().map_or(0, |partial| partial.rejected_data_points)
+    }
+}
+
+impl Answer for ExportTraceServiceResponse {
+    const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+    fn rejected(&self) -> i64 {
+        self.partial_success.as_ref().map_or(0, |partial| partial.rejected_spans)
+    }
+}
+
+/// A task on the exporter's runtime that sends until nothing comes any more; it
+/// ends when this is dropped.
+pub(super) struct SendTask {
+    closing: watch::Sender<Option<Instant>>,
+    task: AbortHandle,
+    ended: Mutex<mpsc::Receiver<()>>,
+}
+
+impl SendTask {
+    /// Starts `work`, which sends over `connection`.
+    pub(super) fn start<W>(
+        connection: Arc<Connection>,
+        work: impl FnOnce(Courier) -> W + Send + 'static,
+    ) -> Self
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let closing = watch::Sender::new(None);
+        let (ending, ended) = mpsc::sync_channel(1);
+        let runtime = connection.runtime().clone();
+        let courier = Courier { connection, closing: closing.subscribe() };
+        let task = runtime.spawn(async move {
+            work(courier).await;
+            let _ = ending.send(());
+        });
+        Self { closing, task: task.abort_handle(), ended: Mutex::new(ended) }
+    }
+
+    /// From now on what fails is tried again for a moment only.
+    pub(super) fn hurry(&self) {
+        self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
+    }
+
+    /// Waits until the task has ended, `patience` at most.
+    pub(super) fn wait(&self, patience: Duration) {
+        let _ = lock(&self.ended).recv_timeout(patience);
+    }
+}
+
+impl Drop for SendTask {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Sends requests, again and again while their failure may pass.
+pub(super) struct Courier {
+    /// The way to the collector.
+    pub(super) connection: Arc<Connection>,
+    /// Until when requests are tried again, once the run has ended.
+    closing: watch::Receiver<Option<Instant>>,
+}
+
+impl Courier {
+    /// Sends an encoded request. Returns how many of its items the collector
+    /// rejected.
+    pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
+        let mut pause = RETRY_PAUSE;
+        let until = Instant::now() + RETRIES;
+        loop {
+            let failure = match self.connection.send::<A>(body.clone()).await {
+                Err(failure) if failure.is_passing => failure,
+                outcome => return outcome,
+            };
+            let wanted = failure.after.unwrap_or_default().max(pause).min(LONGEST_PAUSE);
+            if !self.pause(wanted, until).await {
+                return Err(failure);
+            }
+            pause *= 2;
+        }
+    }
+
+    /// Waits before another try. False where there is no time for one.
+    async fn pause(&mut self, wanted: Duration, until: Instant) -> bool {
+        let closing = *self.closing.borrow_and_update();
+        if Instant::now() >= closing.unwrap_or(until) {
+            return false;
+        }
+        match closing {
+            Some(_) => tokio::time::sleep(wanted.min(RETRY_PAUSE)).await,
+            // The end of the run ends the pause.
+            None => {
+                let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
+            }
+        }
+        true
+    }
+}
+
+/// Why the collector did not take a request.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// What happened.
+    pub(super) reason: String,
+    /// It may take it later.
+    pub(super) is_passing: bool,
+    /// When to try again, if the collector said so.
+    pub(super) after: Option<Duration>,
+}
+
+impl Connection {
+    /// Sends an encoded request once.
+    async fn send<A: Answer>(&self, body: Bytes) -> Result<u64, Failure> {
+        let answer: A = match &self.client {
+            Client::Grpc(channel) => self.call(channel.clone(), body).await,
+            Client::Http(client) => self.post(client, body).await,
+        }?;
+        Ok(u64::try_from(answer.rejected()).unwrap_or(0))
+    }
+
+    async fn call<A: Answer>(&self, channel: Channel, body: Bytes) -> Result<A, Failure> {
+        let mut client = tonic::client::Grpc::new(channel);
+        if self.gzip {
+            client = client.send_compressed(CompressionEncoding::Gzip);
+        }
+        client.ready().await.map_err(|error| Failure {
+            reason: described(error),
+            is_passing: true,
+            after: None,
+        })?;
+        let mut request = tonic::Request::new(body);
+        *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
+        let answer =
+            client.unary(request, PathAndQuery::from_static(A::METHOD), Encoded::new()).await;
+        Ok(answer.map_err(|status| refused(&status))?.into_inner())
+    }
+
+    async fn post<A: Answer>(&self, client: &reqwest::Client, body: Bytes) -> Result<A, Failure> {
+        let mut request = client
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, "application/x-protobuf");
+        request = if self.gzip {
+            request.header(CONTENT_ENCODING, "gzip").body(gzip(&body))
+        } else {
+            request.body(body)
+        };
+        let mut response = request.send().await.map_err(unanswered)?;
+        let status = response.status();
+        if !status.is_success() {
+            let after = response.headers().get(RETRY_AFTER);
+            let after = after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            return Err(Failure {
+                reason: format!("it answered {status}"),
+                is_passing: matches!(status.as_u16(), 429 | 502 | 503 | 504),
+                after: after.map(Duration::from_secs),
+            });
+        }
+        let mut answer = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(unanswered)? {
+            answer.extend_from_slice(&piece);
+            if answer.len() > MOST_ANSWER_BYTES {
+                break;
+            }
+        }
+        // A status of success is what counts; some collectors send no message.
+        Ok(A::decode(&answer[..]).unwrap_or_default())
+    }
+}
+
+fn unanswered(error: reqwest::Error) -> Failure {
+    Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
+}
+
+/// Which codes pass is said by the OTLP specification, "Failures"; an exhausted
+/// collector says so itself.
+fn refused(status: &Status) -> Failure {
+    let is_passing = match status.code() {
+        Code::Cancelled
+        | Code::DeadlineExceeded
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unavailable
+        | Code::DataLoss => true,
+        Code::ResourceExhausted => {
+            memchr::memmem::find(status.details(), b"google.rpc.RetryInfo").is_some()
+        }
+        _ => false,
+    };
+    Failure { reason: described(status), is_passing, after: None }
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // A vector takes all that is written.
+    let _ = encoder.write_all(body);
+    encoder.finish().unwrap_or_default()
+}
+
+/// Sends messages that are encoded already.
+struct Encoded<A>(PhantomData<fn() -> A>);
+
+impl<A> Encoded<A> {
+    const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<A: Answer> Codec for Encoded<A> {
+    type Encode = Bytes;
+    type Decode = A;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self::new()
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self::new()
+    }
+}
+
+impl<A: Answer> Encoder for Encoded<A> {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, body: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(body);
+        Ok(())
+    }
+}
+
+impl<A: Answer> Decoder for Encoded<A> {
+    type Item = A;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<A>, Status> {
+        let answer = buffer.copy_to_bytes(buffer.remaining());
+        Ok(Some(A::decode(answer).unwrap_or_default()))
+    }
+}

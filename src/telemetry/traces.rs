@@ -1,0 +1,305 @@
+//! Chosen requests to the collector, as traces.
+//!
+//! The spans are made of finished records, on the processor side: no request
+//! waits for them, and their times are those of the files. A share is chosen by
+//! the trace id before anything is known of a request, failed ones as they are
+//! found, and the slowest at the end of the run.
+
+mod slowest;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use opentelemetry_proto::transform::common::tonic::Attributes;
+use prost::Message as _;
+use prost::encoding::message;
+use serde::{Deserialize, Serialize};
+
+use super::attributes::Interner;
+use super::connection::Connection;
+use super::protobuf::{FRAME, MOST_REQUEST_BYTES, append};
+use super::queue::{Bounds, Parcel, Queue};
+use super::send::{Courier, Failure, SendTask};
+use super::trace_sample::TraceSample;
+use super::{Config, Identity, lock};
+use crate::metrics::metric::MeasuredRecord;
+use crate::record::{ErrorKind, TraceShare};
+use crate::schedule::PhaseKind;
+use crate::semconv::SCHEMA_URL;
+
+use self::slowest::Slowest;
+
+/// Waiting traces take no more, some ten thousand.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+/// As many wait at most.
+const MOST_TRACES: usize = 20_000;
+
+/// Failed requests of a run that become traces since they failed: a hundred
+/// thousand failures of one cause would tell no more.
+const MOST_ERRORS: u64 = 1_000;
+
+/// `ExportTraceServiceRequest.resource_spans`
+const RESOURCE_SPANS: u32 = 1;
+/// `ResourceSpans.scope_spans`
+const SCOPE_SPANS: u32 = 2;
+/// `ScopeSpans.spans`
+const SPANS: u32 = 2;
+
+/// How traces went to the collector.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TracesReport {
+    /// Requests that were chosen: as many as `sent` and `lost` together.
+    pub sampled: u64,
+    /// Requests whose spans the collector took, or rejected in part.
+    pub sent: u64,
+    /// Spans that it said it rejected.
+    pub rejected: u64,
+    /// Requests whose spans did not reach it: they fell out of the full queue,
+    /// the collector failed, or the run ended.
+    pub lost: u64,
+    /// Failed requests that were not chosen since there were too many.
+    pub errors_left_out: u64,
+}
+
+/// Makes traces of requests and sends them.
+pub(super) struct Traces {
+    sample: TraceSample,
+    share: TraceShare,
+    chooser: Mutex<Chooser>,
+    queue: Arc<Queue<Trace>>,
+    tally: Arc<Mutex<TracesReport>>,
+    task: SendTask,
+}
+
+/// What choosing and describing needs.
+struct Chooser {
+    interner: Interner,
+    slowest: Option<Slowest<Trace>>,
+    errors: u64,
+}
+
+/// The spans of a request, encoded as the field of [`ScopeSpans`].
+struct Trace(Vec<u8>);
+
+impl Trace {
+    fn new(spans: &[Span]) -> Self {
+        let mut encoded = Vec::new();
+        for span in spans {
+            message::encode(SPANS, span, &mut encoded);
+        }
+        Self(encoded)
+    }
+}
+
+impl Parcel for Trace {
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Traces {
+    /// Traces over `connection`, sent every `interval` or when there are many.
+    pub(super) fn start(
+        connection: Arc<Connection>,
+        sample: TraceSample,
+        (config, identity): (&Config, &Identity),
+        resource: &opentelemetry_sdk::Resource,
+        interval: Duration,
+    ) -> Self {
+        let head = Head::new(resource);
+        let batch = MOST_REQUEST_BYTES - head.bytes();
+        let queue = Queue::new(Bounds { bytes: MOST_BYTES, parcels: MOST_TRACES, batch });
+        let (queue, tally) = (Arc::new(queue), Arc::<Mutex<TracesReport>>::default());
+        let sender = (Arc::clone(&queue), Arc::clone(&tally));
+        let task = SendTask::start(connection, move |courier| {
+            Sender { courier, head, queue: sender.0, tally: sender.1, interval }.run()
+        });
+        let chooser = Chooser {
+            interner: Interner::new(config, identity),
+            slowest: sample.slowest.map(|count| Slowest::new(count as usize)),
+            errors: 0,
+        };
+        let chooser = Mutex::new(chooser);
+        Self { sample, share: sample.share(), chooser, queue, tally, task }
+    }
+
+    /// Looks at a finished request. Never waits for the collector.
+    pub(super) fn observe(&self, measured: &MeasuredRecord) {
+        let record = &measured.record;
+        let is_sampled = self.share.covers(record.request_id);
+        let mut chooser = lock(&self.chooser);
+        let is_told = is_sampled || self.is_told_as_error(measured, &mut chooser);
+        let latency = latency(measured).filter(|latency| {
+            chooser.slowest.as_ref().is_some_and(|slowest| slowest.has_place_for(*latency))
+        });
+        if !is_told && latency.is_none() {
+            return;
+        }
+        let trace = Trace::new(&spans::of(measured, &mut chooser.interner, is_sampled));
+        let trace = if is_told {
+            self.push(trace);
+            None
+        } else {
+            Some(trace)
+        };
+        if let Some((latency, slowest)) = latency.zip(chooser.slowest.as_mut()) {
+            slowest.put(latency, trace);
+        }
+    }
+
+    /// Whether the request is told of since it failed. One that the run itself
+    /// cancelled did as it was bid.
+    fn is_told_as_error(&self, measured: &MeasuredRecord, chooser: &mut Chooser) -> bool {
+        let error = measured.observation.error.as_ref();
+        let failed = error.is_some_and(|error| error.kind != ErrorKind::Cancelled);
+        if !self.sample.errors || !failed {
+            return false;
+        }
+        if chooser.errors == MOST_ERRORS {
+            lock(&self.tally).errors_left_out += 1;
+            return false;
+        }
+        chooser.errors += 1;
+        true
+    }
+
+    fn push(&self, trace: Trace) {
+        lock(&self.tally).sampled += 1;
+        self.queue.push(trace);
+    }
+
+    /// No request comes any more: the slowest are known, and what waits is sent.
+    pub(super) fn close(&self) {
+        let slowest = lock(&self.chooser).slowest.take();
+        slowest.into_iter().flat_map(Slowest::untold).for_each(|trace| self.push(trace));
+        self.task.hurry();
+        self.queue.close();
+    }
+
+    /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
+    pub(super) fn finish(self, patience: Duration) -> TracesReport {
+        self.close();
+        self.task.wait(patience);
+        let report = lock(&self.tally).clone();
+        TracesReport { lost: report.sampled - report.sent, ..report }
+    }
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traces").field("sample", &self.sample).finish_non_exhaustive()
+    }
+}
+
+/// By what the slowest requests of the measurement are found: `request_latency`,
+/// which failed ones do not have.
+fn latency(measured: &MeasuredRecord) -> Option<u64> {
+    let observation = &measured.observation;
+    let counts = observation.phase == PhaseKind::Profiling && observation.error.is_none();
+    let latency = observation.values.scalar("request_latency").filter(|_| counts)?;
+    Some(latency.round() as u64)
+}
+
+/// What all requests to the collector have in common.
+struct Head {
+    /// `ResourceSpans` but for its spans.
+    resource: Vec<u8>,
+    /// `ScopeSpans` but for its spans.
+    scope: Vec<u8>,
+}
+
+impl Head {
+    fn new(resource: &opentelemetry_sdk::Resource) -> Self {
+        let pairs = resource
+            .iter()
+            .map(|(key, value)| opentelemetry::KeyValue::new(key.clone(), value.clone()));
+        let resource = Resource { attributes: Attributes::from(pairs).0, ..Resource::default() };
+        let scope = InstrumentationScope {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..InstrumentationScope::default()
+        };
+        let schema_url = SCHEMA_URL.to_owned();
+        let scope =
+            ScopeSpans { scope: Some(scope), schema_url: schema_url.clone(), spans: Vec::new() };
+        let resource =
+            ResourceSpans { resource: Some(resource), schema_url, scope_spans: Vec::new() };
+        Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }
+    }
+
+    /// What it takes of a request.
+    fn bytes(&self) -> usize {
+        2 * FRAME + self.resource.len() + self.scope.len()
+    }
+
+    /// The `ExportTraceServiceRequest` of these traces.
+    fn request(&self, traces: &[Trace]) -> Bytes {
+        let pieces: Vec<&[u8]> = [self.scope.as_slice()]
+            .into_iter()
+            .chain(traces.iter().map(|trace| trace.0.as_slice()))
+            .collect();
+        let mut content = self.resource.clone();
+        append(SCOPE_SPANS, &pieces, &mut content);
+        let mut body = Vec::with_capacity(FRAME + content.len());
+        append(RESOURCE_SPANS, &[&content], &mut body);
+        body.into()
+    }
+}
+
+/// The task that sends.
+struct Sender {
+    courier: Courier,
+    head: Head,
+    queue: Arc<Queue<Trace>>,
+    tally: Arc<Mutex<TracesReport>>,
+    interval: Duration,
+}
+
+impl Sender {
+    async fn run(mut self) {
+        loop {
+            self.queue.gather(self.interval).await;
+            let Some(batch) = self.queue.next().await else { return };
+            let request = self.head.request(&batch);
+            match self.courier.send::<ExportTraceServiceResponse>(&request).await {
+                Ok(rejected) => self.note_taken(batch.len() as u64, rejected),
+                Err(failure) => {
+                    self.note_failed(&failure);
+                    if failure.is_passing && self.queue.is_closed() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_taken(&self, traces: u64, rejected: u64) {
+        let mut tally = lock(&self.tally);
+        tally.sent += traces;
+        tally.rejected += rejected;
+        drop(tally);
+        if rejected > 0 {
+            self.courier.connection.complain(format_args!(
+                "rejected {rejected} spans of requests' traces; its log says why"
+            ));
+        }
+    }
+
+    fn note_failed(&self, failure: &Failure) {
+        self.courier.connection.complain(format_args!(
+            "did not take requests' traces ({}); the run goes on, and the files have the records",
+            failure.reason
+        ));
+    }
+}

@@ -1,0 +1,294 @@
+//! The spans of a request: all that its record says of where the time went.
+//!
+//! No prompt and no answer is in them, nor what the server says of a failure,
+//! which may repeat the prompt: the files have that.
+
+use std::borrow::Cow;
+
+use opentelemetry::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, SpanFlags, Status};
+use opentelemetry_proto::transform::common::tonic::Attributes;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::attributes::Interner;
+use crate::metrics::metric::MeasuredRecord;
+use crate::record::{HttpTrace, RequestError, ResponseBody, TraceContext};
+use crate::semconv::{attribute, span};
+use crate::units::Nanos;
+
+/// Bytes of what a server names, such as its model; what is longer is no name.
+const LONGEST_NAME: usize = 256;
+
+/// The spans of a request, the whole first.
+///
+/// `is_sampled` is what the server was told in `traceparent`.
+pub(super) fn of(
+    measured: &MeasuredRecord,
+    interner: &mut Interner,
+    is_sampled: bool,
+) -> Vec<Span> {
+    let key = interner.key(measured);
+    let shared = interner.attributes(key);
+    let maker = Maker {
+        context: TraceContext::of(measured.record.request_id),
+        flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(is_sampled),
+        measured,
+    };
+    let mut spans = vec![maker.request(shared)];
+    spans.extend(maker.phases());
+    spans
+}
+
+struct Maker<'a> {
+    context: TraceContext,
+    flags: u32,
+    measured: &'a MeasuredRecord,
+}
+
+/// A phase of the exchange.
+struct Phase {
+    name: &'static str,
+    start: Option<Nanos>,
+    /// Absent where the exchange failed in it.
+    end: Option<Nanos>,
+    /// Place in the list of the phase that it is part of; else of the request.
+    within: Option<u8>,
+    attributes: Vec<KeyValue>,
+}
+
+impl Phase {
+    const fn new(name: &'static str, start: Option<Nanos>, end: Option<Nanos>) -> Self {
+        Self { name, start, end, within: None, attributes: Vec::new() }
+    }
+}
+
+impl Maker<'_> {
+    /// Nanoseconds since the epoch, as the files have them: all of a record are
+    /// as far from its start as on the monotonic clock.
+    fn wall_ns(&self, at: Nanos) -> u64 {
+        let (start, wall) = (self.measured.record.start, self.measured.observation.start_wall_ns);
+        wall.saturating_add(at.0).saturating_sub(start.0)
+    }
+
+    fn span(&self, name: String, span_id: [u8; 8], start: Nanos, end: Nanos) -> Span {
+        Span {
+            trace_id: self.context.trace_id.to_vec(),
+            span_id: span_id.to_vec(),
+            flags: self.flags,
+            name,
+            kind: SpanKind::Internal as i32,
+            start_time_unix_nano: self.wall_ns(start),
+            end_time_unix_nano: self.wall_ns(end.max(start)),
+            ..Span::default()
+        }
+    }
+
+    /// The whole request, from its first wait on, so that all phases are in it.
+    fn request(&self, shared: Vec<KeyValue>) -> Span {
+        let record = &self.measured.record;
+        let trace = &record.trace;
+        let waits = [trace.pool_wait_start, trace.dns_start, trace.connect_start];
+        let start = waits.into_iter().flatten().fold(record.start, Nanos::min);
+        let error = self.measured.observation.error.as_ref();
+        let attributes = self.attributes(shared);
+        let span = self.span(name(&attributes), self.context.span_id, start, record.end);
+        Span {
+            kind: SpanKind::Client as i32,
+            attributes: Attributes::from(attributes).0,
+            events: self.events(),
+            status: error.map(failed),
+            ..span
+        }
+    }
+
+    /// When the first and the last piece of a stream's content came.
+    fn events(&self) -> Vec<Event> {
+        let content = &self.measured.response.content;
+        let ends = [
+            (span::AIPERF_FIRST_TOKEN, content.first()),
+            (span::AIPERF_LAST_TOKEN, content.last()),
+        ];
+        let event = |(name, piece): (&str, Option<&crate::endpoint::ContentPiece>)| {
+            let time_unix_nano = self.wall_ns(piece?.arrival);
+            Some(Event { time_unix_nano, name: name.to_owned(), ..Event::default() })
+        };
+        let is_stream = self.measured.record.body.is_event_stream;
+        ends.into_iter().filter(|_| is_stream).filter_map(event).collect()
+    }
+
+    /// A span for each phase that was begun; one in which the exchange failed
+    /// ends there.
+    fn phases(&self) -> impl Iterator<Item = Span> {
+        let trace = &self.measured.record.trace;
+        let numbered = (0_u8..).zip(phases(trace));
+        numbered.filter_map(|(index, phase)| {
+            let start = phase.start?;
+            let end = phase.end.or(trace.error_at)?;
+            let span = self.span(phase.name.to_owned(), self.context.child(index), start, end);
+            let parent = phase.within.map_or(self.context.span_id, |of| self.context.child(of));
+            let error = self.measured.observation.error.as_ref();
+            Some(Span {
+                parent_span_id: parent.to_vec(),
+                attributes: Attributes::from(phase.attributes).0,
+                status: error.filter(|_| phase.end.is_none()).map(failed),
+                ..span
+            })
+        })
+    }
+
+    fn attributes(&self, shared: Vec<KeyValue>) -> Vec<KeyValue> {
+        let MeasuredRecord { record, observation, response } = self.measured;
+        let scalar = |tag| observation.values.scalar(tag);
+        let mut list = shared;
+        // A trace has room for every name, within reason.
+        list.retain(|pair| pair.key.as_str() != attribute::GEN_AI_RESPONSE_MODEL);
+        let mut put = |key: &'static str, value: Option<opentelemetry::Value>| {
+            list.extend(value.map(|value| KeyValue::new(key, value)));
+        };
+        put(attribute::GEN_AI_CONVERSATION_ID, Some(text(&record.correlation_id)));
+        put(attribute::AIPERF_REQUEST_ID, Some(text(&record.request_id)));
+        put(attribute::AIPERF_SESSION_NUMBER, int(record.turn.session));
+        put(attribute::AIPERF_TURN_INDEX, int(record.turn.turn as u64));
+        let latency = scalar("request_latency").filter(|_| observation.error.is_none());
+        put(attribute::AIPERF_REQUEST_LATENCY, latency.map(|ns| (ns / 1e9).into()));
+        let slip = record.due.map(|due| record.start.since(due).as_seconds().into());
+        put(attribute::AIPERF_REQUEST_SLIP, slip);
+
+        let trace = &record.trace;
+        let had_connection = trace.reused.is_some() || trace.connect_end.is_some();
+        let reused = had_connection.then(|| trace.reused.is_some().into());
+        put(attribute::AIPERF_CONNECTION_REUSED, reused);
+        put(attribute::NETWORK_PEER_ADDRESS, trace.remote_addr.map(|at| text(&at.ip())));
+        put(attribute::NETWORK_PEER_PORT, trace.remote_addr.and_then(|at| int(at.port())));
+        put(attribute::HTTP_RESPONSE_STATUS_CODE, record.status.and_then(int));
+        let retries = Some(record.retry_count).filter(|count| *count > 0);
+        put(attribute::HTTP_REQUEST_RESEND_COUNT, retries.and_then(int));
+
+        let asked = Asked::read(&record.payload);
+        put(attribute::GEN_AI_REQUEST_STREAM, asked.streams().then(|| true.into()));
+        put(
+            attribute::GEN_AI_REQUEST_MAX_TOKENS,
+            observation.requested_output_tokens.and_then(int),
+        );
+        put(attribute::GEN_AI_REQUEST_TEMPERATURE, double(asked.temperature.as_ref()));
+        put(attribute::GEN_AI_REQUEST_TOP_P, double(asked.top_p.as_ref()));
+        put(
+            attribute::GEN_AI_REQUEST_SEED,
+            asked.seed.as_ref().and_then(Value::as_i64).map(Into::into),
+        );
+
+        put(attribute::GEN_AI_RESPONSE_ID, response_id(&record.body).and_then(|id| named(&id)));
+        put(attribute::GEN_AI_RESPONSE_MODEL, response.model.as_deref().and_then(named));
+        let reason = response.finish_reason.clone().filter(|reason| reason.len() <= LONGEST_NAME);
+        let reasons = reason.map(|reason| {
+            opentelemetry::Value::Array(vec![opentelemetry::StringValue::from(reason)].into())
+        });
+        put(attribute::GEN_AI_RESPONSE_FINISH_REASONS, reasons);
+        let first = scalar("time_to_first_token").map(|ns| (ns / 1e9).into());
+        put(attribute::GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK, first);
+        let tokens = |tag| scalar(tag).and_then(|count| int(count.round() as u64));
+        put(attribute::GEN_AI_USAGE_INPUT_TOKENS, tokens("input_sequence_length"));
+        put(attribute::GEN_AI_USAGE_OUTPUT_TOKENS, tokens("output_sequence_length"));
+        list
+    }
+}
+
+/// The phases in the order of their child spans' numbers. Their bounds are those
+/// of the durations in the files.
+fn phases(trace: &HttpTrace) -> [Phase; 7] {
+    const CONNECT: u8 = 2;
+    let hit = trace.dns_cache_hit.map(|_| true).or(trace.dns_cache_miss.map(|_| false));
+    let hit = hit.map(|hit| KeyValue::new(attribute::AIPERF_DNS_CACHE_HIT, hit));
+    let sent = trace.sent();
+    [
+        Phase::new(span::AIPERF_HTTP_BLOCKED, trace.pool_wait_start, trace.pool_wait_end),
+        Phase {
+            attributes: hit.into_iter().collect(),
+            ..Phase::new(span::AIPERF_HTTP_DNS, trace.dns_start, trace.dns_end)
+        },
+        Phase::new(span::AIPERF_HTTP_CONNECT, trace.connect_start, trace.connect_end),
+        Phase {
+            within: Some(CONNECT),
+            ..Phase::new(span::AIPERF_HTTP_TLS, trace.tls_start, trace.tls_end)
+        },
+        Phase::new(span::AIPERF_HTTP_SEND, trace.send_start, sent),
+        Phase::new(span::AIPERF_HTTP_WAIT, sent, trace.receive_start),
+        Phase::new(span::AIPERF_HTTP_RECEIVE, trace.receive_start, trace.receive_end),
+    ]
+}
+
+/// `{gen_ai.operation.name} {gen_ai.request.model}`, as the conventions say.
+fn name(attributes: &[KeyValue]) -> String {
+    let value = |key: &str| {
+        let pair = attributes.iter().find(|pair| pair.key.as_str() == key);
+        pair.map(|pair| pair.value.to_string()).unwrap_or_default()
+    };
+    let operation = value(attribute::GEN_AI_OPERATION_NAME);
+    format!("{operation} {}", value(attribute::GEN_AI_REQUEST_MODEL))
+}
+
+/// The failure's name, and its status if the server gave one.
+fn failed(error: &RequestError) -> Status {
+    let name = error.name.chars().take(LONGEST_NAME);
+    let message = match error.code {
+        Some(code) => format!("{code} ").chars().chain(name).collect(),
+        None => name.collect(),
+    };
+    Status { message, code: StatusCode::Error as i32 }
+}
+
+fn text(of: &impl ToString) -> opentelemetry::Value {
+    of.to_string().into()
+}
+
+/// A name that the server gave.
+fn named(name: &str) -> Option<opentelemetry::Value> {
+    (!name.is_empty() && name.len() <= LONGEST_NAME).then(|| name.to_owned().into())
+}
+
+fn int(of: impl Into<u64>) -> Option<opentelemetry::Value> {
+    i64::try_from(of.into()).ok().map(Into::into)
+}
+
+fn double(of: Option<&Value>) -> Option<opentelemetry::Value> {
+    of.and_then(Value::as_f64).map(Into::into)
+}
+
+/// What the request's body asks for, of whatever type it is.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    stream: Option<Value>,
+    temperature: Option<Value>,
+    top_p: Option<Value>,
+    seed: Option<Value>,
+}
+
+impl Asked {
+    fn read(payload: &[u8]) -> Self {
+        serde_json::from_slice(payload).unwrap_or_default()
+    }
+
+    fn streams(&self) -> bool {
+        self.stream == Some(Value::Bool(true))
+    }
+}
+
+/// The identifier that the first event, or the whole body, bears.
+fn response_id(body: &ResponseBody) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Identified<'a> {
+        #[serde(borrow)]
+        id: Cow<'a, str>,
+    }
+    let raw = body.raw(body.events.first()?);
+    let json = if body.is_event_stream {
+        raw.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data:"))?
+    } else {
+        raw
+    };
+    Some(serde_json::from_slice::<Identified<'_>>(json).ok()?.id)
+}

@@ -1,0 +1,534 @@
+//! Requests as traces: what a collector receives is what the records say, and
+//! what servers are told is what is exported.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use regex_automata::meta::Regex;
+use serde_json::Value;
+
+use crate::otlp_receiver::{Answer, OtlpReceiver, attribute};
+use crate::profile::{Run, profile};
+use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// The spans of one request.
+struct Trace(Vec<Span>);
+
+impl Trace {
+    /// The one without a parent.
+    fn root(&self) -> &Span {
+        let roots: Vec<_> = self.0.iter().filter(|span| span.parent_span_id.is_empty()).collect();
+        assert_eq!(roots.len(), 1, "{:?}", self.0);
+        roots[0]
+    }
+
+    fn find(&self, name: &str) -> Option<&Span> {
+        let found: Vec<_> = self.0.iter().filter(|span| span.name == name).collect();
+        assert!(found.len() < 2, "{name}");
+        found.first().copied()
+    }
+
+    fn children(&self) -> BTreeSet<&str> {
+        let names = self.0.iter().filter(|span| !span.parent_span_id.is_empty());
+        names.map(|span| span.name.as_str()).collect()
+    }
+}
+
+/// Traces by their id, each exported once.
+fn traces(collector: &OtlpReceiver) -> BTreeMap<String, Trace> {
+    let mut traces: BTreeMap<String, Trace> = BTreeMap::new();
+    for export in collector.traces() {
+        for spans in export.message.resource_spans.iter().flat_map(|of| &of.scope_spans) {
+            for span in &spans.spans {
+                let trace = traces.entry(hex(&span.trace_id)).or_insert_with(|| Trace(Vec::new()));
+                assert!(trace.0.iter().all(|have| have.span_id != span.span_id), "sent twice");
+                trace.0.push(span.clone());
+            }
+        }
+    }
+    traces
+}
+
+fn trace_id(record: &Value) -> String {
+    record["metadata"]["x_request_id"].as_str().unwrap().replace('-', "")
+}
+
+/// What the request was sent with.
+fn traceparent(record: &Value) -> &str {
+    record["trace_data"]["request_headers"]["traceparent"].as_str().unwrap()
+}
+
+fn at(record: &Value, name: &str) -> Option<u64> {
+    record["trace_data"][name].as_u64()
+}
+
+fn times(span: &Span) -> (u64, u64) {
+    (span.start_time_unix_nano, span.end_time_unix_nano)
+}
+
+/// A metric of a record in nanoseconds; records have milliseconds.
+fn nanos(record: &Value, tag: &str) -> Option<u64> {
+    Some((record["metrics"][tag]["value"].as_f64()? * 1e6).round() as u64)
+}
+
+/// Holds a trace to the record of its request, which has its HTTP timing.
+fn assert_is(trace: &Trace, record: &Value) {
+    let metadata = &record["metadata"];
+    let root = trace.root();
+    let waits = ["connection_pool_wait_start_ns", "dns_lookup_start_ns", "tcp_connect_start_ns"];
+    let request_start = metadata["request_start_ns"].as_u64().unwrap();
+    let start = waits.iter().filter_map(|name| at(record, name)).fold(request_start, u64::min);
+    assert_eq!(times(root), (start, metadata["request_end_ns"].as_u64().unwrap()), "{record}");
+    assert_eq!((root.name.as_str(), root.kind), ("chat mock-model", SpanKind::Client as i32));
+
+    let plus = |start: &str, duration: &str| Some(at(record, start)? + at(record, duration)?);
+    let sent = plus("request_send_start_ns", "sending_ns");
+    let table = [
+        ("aiperf.http.blocked", at(record, waits[0]), at(record, "connection_pool_wait_end_ns")),
+        ("aiperf.http.dns", at(record, waits[1]), at(record, "dns_lookup_end_ns")),
+        ("aiperf.http.connect", at(record, waits[2]), at(record, "tcp_connect_end_ns")),
+        (
+            "aiperf.http.tls",
+            at(record, "tls_handshake_start_ns"),
+            at(record, "tls_handshake_end_ns"),
+        ),
+        ("aiperf.http.send", at(record, "request_send_start_ns"), sent),
+        ("aiperf.http.wait", sent, at(record, "response_receive_start_ns")),
+        (
+            "aiperf.http.receive",
+            at(record, "response_receive_start_ns"),
+            at(record, "response_receive_end_ns"),
+        ),
+    ];
+    let failed_at = at(record, "error_timestamp_ns");
+    for (name, start, end) in table {
+        // A phase that was begun ended by itself or with the exchange's failure.
+        let expected = start.zip(end.or(failed_at));
+        let span = trace.find(name);
+        assert_eq!(span.map(times), expected, "{name} of {record}");
+        let Some(span) = span else { continue };
+        let parent = match name {
+            "aiperf.http.tls" => &trace.find("aiperf.http.connect").unwrap().span_id,
+            _ => &root.span_id,
+        };
+        assert_eq!(&span.parent_span_id, parent, "{name}");
+        assert_eq!(span.kind, SpanKind::Internal as i32);
+        let (start, end) = times(span);
+        assert!(root.start_time_unix_nano <= start && start <= end, "{name}");
+        assert!(end <= root.end_time_unix_nano, "{name}");
+        assert_eq!(span.status.is_some(), failed_at.is_some_and(|_| end_is_missing(record, name)));
+    }
+    assert_ids(trace, record);
+    assert_events(root, record);
+    assert_attributes(root, record);
+}
+
+fn end_is_missing(record: &Value, name: &str) -> bool {
+    let end = match name {
+        "aiperf.http.blocked" => "connection_pool_wait_end_ns",
+        "aiperf.http.dns" => "dns_lookup_end_ns",
+        "aiperf.http.connect" => "tcp_connect_end_ns",
+        "aiperf.http.tls" => "tls_handshake_end_ns",
+        "aiperf.http.send" => "request_send_end_ns",
+        "aiperf.http.wait" => "response_receive_start_ns",
+        _ => "response_receive_end_ns",
+    };
+    at(record, end).is_none()
+}
+
+fn assert_ids(trace: &Trace, record: &Value) {
+    for span in &trace.0 {
+        assert_eq!(hex(&span.trace_id), trace_id(record));
+        assert!(span.span_id.len() == 8 && span.span_id != [0; 8]);
+        // Sampled as the server was told; the parent is in this process.
+        let flags = u32::from_str_radix(&traceparent(record)[53..], 16).unwrap();
+        assert_eq!(span.flags, 0x100 | flags);
+    }
+    assert_eq!(traceparent(record)[3..35], trace_id(record));
+    assert_eq!(traceparent(record)[36..52], hex(&trace.root().span_id));
+}
+
+fn assert_events(root: &Span, record: &Value) {
+    let events: Vec<_> =
+        root.events.iter().map(|event| (event.name.as_str(), event.time_unix_nano)).collect();
+    let start = record["metadata"]["request_start_ns"].as_u64().unwrap();
+    let expected: Vec<_> = [
+        ("aiperf.first_token", nanos(record, "time_to_first_token")),
+        ("aiperf.last_token", nanos(record, "request_latency")),
+    ]
+    .into_iter()
+    .filter_map(|(name, after)| Some((name, start + after?)))
+    .collect();
+    assert_eq!(events, expected, "{record}");
+}
+
+fn assert_attributes(root: &Span, record: &Value) {
+    let metadata = &record["metadata"];
+    let text = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    let error = &record["error"];
+    let retries = &metadata["retry_count"];
+    let table = [
+        ("gen_ai.operation.name", Some("chat".to_owned())),
+        ("gen_ai.request.model", Some("mock-model".to_owned())),
+        ("gen_ai.provider.name", Some("_OTHER".to_owned())),
+        ("gen_ai.conversation.id", text(&metadata["x_correlation_id"])),
+        ("aiperf.request.id", text(&metadata["x_request_id"])),
+        ("aiperf.session.number", text(&metadata["session_num"])),
+        ("aiperf.turn.index", text(&metadata["turn_index"])),
+        ("aiperf.benchmark_phase", text(&metadata["benchmark_phase"])),
+        ("gen_ai.request.max_tokens", text(&metadata["requested_output_tokens"])),
+        ("gen_ai.request.stream", Some("true".to_owned())),
+        ("error.type", text(&error["error_type"])),
+        ("http.response.status_code", text(&record["trace_data"]["response_status_code"])),
+        ("network.peer.address", text(&record["trace_data"]["remote_ip"])),
+        ("network.peer.port", text(&record["trace_data"]["remote_port"])),
+        ("http.request.resend_count", text(retries)),
+        ("gen_ai.usage.input_tokens", count(record, "input_sequence_length")),
+        ("gen_ai.usage.output_tokens", count(record, "output_sequence_length")),
+    ];
+    for (key, expected) in table {
+        assert_eq!(attribute(&root.attributes, key), expected, "{key} of {record}");
+    }
+    let seconds = |tag| nanos(record, tag).map(|ns| ns as f64 / 1e9);
+    assert_eq!(double(root, "aiperf.request.latency"), seconds("request_latency"));
+    assert_eq!(double(root, "gen_ai.response.time_to_first_chunk"), seconds("time_to_first_token"));
+    let due = metadata["request_due_ns"].as_u64();
+    let start = metadata["request_start_ns"].as_u64().unwrap();
+    let slip = due.map(|due| start.saturating_sub(due) as f64 / 1e9);
+    assert_eq!(double(root, "aiperf.request.slip"), slip);
+    let expected = (!error.is_null()).then(|| {
+        let code = text(&error["code"]).map(|code| format!("{code} ")).unwrap_or_default();
+        (StatusCode::Error as i32, format!("{code}{}", error["type"].as_str().unwrap()))
+    });
+    let status = root.status.as_ref().map(|status| (status.code, status.message.clone()));
+    assert_eq!(status, expected, "{record}");
+}
+
+fn count(record: &Value, tag: &str) -> Option<String> {
+    Some(record["metrics"][tag]["value"].as_f64()?.to_string())
+}
+
+fn double(span: &Span, key: &str) -> Option<f64> {
+    let pair = span.attributes.iter().find(|pair| pair.key == key)?;
+    match pair.value.as_ref()?.value.as_ref()? {
+        Any::DoubleValue(value) => Some(*value),
+        other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn mock(faults: &[&str]) -> MockServer {
+    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
+    let script = Script { faults, ttft: Nanos::from_millis(3.0), ..Script::default() };
+    MockServer::start(Config { script, ..Config::default() }).unwrap()
+}
+
+/// What the JSON summary says of traces.
+fn told(run: &Run) -> [u64; 5] {
+    let traces = &run.summary()["telemetry"]["traces"];
+    ["sampled", "sent", "rejected", "lost", "errors_left_out"]
+        .map(|name| traces[name].as_u64().unwrap_or_else(|| panic!("{traces}")))
+}
+
+/// Every request of a run with failures, to `collector`.
+fn traced_run(collector: &OtlpReceiver) {
+    let server = mock(&["every=5:status=503,busy"]);
+    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
+    let url = format!("{}{path}", collector.url());
+    let mut extra = vec!["--otel-url", &url, "--trace-sample", "all", "--export-http-trace"];
+    extra.extend(["--request-rate", "200", "--arrival-pattern", "constant"]);
+    extra.extend(["--request-count", "15", "--warmup-request-count", "4"]);
+    if !collector.is_grpc() {
+        extra.extend(["--header", "X-Team: serving"]);
+    }
+    let run = profile(&server.url(), &extra).succeeded();
+    let records = run.records();
+    let traces = traces(collector);
+    assert_eq!((records.len(), traces.len()), (19, 19));
+    assert!(records.iter().any(|record| !record["error"].is_null()));
+    for record in &records {
+        assert_is(&traces[&trace_id(record)], record);
+        assert!(traceparent(record).ends_with("-01"));
+    }
+    let of_first = traces[&trace_id(&records[0])].children();
+    for name in ["aiperf.http.connect", "aiperf.http.send", "aiperf.http.wait"] {
+        assert!(of_first.contains(name), "{of_first:?}");
+    }
+    assert_eq!(told(&run), [19, 19, 0, 0, 0]);
+    assert_eq!(run.summary()["input_config"]["otel"]["trace_sample"], "100%");
+
+    let exports = collector.traces();
+    let resource = exports[0].message.resource_spans[0].resource.as_ref().unwrap();
+    let id = run.summary()["benchmark_id"].as_str().unwrap().to_owned();
+    assert_eq!(attribute(&resource.attributes, "aiperf.benchmark.id"), Some(id));
+    assert_eq!(attribute(&resource.attributes, "service.name").as_deref(), Some("aiperf"));
+}
+
+#[test]
+fn spans_are_what_the_records_say_over_grpc() {
+    traced_run(&OtlpReceiver::grpc());
+}
+
+#[test]
+fn spans_are_what_the_records_say_over_http() {
+    traced_run(&OtlpReceiver::http());
+}
+
+/// A server that answers each request with one piece of content, and notes
+/// the `traceparent` of each by the request's identifier.
+fn noting_server() -> (SocketAddr, Arc<Mutex<Vec<(String, Option<String>)>>>) {
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&noted);
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = read_request(stream) {
+            let header = |name: &str| {
+                let line = request.lines().find_map(|line| line.strip_prefix(name));
+                line.map(|value| value.trim().to_owned())
+            };
+            let id = header("x-request-id:").unwrap();
+            notes.lock().unwrap().push((id, header("traceparent:")));
+            write(stream, ANSWER);
+        }
+    });
+    (address, noted)
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+    content-length: 169\r\n\r\n\
+    data: {\"id\":\"cmpl-7\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\
+    \"finish_reason\":\"stop\"}]}\n\n\
+    data: {\"id\":\"cmpl-7\",\"model\":\"m\",\"choices\":[]}\n\ndata: [DONE]\n\n";
+
+#[test]
+fn the_server_is_told_what_is_exported() {
+    let collector = OtlpReceiver::grpc();
+    let (address, noted) = noting_server();
+    let extra = ["--otel-url", &collector.url(), "--trace-sample", "40%", "--request-count", "200"];
+    profile(&format!("http://{address}"), &extra).succeeded();
+    // The specification's own words, as an expression.
+    let form = Regex::new("^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$").unwrap();
+    let traces = traces(&collector);
+    let noted = noted.lock().unwrap();
+    assert_eq!(noted.len(), 200);
+    let mut sampled = BTreeSet::new();
+    for (id, traceparent) in noted.iter() {
+        let traceparent = traceparent.as_ref().unwrap();
+        assert!(form.is_match(traceparent), "{traceparent}");
+        assert_eq!(traceparent[3..35], id.replace('-', ""));
+        if traceparent.ends_with("-01") {
+            sampled.insert(traceparent[3..35].to_owned());
+            let root = traces[&traceparent[3..35]].root();
+            assert_eq!(traceparent[36..52], hex(&root.span_id));
+            assert_eq!(
+                attribute(&root.attributes, "gen_ai.response.id").as_deref(),
+                Some("cmpl-7")
+            );
+            assert_eq!(attribute(&root.attributes, "gen_ai.response.model").as_deref(), Some("m"));
+        }
+    }
+    assert_eq!(sampled, traces.keys().cloned().collect());
+    // All or none of 200 would be wrong beyond doubt.
+    assert!(!sampled.is_empty() && sampled.len() < 200);
+}
+
+#[test]
+fn without_the_flag_no_request_bears_a_trace_context() {
+    let collector = OtlpReceiver::grpc();
+    let (address, noted) = noting_server();
+    let extra = ["--otel-url", &collector.url(), "--request-count", "3"];
+    let run = profile(&format!("http://{address}"), &extra).succeeded();
+    assert!(noted.lock().unwrap().iter().all(|(_, traceparent)| traceparent.is_none()));
+    assert!(collector.traces().is_empty());
+    assert!(run.summary()["telemetry"].get("traces").is_none());
+}
+
+#[test]
+fn the_slowest_are_those_of_the_files_and_failures_are_told() {
+    let collector = OtlpReceiver::grpc();
+    let server = mock(&["every=6:status=500,broken"]);
+    let sample = ["--trace-sample", "slowest:5,errors", "--export-http-trace"];
+    let load = ["--request-count", "30", "--warmup-request-count", "12", "--concurrency", "4"];
+    let url = collector.url();
+    let run = profile(&server.url(), &[&["--otel-url", &url], &sample[..], &load].concat());
+    let run = run.succeeded();
+    let records = run.records();
+    let traces = traces(&collector);
+    let (failed, fine): (Vec<&Value>, Vec<&Value>) =
+        records.iter().partition(|record| !record["error"].is_null());
+    let mut measured: Vec<_> = fine
+        .into_iter()
+        .filter(|record| record["metadata"]["benchmark_phase"] == "profiling")
+        .collect();
+    measured.sort_by_key(|record| std::cmp::Reverse(nanos(record, "request_latency").unwrap()));
+    assert_eq!(failed.len(), 7);
+    let expected: BTreeSet<_> =
+        failed.iter().chain(&measured[..5]).map(|record| trace_id(record)).collect();
+    assert_eq!(traces.keys().cloned().collect::<BTreeSet<_>>(), expected);
+    for record in failed.iter().chain(&measured[..5]) {
+        assert!(traceparent(record).ends_with("-00"), "nothing was decided when it was sent");
+        assert_is(&traces[&trace_id(record)], record);
+    }
+    assert_eq!(told(&run), [12, 12, 0, 0, 0]);
+}
+
+#[test]
+fn a_handshake_is_part_of_its_connection() {
+    let collector = OtlpReceiver::grpc();
+    let address = raw_server::serve(|_, stream| {
+        let Ok(mut stream) = accept_tls(stream, false) else { return };
+        while read_request(&mut stream).is_some() {
+            write(&mut stream, ANSWER);
+        }
+    });
+    let url = format!("https://localhost:{}", address.port());
+    let authority = tls_file("ca.pem");
+    let mut extra = vec!["--ssl-ca-cert", &authority, "--request-count", "2"];
+    let collector_url = collector.url();
+    extra.extend(["--otel-url", &collector_url, "--trace-sample", "all", "--export-http-trace"]);
+    let run = profile(&url, &extra).succeeded();
+    let records = run.records();
+    let traces = traces(&collector);
+    for record in &records {
+        assert_is(&traces[&trace_id(record)], record);
+    }
+    let reused = |record| {
+        let root = traces[&trace_id(record)].root();
+        attribute(&root.attributes, "aiperf.connection.reused")
+    };
+    assert_eq!(reused(&records[0]).as_deref(), Some("false"));
+    assert_eq!(reused(&records[1]).as_deref(), Some("true"));
+    assert!(traces[&trace_id(&records[0])].find("aiperf.http.tls").is_some());
+    assert!(traces[&trace_id(&records[1])].find("aiperf.http.tls").is_none());
+}
+
+#[test]
+fn a_repeated_request_keeps_its_trace() {
+    let collector = OtlpReceiver::grpc();
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    // The first connection dies with its second request.
+    let address = raw_server::serve(move |number, stream| {
+        for answered in 0.. {
+            let Some(request) = read_request(stream) else { return };
+            let line = request.lines().find_map(|line| line.strip_prefix("traceparent: "));
+            seen.lock().unwrap().push(line.unwrap().to_owned());
+            if number == 0 && answered == 1 {
+                return;
+            }
+            write(stream, ANSWER);
+        }
+    });
+    let collector_url = collector.url();
+    let mut extra = vec!["--request-count", "2", "--concurrency", "1", "--export-http-trace"];
+    extra.extend(["--otel-url", &collector_url, "--trace-sample", "100%"]);
+    let run = profile(&format!("http://{address}"), &extra).succeeded();
+    let heads = heads.lock().unwrap();
+    assert_eq!(heads.len(), 3);
+    assert_eq!(heads[1], heads[2]);
+    let records = run.records();
+    assert_eq!(records[1]["metadata"]["retry_count"], 1);
+    assert_is(&traces(&collector)[&trace_id(&records[1])], &records[1]);
+}
+
+#[test]
+fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
+    let collector = OtlpReceiver::grpc();
+    let address = raw_server::serve(|_, stream| {
+        let _ = read_request(stream);
+        // Until the client gives up.
+        let _ = read_request(stream);
+    });
+    let collector_url = collector.url();
+    let mut extra = vec!["--request-count", "1", "--request-timeout-seconds", "0.2"];
+    extra.extend(["--otel-url", &collector_url, "--trace-sample", "errors"]);
+    extra.push("--export-http-trace");
+    let run = profile(&format!("http://{address}"), &extra);
+    let [record] = &run.records()[..] else { panic!("{}", run.stderr()) };
+    let traces = traces(&collector);
+    let trace = &traces[&trace_id(record)];
+    assert_is(trace, record);
+    let wait = trace.find("aiperf.http.wait").unwrap();
+    assert_eq!(Some(wait.end_time_unix_nano), at(record, "error_timestamp_ns"));
+    assert_eq!(attribute(&trace.root().attributes, "error.type").as_deref(), Some("timeout"));
+}
+
+#[test]
+fn a_dead_collector_costs_the_traces_alone() {
+    let server = mock(&[]);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{closed}");
+    let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "10"];
+    let run = profile(&server.url(), &extra).succeeded();
+    assert_eq!(run.records().len(), 10);
+    assert_eq!(told(&run), [10, 0, 0, 10, 0]);
+}
+
+#[test]
+fn what_the_collector_rejects_is_counted() {
+    let server = mock(&[]);
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Reject(3));
+        let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
+        let url = format!("{}{path}", collector.url());
+        let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "4"];
+        let run = profile(&server.url(), &extra).succeeded();
+        let requests = collector.traces().len() as u64;
+        assert_eq!(told(&run), [4, 4, 3 * requests, 0, 0]);
+        assert!(run.stdout().contains("Traces Incomplete"), "{}", run.stdout());
+    }
+}
+
+#[test]
+fn traces_go_where_their_own_variables_say() {
+    let server = mock(&[]);
+    let (metrics, traces_of) = (OtlpReceiver::grpc(), OtlpReceiver::http());
+    let directory = tempfile::tempdir().unwrap();
+    let extra = ["--trace-sample", "all", "--request-count", "3"];
+    let mut command = crate::profile::profile_command(&server.url(), directory.path(), &extra);
+    command
+        .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics.url())
+        .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/v1/traces", traces_of.url()))
+        .env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=abc")
+        .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
+    let output = command.output().unwrap();
+    Run { output, directory }.succeeded();
+    assert!(metrics.traces().is_empty() && traces_of.taken().is_empty());
+    assert_eq!(traces(&traces_of).len(), 3);
+    let headers = &traces_of.traces()[0].headers;
+    for (name, value) in [("x-key", "abc"), ("content-encoding", "gzip")] {
+        assert!(headers.contains(&(name.to_owned(), value.to_owned())), "{headers:?}");
+    }
+    metrics.last();
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused() {
+    let table: [(&[&str], &str); 4] = [
+        (&["--trace-sample", "5%"], "--otel-url"),
+        (&["--trace-sample", "5", "--otel-url", "c:1"], "slowest:20"),
+        (&["--trace-sample", "0%", "--otel-url", "c:1"], "above 0"),
+        (
+            &["--trace-sample", "all", "--otel-url", "c:1", "--header", "Traceparent: x"],
+            "give one of the two",
+        ),
+    ];
+    for (flags, why) in table {
+        let run = profile("http://127.0.0.1:1", flags);
+        assert_eq!(run.exit_code(), Some(2), "{}", run.stderr());
+        assert!(run.stderr().contains(why), "{}", run.stderr());
+    }
+}
