@@ -349,8 +349,9 @@ fn the_server_is_told_what_is_exported() {
 fn without_the_flag_no_request_bears_a_trace_context() {
     let collector = OtlpReceiver::grpc();
     let (address, noted) = noting_server();
-    let extra = ["--otel-url", &collector.url(), "--request-count", "3"];
+    let extra = ["--otel-url", &collector.url(), "--request-count", "3", "--no-server-metrics"];
     let run = profile(&format!("http://{address}"), &extra).succeeded();
+    assert_eq!(noted.lock().unwrap().len(), 3);
     assert!(noted.lock().unwrap().iter().all(|(_, traceparent)| traceparent.is_none()));
     assert!(collector.traces().is_empty());
     assert!(run.summary()["telemetry"].get("traces").is_none());
@@ -396,7 +397,8 @@ fn a_handshake_is_part_of_its_connection() {
     });
     let url = format!("https://localhost:{}", address.port());
     let authority = tls_file("ca.pem");
-    let mut extra = vec!["--ssl-ca-cert", &authority, "--request-count", "2"];
+    let mut extra =
+        vec!["--ssl-ca-cert", &authority, "--request-count", "2", "--no-server-metrics"];
     let collector_url = collector.url();
     extra.extend(["--otel-url", &collector_url, "--trace-sample", "all", "--export-http-trace"]);
     let run = profile(&url, &extra).succeeded();
@@ -434,6 +436,7 @@ fn a_repeated_request_keeps_its_trace() {
     });
     let collector_url = collector.url();
     let mut extra = vec!["--request-count", "2", "--concurrency", "1", "--export-http-trace"];
+    extra.push("--no-server-metrics");
     extra.extend(["--otel-url", &collector_url, "--trace-sample", "100%"]);
     let run = profile(&format!("http://{address}"), &extra).succeeded();
     let heads = heads.lock().unwrap();
@@ -455,7 +458,7 @@ fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
     let collector_url = collector.url();
     let mut extra = vec!["--request-count", "1", "--request-timeout-seconds", "0.2"];
     extra.extend(["--otel-url", &collector_url, "--trace-sample", "errors"]);
-    extra.push("--export-http-trace");
+    extra.extend(["--export-http-trace", "--no-server-metrics"]);
     let run = profile(&format!("http://{address}"), &extra);
     let [record] = &run.records()[..] else { panic!("{}", run.stderr()) };
     let traces = traces(&collector);
