@@ -9,7 +9,7 @@ use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
 };
 use crate::server_metrics::snapshot::Kind;
-use crate::telemetry::{ScrapesReport, TelemetryReport};
+use crate::telemetry::{ScrapesReport, TelemetryReport, TracesReport};
 
 fn single(tag: &str, avg: f64) -> MetricResult {
     let metric = Registry::find(tag).unwrap();
@@ -194,6 +194,21 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
     report.telemetry = Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
     let titles: Vec<_> = Warning::of(&report).iter().map(Warning::title).collect();
     assert_eq!(titles, ["Collector Not Reached"]);
+}
+
+#[test]
+fn traces_that_did_not_reach_the_collector_are_told() {
+    let mut report = report(vec![single("request_count", 100.0)]);
+    let traces =
+        TracesReport { sampled: 40, sent: 30, lost: 10, rejected: 7, ..TracesReport::default() };
+    // Traces alone may be exported: then there is no collector of metrics.
+    report.telemetry =
+        Some(TelemetryReport { reconciled: true, traces: Some(traces), ..Default::default() });
+    let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
+    assert_eq!(warning.title(), "Traces Incomplete");
+    let fact = "The traces of 10 of 40 sampled requests did not reach the collector, and it \
+                rejected 7 spans.";
+    assert!(warning.findings()[0].starts_with(fact), "{:?}", warning.findings());
 }
 
 #[test]

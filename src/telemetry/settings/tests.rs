@@ -37,6 +37,63 @@ fn the_url_decides_the_protocol_and_the_path() {
     }
 }
 
+/// Where traces go, and whether they go with the metrics.
+fn traces(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol, bool) {
+    let config = traced(url);
+    let found = |name: &str| {
+        let pair = variables.iter().find(|(have, _)| *have == name);
+        pair.map(|(_, value)| (*value).to_owned())
+    };
+    let settings = Settings::resolve(&config, &found).unwrap_or_else(|e| panic!("{e}"));
+    let traces = settings.traces.expect("no destination");
+    let is_one = settings.destination.is_some_and(|metrics| metrics.is_reached_like(&traces));
+    (traces.url.to_string(), traces.protocol, is_one)
+}
+
+fn traced(url: Option<&str>) -> Config {
+    let trace_sample = "all".parse().ok();
+    Config { url: url.map(str::to_owned), trace_sample, ..Config::default() }
+}
+
+#[test]
+fn traces_go_beside_the_metrics_that_the_flag_sends() {
+    let table = [
+        ("localhost:4317", "http://localhost:4317/", Protocol::Grpc),
+        ("http://c:4318", "http://c:4318/v1/traces", Protocol::Http),
+        ("http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
+        ("https://c/otlp/v1/metrics", "https://c/otlp/v1/traces", Protocol::Http),
+        ("http://c:4318/custom", "http://c:4318/custom/v1/traces", Protocol::Http),
+    ];
+    for (given, url, protocol) in table {
+        assert_eq!(traces(Some(given), &[]), (url.into(), protocol, true), "{given}");
+    }
+}
+
+#[test]
+fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/otlp/");
+    let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4318/t");
+    let metrics = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics:4318/m");
+    let of = |variables: &[(&str, &str)]| traces(None, variables);
+    assert_eq!(of(&[base]), ("http://base:4318/otlp/v1/traces".into(), Protocol::Http, true));
+    assert_eq!(of(&[base, own]), ("http://traces:4318/t".into(), Protocol::Http, false));
+    assert_eq!(of(&[own]), ("http://traces:4318/t".into(), Protocol::Http, false));
+    let flag = Some("http://flag:4317");
+    assert_eq!(traces(flag, &[base, own]), ("http://flag:4317/".into(), Protocol::Grpc, true));
+    let grpc = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
+    assert_eq!(of(&[base, grpc]), ("http://base:4318/".into(), Protocol::Grpc, false));
+    let slow = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "30000");
+    assert!(!of(&[base, slow]).2, "a channel has one timeout");
+
+    // What is said of metrics alone is not said of traces.
+    let refused =
+        Settings::resolve(&traced(None), &|name| (name == metrics.0).then(|| metrics.1.to_owned()));
+    assert!(refused.err().expect("was accepted").to_string().contains("--trace-sample"));
+    // Without the flag the variables of traces are not read.
+    let broken = [base, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zip")];
+    assert!(resolve(None, &broken).unwrap().traces.is_none());
+}
+
 #[test]
 fn the_variable_decides_the_protocol_over_the_url() {
     let grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];

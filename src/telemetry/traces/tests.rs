@@ -1,6 +1,106 @@
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use proptest::prelude::*;
+use uuid::Uuid;
 
-use super::slowest::Slowest;
+use super::super::settings::Settings;
+use super::*;
+use crate::endpoint::{EndpointType, ParsedResponse};
+use crate::metrics::metric::{Observation, RecordValues};
+use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
+use crate::units::Nanos;
+
+/// A request that the server refused, saying `message`.
+fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
+    let record = RequestRecord {
+        turn: TurnId::default(),
+        phase: PhaseKind::Profiling,
+        phase_index: 0,
+        worker: 0,
+        request_id: Uuid::from_u128(number),
+        correlation_id: Uuid::from_u128(1),
+        url: "http://127.0.0.1:8000".into(),
+        payload: Bytes::from_static(b"{\"prompt\":\"pr0mpt\"}"),
+        earlier_answers: Vec::new(),
+        due: None,
+        due_while_asleep: false,
+        free_from: Nanos(0),
+        issued: Nanos(100),
+        start: Nanos(200),
+        ack: None,
+        end: Nanos(300),
+        status: None,
+        body: ResponseBody::default(),
+        trace: HttpTrace::default(),
+        retry_count: 0,
+        cancelled_at: None,
+        error: None,
+    };
+    let observation = Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns: 1_000_000_200,
+        requested_output_tokens: None,
+        error: Some(RequestError::new(kind, "Refused", message)),
+        values: RecordValues::default(),
+    };
+    MeasuredRecord { record, response: ParsedResponse::default(), observation }
+}
+
+fn identity() -> Identity {
+    Identity {
+        benchmark_id: Uuid::from_u128(7),
+        endpoint_type: EndpointType::Chat,
+        models: vec!["m".into()],
+        urls: vec!["http://127.0.0.1:8000".into()],
+    }
+}
+
+/// Traces to where nobody listens.
+fn traces(sample: &str) -> Traces {
+    let sample = sample.parse().unwrap();
+    let url = Some("http://127.0.0.1:9".to_owned());
+    let config = Config { url, trace_sample: Some(sample), ..Config::default() };
+    let settings = Settings::resolve(&config, &|_| None).unwrap();
+    let resource = opentelemetry_sdk::Resource::builder_empty().build();
+    let connection = Connection::open(settings.traces.unwrap()).unwrap();
+    let hour = Duration::from_hours(1);
+    Traces::start(connection, sample, (&config, &identity()), &resource, hour)
+}
+
+#[test]
+fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
+    let traces = traces("errors");
+    for number in 0..1_234 {
+        traces.observe(&failed(number + 1, ErrorKind::Http5xx, ""));
+    }
+    for number in 0..10 {
+        traces.observe(&failed(number + 1, ErrorKind::Cancelled, ""));
+    }
+    let report = traces.finish(Duration::ZERO);
+    let expected =
+        TracesReport { sampled: 1_000, lost: 1_000, errors_left_out: 234, ..Default::default() };
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn neither_prompts_nor_the_servers_words_are_in_a_trace() {
+    let measured = failed(5, ErrorKind::Http4xx, "s3cret was refused");
+    let mut interner = Interner::new(&Config::default(), &identity());
+    let trace = Trace::new(&spans::of(&measured, &mut interner, true));
+    let head = Head::new(&opentelemetry_sdk::Resource::builder_empty().build());
+    let request = head.request(&[trace]);
+    for secret in [&b"s3cret"[..], b"pr0mpt"] {
+        assert!(memchr::memmem::find(&request, secret).is_none());
+    }
+    let message = ExportTraceServiceRequest::decode(request).unwrap();
+    let spans = &message.resource_spans[0].scope_spans[0].spans;
+    assert_eq!(spans.len(), 1);
+    assert_eq!(
+        (spans[0].start_time_unix_nano, spans[0].end_time_unix_nano),
+        (1_000_000_200, 1_000_000_300)
+    );
+    assert_eq!(spans[0].status.as_ref().unwrap().message, "Refused");
+}
 
 proptest! {
     #[test]
