@@ -129,11 +129,11 @@ fn span_names() -> Vec<(String, String)> {
         let file = read(Path::new("semconv").join(file));
         let spans = list(&file, "spans").iter().map(|span| (text(span, "type"), span));
         let events = list(&file, "events").iter().map(|event| (text(event, "name"), event));
-        let named = |name: &str, of: &Value| match of.get("name") {
+        let is_fixed = |name: &str, of: &Value| match of.get("name") {
             Some(Value::Mapping(_)) => text(&of["name"], "note") == format!("`{name}`"),
             _ => true,
         };
-        let all = spans.chain(events).filter(|(name, of)| named(name, of));
+        let all = spans.chain(events).filter(|(name, of)| is_fixed(name, of));
         names.extend(all.map(|(name, of)| (name.to_owned(), text(of, "brief").to_owned())));
     }
     names

@@ -288,11 +288,14 @@ fn spans_are_what_the_records_say_over_http() {
     traced_run(&OtlpReceiver::http());
 }
 
+/// Identifier and `traceparent` of each request that came.
+type Heads = Arc<Mutex<Vec<(String, Option<String>)>>>;
+
 /// A server that answers each request with one piece of content, and notes
 /// the `traceparent` of each by the request's identifier.
-fn noting_server() -> (SocketAddr, Arc<Mutex<Vec<(String, Option<String>)>>>) {
-    let noted = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&noted);
+fn noting_server() -> (SocketAddr, Heads) {
+    let noted = Heads::default();
+    let seen = Arc::clone(&noted);
     let address = raw_server::serve(move |_, stream| {
         while let Some(request) = read_request(stream) {
             let header = |name: &str| {
@@ -300,7 +303,7 @@ fn noting_server() -> (SocketAddr, Arc<Mutex<Vec<(String, Option<String>)>>>) {
                 line.map(|value| value.trim().to_owned())
             };
             let id = header("x-request-id:").unwrap();
-            notes.lock().unwrap().push((id, header("traceparent:")));
+            seen.lock().unwrap().push((id, header("traceparent:")));
             write(stream, ANSWER);
         }
     });
