@@ -7,6 +7,7 @@ mod profile;
 mod readiness;
 mod selfcheck;
 mod server_metrics;
+mod start;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

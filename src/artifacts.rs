@@ -32,7 +32,7 @@ use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::record::RequestError;
 use crate::redact;
-use crate::schedule::PhaseStats;
+use crate::schedule::{PhaseStats, Shard};
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::{Clock, Nanos};
@@ -87,6 +87,10 @@ pub struct RunDescription {
     pub cli_command: String,
     /// Seed of the run.
     pub random_seed: Option<u64>,
+    /// Which part of the run this is, where several processes share it.
+    pub shard: Option<Shard>,
+    /// When it was to start, nanoseconds since the epoch, if that was said.
+    pub start_at_ns: Option<u64>,
     /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
     pub show_trace_timing: bool,
     /// Whether the console has a table of the server's metrics

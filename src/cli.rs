@@ -5,6 +5,7 @@
 
 pub mod aiperf_flags;
 mod connections;
+mod distributed;
 mod input_config;
 mod load;
 mod load_args;

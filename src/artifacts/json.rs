@@ -44,6 +44,12 @@ impl Serialize for Summary<'_> {
                 cli_command: run.cli_command.clone(),
             },
         )?;
+        if let Some(shard) = &run.shard {
+            map.serialize_entry("shard", shard)?;
+        }
+        if let Some(at) = run.start_at_ns {
+            map.serialize_entry("start_at_ns", &at)?;
+        }
         map.serialize_entry("was_cancelled", &report.was_cancelled)?;
         map.serialize_entry("is_complete", &report.is_complete())?;
         if let Some(reason) = &report.incomplete_reason {

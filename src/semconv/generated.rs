@@ -13,6 +13,10 @@ pub mod attribute {
     pub const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
     /// `aiperf.percentile`
     pub const AIPERF_PERCENTILE: &str = "aiperf.percentile";
+    /// `aiperf.shard.count`
+    pub const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
+    /// `aiperf.shard.index`
+    pub const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
     /// `error.type`
     pub const ERROR_TYPE: &str = "error.type";
     /// `gen_ai.operation.name`

@@ -114,6 +114,8 @@ impl Summary {
             input_config: self.input_config,
             cli_command: self.run_info.cli_command,
             random_seed: self.run_info.random_seed,
+            shard: None,
+            start_at_ns: None,
             show_trace_timing: show_trace_timing.unwrap_or(false),
             show_server_metrics: false,
         };
@@ -150,6 +152,8 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
         input_config: Value::Object(serde_json::Map::new()),
         cli_command: String::new(),
         random_seed: None,
+        shard: None,
+        start_at_ns: None,
         show_trace_timing: false,
         show_server_metrics: false,
     })
