@@ -11,6 +11,7 @@
 mod attributes;
 mod client;
 mod collector;
+mod combined;
 mod connection;
 mod exact;
 mod instruments;

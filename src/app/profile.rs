@@ -205,6 +205,7 @@ impl Run {
             server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
+            shards: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::server_metrics::{ServerMetricsFiles, ServerMetricsOutcome, ServerMetricsSection};
-use super::{RunDescription, RunReport, replace};
+use super::{Combination, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
@@ -61,6 +61,8 @@ pub(super) struct Outcome {
     pub(super) telemetry: Option<TelemetryReport>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) server_metrics: Option<ServerMetricsOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) shards: Option<Combination>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -123,6 +125,7 @@ impl Manifest {
             client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
             server_metrics: report.server_metrics.as_ref().map(ServerMetricsOutcome::of),
+            shards: report.shards.clone(),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix, server_metrics) }
     }

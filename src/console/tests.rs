@@ -58,6 +58,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         load: LoadReport::default(),
         client_health: None,
         server_metrics: None,
+        shards: None,
     }
 }
 

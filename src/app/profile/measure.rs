@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Observer, Run};
 use crate::app::logging;
-use crate::app::server_metrics::{self, Collection};
+use crate::app::server_metrics::Collection;
 use crate::artifacts::ArtifactSet;
 use crate::config::RunConfig;
 use crate::console::LiveView;
@@ -19,6 +19,7 @@ use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
+use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
 use crate::telemetry::{Identity, Telemetry, TelemetryReport};
@@ -157,7 +158,7 @@ impl Run {
         let mut pipeline = pipeline.finish(|| patience.is_over())?;
         let is_cut_short = patience.is_over();
         let knows_all = failure.is_none() && queue.stats().lost == 0;
-        let counts = || server_metrics::client_counts([&pipeline.warmup, &pipeline.profiling]);
+        let counts = || ClientCounts::of([&pipeline.warmup, &pipeline.profiling]);
         let counts = knows_all.then(counts);
         let server_metrics =
             collection.and_then(|found| found.finish(counts, interrupt, &mut pipeline.sink.set));

@@ -33,6 +33,10 @@ impl Origin {
         Ok(Self { path, manifest })
     }
 
+    pub(super) const fn has_manifest(&self) -> bool {
+        self.manifest.is_some()
+    }
+
     pub(super) fn prefix(&self) -> Option<&str> {
         self.manifest.as_ref()?.prefix.as_deref()
     }
@@ -129,6 +133,7 @@ impl Summary {
             client_health: self.client_health,
             telemetry: self.telemetry,
             server_metrics: None,
+            shards: None,
         });
         (run, end)
     }

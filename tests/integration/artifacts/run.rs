@@ -120,6 +120,7 @@ impl TestRun {
             },
             client_health: Some(self.health(&profiling.results())),
             server_metrics: None,
+            shards: None,
         }
     }
 
