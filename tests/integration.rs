@@ -51,5 +51,7 @@ mod selfcheck;
 mod server_metrics_run;
 #[path = "integration/server_statistics.rs"]
 mod server_statistics;
+#[path = "integration/shards.rs"]
+mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;

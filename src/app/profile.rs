@@ -93,7 +93,7 @@ impl Run {
             );
         }
         settle_schedule(&mut config, &mut dataset)?;
-        config.validate_shard()?;
+        config.validate_shares()?;
         let dataset = Arc::new(dataset);
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);

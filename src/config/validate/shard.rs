@@ -2,14 +2,14 @@
 
 use super::ConfigError;
 use crate::config::RunConfig;
-use crate::schedule::config::{Limit, LoadPattern, PhaseConfig};
+use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, UseOfTimestamps};
 
 impl RunConfig {
-    /// Checks that each of several processes knows what the others do, and has
-    /// something to do itself. To be asked again once the dataset has settled the
-    /// phases.
-    pub fn validate_shard(&self) -> Result<(), ConfigError> {
-        let Some(shard) = self.schedule.shard else { return Ok(()) };
+    /// Checks that each of several processes knows what the others do.
+    pub(super) fn validate_shard(&self) -> Result<(), ConfigError> {
+        if self.schedule.shard.is_none() {
+            return Ok(());
+        }
         let flag = "--shard";
         if self.dataset.random_seed.is_none() {
             let why = "all parts of a run make the same dataset and schedule: give each the same \
@@ -20,6 +20,17 @@ impl RunConfig {
             let why = "all parts of a run start at one time: give each the same --start-at";
             return Err(ConfigError::flag(flag, why));
         }
+        match self.schedule.replay.schedule {
+            // A file may bring a schedule of its own.
+            UseOfTimestamps::IfPresent(_) => Ok(()),
+            UseOfTimestamps::Always | UseOfTimestamps::Never => self.validate_shares(),
+        }
+    }
+
+    /// Checks that each of several processes has something to do, in phases that
+    /// the dataset has settled.
+    pub fn validate_shares(&self) -> Result<(), ConfigError> {
+        let Some(shard) = self.schedule.shard else { return Ok(()) };
         self.schedule.phases.iter().try_for_each(|phase| enough_for(phase, shard.count()))
     }
 }
