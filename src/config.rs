@@ -103,13 +103,13 @@ impl RunConfig {
         let Some(shard) = self.schedule.shard else { return Uuid::new_v4() };
         let urls: Vec<String> =
             self.transport.urls.iter().map(|url| redact::url(url.as_str())).collect();
-        let shared = (
+        let common = (
             (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             (seed.0, self.schedule.start_at, shard.count()),
             (&self.dataset.models, urls, self.endpoint.endpoint_type.traits().name),
             (&self.schedule.phases, &self.schedule.replay),
         );
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{shared:?}").as_bytes())
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{common:?}").as_bytes())
     }
 }
 

@@ -1,7 +1,5 @@
 //! `--shard` and `--start-at`: one load of several processes.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
-
 use clap::Args;
 use jiff::Timestamp;
 

@@ -79,14 +79,14 @@ impl PhaseConfig {
         }
         let parts = shard.count() as f64;
         let mut load = self.load.clone();
-        let mut share: Box<dyn Fn(u64) -> u64> = Box::new(move |total| shard.share(total));
+        let mut part: Box<dyn Fn(u64) -> u64> = Box::new(move |total| shard.share(total));
         match &mut load {
             LoadPattern::Rate(rate) => {
                 rate.points.iter_mut().for_each(|point| point.rate /= parts);
             }
             LoadPattern::UserCentric { rate, users } => {
                 let all = Users::new(*rate, *users, None);
-                share = Box::new(move |total| all.shard(shard).turns_of(total));
+                part = Box::new(move |total| all.shard(shard).turns_of(total));
                 *rate /= parts;
                 *users = shard.share(*users);
             }
@@ -98,8 +98,8 @@ impl PhaseConfig {
             concurrency: self.concurrency.map(limit),
             prefill_concurrency: self.prefill_concurrency.map(limit),
             stop: StopCondition {
-                requests: self.stop.requests.map(&share),
-                sessions: self.stop.sessions.map(&share),
+                requests: self.stop.requests.map(&part),
+                sessions: self.stop.sessions.map(&part),
                 ..self.stop
             },
             ..self.clone()

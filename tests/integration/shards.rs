@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,12 +11,13 @@ use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::artifacts::table::run_python;
 use crate::otlp_receiver::{OtlpReceiver, Received, attribute};
-use crate::profile::aiperf;
+use crate::profile::{aiperf, signal};
 
 const SHARDS: u64 = 3;
 
@@ -203,7 +205,8 @@ fn parts_together_are_the_whole_run() {
 /// The combination has every record once, and its statistics are theirs.
 fn combined_is_the_sum(run: &Sharded, start: u64) {
     let output = report(&run.parts(), &[]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
     let combined = run.path("combined");
     let ids = |directory: &Path| -> Vec<String> {
         let ids = lines(directory, "profile_export.jsonl").into_iter();
@@ -231,7 +234,10 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     assert!(run.part(0).join("server_metrics_export.json").exists());
     assert!(!run.part(1).join("server_metrics_export.json").exists());
     assert!(combined.join("server_metrics_export.json").exists());
-    for comparison in whole["server_metrics"]["conservation"].as_array().into_iter().flatten() {
+    let compared = whole["server_metrics"]["conservation"].as_array();
+    // Unless the first part ended so long before the others that it saw too little.
+    assert!(compared.is_some() || said.contains("counts are not compared"), "{said}");
+    for comparison in compared.into_iter().flatten() {
         assert_eq!(comparison["agrees"], true, "{comparison}");
     }
     let rows = fs::File::open(combined.join("profile_export.parquet")).unwrap();
@@ -242,7 +248,7 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     run_python("tests/read_parquet.py", &combined);
     // And again in place.
     let before = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
-    assert!(report(&[combined.clone()], &[]).status.success());
+    assert!(report(std::slice::from_ref(&combined), &[]).status.success());
     let after = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
     assert_eq!(before, after);
 }
@@ -372,4 +378,43 @@ fn a_collector_tells_the_parts_apart_and_adds_them_up() {
     let seconds: f64 = all.iter().filter_map(|point| point.sum).sum();
     let millis = latency["sum"].as_f64().unwrap();
     assert!((seconds * 1000.0 - millis).abs() < 1e-9 * millis, "{seconds} {millis}");
+}
+
+#[test]
+fn what_cannot_be_a_part_is_refused() {
+    let refused = |flags: &str, why: &str| {
+        let flags = flags.split_whitespace();
+        let output = aiperf(&["profile", "--model", "m"]).args(flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    };
+    let far = now() + 3600;
+    refused("--shard 0/2 --random-seed 1", "--start-at");
+    refused(&format!("--shard 0/2 --start-at {far}"), "--random-seed");
+    refused("--shard 2/2", "parts count from 0");
+    let part = format!("--shard 0/3 --random-seed 1 --start-at {far}");
+    refused(&format!("{part} --concurrency 2"), "session in flight, and the profiling phase has 2");
+    refused(&format!("{part} --request-rate 5 --request-count 2"), "has 2 in all");
+    refused("--start-at 1000", "nothing was sent");
+    refused(&format!("--start-at {}", now() + 100 * 3600), "give a time within 24 h");
+}
+
+#[test]
+fn the_wait_for_the_start_can_be_ended() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let at = (now() + 3600).to_string();
+    let mut child =
+        aiperf(&["profile", "--model", "m", "--tokenizer", "builtin", "--ui", "simple"])
+            .args(["--url", &server.url(), "--start-at", &at, "--artifact-dir"])
+            .arg(directory.path())
+            .spawn()
+            .unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("ready; the load starts at 20"), "{said}");
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(server.requests_received(), 0);
+    assert_eq!(summary(directory.path())["was_cancelled"], true);
 }

@@ -1,7 +1,7 @@
 //! The directories of a run's parts, and whether they belong together.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -173,13 +173,19 @@ pub(super) fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
     if one.metadata()?.len() != other.metadata()?.len() {
         return Ok(false);
     }
-    let mut others = BufReader::with_capacity(1 << 16, other).bytes();
-    for byte in BufReader::with_capacity(1 << 16, one).bytes() {
-        if others.next().transpose()? != Some(byte?) {
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (ours, theirs) = (one.fill_buf()?, other.fill_buf()?);
+        let length = ours.len().min(theirs.len());
+        if ours[..length] != theirs[..length] {
             return Ok(false);
         }
+        if length == 0 {
+            return Ok(ours.is_empty() && theirs.is_empty());
+        }
+        one.consume(length);
+        other.consume(length);
     }
-    Ok(true)
 }
 
 /// `a, b, c`; of many the first few, and how many more there are.
