@@ -7,10 +7,11 @@ mod profile;
 mod readiness;
 mod selfcheck;
 mod server_metrics;
+mod start;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -82,7 +83,7 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
-        Command::Report { directory } => report(&directory, out),
+        Command::Report { directories, artifact_dir } => report(&directories, artifact_dir, out),
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),
@@ -118,16 +119,23 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
     }
 }
 
-/// Computes a run's summaries again from its records.
-fn report(directory: &Path, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let rebuilt = artifacts::report::rebuild(directory)?;
+/// Computes a run's summaries again from its records, or those of its parts.
+fn report(
+    directories: &[PathBuf],
+    artifact_dir: Option<PathBuf>,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    let rebuilt = match (directories, artifact_dir) {
+        ([only], None) => artifacts::report::rebuild(only)?,
+        (parts, place) => artifacts::report::combine(parts, place)?,
+    };
     for note in &rebuilt.notes {
         writeln!(io::stderr(), "warning: {note}")?;
     }
     let text = console::render(&rebuilt.report, Style::FILE);
     let files = artifacts::report::write(&rebuilt, &text)?;
     out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
-    out.write_all(console::render_files(directory, &files).as_bytes())?;
+    out.write_all(console::render_files(&rebuilt.layout.directory, &files).as_bytes())?;
     Ok(Outcome::Done)
 }
 

@@ -28,11 +28,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::EndpointTraits;
+use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::record::RequestError;
 use crate::redact;
-use crate::schedule::PhaseStats;
+use crate::schedule::{PhaseStats, Shard};
+use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::{Clock, Nanos};
@@ -87,6 +89,10 @@ pub struct RunDescription {
     pub cli_command: String,
     /// Seed of the run.
     pub random_seed: Option<u64>,
+    /// Which part of the run this is, where several processes share it.
+    pub shard: Option<Shard>,
+    /// When it was to start, nanoseconds since the epoch, if that was said.
+    pub start_at_ns: Option<u64>,
     /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
     pub show_trace_timing: bool,
     /// Whether the console has a table of the server's metrics
@@ -123,6 +129,45 @@ pub struct RunReport {
     pub client_health: Option<ClientHealth>,
     /// The server's side; absent where none was scraped.
     pub server_metrics: Option<ServerMetrics>,
+    /// What it was combined from, where processes shared the run.
+    pub shards: Option<Combination>,
+}
+
+/// The parts of a run that were combined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Combination {
+    /// How many there were to be.
+    pub count: u64,
+    /// Those that there are not.
+    pub missing: Vec<u64>,
+    /// From the first start of a profiling phase to the last, each by the clock of
+    /// its own host, in milliseconds. Without a warmup all say the time that
+    /// `--start-at` names, whatever the clocks do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_spread_ms: Option<f64>,
+    /// Those that there are.
+    pub parts: Vec<Part>,
+}
+
+/// One process's part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Which, from 0.
+    pub index: u64,
+    /// Records of all phases.
+    pub records: u64,
+    /// Start of its profiling phase, nanoseconds since the epoch; absent where it
+    /// did not live to say.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_wall_ns: Option<u64>,
+    /// Its end.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub end_wall_ns: Option<u64>,
+    /// Whether it did all that was asked of it.
+    pub is_complete: bool,
+    /// Whether its client kept up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verdict: Option<Verdict>,
 }
 
 impl RunReport {
@@ -130,6 +175,15 @@ impl RunReport {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.incomplete_reason.is_none() && !self.was_cancelled
+    }
+
+    /// The server's counts beside the client's; none for one of several parts of a
+    /// run, since the server counts what the others ask too.
+    #[must_use]
+    pub fn conservation(&self) -> &[Comparison] {
+        let is_part = self.run.shard.is_some_and(|shard| shard.count() > 1);
+        let known = self.server_metrics.as_ref().filter(|_| !is_part);
+        known.map_or(&[], |metrics| &metrics.conservation)
     }
 
     /// The mean, or the single value, of the profiling phase's metric `tag`.

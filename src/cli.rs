@@ -5,6 +5,7 @@
 
 pub mod aiperf_flags;
 mod connections;
+mod distributed;
 mod input_config;
 mod load;
 mod load_args;
@@ -45,8 +46,10 @@ pub enum Command {
     SelfCheck(SelfCheck),
     /// Compute a run's summaries again from its records.
     Report {
-        /// Directory of the run's files.
-        directory: PathBuf,
+        /// Directory of the run's files, or those of its parts.
+        directories: Vec<PathBuf>,
+        /// Where the files go that the parts are combined in.
+        artifact_dir: Option<PathBuf>,
     },
     /// List the catalogue of metrics.
     Metrics {
@@ -99,11 +102,14 @@ enum Action {
     /// Find out how much load can be measured well on this machine
     #[command(name = "selfcheck")]
     SelfCheck(selfcheck::SelfCheckArgs),
-    /// Compute a run's summaries again from its records
+    /// Compute a run's summaries again from its records, or those of all its parts
     Report {
-        /// Directory of the run's files
-        #[arg(value_name = "DIR")]
-        directory: PathBuf,
+        /// Directory of the run's files; several are the parts of one run (--shard), to be combined
+        #[arg(value_name = "DIR", required = true)]
+        directories: Vec<PathBuf>,
+        /// Directory of the combined files [default: combined, beside the parts]
+        #[arg(long, visible_alias = "output-artifact-dir", value_name = "DIR")]
+        artifact_dir: Option<PathBuf>,
     },
     /// List the metrics that are computed
     Metrics {
@@ -134,7 +140,9 @@ pub fn parse_with(
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
-        Action::Report { directory } => Command::Report { directory },
+        Action::Report { directories, artifact_dir } => {
+            Command::Report { directories, artifact_dir }
+        }
         Action::Metrics { json } => Command::Metrics { json },
     })
 }

@@ -15,7 +15,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ::url::Url;
+use uuid::Uuid;
 
+use crate::dataset::Seed;
 use crate::endpoint::EndpointType;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
@@ -69,7 +71,8 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it.
+    /// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it; in it
+    /// `shard-<i>` for a part of a run.
     #[must_use]
     pub fn default_directory(&self) -> PathBuf {
         let name = match self.dataset.models.as_slice() {
@@ -83,7 +86,30 @@ impl RunConfig {
         };
         let load = self.schedule.phases.last().map_or_else(String::new, load_name);
         let traits = self.endpoint.endpoint_type.traits();
-        PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name))
+        let directory =
+            PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name));
+        match self.schedule.shard {
+            Some(shard) => directory.join(format!("shard-{}", shard.index())),
+            None => directory,
+        }
+    }
+
+    /// The run's id: new each time, but of a run of several processes the one that
+    /// they all find by themselves, a UUID of version 5 (RFC 9562) of what they
+    /// share: program version, seed, start, number of processes, models, servers,
+    /// endpoint type and phases.
+    #[must_use]
+    pub fn benchmark_id(&self, seed: Seed) -> Uuid {
+        let Some(shard) = self.schedule.shard else { return Uuid::new_v4() };
+        let urls: Vec<String> =
+            self.transport.urls.iter().map(|url| redact::url(url.as_str())).collect();
+        let common = (
+            (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+            (seed.0, self.schedule.start_at, shard.count()),
+            (&self.dataset.models, urls, self.endpoint.endpoint_type.traits().name),
+            (&self.schedule.phases, &self.schedule.replay),
+        );
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{common:?}").as_bytes())
     }
 }
 

@@ -34,6 +34,7 @@ pub use request::{HeaderError, RequestBuilder};
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
+use crate::schedule::Shard;
 use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Connector, Target, TlsError};
 use crate::units::{Clock, Nanos};
@@ -52,6 +53,10 @@ pub struct Config {
     pub phases: Vec<PhaseConfig>,
     /// Seed of the arrivals.
     pub seed: Seed,
+    /// The part of the phases that is driven.
+    pub shard: Shard,
+    /// When the first phase starts; `None` is as soon as the workers have.
+    pub start_at: Option<Nanos>,
 }
 
 /// The user's wish to end the run.
@@ -78,6 +83,16 @@ pub enum RunnerError {
     /// A worker ended before its work did.
     #[error("a worker thread ended unexpectedly; the run is not complete")]
     WorkerLost,
+    /// The time to start had passed when all was ready.
+    #[error(
+        "--start-at was {} s ago when all was ready to start: nothing was sent, since what was due \
+         by then would have left at once; give a later time",
+        late.as_seconds()
+    )]
+    TooLate {
+        /// By how much.
+        late: Nanos,
+    },
     /// More requests failed than are tolerated.
     #[error(
         "{failed} of {returned} requests failed, more than --failed-request-threshold allows: the \
@@ -192,19 +207,23 @@ impl Runner {
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
         let workers = self.start_workers(&sender)?;
         drop(sender);
+        if let Some(at) = self.config.start_at {
+            runtime.block_on(wait_for_start(at, &mut interrupt))?;
+        }
+        let mut start_at = self.config.start_at;
         let mut first_session = 0;
         for (index, phase) in self.config.phases.iter().enumerate() {
             if *interrupt.borrow() > Interrupt::None {
                 break;
             }
-            let counters = self.progress.start(index, Clock::now());
+            let counters = self.progress.start(index, start_at.take().unwrap_or_else(Clock::now));
             if let Some(listener) = &self.listener {
                 listener.phase_started(index as u32, phase.kind, counters.start());
             }
             let run = Arc::new(PhaseRun::new(
                 index as u32,
                 phase,
-                self.config.seed,
+                (self.config.seed, self.config.shard),
                 counters,
                 first_session,
                 &self.workload.dataset,
@@ -268,6 +287,29 @@ impl Runner {
 struct WorkerHandle {
     phases: mpsc::Sender<Arc<PhaseRun>>,
     thread: thread::JoinHandle<()>,
+}
+
+/// How long before an instant the runtime's timer, which counts in milliseconds,
+/// is left for the system's.
+const COARSE: Nanos = Nanos(3_000_000);
+
+/// Waits until `at`, or until the user does not want to start any more.
+async fn wait_for_start(
+    at: Nanos,
+    interrupt: &mut watch::Receiver<Interrupt>,
+) -> Result<(), RunnerError> {
+    let now = Clock::now();
+    if now > at {
+        return Err(RunnerError::TooLate { late: now.since(at) });
+    }
+    tokio::select! {
+        biased;
+        Ok(_) = interrupt.wait_for(|wish| *wish > Interrupt::None) => {}
+        () = tokio::time::sleep(at.since(now + COARSE).into()) => {
+            thread::sleep(at.since(Clock::now()).into());
+        }
+    }
+    Ok(())
 }
 
 /// Waits until all workers are done with a phase, and ends it by its clock or

@@ -11,6 +11,7 @@
 mod attributes;
 mod client;
 mod collector;
+mod combined;
 mod connection;
 mod exact;
 mod instruments;
@@ -46,7 +47,7 @@ use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
 use crate::metrics::{ClientHealth, Metric};
 use crate::redact;
 use crate::runner::QueueStats;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::semconv::SCHEMA_URL;
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
@@ -154,6 +155,8 @@ impl Default for Config {
 pub struct Identity {
     /// `aiperf.benchmark.id`.
     pub benchmark_id: Uuid,
+    /// Which part of the run, where several processes share it.
+    pub shard: Option<Shard>,
     /// `aiperf.endpoint.type`, and `gen_ai.operation.name` by it.
     pub endpoint_type: EndpointType,
     /// Models asked; the first is `aiperf.model.name`.

@@ -51,6 +51,8 @@ mod selfcheck;
 mod server_metrics_run;
 #[path = "integration/server_statistics.rs"]
 mod server_statistics;
+#[path = "integration/shards.rs"]
+mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
 #[path = "integration/traces.rs"]

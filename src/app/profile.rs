@@ -6,10 +6,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use self::measure::{Measured, profiling};
 use super::readiness::Probe;
+use super::start::Start;
 use super::{Outcome, interrupt, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::{RunDescription, RunReport};
@@ -32,10 +32,16 @@ const LATE_START: Nanos = Nanos(60_000_000_000);
 
 /// Runs the benchmark that `config` describes; results go to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let run = Run::prepare(config)?;
+    let start = Start::of(&config)?;
+    let mut run = Run::prepare(config)?;
     // Until here there is nothing to drain or to write: a signal just ends it.
     let interrupt = interrupt::listen()?;
     run.wait_until_ready(&interrupt)?;
+    if let Some(start) = start {
+        start.come_close(&interrupt)?;
+        // Wall time is read again: the wait may have been long.
+        run.clock = Clock::start();
+    }
     let measured = run.measure(&interrupt, None)?;
     run.conclude(measured, out)
 }
@@ -87,6 +93,7 @@ impl Run {
             );
         }
         settle_schedule(&mut config, &mut dataset)?;
+        config.validate_shares()?;
         let dataset = Arc::new(dataset);
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
@@ -107,13 +114,15 @@ impl Run {
             Arc::new(of_load),
         );
         let description = RunDescription {
-            benchmark_id: Uuid::new_v4(),
+            benchmark_id: config.benchmark_id(seed),
             endpoint: traits,
             streaming: config.endpoint.streaming,
             settings: config.metrics.clone(),
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
+            shard: config.schedule.shard,
+            start_at_ns: config.schedule.start_at,
             show_trace_timing: config.show_trace_timing,
             show_server_metrics: config.show_server_metrics,
         };
@@ -200,6 +209,7 @@ impl Run {
             server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
             telemetry: Some(measured.telemetry.clone()),
+            shards: None,
         }
     }
 }
@@ -237,7 +247,7 @@ fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     let path = config.selfcheck_file.as_ref()?;
     let found = selfcheck::read(path, &selfcheck::machine());
     let check = found.map_err(|error| config.warnings.push(error.to_string())).ok()??;
-    for phase in &config.schedule.phases {
+    for phase in &config.schedule.own_phases() {
         config
             .warnings
             .extend(check.excess(phase.concurrency.map(|limit| limit.most), phase.steady_rate()));

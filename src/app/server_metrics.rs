@@ -8,8 +8,6 @@ use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ScrapeLines;
 use crate::artifacts::{ArtifactSet, WriteFailure};
 use crate::config::RunConfig;
-use crate::metrics::Accumulator;
-use crate::record::ErrorKind;
 use crate::runner::{Interrupt, PhaseListener};
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
 use crate::server_metrics::report::{self, ServerMetrics};
@@ -24,6 +22,8 @@ pub(super) struct Collection {
     /// There is a file of scrapes.
     has_lines: bool,
     slice_duration: Option<Nanos>,
+    /// Others ask the server too, as parts of the same run.
+    has_others: bool,
 }
 
 /// Shows scrapes to the collector of telemetry and to the file.
@@ -71,7 +71,8 @@ impl Collection {
         let collector =
             Collector::start(config.server_metrics.clone(), connections, clock, sink, is_over)?;
         let slice_duration = config.artifacts.server_metrics.slice_duration;
-        Ok(Some(Self { collector, has_lines, slice_duration }))
+        let has_others = config.schedule.shard.is_some_and(|shard| shard.count() > 1);
+        Ok(Some(Self { collector, has_lines, slice_duration, has_others }))
     }
 
     /// Who is to be told of the phases.
@@ -82,7 +83,9 @@ impl Collection {
     /// Waits, for a bounded time and no longer than the user likes, until the
     /// server has counted what the client has; then stops, and sums up: `None`
     /// where no endpoint gave metrics. `client` is absent where the client itself
-    /// does not know it all.
+    /// does not know it all. Where others ask the server too its counts are theirs as
+    /// well: they are waited for as long as may be, and compared when the parts are
+    /// combined.
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
@@ -95,7 +98,7 @@ impl Collection {
         let mut is_over = false;
         let Collected { store, windows, sink, .. } = self.collector.finish(|store| {
             is_over |= *interrupt.borrow() > Interrupt::None;
-            is_over || agree(&compare(store))
+            is_over || (!self.has_others && agree(&compare(store)))
         });
         match sink {
             Some(sink) => sink.lines.into_iter().for_each(|lines| files.close_scrapes(lines)),
@@ -109,7 +112,7 @@ impl Collection {
         // A server that was given no time to count, or of which not all is known, is not
         // told that it counts wrongly.
         let is_known = !is_over && store.is_whole();
-        conservation.retain(|comparison| comparison.agrees || is_known);
+        conservation.retain(|comparison| is_known || (comparison.agrees && !self.has_others));
         Some(ServerMetrics {
             report: report::build(&store, windows, self.slice_duration),
             store: Arc::new(store),
@@ -125,28 +128,4 @@ fn unfinished(layout: &Layout) -> WriteFailure {
 
 fn agree(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|comparison| comparison.agrees)
-}
-
-/// What the client counted in `phases`.
-pub(super) fn client_counts(phases: [&Accumulator; 2]) -> ClientCounts {
-    let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
-    let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
-    let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
-    let succeeded = count("request_count");
-    let tokens = |tag| {
-        let columns = of(tag).filter_map(|result| result.stats.distribution);
-        let (known, sum) =
-            columns.fold((0, 0.0), |(known, sum), column| (known + column.count, sum + column.sum));
-        (known == succeeded).then_some(sum as u64)
-    };
-    let errors = phases.iter().flat_map(|phase| phase.errors());
-    let cancelled = errors.filter(|(error, _)| error.kind == ErrorKind::Cancelled);
-    let cancelled = cancelled.map(|(_, count)| count).sum();
-    ClientCounts {
-        succeeded,
-        failed: count("error_request_count").saturating_sub(cancelled),
-        cancelled,
-        prompt_tokens: tokens("usage_prompt_tokens"),
-        completion_tokens: tokens("usage_completion_tokens"),
-    }
 }

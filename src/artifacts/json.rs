@@ -44,6 +44,15 @@ impl Serialize for Summary<'_> {
                 cli_command: run.cli_command.clone(),
             },
         )?;
+        if let Some(shard) = &run.shard {
+            map.serialize_entry("shard", shard)?;
+        }
+        if let Some(at) = run.start_at_ns {
+            map.serialize_entry("start_at_ns", &at)?;
+        }
+        if let Some(shards) = &report.shards {
+            map.serialize_entry("shards", shards)?;
+        }
         map.serialize_entry("was_cancelled", &report.was_cancelled)?;
         map.serialize_entry("is_complete", &report.is_complete())?;
         if let Some(reason) = &report.incomplete_reason {
@@ -62,10 +71,8 @@ impl Serialize for Summary<'_> {
         if let Some(telemetry) = &report.telemetry {
             map.serialize_entry("telemetry", telemetry)?;
         }
-        if let Some(metrics) = &report.server_metrics
-            && !metrics.conservation.is_empty()
-        {
-            let conservation = &metrics.conservation;
+        let conservation = report.conservation();
+        if !conservation.is_empty() {
             map.serialize_entry("server_metrics", &ServerSide { conservation })?;
         }
         map.end()

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::server_metrics::{ServerMetricsFiles, ServerMetricsOutcome, ServerMetricsSection};
-use super::{RunDescription, RunReport, replace};
+use super::{Combination, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::schedule::Shard;
 use crate::telemetry::TelemetryReport;
 
 const SCHEMA_VERSION: &str = "1.0";
@@ -28,6 +29,10 @@ pub(super) struct Manifest {
     streaming: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     random_seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    shard: Option<Shard>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    start_at_ns: Option<u64>,
     cli_command: String,
     show_trace_timing: bool,
     #[serde(default)]
@@ -56,6 +61,8 @@ pub(super) struct Outcome {
     pub(super) telemetry: Option<TelemetryReport>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) server_metrics: Option<ServerMetricsOutcome>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) shards: Option<Combination>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -91,6 +98,8 @@ impl Manifest {
             endpoint_type: run.endpoint.name.to_owned(),
             streaming: run.streaming,
             random_seed: run.random_seed,
+            shard: run.shard,
+            start_at_ns: run.start_at_ns,
             cli_command: run.cli_command.clone(),
             show_trace_timing: run.show_trace_timing,
             show_server_metrics: run.show_server_metrics,
@@ -116,6 +125,7 @@ impl Manifest {
             client_health: report.client_health.clone(),
             telemetry: report.telemetry.clone(),
             server_metrics: report.server_metrics.as_ref().map(ServerMetricsOutcome::of),
+            shards: report.shards.clone(),
         };
         Self { end: Some(end), ..Self::running(&report.run, prefix, server_metrics) }
     }
@@ -141,6 +151,8 @@ impl Manifest {
             input_config: self.input_config.clone(),
             cli_command: self.cli_command.clone(),
             random_seed: self.random_seed,
+            shard: self.shard,
+            start_at_ns: self.start_at_ns,
             show_trace_timing: self.show_trace_timing,
             show_server_metrics: self.show_server_metrics,
         })

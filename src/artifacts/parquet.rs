@@ -3,15 +3,18 @@
 //! Rows are gathered by column and written as row groups while the run goes, so
 //! that memory stays bounded; the file gets its name when its footer is written.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use tempfile::NamedTempFile;
@@ -339,6 +342,33 @@ impl RecordTable {
         if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {
             self.failure = self.write_row_group().err();
         }
+    }
+
+    /// Adds the rows of the table at `path`, which has the same columns, as they
+    /// are.
+    pub(super) fn append(&mut self, path: &Path) -> Result<(), ParquetError> {
+        let file = File::open(path)?;
+        let reader = SerializedFileReader::new(file.try_clone()?)?;
+        let wanted = schema(&self.columns)?;
+        if reader.metadata().file_metadata().schema() != &*wanted {
+            return Err(ParquetError::General("its columns are others".to_owned()));
+        }
+        for group in reader.metadata().row_groups() {
+            let mut rows = self.writer.next_row_group()?;
+            for column in group.columns() {
+                let close = ColumnCloseResult {
+                    bytes_written: column.compressed_size().cast_unsigned(),
+                    rows_written: group.num_rows().cast_unsigned(),
+                    metadata: column.clone(),
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: None,
+                };
+                rows.append_column(&file, close)?;
+            }
+            rows.close()?;
+        }
+        Ok(())
     }
 
     fn list_values(&self) -> usize {

@@ -4,6 +4,7 @@
 //! comes from `run_manifest.json`, else from an earlier summary, else from what
 //! the records imply.
 
+mod combine;
 mod line_file;
 mod lines;
 mod origin;
@@ -16,11 +17,12 @@ use std::sync::Arc;
 use super::layout::Layout;
 use super::manifest::Outcome;
 use super::server_metrics::ServerMetricsFiles;
-use super::{ErrorCount, RunReport, WriteFailure};
+use super::{ArtifactError, ErrorCount, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
-use crate::schedule::PhaseKind;
+use crate::schedule::{PhaseKind, Shard};
 
+pub use combine::combine;
 use lines::RecordReader;
 use origin::Origin;
 use server_metrics::Known;
@@ -86,6 +88,53 @@ pub enum ReportError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A directory is not that of a part of a run.
+    #[error(
+        "{directory} is not a part of a run: its run_manifest.json does not name one; name \
+         directories that `aiperf profile --shard` wrote"
+    )]
+    NotAPart {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Two directories are of different runs.
+    #[error(
+        "{first} and {other} are not parts of one run: they differ in {differences}; name the \
+         directories of one run"
+    )]
+    NotOneRun {
+        /// A directory.
+        first: PathBuf,
+        /// One that does not belong with it.
+        other: PathBuf,
+        /// In what.
+        differences: String,
+    },
+    /// A part was named twice.
+    #[error("{first} and {other} are both shard {shard}: name each part once")]
+    Twice {
+        /// The part.
+        shard: Shard,
+        /// A directory of it.
+        first: PathBuf,
+        /// Another.
+        other: PathBuf,
+    },
+    /// Nothing says where the files are to go.
+    #[error("the parts are in different places: say with --artifact-dir where the whole goes")]
+    NoPlace,
+    /// The files would replace those of a part.
+    #[error("{directory} is one of the parts: name another directory with --artifact-dir")]
+    OwnPlace {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Artifacts(#[from] ArtifactError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteFailure),
     /// The metrics do not fit the run.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
@@ -102,6 +151,8 @@ pub struct Rebuilt {
     pub server_metrics: ServerMetricsFiles,
     /// What the user should know of the files it came from.
     pub notes: Vec<String>,
+    /// Files that are written already.
+    pub written: Vec<PathBuf>,
 }
 
 /// Rebuilds the report of the run in `directory`.
@@ -113,7 +164,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     let (run, end) = origin.describe(&layout)?;
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry);
-    let mut notes = records.read(&registry, |record| gathered.take(record))?;
+    let mut notes = records.read(&registry, |record, _| gathered.take(record))?;
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
     }
@@ -144,14 +195,16 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
             gathered.retries,
         ),
         server_metrics,
+        shards: end.shards,
     };
-    Ok(Rebuilt { report, layout, server_metrics: files, notes })
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, written: Vec::new() })
 }
 
 /// Writes the summaries of a rebuilt report; gives the files written.
 pub fn write(rebuilt: &Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, WriteFailure> {
-    let Rebuilt { report, layout, server_metrics, .. } = rebuilt;
-    super::write_summaries(layout, server_metrics, report, console_text).into_iter().collect()
+    let Rebuilt { report, layout, server_metrics, written, .. } = rebuilt;
+    let summaries = super::write_summaries(layout, server_metrics, report, console_text);
+    summaries.into_iter().chain(written.iter().cloned().map(Ok)).collect()
 }
 
 /// The failures that `accumulator` has seen.
@@ -229,6 +282,7 @@ impl Gathered {
             client_health: None,
             telemetry: None,
             server_metrics: None,
+            shards: None,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put("otel", otel(config))
         .put("runtime", runtime(config))
         .put_some("random_seed", config.dataset.random_seed)
+        .put_some("shard", config.schedule.shard.map(|shard| shard.to_string()))
+        .put_some("start_at_ns", config.schedule.start_at)
         .into_value()
 }
 

@@ -19,6 +19,8 @@ pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
     Ok(Config {
         replay: replay(flags, &profiling),
         phases: warmup.into_iter().chain([profiling]).collect(),
+        shard: flags.distributed.shard,
+        start_at: flags.distributed.start_at,
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::server_metrics::ServerMetricsArgs;
 use super::value::{Choice, above_zero, count, number, positive};
@@ -101,6 +102,8 @@ pub(super) struct ProfileArgs {
     pub(super) users: UserCentricArgs,
     #[command(flatten)]
     pub(super) cancellation: CancellationArgs,
+    #[command(flatten)]
+    pub(super) distributed: DistributedArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(super) enum Format {
 #[command(next_help_heading = "Server Metrics")]
 pub(super) struct ServerMetricsArgs {
     /// Prometheus endpoints to scrape beside /metrics of each --url; without a path /metrics is
-    /// meant
+    /// meant. Of several processes with --shard only the first scrapes, unless this is given
     #[arg(long, value_name = "URL", num_args = 1.., value_delimiter = ',')]
     pub(super) server_metrics: Vec<String>,
     /// Scrape nothing
@@ -60,12 +60,15 @@ pub(super) fn config(
     path: &str,
     environment: Environment<'_>,
 ) -> Result<Config, ConfigError> {
+    // All processes would see the same: one of them looks.
+    let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
     let flags = &flags.server_metrics;
     only_when_on(flags)?;
+    let is_off = flags.no_server_metrics || is_another && flags.server_metrics.is_empty();
     let defaults = Config::default();
     let seconds = |name, default| environment.seconds(&variable(name), default);
     Ok(Config {
-        endpoints: if flags.no_server_metrics {
+        endpoints: if is_off {
             Vec::new()
         } else {
             endpoints(&flags.server_metrics, transport, path)?

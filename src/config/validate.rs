@@ -1,6 +1,7 @@
 //! Which settings do not go together, and what to do about it.
 
 mod load;
+mod shard;
 
 use std::path::Path;
 use std::{fs, io};
@@ -74,6 +75,7 @@ impl RunConfig {
         self.validate_endpoint()?;
         self.validate_dataset()?;
         load::validate(self)?;
+        self.validate_shard()?;
         self.validate_transport()
     }
 

@@ -41,6 +41,8 @@ fn report(results: Vec<MetricResult>) -> RunReport {
             input_config: serde_json::Value::Null,
             cli_command: String::new(),
             random_seed: None,
+            shard: None,
+            start_at_ns: None,
             show_trace_timing: false,
             show_server_metrics: false,
         },
@@ -56,6 +58,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         load: LoadReport::default(),
         client_health: None,
         server_metrics: None,
+        shards: None,
     }
 }
 

@@ -374,8 +374,8 @@ fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
 }
 
 fn server_counts_differ(report: &RunReport) -> Option<Warning> {
-    let all = &report.server_metrics.as_ref()?.conservation;
-    let comparisons: Vec<_> = all.iter().filter(|one| !one.agrees).cloned().collect();
+    let comparisons: Vec<_> =
+        report.conservation().iter().filter(|one| !one.agrees).cloned().collect();
     (!comparisons.is_empty()).then_some(Warning::ServerCountsDiffer { comparisons })
 }
 

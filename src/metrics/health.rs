@@ -5,6 +5,7 @@
 //! a verdict. The rules are in `docs/decisions/client-health.md`. What is not
 //! known is absent, never 0.
 
+mod combined;
 mod histogram;
 mod selfcheck;
 #[cfg(test)]

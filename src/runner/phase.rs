@@ -10,7 +10,7 @@ use super::timer::Timer;
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
-use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Users};
+use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Shard, Users};
 use crate::units::Nanos;
 
 /// How far a phase has been told to end.
@@ -70,12 +70,12 @@ pub(super) struct Slot {
 const LEAST_RETURNED: u64 = 10;
 
 impl PhaseRun {
-    /// The phase of index `index`, started when its counters say, whose
-    /// sessions count from `first_session`.
+    /// The part `shard` of the phase of index `index`, started when its counters
+    /// say, whose sessions count from `first_session`.
     pub(super) fn new(
         index: u32,
         config: &PhaseConfig,
-        seed: Seed,
+        (seed, shard): (Seed, Shard),
         counters: Arc<Counters>,
         first_session: u64,
         dataset: &Dataset,
@@ -84,7 +84,7 @@ impl PhaseRun {
             LoadPattern::FixedSchedule => starts(dataset),
             _ => Vec::new(),
         };
-        let schedule = Schedule::new(config, seed, first_session, starts);
+        let schedule = Schedule::new(config, seed, first_session, starts).shard(shard);
         let pace = match (&config.load, schedule.users) {
             (LoadPattern::FixedSchedule, _) => Pace::Trace,
             (LoadPattern::Rate(_), _) => Pace::Rate,
@@ -103,7 +103,10 @@ impl PhaseRun {
             duration: config.stop.duration,
             grace_period: config.grace_period,
             failed_request_threshold: config.failed_request_threshold,
-            least_returned: config.concurrency.map_or(0, |c| c.most).max(LEAST_RETURNED),
+            least_returned: config
+                .concurrency
+                .map_or(0, |limit| shard.share(limit.most))
+                .max(LEAST_RETURNED),
             cancellations: schedule.cancellations,
             slots: schedule.concurrency.map(slots),
             prefill_slots: schedule.prefill_concurrency.map(slots),

@@ -3,6 +3,10 @@
 use super::Shard;
 use super::config::StopCondition;
 
+/// Sessions that a phase without a bound on them is taken to have, where several
+/// processes have to agree on it: more than any warmup starts.
+const MOST_SESSIONS: u64 = 1 << 32;
+
 /// What is left of a phase's requests and sessions.
 #[derive(Debug, Clone)]
 pub struct Budget {
@@ -15,6 +19,8 @@ pub struct Budget {
     started: u64,
     /// One past the highest session that was started, from the phase's first.
     past: u64,
+    /// Sessions of the phase that all shards agree on, where there are several.
+    agreed: Option<u64>,
     shard: Shard,
 }
 
@@ -29,6 +35,7 @@ impl Budget {
             sessions: stop.sessions,
             started: 0,
             past: 0,
+            agreed: None,
             shard: Shard::WHOLE,
         }
     }
@@ -36,7 +43,13 @@ impl Budget {
     /// This part of the sessions and of the requests.
     #[must_use]
     pub fn shard(self, shard: Shard) -> Self {
-        Self { requests: self.requests.map(|requests| shard.share(requests)), shard, ..self }
+        let most = self.sessions.into_iter().chain(self.requests).min();
+        Self {
+            requests: self.requests.map(|requests| shard.share(requests)),
+            agreed: (shard.count() > 1).then(|| most.unwrap_or(MOST_SESSIONS)),
+            shard,
+            ..self
+        }
     }
 
     /// Whether a session may start: the `nth` of the phase, or the next.
@@ -68,10 +81,12 @@ impl Budget {
         has_request
     }
 
-    /// The number that the next phase's first session has.
+    /// The number that the next phase's first session has. One of several shards
+    /// does not know how many sessions the others started: they go by the most
+    /// that there can be.
     #[must_use]
-    pub const fn next_session(&self) -> u64 {
-        self.first_session + self.past
+    pub fn next_session(&self) -> u64 {
+        self.first_session + self.agreed.unwrap_or(self.past)
     }
 
     fn has_request(&self) -> bool {
@@ -113,5 +128,20 @@ mod tests {
         assert_eq!(budget.start(Some(5)), None);
         assert_eq!(budget.start(Some(0)), Some(100));
         assert_eq!(budget.next_session(), 105);
+    }
+
+    #[test]
+    fn shards_agree_on_the_number_that_follows() {
+        let next = |stop: StopCondition, index| {
+            let mut budget = Budget::new(&stop, 5).shard(Shard::new(index, 3));
+            budget.start(None);
+            budget.next_session()
+        };
+        let by = |requests, sessions| StopCondition { requests, sessions, duration: None };
+        for index in 0..3 {
+            assert_eq!(next(by(Some(20), None), index), 25);
+            assert_eq!(next(by(Some(20), Some(7)), index), 12);
+            assert_eq!(next(StopCondition::default(), index), 5 + MOST_SESSIONS);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the load is: phases, each with its pattern and its end. Plain data.
 
-use super::PhaseKind;
+use super::{PhaseKind, Shard, Users};
 use crate::units::Nanos;
 
 /// The phases of a run, in order.
@@ -10,9 +10,22 @@ pub struct Config {
     pub phases: Vec<PhaseConfig>,
     /// How the times that a dataset brings are used.
     pub replay: Replay,
+    /// The part of it that this process drives, where it is one of several.
+    pub shard: Option<Shard>,
+    /// When the first phase starts, in nanoseconds since the epoch; `None` is as
+    /// soon as all is ready.
+    pub start_at: Option<u64>,
 }
 
 impl Config {
+    /// The phases as this process is to drive them, with its share of what is
+    /// counted.
+    #[must_use]
+    pub fn own_phases(&self) -> Vec<PhaseConfig> {
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        self.phases.iter().map(|phase| phase.share(shard)).collect()
+    }
+
     /// Whether the measurement sends what a trace says, when it says it.
     #[must_use]
     pub fn is_fixed_schedule(&self) -> bool {
@@ -54,6 +67,42 @@ impl PhaseConfig {
             },
             LoadPattern::UserCentric { rate, .. } => Some(*rate),
             _ => None,
+        }
+    }
+
+    /// What `shard` is asked for of it: shares of its counts, bounds and rates.
+    /// For reports and progress; the [schedule](super::Schedule) is made of the whole.
+    #[must_use]
+    pub fn share(&self, shard: Shard) -> Self {
+        if shard.count() == 1 {
+            return self.clone();
+        }
+        let parts = shard.count() as f64;
+        let mut load = self.load.clone();
+        let mut part: Box<dyn Fn(u64) -> u64> = Box::new(move |total| shard.share(total));
+        match &mut load {
+            LoadPattern::Rate(rate) => {
+                rate.points.iter_mut().for_each(|point| point.rate /= parts);
+            }
+            LoadPattern::UserCentric { rate, users } => {
+                let all = Users::new(*rate, *users, None);
+                part = Box::new(move |total| all.shard(shard).turns_of(total));
+                *rate /= parts;
+                *users = shard.share(*users);
+            }
+            LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => {}
+        }
+        let limit = |limit: Limit| Limit { most: shard.share(limit.most), ..limit };
+        Self {
+            load,
+            concurrency: self.concurrency.map(limit),
+            prefill_concurrency: self.prefill_concurrency.map(limit),
+            stop: StopCondition {
+                requests: self.stop.requests.map(&part),
+                sessions: self.stop.sessions.map(&part),
+                ..self.stop
+            },
+            ..self.clone()
         }
     }
 

@@ -211,7 +211,7 @@ mod tests {
             cancellation: None,
             failed_request_threshold: None,
         };
-        Config { phases: vec![phase], replay }
+        Config { phases: vec![phase], replay, shard: None, start_at: None }
     }
 
     fn fixed(replay: &Replay) -> Config {

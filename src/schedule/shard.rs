@@ -1,10 +1,34 @@
 //! One of several processes that share a schedule.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 /// Every `count`th of something, from `index` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Parts")]
 pub struct Shard {
     index: u64,
     count: u64,
+}
+
+/// A [`Shard`] as it is read, before it is known to be one.
+#[derive(Deserialize)]
+struct Parts {
+    index: u64,
+    count: u64,
+}
+
+impl From<Parts> for Shard {
+    fn from(parts: Parts) -> Self {
+        Self::new(parts.index, parts.count)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
 }
 
 impl Shard {
@@ -17,6 +41,18 @@ impl Shard {
     pub const fn new(index: u64, count: u64) -> Self {
         let count = if count == 0 { 1 } else { count };
         Self { index: if index < count { index } else { count - 1 }, count }
+    }
+
+    /// Which part, from 0.
+    #[must_use]
+    pub const fn index(self) -> u64 {
+        self.index
+    }
+
+    /// How many parts there are.
+    #[must_use]
+    pub const fn count(self) -> u64 {
+        self.count
     }
 
     /// Whether the thing of index `index` is in this part.

@@ -51,6 +51,13 @@ impl Users {
         self.in_turn(user, nth)
     }
 
+    /// How many of the first `total` turns, or sessions, are these users'.
+    #[must_use]
+    pub fn turns_of(&self, total: u64) -> u64 {
+        let of = |user: u64| total.saturating_sub(user).div_ceil(self.count.max(1));
+        self.iter().map(of).sum()
+    }
+
     /// The users take turns: the place of the `nth` of `user`.
     const fn in_turn(&self, user: u64, nth: u64) -> u64 {
         user.saturating_add(nth.saturating_mul(self.count))

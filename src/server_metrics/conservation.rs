@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::Kind;
 use super::store::{Column, EndpointStore, Labels, Store, Values};
+use crate::metrics::Accumulator;
+use crate::record::ErrorKind;
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
 use Scope::{Successes, Work, WorkWithoutCached};
@@ -28,6 +30,56 @@ pub struct ClientCounts {
     /// Completion tokens of the successes by the server's usage; `None` where
     /// some had none.
     pub completion_tokens: Option<u64>,
+}
+
+impl ClientCounts {
+    /// What was counted in `phases`.
+    #[must_use]
+    pub fn of(phases: [&Accumulator; 2]) -> Self {
+        let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
+        let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
+        let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
+        let succeeded = count("request_count");
+        let tokens = |tag| {
+            let columns = of(tag).filter_map(|result| result.stats.distribution);
+            let (known, sum) = columns
+                .fold((0, 0.0), |(known, sum), column| (known + column.count, sum + column.sum));
+            (known == succeeded).then_some(sum as u64)
+        };
+        let errors = phases.iter().flat_map(|phase| phase.errors());
+        let cancelled = errors.filter(|(error, _)| error.kind == ErrorKind::Cancelled);
+        let cancelled = cancelled.map(|(_, count)| count).sum();
+        Self {
+            succeeded,
+            failed: count("error_request_count").saturating_sub(cancelled),
+            cancelled,
+            prompt_tokens: tokens("usage_prompt_tokens"),
+            completion_tokens: tokens("usage_completion_tokens"),
+        }
+    }
+
+    fn counted(&self, quantity: Quantity) -> Option<u64> {
+        match quantity {
+            Requests => Some(self.succeeded),
+            PromptTokens => self.prompt_tokens,
+            CompletionTokens => self.completion_tokens,
+        }
+    }
+}
+
+impl Comparison {
+    /// The server's count beside that of all clients together, where it was first
+    /// beside that of one of them.
+    #[must_use]
+    pub fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
+        let is_it =
+            |count: &&Count| count.metric == &*self.metric && count.quantity == self.quantity;
+        let count = DYNAMO.iter().chain(ENGINES).find(is_it)?;
+        let counted = clients.counted(self.quantity)?;
+        let (least, most) = count.range(counted, clients, false);
+        let agrees = (least..=most).contains(&self.server);
+        Some(Self { client: counted as f64, agrees, ..self.clone() })
+    }
 }
 
 /// What is counted on both sides.
@@ -142,11 +194,7 @@ fn has(store: &Store, counts: &[Count]) -> bool {
 
 impl Count {
     fn beside(&self, store: &Store, client: &ClientCounts) -> Option<Comparison> {
-        let counted = match self.quantity {
-            Requests => Some(client.succeeded),
-            PromptTokens => client.prompt_tokens,
-            CompletionTokens => client.completion_tokens,
-        }?;
+        let counted = client.counted(self.quantity)?;
         let mut server = rise(store, self.metric, |labels| self.group(labels))?;
         let cached = self.and.and_then(|metric| rise(store, metric, |_| Some("")));
         server += cached.unwrap_or(0.0);

@@ -11,13 +11,18 @@ use crate::semconv::{SCHEMA_URL, attribute};
 /// `OTEL_SERVICE_NAME`, then `--otel-resource-attributes`; the later wins.
 pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -> Resource {
     let id = identity.benchmark_id.to_string();
+    let instance = match identity.shard {
+        Some(shard) => format!("{id}-{}", shard.index()),
+        None => id.clone(),
+    };
     let host = rustix::system::uname();
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
         KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        // One run is one instance, also when a process makes several.
-        KeyValue::new("service.instance.id", id.clone()),
+        // One run is one instance, also when a process makes several; where
+        // processes share a run, each is one.
+        KeyValue::new("service.instance.id", instance),
         KeyValue::new("telemetry.sdk.name", "opentelemetry"),
         KeyValue::new("telemetry.sdk.language", "rust"),
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
@@ -28,6 +33,11 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         KeyValue::new("os.type", os_type()),
         KeyValue::new("os.version", host.release().to_string_lossy().into_owned()),
     ];
+    if let Some(shard) = identity.shard {
+        let count = |key, count: u64| KeyValue::new(key, count.cast_signed());
+        attributes.push(count(attribute::AIPERF_SHARD_INDEX, shard.index()));
+        attributes.push(count(attribute::AIPERF_SHARD_COUNT, shard.count()));
+    }
     let named = settings.service_name.iter().map(|name| ("service.name", name));
     let given = settings.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));
     let flags = config.resource_attributes.iter().map(|(key, value)| (key.as_str(), value));

@@ -761,7 +761,8 @@ fn other_commands() {
     let arguments = demo.profile_arguments("http://127.0.0.1:9");
     assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
     let report = parse_in(&["report", "some/dir"], &[]);
-    assert!(matches!(report, Ok(Command::Report { directory }) if directory.ends_with("dir")));
+    assert!(matches!(report, Ok(Command::Report { directories, artifact_dir: None })
+        if directories == [std::path::PathBuf::from("some/dir")]));
     assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));
     let mock = ["mock-server", "--port", "0", "--itl", "5ms", "--fault", "every=9:status=500"];
     let Ok(Command::MockServer(config)) = parse_in(&mock, &[]) else { panic!() };

@@ -19,7 +19,7 @@ use aiperf::runner::{
 use aiperf::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
 };
-use aiperf::schedule::{PhaseKind, PhaseStats};
+use aiperf::schedule::{PhaseKind, PhaseStats, Shard};
 use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
 use tokio::sync::watch;
@@ -112,7 +112,13 @@ impl Load {
         let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&self.phases));
         let last = self.phases.len() - 1;
-        let config = Config { workers: self.workers, phases: self.phases, seed: Seed(1) };
+        let config = Config {
+            workers: self.workers,
+            phases: self.phases,
+            seed: Seed(1),
+            shard: Shard::WHOLE,
+            start_at: None,
+        };
         let runner = Runner::new(
             config,
             self.transport,

@@ -165,6 +165,8 @@ fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
                 zero: Zero::First,
                 ..Replay::default()
             },
+            shard: None,
+            start_at: None,
         };
         settle(&mut config, &mut dataset).unwrap();
         let outcome = Load {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Observer, Run};
 use crate::app::logging;
-use crate::app::server_metrics::{self, Collection};
+use crate::app::server_metrics::Collection;
 use crate::artifacts::ArtifactSet;
 use crate::config::RunConfig;
 use crate::console::LiveView;
@@ -18,7 +18,8 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::{PhaseKind, PhaseStats, Shard};
+use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
 use crate::telemetry::{Identity, Telemetry, TelemetryReport};
@@ -112,7 +113,9 @@ impl Run {
             tracing::warn!("{warning}");
         }
         self.warn_of_connection_limit();
-        let phases = self.config.schedule.phases.clone();
+        let schedule = &self.config.schedule;
+        let phases = schedule.phases.clone();
+        let own_phases = schedule.own_phases();
         let telemetry = Arc::new(Telemetry::start(
             &self.config.telemetry,
             &self.identity(),
@@ -124,7 +127,7 @@ impl Run {
         let queue = RecordQueue::new(QUEUE_BUDGET)
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
         let queue = Arc::new(queue);
-        let progress = Arc::new(Progress::new(&phases));
+        let progress = Arc::new(Progress::new(&own_phases));
         let parts = PipelineParts {
             queue: Arc::clone(&queue),
             measurer: self.measurer(),
@@ -139,6 +142,8 @@ impl Run {
                 workers: self.config.runner.workers.unwrap_or(1),
                 phases,
                 seed: self.seed,
+                shard: schedule.shard.unwrap_or(Shard::WHOLE),
+                start_at: schedule.start_at.map(|at| self.clock.from_wall_ns(at)),
             },
             transport_config(&self.config),
             self.workload.clone(),
@@ -153,7 +158,7 @@ impl Run {
         let mut pipeline = pipeline.finish(|| patience.is_over())?;
         let is_cut_short = patience.is_over();
         let knows_all = failure.is_none() && queue.stats().lost == 0;
-        let counts = || server_metrics::client_counts([&pipeline.warmup, &pipeline.profiling]);
+        let counts = || ClientCounts::of([&pipeline.warmup, &pipeline.profiling]);
         let counts = knows_all.then(counts);
         let server_metrics =
             collection.and_then(|found| found.finish(counts, interrupt, &mut pipeline.sink.set));
@@ -171,7 +176,7 @@ impl Run {
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let counters = progress.phase(last);
         let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
-        let asked = self.config.schedule.phases.last();
+        let asked = own_phases.last();
         let load = load_report(asked, profiling(&phases), peak_in_flight);
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = pipeline.profiling.results();
@@ -196,7 +201,8 @@ impl Run {
     /// Requests beyond the limit wait in the client, not at the server.
     fn warn_of_connection_limit(&self) {
         let limit = self.config.transport.connections.limit as u64;
-        let asked = self.config.schedule.phases.iter().filter_map(|phase| phase.concurrency);
+        let phases = self.config.schedule.own_phases();
+        let asked = phases.iter().filter_map(|phase| phase.concurrency);
         let asked = asked.map(|limit| limit.most).max();
         if let Some(asked) = asked.filter(|asked| *asked > limit) {
             tracing::warn!(
@@ -292,6 +298,7 @@ impl Run {
     fn identity(&self) -> Identity {
         Identity {
             benchmark_id: self.description.benchmark_id,
+            shard: self.config.schedule.shard,
             endpoint_type: self.config.endpoint.endpoint_type,
             models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
             urls: self.config.transport.urls.iter().map(ToString::to_string).collect(),

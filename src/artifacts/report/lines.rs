@@ -81,14 +81,14 @@ impl RecordReader {
         file.map(Self).map_err(|source| ReportError::NoRecords { path: path.to_owned(), source })
     }
 
-    /// Gives each record to `take`; returns what is to be said of the file. A
+    /// Gives each record and its text to `take`; returns what is to be said of the file. A
     /// last line that was cut short is left out.
     pub(super) fn read(
         mut self,
         registry: &Registry,
-        mut take: impl FnMut(&Line),
+        mut take: impl FnMut(&Line, &[u8]),
     ) -> Result<Vec<String>, ReportError> {
-        let note = self.0.read(|text| parse(text, registry).map(|line| take(&line)));
+        let note = self.0.read(|text| parse(text, registry).map(|line| take(&line, text)));
         let path = self.0.path;
         note.map(Vec::from_iter).map_err(|failure| match failure {
             LineFailure::Unreadable(source) => ReportError::NoRecords { path, source },

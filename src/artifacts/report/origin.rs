@@ -33,6 +33,10 @@ impl Origin {
         Ok(Self { path, manifest })
     }
 
+    pub(super) const fn has_manifest(&self) -> bool {
+        self.manifest.is_some()
+    }
+
     pub(super) fn prefix(&self) -> Option<&str> {
         self.manifest.as_ref()?.prefix.as_deref()
     }
@@ -114,6 +118,8 @@ impl Summary {
             input_config: self.input_config,
             cli_command: self.run_info.cli_command,
             random_seed: self.run_info.random_seed,
+            shard: None,
+            start_at_ns: None,
             show_trace_timing: show_trace_timing.unwrap_or(false),
             show_server_metrics: false,
         };
@@ -127,6 +133,7 @@ impl Summary {
             client_health: self.client_health,
             telemetry: self.telemetry,
             server_metrics: None,
+            shards: None,
         });
         (run, end)
     }
@@ -150,6 +157,8 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
         input_config: Value::Object(serde_json::Map::new()),
         cli_command: String::new(),
         random_seed: None,
+        shard: None,
+        start_at_ns: None,
         show_trace_timing: false,
         show_server_metrics: false,
     })

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::{ServerMetrics, Windows};
+use crate::server_metrics::store::EndpointStore;
 use crate::units::Nanos;
 
 /// What was to be scraped and written.
@@ -28,6 +29,9 @@ pub(in crate::artifacts) struct ServerMetricsOutcome {
     pub(in crate::artifacts) endpoints: Vec<EndpointOutcome>,
     #[serde(default)]
     pub(in crate::artifacts) conservation: Vec<Comparison>,
+    /// When the last scrape was answered, of the endpoint where it was earliest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::artifacts) last_scrape_ns: Option<u64>,
 }
 
 /// How an endpoint answered.
@@ -70,7 +74,9 @@ impl ServerMetricsOutcome {
             fetches: endpoint.scrapes().len() as u64,
             failed_fetches: endpoint.failures(),
         });
+        let last = |endpoint: &EndpointStore| Some(endpoint.scrapes().last()?.first_byte_ns);
         Self {
+            last_scrape_ns: metrics.store.endpoints().iter().filter_map(last).min(),
             windows: metrics.report.summary.windows,
             endpoints: endpoints.collect(),
             conservation: metrics.conservation.clone(),

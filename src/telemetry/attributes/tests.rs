@@ -58,6 +58,7 @@ fn upper_case_hosts_are_the_same_hosts() {
 fn interner(models: &[&str]) -> Interner {
     let identity = Identity {
         benchmark_id: Uuid::nil(),
+        shard: None,
         endpoint_type: EndpointType::Completions,
         models: models.iter().map(|name| Arc::from(*name)).collect(),
         urls: vec!["localhost:8000".into()],

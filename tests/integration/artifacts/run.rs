@@ -120,6 +120,7 @@ impl TestRun {
             },
             client_health: Some(self.health(&profiling.results())),
             server_metrics: None,
+            shards: None,
         }
     }
 
@@ -163,6 +164,8 @@ fn description(settings: Settings) -> RunDescription {
         }),
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
+        shard: None,
+        start_at_ns: None,
         show_trace_timing: false,
         show_server_metrics: false,
     }

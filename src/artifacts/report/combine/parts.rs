@@ -1,0 +1,198 @@
+//! The directories of a run's parts, and whether they belong together.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::super::lines::RecordReader;
+use super::super::origin::Origin;
+use super::super::{ReportError, Shard};
+use crate::artifacts::layout::Layout;
+use crate::artifacts::manifest::Outcome;
+use crate::artifacts::server_metrics::ServerMetricsFiles;
+use crate::artifacts::{ArtifactError, RunDescription};
+
+/// Of many, as many are named.
+const MOST_NAMED: usize = 10;
+
+/// A part's directory.
+pub(super) struct Source {
+    pub(super) layout: Layout,
+    pub(super) prefix: Option<String>,
+    pub(super) shard: Shard,
+    pub(super) run: RunDescription,
+    /// Absent where it was killed.
+    pub(super) end: Option<Outcome>,
+    /// Which files there are of the server's metrics, where it scraped them.
+    pub(super) files: Option<ServerMetricsFiles>,
+}
+
+/// The parts in `directories`, in order; an error where they are not of one run.
+pub(super) fn find(directories: &[PathBuf]) -> Result<Vec<Source>, ReportError> {
+    let mut sources: Vec<Source> =
+        directories.iter().map(|directory| Source::open(directory)).collect::<Result<_, _>>()?;
+    sources.sort_by_key(|source| source.shard);
+    for pair in sources.windows(2) {
+        let [first, other] = pair else { continue };
+        let differences = first.differences(other);
+        if !differences.is_empty() {
+            return Err(first.differs(other, &differences.join(", ")));
+        }
+        if first.shard == other.shard {
+            return Err(ReportError::Twice {
+                shard: first.shard,
+                first: first.layout.directory.clone(),
+                other: other.layout.directory.clone(),
+            });
+        }
+    }
+    Ok(sources)
+}
+
+impl Source {
+    fn open(directory: &Path) -> Result<Self, ReportError> {
+        let not_a_part = || ReportError::NotAPart { directory: directory.to_owned() };
+        let origin = Origin::find(directory)?;
+        if !origin.has_manifest() {
+            return Err(not_a_part());
+        }
+        let prefix = origin.prefix().map(ToOwned::to_owned);
+        let layout = Layout::new(directory, prefix.as_deref());
+        let files = origin.server_metrics_files();
+        let (run, end) = origin.describe(&layout)?;
+        let shard = run.shard.ok_or_else(not_a_part)?;
+        Ok(Self { layout, prefix, shard, run, end, files })
+    }
+
+    /// `shard 3`
+    pub(super) fn name(&self) -> String {
+        format!("shard {}", self.shard.index())
+    }
+
+    pub(super) fn records(&self) -> Result<RecordReader, ReportError> {
+        RecordReader::open(&self.layout.records)
+    }
+
+    /// Scrapes that were answered.
+    pub(super) fn fetches(&self) -> u64 {
+        let outcome = self.end.as_ref().and_then(|end| end.server_metrics.as_ref());
+        outcome.map_or(0, |outcome| outcome.endpoints.iter().map(|end| end.fetches).sum())
+    }
+
+    pub(super) fn differs(&self, other: &Self, differences: &str) -> ReportError {
+        ReportError::NotOneRun {
+            first: self.layout.directory.clone(),
+            other: other.layout.directory.clone(),
+            differences: differences.to_owned(),
+        }
+    }
+
+    /// In what another part is of another run, in the user's words; the id says no
+    /// more where something else does.
+    fn differences(&self, other: &Self) -> Vec<String> {
+        let (a, b) = (&self.run, &other.run);
+        let of = |run: &RunDescription, at: &str| run.input_config.pointer(at).cloned();
+        let mut all = Vec::new();
+        let mut hold = |what: &str, one: Option<Value>, other: Option<Value>| {
+            if one != other {
+                let shown =
+                    |value: Option<Value>| value.map_or("none".to_owned(), |v| v.to_string());
+                all.push(format!("{what} ({} and {})", shown(one), shown(other)));
+            }
+        };
+        let number = |number: Option<u64>| number.map(Value::from);
+        hold(
+            "the number of shards",
+            number(Some(self.shard.count())),
+            number(Some(other.shard.count())),
+        );
+        hold("the models", of(a, "/models"), of(b, "/models"));
+        hold("the endpoint type", of(a, "/endpoint/type"), of(b, "/endpoint/type"));
+        hold("the servers", of(a, "/endpoint/urls"), of(b, "/endpoint/urls"));
+        hold("streaming", Some(a.streaming.into()), Some(b.streaming.into()));
+        hold("the load", of(a, "/phases"), of(b, "/phases"));
+        hold("the dataset", of(a, "/datasets"), of(b, "/datasets"));
+        hold("--random-seed", number(a.random_seed), number(b.random_seed));
+        hold("--start-at", number(a.start_at_ns), number(b.start_at_ns));
+        if a.settings.objectives != b.settings.objectives {
+            hold("--goodput", of(a, "/slos"), of(b, "/slos"));
+        } else if a.settings != b.settings {
+            all.push("the thresholds of metrics".to_owned());
+        }
+        if all.is_empty() && a.benchmark_id != b.benchmark_id {
+            all.push(format!("their benchmark ids ({} and {})", a.benchmark_id, b.benchmark_id));
+        }
+        all
+    }
+}
+
+/// The files of the whole: in `place`, else in `combined` where all parts are.
+pub(super) fn place(sources: &[Source], place: Option<PathBuf>) -> Result<Layout, ReportError> {
+    let directory = match place {
+        Some(directory) => directory,
+        None => beside(sources)?,
+    };
+    let prefix = sources.first().and_then(|source| source.prefix.as_deref());
+    let layout = Layout::new(&directory, prefix);
+    layout.make_directories()?;
+    let real = |path: &Path| {
+        fs::canonicalize(path)
+            .map_err(|source| ArtifactError::Directory { path: path.to_owned(), source })
+    };
+    let own = real(&directory)?;
+    for source in sources {
+        if real(&source.layout.directory)? == own {
+            return Err(ReportError::OwnPlace { directory });
+        }
+    }
+    Ok(layout)
+}
+
+fn beside(sources: &[Source]) -> Result<PathBuf, ReportError> {
+    let parent = |source: &Source| {
+        let real = fs::canonicalize(&source.layout.directory).ok()?;
+        real.parent().map(ToOwned::to_owned)
+    };
+    let mut parents = sources.iter().map(parent);
+    let first = parents.next().flatten().ok_or(ReportError::NoPlace)?;
+    if !parents.all(|other| other.as_ref() == Some(&first)) {
+        return Err(ReportError::NoPlace);
+    }
+    // As the user wrote it, where that says the same.
+    let written = sources.first().and_then(|source| source.layout.directory.parent());
+    let is_same = |path: &Path| fs::canonicalize(path).is_ok_and(|real| real == first);
+    let parent = written.filter(|path| is_same(path)).map(ToOwned::to_owned);
+    Ok(parent.unwrap_or(first).join("combined"))
+}
+
+/// Whether two files have the same content.
+pub(super) fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (ours, theirs) = (one.fill_buf()?, other.fill_buf()?);
+        let length = ours.len().min(theirs.len());
+        if ours[..length] != theirs[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(ours.is_empty() && theirs.is_empty());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// `a, b, c`; of many the first few, and how many more there are.
+pub(super) fn listed(all: impl Iterator<Item = String>) -> String {
+    let mut all: Vec<String> = all.collect();
+    let rest = all.len().saturating_sub(MOST_NAMED);
+    all.truncate(MOST_NAMED);
+    let named = all.join(", ");
+    if rest > 0 { format!("{named} and {rest} more") } else { named }
+}

@@ -1,0 +1,162 @@
+//! The health of a run of several clients.
+
+use super::{ClientHealth, Cpu, LoadReport, Queue, Reads, Reason, Spread, Verdict};
+
+/// Reasons of several clients that are told; there may be a thousand.
+const MOST_REASONS: usize = 20;
+
+impl ClientHealth {
+    /// The health of all `clients` together, each under its name: counts are sums,
+    /// `slips` in nanoseconds and `retries` are those of all records, ratios those of
+    /// the whole `load`. The verdict is the worst of them, with all their reasons.
+    /// Percentiles of what only each client's own summary has are left out: they
+    /// cannot be made from one another. `None` where nothing is known.
+    #[must_use]
+    pub fn combined(
+        clients: &[(String, Self)],
+        slips: Vec<u64>,
+        retries: u64,
+        load: &LoadReport,
+    ) -> Option<Self> {
+        if clients.is_empty() {
+            return Self::recomputed(None, slips, retries);
+        }
+        let all = || clients.iter().map(|(_, client)| client);
+        let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
+        let rate = load.requested_rate.zip(load.reached_rate);
+        Some(Self {
+            verdict: all().filter_map(|client| client.verdict).max(),
+            reasons: reasons(clients),
+            schedule_slip_ms: Spread::of(slips),
+            reads: all().filter_map(|client| client.reads).reduce(Reads::and),
+            queue: all().filter_map(|client| client.queue).reduce(Queue::and),
+            cpu: all().filter_map(|client| client.cpu).reduce(Cpu::and),
+            rate_ratio: rate.and_then(|(asked, reached)| ratio(reached, asked)),
+            concurrency_ratio: load
+                .requested_concurrency
+                .and_then(|asked| ratio(load.reached_concurrency as f64, asked as f64)),
+            retries: Some(retries),
+            ..Self::default()
+        })
+    }
+}
+
+/// The gravest first, each with its client's name.
+fn reasons(clients: &[(String, ClientHealth)]) -> Vec<Reason> {
+    let mut all: Vec<Reason> = clients
+        .iter()
+        .flat_map(|(name, client)| {
+            client.reasons.iter().map(move |reason| Reason {
+                finding: format!("{name}: {}", reason.finding),
+                ..reason.clone()
+            })
+        })
+        .collect();
+    all.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
+    if all.len() > MOST_REASONS {
+        let rest = all.split_off(MOST_REASONS);
+        all.push(Reason {
+            verdict: rest.first().map_or(Verdict::Suspect, |reason| reason.verdict),
+            finding: format!("{} further findings of the clients", rest.len()),
+            advice: "see each client's own summary".to_owned(),
+        });
+    }
+    all
+}
+
+impl Reads {
+    fn and(self, other: Self) -> Self {
+        let total = self.total + other.total;
+        let kernel_stamped = self.kernel_stamped + other.kernel_stamped;
+        let kernel_share = kernel_stamped as f64 / total.max(1) as f64;
+        Self { total, kernel_stamped, kernel_share }
+    }
+}
+
+impl Queue {
+    /// Budget and peak of two hosts add up too: each has memory of its own.
+    const fn and(self, other: Self) -> Self {
+        Self {
+            budget_bytes: self.budget_bytes + other.budget_bytes,
+            peak_bytes: self.peak_bytes + other.peak_bytes,
+            pauses: self.pauses + other.pauses,
+            spilled_records: self.spilled_records + other.spilled_records,
+            spilled_bytes: self.spilled_bytes + other.spilled_bytes,
+            kept_over_budget: self.kept_over_budget + other.kept_over_budget,
+            lost_records: self.lost_records + other.lost_records,
+        }
+    }
+}
+
+impl Cpu {
+    fn and(self, other: Self) -> Self {
+        let workers = self.workers + other.workers;
+        let busy = |cpu: &Self| cpu.worker_mean * cpu.workers as f64;
+        Self {
+            workers,
+            worker_max: self.worker_max.max(other.worker_max),
+            worker_mean: (busy(&self) + busy(&other)) / workers.max(1) as f64,
+            process: self.process + other.process,
+            cores: self.cores + other.cores,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(verdict: Verdict, worker_max: f64, reasons: usize) -> ClientHealth {
+        let reason = Reason { verdict, finding: "slow".to_owned(), advice: "help".to_owned() };
+        ClientHealth {
+            verdict: Some(verdict),
+            reasons: vec![reason; reasons],
+            reads: Some(Reads { total: 10, kernel_stamped: 5, kernel_share: 0.5 }),
+            cpu: Some(Cpu {
+                workers: 2,
+                worker_max,
+                worker_mean: worker_max / 2.0,
+                process: 1.0,
+                cores: 4,
+            }),
+            queue: Some(Queue { lost_records: 3, ..Queue::default() }),
+            ..ClientHealth::default()
+        }
+    }
+
+    #[test]
+    fn the_worst_client_decides_and_is_named() {
+        let clients = [
+            ("shard 0".to_owned(), client(Verdict::Valid, 0.2, 0)),
+            ("shard 1".to_owned(), client(Verdict::Suspect, 0.4, 1)),
+            ("shard 2".to_owned(), client(Verdict::Invalid, 0.6, 1)),
+        ];
+        let load = LoadReport {
+            requested_rate: Some(10.0),
+            reached_rate: Some(9.0),
+            ..LoadReport::default()
+        };
+        let slips = vec![1_000_000, 3_000_000];
+        let health = ClientHealth::combined(&clients, slips, 7, &load).unwrap();
+        assert_eq!(health.verdict, Some(Verdict::Invalid));
+        let findings: Vec<_> = health.reasons.iter().map(|reason| &*reason.finding).collect();
+        assert_eq!(findings, ["shard 2: slow", "shard 1: slow"]);
+        assert_eq!(health.schedule_slip_ms.unwrap().avg, 2.0);
+        assert_eq!((health.retries, health.rate_ratio), (Some(7), Some(0.9)));
+        assert_eq!(health.reads.unwrap().kernel_share, 0.5);
+        assert_eq!(health.queue.unwrap().lost_records, 9);
+        let cpu = health.cpu.unwrap();
+        assert_eq!((cpu.workers, cpu.worker_max, cpu.cores), (6, 0.6, 12));
+        assert!((cpu.worker_mean - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_thousand_reasons_are_not_all_told() {
+        let clients = [("shard 0".to_owned(), client(Verdict::Suspect, 0.5, 1000))];
+        let health =
+            ClientHealth::combined(&clients, Vec::new(), 0, &LoadReport::default()).unwrap();
+        assert_eq!(health.reasons.len(), MOST_REASONS + 1);
+        assert!(health.reasons[MOST_REASONS].finding.starts_with("980 further"));
+        assert!(ClientHealth::combined(&[], Vec::new(), 0, &LoadReport::default()).is_none());
+    }
+}

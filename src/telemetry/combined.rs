@@ -1,0 +1,67 @@
+//! How the telemetry of several clients went.
+
+use super::{ScrapesReport, TelemetryReport};
+
+impl TelemetryReport {
+    /// All `clients` together: counts are sums, and what is said of one is said of
+    /// all. `None` where nothing is known.
+    #[must_use]
+    pub fn combined(clients: impl IntoIterator<Item = Self>) -> Option<Self> {
+        clients.into_iter().reduce(|mut all, one| {
+            all.endpoint = all.endpoint.or(one.endpoint);
+            all.exports_ok += one.exports_ok;
+            all.exports_failed += one.exports_failed;
+            all.rejected_data_points += one.rejected_data_points;
+            all.delivered_final &= one.delivered_final;
+            all.reconciled &= one.reconciled;
+            for (have, more) in [
+                (&mut all.discrepancies, one.discrepancies),
+                (&mut all.not_exported, one.not_exported),
+            ] {
+                let new: Vec<_> = more.into_iter().filter(|text| !have.contains(text)).collect();
+                have.extend(new);
+            }
+            all.scrapes = match (all.scrapes, one.scrapes) {
+                (Some(have), Some(more)) => Some(have.and(&more)),
+                (have, more) => have.or(more),
+            };
+            all
+        })
+    }
+}
+
+impl ScrapesReport {
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            scrapes_forwarded: self.scrapes_forwarded + other.scrapes_forwarded,
+            scrapes_dropped: self.scrapes_dropped + other.scrapes_dropped,
+            points_forwarded: self.points_forwarded + other.points_forwarded,
+            points_rejected: self.points_rejected + other.points_rejected,
+            points_dropped: self.points_dropped + other.points_dropped,
+            points_inexpressible: self.points_inexpressible + other.points_inexpressible,
+            requests_ok: self.requests_ok + other.requests_ok,
+            requests_failed: self.requests_failed + other.requests_failed,
+            delivered_final: self.delivered_final && other.delivered_final,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_all_must_have_delivered() {
+        let one = |delivered_final, exports_ok| TelemetryReport {
+            exports_ok,
+            delivered_final,
+            reconciled: true,
+            not_exported: vec!["same".to_owned()],
+            ..TelemetryReport::default()
+        };
+        let all = TelemetryReport::combined([one(true, 2), one(false, 3)]).unwrap();
+        assert_eq!((all.exports_ok, all.delivered_final, all.reconciled), (5, false, true));
+        assert_eq!(all.not_exported, ["same"]);
+        assert!(TelemetryReport::combined([]).is_none());
+    }
+}

@@ -1,0 +1,436 @@
+//! Processes that share a run, and the report that combines them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::artifacts::table::run_python;
+use crate::otlp_receiver::{OtlpReceiver, Received, attribute};
+use crate::profile::{aiperf, signal};
+
+const SHARDS: u64 = 3;
+
+fn server() -> MockServer {
+    let script = Script { ttft: Nanos::from_millis(30.0), ..Script::default() };
+    MockServer::start(Config { script, ..Config::default() }).unwrap()
+}
+
+/// The same run as a whole and in parts, each against a server of its own.
+struct Sharded {
+    directory: TempDir,
+    whole: MockServer,
+    parts: MockServer,
+    flags: Vec<String>,
+}
+
+impl Sharded {
+    fn new(flags: &[&str]) -> Self {
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory, whole: server(), parts: server(), flags }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn part(&self, index: u64) -> PathBuf {
+        self.path(&format!("shard-{index}"))
+    }
+
+    fn start(&self, url: &str, directory: &Path, at: u64, more: &[&str]) -> Child {
+        let at = at.to_string();
+        let mut flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        flags.extend(["--random-seed", "11", "--start-at", &at, "--export-level", "raw"]);
+        flags.extend(more);
+        if !flags.contains(&"--input-file") {
+            flags.extend(["--isl", "20", "--osl", "4"]);
+        }
+        let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
+        command.args(["--url", url, "--ui", "none", "--streaming", "--artifact-dir"]);
+        command.arg(directory).args(flags).spawn().unwrap()
+    }
+
+    fn start_all(&self, at: u64) -> Vec<Child> {
+        let whole = self.start(&self.whole.url(), &self.path("whole"), at, &[]);
+        let part = |index| {
+            let shard = format!("{index}/{SHARDS}");
+            self.start(&self.parts.url(), &self.part(index), at, &["--shard", &shard])
+        };
+        [whole].into_iter().chain((0..SHARDS).map(part)).collect()
+    }
+
+    fn parts(&self) -> Vec<PathBuf> {
+        (0..SHARDS).map(|index| self.part(index)).collect()
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Runs all, started at one time; a machine that was not ready by then is given
+/// more time.
+fn run_together(all: &mut [Sharded]) -> u64 {
+    for ahead in [8, 40, 200] {
+        let at = now() + ahead;
+        let children: Vec<Child> = all.iter().flat_map(|one| one.start_all(at)).collect();
+        let outputs: Vec<Output> =
+            children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+        if outputs.iter().all(|output| output.status.success()) {
+            return at;
+        }
+        for output in outputs.iter().filter(|output| !output.status.success()) {
+            assert!(said(output).contains("--start-at was"), "{}", said(output));
+        }
+        for one in all.iter_mut() {
+            *one = Sharded::new(&one.flags.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+    panic!("the machine was never ready in time");
+}
+
+fn lines(directory: &Path, name: &str) -> Vec<Value> {
+    let text = fs::read_to_string(directory.join(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn summary(directory: &Path) -> Value {
+    let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// All that a request is, but for when it happened and what it is called: phase,
+/// session, turn, conversation, body, and whether it was cancelled.
+fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
+    let read = |directory: &PathBuf| lines(directory, "profile_export_raw.jsonl");
+    let mut all: Vec<String> = directories
+        .into_iter()
+        .flat_map(read)
+        .map(|line| {
+            let of = &line["metadata"];
+            let names = [
+                "benchmark_phase",
+                "session_num",
+                "turn_index",
+                "conversation_id",
+                "was_cancelled",
+            ];
+            let said: Vec<String> = names.iter().map(|name| of[*name].to_string()).collect();
+            format!("{} {}", said.join(" "), line["payload"])
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Due times of the first phase, since the start, by session and turn.
+fn due<'a>(
+    directories: impl IntoIterator<Item = &'a PathBuf>,
+    start: u64,
+) -> BTreeMap<(u64, u64), u64> {
+    let read = |directory: &PathBuf| lines(directory, "profile_export.jsonl");
+    let all = directories.into_iter().flat_map(read).filter_map(|line| {
+        let of = &line["metadata"];
+        let due = of["request_due_ns"].as_u64().filter(|_| of["phase_index"] == 0)?;
+        let key = (of["session_num"].as_u64()?, of["turn_index"].as_u64()?);
+        Some((key, due - start * 1_000_000_000))
+    });
+    all.collect()
+}
+
+fn report(parts: &[PathBuf], more: &[&str]) -> Output {
+    let mut command = aiperf(&["report"]);
+    command.args(parts).args(more).output().unwrap()
+}
+
+#[test]
+fn parts_together_are_the_whole_run() {
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let text: Vec<String> = (0..14)
+        .map(|at| json!({"timestamp": at * 37, "input_length": 20 + at, "output_length": 3}))
+        .map(|line| line.to_string())
+        .collect();
+    fs::write(trace.path(), text.join("\n")).unwrap();
+    let trace = trace.path().to_str().unwrap();
+    let closed_loop = ["--concurrency", "5", "--request-count", "31"];
+    let cancelled = ["--request-cancellation-rate", "30"];
+    let turns = ["--session-turns-mean", "3", "--session-turns-stddev", "1"];
+    let mut all = [
+        Sharded::new(
+            &[closed_loop, ["--warmup-request-count", "7", "--warmup-concurrency", "4"]].concat(),
+        ),
+        Sharded::new(
+            &[&["--request-rate", "60", "--request-count", "40"], &cancelled[..]].concat(),
+        ),
+        Sharded::new(&["--input-file", trace, "--custom-dataset-type", "mooncake-trace"]),
+        Sharded::new(
+            &[
+                &["--user-centric-rate", "20", "--num-users", "5", "--num-sessions", "8"],
+                &turns[..],
+            ]
+            .concat(),
+        ),
+        Sharded::new(&[&["--concurrency", "4", "--num-sessions", "10"], &turns[..]].concat()),
+    ];
+    let start = run_together(&mut all);
+    for run in &all {
+        let whole = run.path("whole");
+        assert_eq!(requests(&run.parts()), requests([&whole]), "{:?}", run.flags);
+        // Each host maps its wall clock to its own timer: to a few nanoseconds.
+        let (parts, wholes) = (due(&run.parts(), start), due([&whole], start));
+        assert_eq!(parts.len(), wholes.len(), "{:?}", run.flags);
+        for (key, due) in &parts {
+            assert!(due.abs_diff(wholes[key]) < 1_000, "{key:?}: {due} {}", wholes[key]);
+        }
+        combined_is_the_sum(run, start);
+    }
+    same_records_say_the_same(&all[0]);
+    others_are_refused(&all[0], &all[4]);
+    a_lost_part_is_said(&all[1]);
+}
+
+/// The combination has every record once, and its statistics are theirs.
+fn combined_is_the_sum(run: &Sharded, start: u64) {
+    let output = report(&run.parts(), &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let combined = run.path("combined");
+    let ids = |directory: &Path| -> Vec<String> {
+        let ids = lines(directory, "profile_export.jsonl").into_iter();
+        ids.map(|line| line["metadata"]["x_request_id"].to_string()).collect()
+    };
+    let of_parts: Vec<String> = run.parts().iter().flat_map(|part| ids(part)).collect();
+    assert_eq!(of_parts.iter().collect::<BTreeSet<_>>().len(), of_parts.len());
+    assert_eq!(ids(&combined), of_parts);
+    let summaries: Vec<Value> = run.parts().iter().map(|part| summary(part)).collect();
+    let whole = summary(&combined);
+    for tag in ["request_count", "error_request_count", "total_output_tokens"] {
+        let of = |summary: &Value| summary[tag]["avg"].as_f64().unwrap_or(0.0);
+        assert_eq!(of(&whole), summaries.iter().map(of).sum::<f64>(), "{tag}");
+    }
+    assert_eq!(whole["is_complete"], true);
+    assert_eq!(whole["start_at_ns"], start * 1_000_000_000);
+    assert_eq!(whole["shards"]["count"], SHARDS);
+    for (index, part) in summaries.iter().enumerate() {
+        assert_eq!(part["benchmark_id"], whole["benchmark_id"]);
+        assert_eq!(part["shard"], json!({"index": index, "count": SHARDS}));
+        // The server counts what the others ask too.
+        assert_eq!(part.get("server_metrics"), None);
+    }
+    // Only the first part scraped; all of them together asked what the server counted.
+    assert!(run.part(0).join("server_metrics_export.json").exists());
+    assert!(!run.part(1).join("server_metrics_export.json").exists());
+    assert!(combined.join("server_metrics_export.json").exists());
+    let compared = whole["server_metrics"]["conservation"].as_array();
+    // Unless the first part ended so long before the others that it saw too little.
+    assert!(compared.is_some() || said.contains("counts are not compared"), "{said}");
+    for comparison in compared.into_iter().flatten() {
+        assert_eq!(comparison["agrees"], true, "{comparison}");
+    }
+    let rows = fs::File::open(combined.join("profile_export.parquet")).unwrap();
+    let reader = parquet::file::reader::SerializedFileReader::new(rows).unwrap();
+    let rows = parquet::file::reader::FileReader::get_row_iter(&reader, None).unwrap();
+    assert_eq!(rows.map(Result::unwrap).count(), of_parts.len());
+    run_python("tests/check_profile_export.py", &combined);
+    run_python("tests/read_parquet.py", &combined);
+    // And again in place.
+    let before = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
+    assert!(report(std::slice::from_ref(&combined), &[]).status.success());
+    let after = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
+    assert_eq!(before, after);
+}
+
+/// The lines of one process, as if several had written them.
+fn same_records_say_the_same(run: &Sharded) {
+    let whole = run.path("whole");
+    let text = fs::read_to_string(whole.join("profile_export.jsonl")).unwrap();
+    let manifest = fs::read_to_string(whole.join("run_manifest.json")).unwrap();
+    let parts: Vec<PathBuf> = (0..4).map(|index| run.path(&format!("split-{index}"))).collect();
+    for (index, part) in parts.iter().enumerate() {
+        fs::create_dir(part).unwrap();
+        let lines: Vec<&str> = text.lines().skip(index).step_by(4).collect();
+        fs::write(part.join("profile_export.jsonl"), lines.join("\n") + "\n").unwrap();
+        let mut manifest: Value = serde_json::from_str(&manifest).unwrap();
+        manifest["shard"] = json!({"index": index, "count": 4});
+        fs::write(part.join("run_manifest.json"), manifest.to_string()).unwrap();
+    }
+    let place = run.path("joined");
+    let output = report(&parts, &["--artifact-dir", place.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (one, other) = (summary(&whole), summary(&place));
+    let mut metrics = 0;
+    for (name, value) in one.as_object().unwrap() {
+        let is_metric = value.get("unit").is_some();
+        metrics += usize::from(is_metric);
+        if is_metric
+            || ["warmup_metrics", "error_summary", "start_time", "end_time"].contains(&&**name)
+        {
+            assert_eq!(other.get(name).map(Value::to_string), Some(value.to_string()), "{name}");
+        }
+    }
+    assert!(metrics > 20, "{metrics}");
+    let csv =
+        |directory: &Path| fs::read_to_string(directory.join("profile_export_aiperf.csv")).unwrap();
+    assert_eq!(csv(&whole), csv(&place));
+}
+
+fn others_are_refused(run: &Sharded, other: &Sharded) {
+    let refusal = |parts: &[PathBuf]| {
+        let output = report(parts, &["--artifact-dir", run.path("no").to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refusal(&[run.part(0), other.part(1)]);
+    assert!(said.contains("the load") && said.contains("the servers"), "{said}");
+    let said = refusal(&[run.part(0), run.part(1), run.part(0)]);
+    assert!(said.contains("both shard 0/3"), "{said}");
+    let said = refusal(&[run.part(0), run.path("whole")]);
+    assert!(said.contains("not a part of a run"), "{said}");
+    let output =
+        report(&[run.part(0), other.part(1)], &["--artifact-dir", run.part(0).to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// A part that is missing, and one that was killed.
+fn a_lost_part_is_said(run: &Sharded) {
+    let killed = run.part(2);
+    let path = killed.join("run_manifest.json");
+    let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("end");
+    fs::write(&path, manifest.to_string()).unwrap();
+    fs::remove_file(killed.join("profile_export.parquet")).unwrap();
+    let records = killed.join("profile_export.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    fs::write(&records, &text[..text.len() - 20]).unwrap();
+    let place = run.path("rest");
+    let output = report(&[run.part(0), killed], &["--artifact-dir", place.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 of 3 shards are missing: 1"), "{said}");
+    assert!(said.contains("cut short"), "{said}");
+    assert!(said.contains("no rows of shard 2"), "{said}");
+    let summary = summary(&place);
+    assert_eq!(summary["is_complete"], false);
+    let reason = summary["incomplete_reason"].as_str().unwrap();
+    assert!(reason.contains("missing: 1") && reason.contains("shard 2: it ended"), "{reason}");
+    assert_eq!(summary["shards"]["missing"], json!([1]));
+    assert_eq!(summary.get("server_metrics"), None, "{}", summary["server_metrics"]);
+    run_python("tests/check_profile_export.py", &place);
+}
+
+const DURATION: &str = "gen_ai.client.operation.duration";
+
+fn points(metric: &Metric) -> Vec<HistogramDataPoint> {
+    match &metric.data {
+        Some(Data::Histogram(histogram)) => histogram.data_points.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_collector_tells_the_parts_apart_and_adds_them_up() {
+    let collector = OtlpReceiver::grpc();
+    let url = collector.url();
+    let flags = ["--concurrency", "6", "--request-count", "20", "--otel-url", &url];
+    let mut all = [Sharded::new(&flags)];
+    run_together(&mut all);
+    let [run] = &all;
+    let benchmark = summary(&run.part(0))["benchmark_id"].as_str().unwrap().to_owned();
+    let mut instances: BTreeMap<String, Received> = BTreeMap::new();
+    for export in collector.taken() {
+        let received = Received(export.message);
+        let instance = received.resource("service.instance.id").unwrap();
+        if received.resource("aiperf.benchmark.id").as_deref() == Some(&*benchmark)
+            && instance.starts_with(&benchmark)
+        {
+            // The last that has any request: counts are cumulative, and on a busy
+            // machine an export may be taken after one that was sent later.
+            let requests = |received: &Received| -> u64 {
+                let metrics = received.metrics().into_iter();
+                let found = metrics.filter(|metric| metric.name == DURATION);
+                found.flat_map(points).map(|point| point.count).sum()
+            };
+            match instances.get(&instance) {
+                Some(have) if requests(have) > requests(&received) => {}
+                _ => drop(instances.insert(instance, received)),
+            }
+        }
+    }
+    for part in run.parts() {
+        let telemetry = &summary(&part)["telemetry"];
+        assert_eq!(telemetry["delivered_final"], true, "{telemetry}");
+    }
+    let names: Vec<&String> = instances.keys().collect();
+    let expected: Vec<String> = (0..SHARDS).map(|index| format!("{benchmark}-{index}")).collect();
+    assert_eq!(names, expected.iter().collect::<Vec<_>>());
+    for (index, received) in instances.values().enumerate() {
+        assert_eq!(received.resource("aiperf.shard.index"), Some(index.to_string()));
+        assert_eq!(received.resource("aiperf.shard.count"), Some(SHARDS.to_string()));
+    }
+    let all: Vec<HistogramDataPoint> = instances
+        .values()
+        .flat_map(|received| points(received.metric(DURATION)))
+        .filter(|point| {
+            attribute(&point.attributes, "aiperf.benchmark_phase").as_deref() == Some("profiling")
+        })
+        .collect();
+    assert!(report(&run.parts(), &[]).status.success());
+    let latency = summary(&run.path("combined"))["request_latency"].clone();
+    assert_eq!(all.iter().map(|point| point.count).sum::<u64>(), 20);
+    assert_eq!(latency["count"], 20);
+    let seconds: f64 = all.iter().filter_map(|point| point.sum).sum();
+    let millis = latency["sum"].as_f64().unwrap();
+    assert!((seconds * 1000.0 - millis).abs() < 1e-9 * millis, "{seconds} {millis}");
+}
+
+#[test]
+fn what_cannot_be_a_part_is_refused() {
+    let refused = |flags: &str, why: &str| {
+        let flags = flags.split_whitespace();
+        let output = aiperf(&["profile", "--model", "m"]).args(flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    };
+    let far = now() + 3600;
+    refused("--shard 0/2 --random-seed 1", "--start-at");
+    refused(&format!("--shard 0/2 --start-at {far}"), "--random-seed");
+    refused("--shard 2/2", "parts count from 0");
+    let part = format!("--shard 0/3 --random-seed 1 --start-at {far}");
+    refused(&format!("{part} --concurrency 2"), "session in flight, and the profiling phase has 2");
+    refused(&format!("{part} --request-rate 5 --request-count 2"), "has 2 in all");
+    refused("--start-at 1000", "nothing was sent");
+    refused(&format!("--start-at {}", now() + 100 * 3600), "give a time within 24 h");
+}
+
+#[test]
+fn the_wait_for_the_start_can_be_ended() {
+    let server = server();
+    let directory = tempfile::tempdir().unwrap();
+    let at = (now() + 3600).to_string();
+    let mut child =
+        aiperf(&["profile", "--model", "m", "--tokenizer", "builtin", "--ui", "simple"])
+            .args(["--url", &server.url(), "--start-at", &at, "--artifact-dir"])
+            .arg(directory.path())
+            .spawn()
+            .unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("ready; the load starts at 20"), "{said}");
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(server.requests_received(), 0);
+    assert_eq!(summary(directory.path())["was_cancelled"], true);
+}
