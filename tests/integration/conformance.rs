@@ -15,8 +15,12 @@ use self::registry::{Attributes, Entry, Registry};
 use crate::otlp_receiver::{OtlpReceiver, attribute};
 use crate::profile::aiperf;
 
+#[path = "conformance/mistakes.rs"]
+mod mistakes;
 #[path = "conformance/registry.rs"]
 mod registry;
+#[path = "conformance/specification.rs"]
+mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
@@ -67,6 +71,10 @@ fn differences(
         let group = if forwarded { "aiperf.scrape.resource" } else { "aiperf.resource" };
         let listed = &registry.groups[&format!("{group}.attributes")];
         let mut problems = of_attributes(attributes, listed, registry);
+        if !forwarded {
+            // A server may say more of itself.
+            problems.extend(unlisted(attributes, listed));
+        }
         if resource.schema_url != SCHEMA_URL {
             problems.push(format!("its schema is {:?}", resource.schema_url));
         }
@@ -151,11 +159,8 @@ fn of_metric(metric: &Metric, entry: &Entry, registry: &Registry) -> Vec<String>
         found.push("no points".to_owned());
     }
     for attributes in points {
-        let mut problems = of_attributes(attributes, &entry.attributes, registry);
-        let listed: BTreeSet<_> = entry.attributes.keys().map(String::as_str).collect();
-        let strange = attributes.iter().filter(|pair| !listed.contains(pair.key.as_str()));
-        problems.extend(strange.map(|pair| format!("{} is not registered", pair.key)));
-        found.extend(problems);
+        found.extend(of_attributes(attributes, &entry.attributes, registry));
+        found.extend(unlisted(attributes, &entry.attributes));
     }
     found.sort();
     found.dedup();
@@ -164,6 +169,11 @@ fn of_metric(metric: &Metric, entry: &Entry, registry: &Registry) -> Vec<String>
 
 fn sets<P>(points: &[P], attributes: fn(&P) -> &Vec<KeyValue>) -> Vec<&[KeyValue]> {
     points.iter().map(|point| attributes(point).as_slice()).collect()
+}
+
+fn unlisted(have: &[KeyValue], listed: &Attributes) -> Vec<String> {
+    let strange = have.iter().filter(|pair| !listed.contains_key(&pair.key));
+    strange.map(|pair| format!("{} is not registered", pair.key)).collect()
 }
 
 /// What is required is there, once; types and listed values are kept to.
@@ -293,89 +303,6 @@ fn the_files_of_the_registry_are_sound() {
     let registry = Registry::read();
     assert!(registry.problems.is_empty(), "{:#?}", registry.problems);
     assert!(registry.metrics.len() > 150 && registry.groups.len() >= 4);
-}
-
-/// Changes something, as a wrong program would say it.
-type Mistake = (&'static str, fn(&mut ResourceMetrics));
-
-fn metric<'a>(resource: &'a mut ResourceMetrics, name: &str) -> &'a mut Metric {
-    let metrics = resource.scope_metrics.iter_mut().flat_map(|scope| &mut scope.metrics);
-    metrics.into_iter().find(|metric| metric.name == name).unwrap()
-}
-
-/// The attributes of the first point of the durations.
-fn of_duration(resource: &mut ResourceMetrics) -> &mut Vec<KeyValue> {
-    match &mut metric(resource, "gen_ai.client.operation.duration").data {
-        Some(Data::Histogram(histogram)) => &mut histogram.data_points[0].attributes,
-        other => panic!("{other:?}"),
-    }
-}
-
-const MISTAKES: [Mistake; 12] = [
-    ("a name", |all| metric(all, "aiperf.request_count").name.push('s')),
-    ("a unit", |all| metric(all, "aiperf.request_latency").unit = "ms".into()),
-    ("a brief", |all| metric(all, "aiperf.timing.requests.sent").description.clear()),
-    ("a sum that is not monotonic", |all| {
-        let data = &mut metric(all, "aiperf.request_count").data;
-        let Some(Data::Sum(sum)) = data else { panic!("{data:?}") };
-        sum.is_monotonic = false;
-    }),
-    ("a temporality", |all| {
-        let data = &mut metric(all, "aiperf.request_count").data;
-        let Some(Data::Sum(sum)) = data else { panic!("{data:?}") };
-        sum.aggregation_temporality = AggregationTemporality::Delta as i32;
-    }),
-    ("a boundary", |all| {
-        let data = &mut metric(all, "gen_ai.client.operation.duration").data;
-        let Some(Data::Histogram(histogram)) = data else { panic!("{data:?}") };
-        histogram.data_points[0].explicit_bounds[3] = 0.09;
-    }),
-    ("an attribute that is missing", |all| {
-        of_duration(all).retain(|pair| pair.key != "gen_ai.provider.name");
-    }),
-    ("an attribute too many", |all| {
-        let more = KeyValue { key: "aiperf.percentile".into(), ..of_duration(all)[0].clone() };
-        of_duration(all).push(more);
-    }),
-    ("a value that is not listed", |all| {
-        let attributes = of_duration(all);
-        let phase = attributes.iter().position(|pair| pair.key == "aiperf.benchmark_phase");
-        attributes[phase.unwrap()].value =
-            attributes.iter().find(|pair| pair.key == "server.address").unwrap().value.clone();
-    }),
-    ("a port that is no number", |all| {
-        let attributes = of_duration(all);
-        let port = attributes.iter().position(|pair| pair.key == "server.port").unwrap();
-        attributes[port].value = attributes[(port + 1) % attributes.len()].value.clone();
-        if matches!(attributes[port].value.as_ref().unwrap().value, Some(Any::IntValue(_))) {
-            panic!("the next attribute is a number, too");
-        }
-    }),
-    ("a schema", |all| all.scope_metrics[0].schema_url.clear()),
-    ("a resource", |all| {
-        let attributes = &mut all.resource.as_mut().unwrap().attributes;
-        attributes.retain(|pair| pair.key != "aiperf.benchmark.id");
-    }),
-];
-
-#[test]
-fn each_kind_of_difference_is_found() {
-    let registry = Registry::read();
-    let server = server(&[]);
-    let collector = OtlpReceiver::grpc();
-    let captured = exports(&collector, &[&server], &["--request-count", "2"]);
-    let captured = captured.into_iter().rev().find(|export| {
-        let resource = export.resource_metrics[0].resource.as_ref().unwrap();
-        attribute(&resource.attributes, "service.name").as_deref() == Some("aiperf")
-    });
-    let captured = captured.unwrap();
-    let seen = &mut BTreeSet::new();
-    assert_eq!(differences(&captured, &registry, seen), Vec::<String>::new());
-    for (what, change) in MISTAKES {
-        let mut wrong = captured.clone();
-        change(&mut wrong.resource_metrics[0]);
-        assert!(!differences(&wrong, &registry, seen).is_empty(), "{what} was not found");
-    }
 }
 
 /// The checks of the files find what is wrong in a file.
