@@ -125,9 +125,13 @@ impl Registry {
         }
         for file in files {
             if let Some(imports) = file.get("imports") {
-                list(imports, "metrics").iter().for_each(|name| registry.import(name));
+                for name in list(imports, "metrics") {
+                    registry.import(name);
+                }
             }
-            list(file, "metrics").iter().for_each(|metric| registry.metric(metric));
+            for metric in list(file, "metrics") {
+                registry.metric(metric);
+            }
         }
         for refinement in files.iter().flat_map(|file| list(file, "metric_refinements")) {
             let (of, more) = (text(refinement, "ref"), registry.resolve(refinement));
@@ -227,10 +231,10 @@ impl Registry {
             boundaries: boundaries(metric),
             attributes,
         };
-        self.insert(text(metric, "name"), entry, &text(metric, "stability"));
+        self.insert(&text(metric, "name"), entry, &text(metric, "stability"));
     }
 
-    fn insert(&mut self, name: String, entry: Entry, stability: &str) {
+    fn insert(&mut self, name: &str, entry: Entry, stability: &str) {
         let instruments = ["histogram", "counter", "updowncounter", "gauge"];
         let sound = instruments.contains(&entry.instrument.as_str())
             && !entry.brief.is_empty()
@@ -241,7 +245,7 @@ impl Registry {
         if !sound {
             self.problems.push(format!("the metric {name} is not well described: {entry:?}"));
         }
-        if self.metrics.insert(name.clone(), entry).is_some() {
+        if self.metrics.insert(name.to_owned(), entry).is_some() {
             self.problems.push(format!("the metric {name} is there twice"));
         }
     }
@@ -269,7 +273,7 @@ impl Registry {
         let brief = text(metric, "brief").trim_end_matches('.').to_owned();
         let instrument = text(metric, "instrument");
         let entry = Entry { instrument, unit, brief, boundaries, attributes };
-        self.insert(name.to_owned(), entry, &text(metric, "stability"));
+        self.insert(name, entry, &text(metric, "stability"));
     }
 }
 
