@@ -7,34 +7,10 @@ use super::catalogue::{FAMILIES, Family};
 use super::listing::flag_names;
 use super::metric::Metric;
 use super::otel::Instrument;
+use crate::semconv::{self, InstrumentKind, MetricSpec};
 
 /// How both files are written anew.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
-
-/// An attribute: its name, requirement level, and for a conditional one the
-/// condition.
-type Attribute = (&'static str, &'static str, Option<&'static str>);
-
-/// What `aiperf.percentiles.<tag>` instruments bear.
-const PERCENTILE_ATTRIBUTES: [Attribute; 5] = [
-    ("gen_ai.operation.name", "required", None),
-    ("gen_ai.provider.name", "required", None),
-    ("gen_ai.request.model", "required", None),
-    ("aiperf.benchmark_phase", "required", None),
-    ("aiperf.percentile", "required", None),
-];
-
-/// What `aiperf.<tag>` instruments bear.
-const ATTRIBUTES: [Attribute; 8] = [
-    ("gen_ai.operation.name", "required", None),
-    ("gen_ai.provider.name", "required", None),
-    ("gen_ai.request.model", "required", None),
-    ("gen_ai.response.model", "recommended", None),
-    ("server.address", "recommended", None),
-    ("server.port", "conditionally_required", Some("If `server.address` is set.")),
-    ("error.type", "conditionally_required", Some("If the request ended in an error.")),
-    ("aiperf.benchmark_phase", "required", None),
-];
 
 /// The metric reference.
 #[must_use]
@@ -75,6 +51,9 @@ fn family_section(text: &mut String, family: &Family) {
         bullet(text, "Flags", &flag_names(metric.flags));
         let _ = writeln!(text, "- Console: {}", metric.group.as_str());
         let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
+        if metric.instrument().is_some() {
+            let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
+        }
     }
 }
 
@@ -96,7 +75,76 @@ fn unit(metric: &Metric) -> String {
 fn in_otel(metric: &Metric) -> String {
     let Some(Instrument { spec, .. }) = metric.instrument() else { return "none".to_owned() };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
-    metric.gen_ai_name().map_or_else(|| own.clone(), |name| format!("{own}, and `{name}`"))
+    metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
+}
+
+/// The metric's names in Prometheus, of the conventions' instrument too.
+fn in_prometheus(metric: &Metric) -> String {
+    let specs = metric.instrument().map(|instrument| instrument.spec);
+    let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
+    let names: Vec<String> = specs.map(|spec| format!("`{}`", spec.prometheus_name())).collect();
+    names.join(", and ")
+}
+
+/// Every metric that goes out over OTLP, and what Prometheus calls it
+/// (`docs/otlp-metrics.md`).
+#[must_use]
+pub fn otlp_table() -> String {
+    let catalogue = FAMILIES.iter().flat_map(|family| family.rows);
+    let instruments: Vec<Instrument> = catalogue
+        .flat_map(|metric| [metric.instrument(), metric.percentiles_instrument()])
+        .flatten()
+        .collect();
+    let specs: Vec<MetricSpec> = (semconv::metric::ALL.into_iter().map(MetricSpec::from))
+        .chain(instruments.into_iter().map(|instrument| instrument.spec))
+        .collect();
+    let mut text = format!(
+        "# Metrics over OTLP and in Prometheus\n\n\
+         <!-- Written from the catalogue in `src/metrics/catalogue/` and `semconv/`. To write it \
+         anew:\n     {REGENERATE} -->\n\n{OTLP_TABLE}"
+    );
+    for (kind, title) in KINDS {
+        let _ = write!(text, "\n## {title}\n\n");
+        text.push_str("| OpenTelemetry | Unit | Prometheus | Labels |\n|---|---|---|---|\n");
+        for spec in specs.iter().filter(|spec| spec.kind == kind) {
+            let (name, unit, labels) = (&spec.name, spec.unit, labels(spec));
+            let prometheus = spec.prometheus_name();
+            let _ = writeln!(text, "| `{name}` | `{unit}` | `{prometheus}` | {labels} |");
+        }
+    }
+    text
+}
+
+/// What stands above the tables.
+const OTLP_TABLE: &str = "\
+What each metric measures is in the [metric reference](metrics.md); the way to Prometheus is in \
+the [OTLP guide](otlp.md).\n\n\
+Labels:\n\n\
+- *request*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
+`aiperf_benchmark_phase`; where known `gen_ai_response_model`, `server_address`, `server_port`; \
+of requests that failed `error_type`\n\
+- *phase*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
+`aiperf_benchmark_phase`\n";
+
+/// The tables, in their order.
+const KINDS: [(InstrumentKind, &str); 4] = [
+    (InstrumentKind::Histogram, "Histograms (series `_bucket`, `_sum` and `_count`)"),
+    (InstrumentKind::Counter, "Counters"),
+    (InstrumentKind::UpDownCounter, "Sums that can fall (gauges in Prometheus)"),
+    (InstrumentKind::Gauge, "Gauges"),
+];
+
+/// What tells the metric's series apart.
+fn labels(spec: &MetricSpec) -> &'static str {
+    let of_requests = matches!(spec.kind, InstrumentKind::Histogram)
+        || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
+    match spec.name.as_str() {
+        "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
+        "aiperf.client.queue.spilled" => "phase",
+        name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
+        _ if of_requests => "request",
+        _ => "phase",
+    }
 }
 
 /// The registry's entries for the `aiperf.<tag>` instruments, in weaver's
@@ -110,35 +158,37 @@ pub fn semconv_yaml() -> String {
     );
     for metric in FAMILIES.iter().flat_map(|family| family.rows) {
         if let Some(instrument) = metric.instrument() {
-            metric_entry(&mut text, &instrument, &ATTRIBUTES);
+            metric_entry(&mut text, &instrument.spec);
         }
         if let Some(instrument) = metric.percentiles_instrument() {
-            metric_entry(&mut text, &instrument, &PERCENTILE_ATTRIBUTES);
+            metric_entry(&mut text, &instrument.spec);
+            text.push_str(PERCENTILE);
         }
     }
     text
 }
 
-fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument, attributes: &[Attribute]) {
+/// What `aiperf.percentiles.<tag>` instruments bear beside the phase's attributes.
+const PERCENTILE: &str = "      - ref: aiperf.percentile\n        requirement_level: required\n";
+
+/// The groups of attributes are in `semconv/gen-ai.yaml`: results are of a
+/// phase, all else is of a request.
+fn metric_entry(text: &mut String, spec: &MetricSpec) {
     let _ = write!(
         text,
-        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n    attributes:\n",
+        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n",
         spec.name,
         quoted(spec.brief),
         spec.kind.as_str(),
         quoted(spec.unit),
     );
-    for (name, level, condition) in attributes {
-        let _ = writeln!(text, "      - ref: {name}");
-        let _ = match condition {
-            None => writeln!(text, "        requirement_level: {level}"),
-            Some(condition) => writeln!(
-                text,
-                "        requirement_level:\n          {level}: {}",
-                quoted(condition)
-            ),
-        };
+    if !spec.boundaries.is_empty() {
+        let bounds: Vec<String> = spec.boundaries.iter().map(f64::to_string).collect();
+        let bounds = bounds.join(", ");
+        let _ = write!(text, "    annotations:\n      aiperf:\n        boundaries: [{bounds}]\n");
     }
+    let of = if spec.kind == InstrumentKind::Gauge { "phase" } else { "request" };
+    let _ = write!(text, "    attributes:\n      - ref_group: aiperf.{of}.attributes\n");
 }
 
 /// `text` as a double-quoted scalar: JSON's strings are YAML's too.

@@ -32,6 +32,11 @@ fn the_metric_reference_is_the_catalogue() -> io::Result<()> {
 }
 
 #[test]
+fn the_names_over_otlp_and_in_prometheus_are_the_registry() -> io::Result<()> {
+    assert_written("docs/otlp-metrics.md", &reference::otlp_table())
+}
+
+#[test]
 fn the_registry_entries_are_the_catalogue() -> io::Result<()> {
     assert_written("semconv/aiperf-metrics.yaml", &reference::semconv_yaml())
 }
@@ -52,22 +57,22 @@ struct MetricDefinition {
     instrument: String,
     unit: String,
     stability: String,
-    attributes: Vec<AttributeReference>,
+    #[serde(default)]
+    annotations: Option<serde_norway::Value>,
+    attributes: Vec<Attributes>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AttributeReference {
-    #[serde(rename = "ref")]
-    name: String,
-    requirement_level: Level,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Level {
-    Plain(String),
-    Conditional { conditionally_required: String },
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(untagged, deny_unknown_fields)]
+enum Attributes {
+    Group {
+        ref_group: String,
+    },
+    One {
+        #[serde(rename = "ref")]
+        name: String,
+        requirement_level: String,
+    },
 }
 
 #[test]
@@ -82,16 +87,14 @@ fn the_registry_entries_are_valid_definitions() {
         assert!(!metric.unit.is_empty());
         assert_eq!(metric.stability, "development");
         let is_percentiles = metric.name.starts_with("aiperf.percentiles.");
-        assert_eq!(metric.attributes.len(), if is_percentiles { 5 } else { 8 });
-        for attribute in &metric.attributes {
-            match &attribute.requirement_level {
-                Level::Plain(level) => assert!(["required", "recommended"].contains(&&**level)),
-                Level::Conditional { conditionally_required } => {
-                    assert!(["server.port", "error.type"].contains(&&*attribute.name));
-                    assert!(!conditionally_required.is_empty());
-                }
-            }
+        let of = if metric.instrument == "gauge" { "phase" } else { "request" };
+        let mut expected = vec![Attributes::Group { ref_group: format!("aiperf.{of}.attributes") }];
+        if is_percentiles {
+            let name = "aiperf.percentile".into();
+            expected.push(Attributes::One { name, requirement_level: "required".into() });
         }
+        assert_eq!(metric.attributes, expected, "{}", metric.name);
+        assert_eq!(metric.annotations.is_some(), metric.instrument == "histogram");
     }
     let unit = |name: &str| {
         let metric = definitions.metrics.iter().find(|metric| metric.name == name).unwrap();
@@ -127,8 +130,11 @@ struct ListedInstrument {
     instrument: String,
     unit: String,
     boundaries: Vec<f64>,
-    #[serde(default)]
+    prometheus_name: String,
+    percentiles_name: Option<String>,
+    percentiles_prometheus_name: Option<String>,
     gen_ai_name: Option<String>,
+    gen_ai_prometheus_name: Option<String>,
 }
 
 #[test]
@@ -148,6 +154,12 @@ fn the_listing_has_every_metric() {
     assert_eq!((&*otel.unit, otel.boundaries[0]), ("s", 1e-4));
     let name = "gen_ai.client.operation.time_per_output_chunk";
     assert_eq!(otel.gen_ai_name.as_deref(), Some(name));
+    assert_eq!(otel.prometheus_name, "aiperf_inter_token_latency_seconds");
+    assert_eq!(otel.percentiles_name.as_deref(), Some("aiperf.percentiles.inter_token_latency"));
+    let name = "aiperf_percentiles_inter_token_latency_seconds";
+    assert_eq!(otel.percentiles_prometheus_name.as_deref(), Some(name));
+    let name = "gen_ai_client_operation_time_per_output_chunk_seconds";
+    assert_eq!(otel.gen_ai_prometheus_name.as_deref(), Some(name));
     let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();
     assert!(internal.otel.is_none());
 }
