@@ -15,6 +15,9 @@ mod collector;
 mod connections;
 #[path = "integration/dataset.rs"]
 mod dataset;
+#[cfg(unix)]
+#[path = "integration/documents.rs"]
+mod documents;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
 #[path = "integration/histogram_estimate.rs"]
