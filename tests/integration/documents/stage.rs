@@ -19,7 +19,7 @@ use crate::otlp_receiver::OtlpReceiver;
 /// Longest time that a block may take.
 const BOUND: Duration = Duration::from_mins(2);
 
-/// Runs DuckDB on the statements of a file, in order.
+/// Runs `DuckDB` on the statements of a file, in order.
 const SQL: &str = "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()))";
 
 /// What is there while a page is read.
