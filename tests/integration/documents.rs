@@ -10,8 +10,6 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread;
 
 use aiperf::artifacts::layout::Layout;
 use aiperf::cli::{aiperf_flags, command, parse_with};
@@ -49,24 +47,6 @@ fn is_played(block: &Block) -> bool {
     !block.is_not_run() && !is_run_by_ci(block)
 }
 
-/// Gives each of `jobs` to one of two threads: what went wrong.
-fn in_parallel<T: Sync>(jobs: &[T], run: impl Fn(&T) -> Vec<String> + Sync) -> Vec<String> {
-    let (next, failures) = (Mutex::new(jobs.iter()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let job = next.lock().unwrap().next();
-                    let Some(job) = job else { break };
-                    let found = run(job);
-                    failures.lock().unwrap().extend(found);
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap()
-}
-
 fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "{} failed:\n\n{}\n", failures.len(), failures.join("\n\n"));
 }
@@ -89,7 +69,8 @@ fn play(page: &Page) -> Vec<String> {
 
 #[test]
 fn every_block_of_every_page_runs() {
-    assert_none(&in_parallel(&page::all(), play));
+    let failures: Vec<_> = page::all().iter().flat_map(play).collect();
+    assert_none(&failures);
 }
 
 #[test]
@@ -106,18 +87,17 @@ fn every_row_of_the_readmes_table_runs() {
     assert!(rows.len() > 20, "{rows:?}");
     assert!(read("README.md").contains(&format!("`{BASE}`")));
     let files: Vec<_> = readme.blocks.iter().filter(|block| block.note("file").is_some()).collect();
-    assert_none(&in_parallel(&rows, |(line, flags)| {
+    let mut failures = Vec::new();
+    for (line, flags) in rows {
         let text = format!("{BASE} --url http://localhost:8000 {flags}\n");
-        let block =
-            Block { line: *line, language: "sh".to_owned(), notes: vec![], text: text.clone() };
+        let row = Block { line, language: "sh".to_owned(), notes: vec![], text };
         let mut stage = Stage::new();
-        let played = files.iter().copied().chain([&block]).try_for_each(|block| stage.play(block));
-        played
-            .err()
-            .map(|failure| format!("{}\n{text}{failure}", readme.at(*line)))
-            .into_iter()
-            .collect()
-    }));
+        let played = files.iter().copied().chain([&row]).try_for_each(|block| stage.play(block));
+        if let Err(failure) = played {
+            failures.push(format!("{}\n{}{failure}", readme.at(line), row.text));
+        }
+    }
+    assert_none(&failures);
 }
 
 /// The cells of the rows below a table's head, with their lines.

@@ -32,7 +32,7 @@ pub(crate) struct Stage {
     second: u16,
     grpc: OtlpReceiver,
     http: OtlpReceiver,
-    /// Process groups in which something may still run.
+    /// Leaders of process groups in which something may still run.
     left: Vec<Child>,
 }
 
@@ -113,6 +113,7 @@ impl Stage {
 
     /// Runs `command`; its exit code has to be one of `expected`, as in `0,1`.
     fn run(&mut self, mut command: Command, expected: &str) -> Result<(), String> {
+        let has_background = command.get_args().any(|text| text.to_string_lossy().contains("&\n"));
         let output = self.directory.path().join(".output");
         let file = File::create(&output).unwrap();
         let child = command
@@ -128,7 +129,9 @@ impl Stage {
             .spawn();
         let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
         let status = wait(&mut child);
-        self.left.push(child);
+        if status.is_none() || has_background {
+            self.left.push(child);
+        }
         let code = match status.map(|status| status.code()) {
             Some(Some(code)) => code.to_string(),
             Some(None) => "of a signal".to_owned(),
