@@ -248,6 +248,9 @@ fn flags() -> BTreeSet<String> {
     found
 }
 
+/// Flags of the programs that the documents start beside this one.
+const FLAGS_OF_OTHERS: &[&str] = &["--config", "--enable-feature", "--set"];
+
 #[test]
 fn flags_are_the_programs() {
     let flags = flags();
@@ -261,7 +264,7 @@ fn flags_are_the_programs() {
             for word in span.split([' ', '=']).filter(|word| is_ours && is_flag(word)) {
                 let word = word.trim_end_matches([',', '…', '.']);
                 let is_known = flags.contains(word)
-                    || word == "--"
+                    || FLAGS_OF_OTHERS.contains(&word)
                     || (is_of_another && aiperf_flags::REFUSED.contains(&word));
                 if !is_known {
                     failures.push(format!("{}: {word} is no flag of aiperf", page.at(line)));
@@ -272,8 +275,9 @@ fn flags_are_the_programs() {
     assert_none(&failures);
 }
 
+/// Whether it is one flag, and not one of Prometheus', which have dots.
 fn is_flag(word: &str) -> bool {
-    word.starts_with("--") && word.len() > 2 && !word.contains('*')
+    word.starts_with("--") && word.len() > 2 && !word.contains(['*', '.'])
 }
 
 #[test]
@@ -425,6 +429,10 @@ fn the_architecture_has_the_modules_in_their_order() {
     assert_eq!(listed, modules);
 }
 
+/// How paths of the repository begin.
+const TOP: &[&str] =
+    &["src/", "tests/", "fuzz/", "docs/", "semconv/", "collector-config/", "dashboards/"];
+
 #[test]
 fn code_and_files_that_are_shown_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -438,8 +446,7 @@ fn code_and_files_that_are_shown_are_there() {
             }
         }
         for (line, span) in page.spans() {
-            let is_path =
-                ["src/", "tests/", "fuzz/", "docs/"].iter().any(|top| span.starts_with(top));
+            let is_path = TOP.iter().any(|top| span.starts_with(top));
             let is_one = is_path && !span.contains(['*', ' ', '<', '{']);
             if is_one && !root.join(&span).exists() {
                 failures.push(format!("{}: there is no {span}", page.at(line)));
