@@ -17,6 +17,9 @@ mod conformance;
 mod connections;
 #[path = "integration/dataset.rs"]
 mod dataset;
+#[cfg(unix)]
+#[path = "integration/documents.rs"]
+mod documents;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
 #[path = "integration/histogram_estimate.rs"]

@@ -1,0 +1,494 @@
+//! The documentation is true: its commands run, its links lead somewhere, and
+//! what it names is there.
+
+#[path = "documents/page.rs"]
+mod page;
+#[path = "documents/stage.rs"]
+mod stage;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aiperf::artifacts::layout::Layout;
+use aiperf::cli::{aiperf_flags, command, parse_with};
+use aiperf::config::Environment;
+use aiperf::metrics::Registry;
+
+use page::{Block, Page};
+use stage::Stage;
+
+/// How commands of the documents that build or install begin, and the line of
+/// `.ci/run` that does the same.
+const RUN_BY_CI: &[(&str, &str)] = &[
+    ("cargo run --release -- demo", "cargo run --locked --release -- demo"),
+    ("cargo test", "cargo test --locked"),
+    ("cargo bench", "cargo bench --locked"),
+    ("cargo install --path .", "cargo install --locked --path ."),
+    // Without `UPDATE` it says what is out of step.
+    ("UPDATE=1 cargo test", "cargo test --locked"),
+];
+
+/// What the rows of the README's table of flags are added to.
+const BASE: &str = "aiperf profile --model meta-llama/Llama-3.1-8B-Instruct --streaming";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn is_run_by_ci(block: &Block) -> bool {
+    let known =
+        |command: &String| RUN_BY_CI.iter().any(|(documented, _)| command.starts_with(documented));
+    !block.commands().is_empty() && block.commands().iter().all(known)
+}
+
+fn is_played(block: &Block) -> bool {
+    !block.is_not_run() && !is_run_by_ci(block)
+}
+
+fn assert_none(failures: &[String]) {
+    assert!(failures.is_empty(), "{} failed:\n\n{}\n", failures.len(), failures.join("\n\n"));
+}
+
+/// Plays a page from its first block to its last, in one directory.
+fn play(page: &Page) -> Vec<String> {
+    let blocks: Vec<_> = page.blocks.iter().filter(|block| is_played(block)).collect();
+    if !blocks.iter().any(|block| ["sh", "python", "sql"].contains(&block.language.as_str())) {
+        return Vec::new();
+    }
+    let mut stage = Stage::new();
+    let mut failures = Vec::new();
+    for block in blocks {
+        if let Err(failure) = stage.play(block) {
+            failures.push(format!("{}\n{}{failure}", page.at(block.line), block.text));
+        }
+    }
+    failures
+}
+
+#[test]
+fn every_block_of_every_page_runs() {
+    let failures: Vec<_> = page::all().iter().flat_map(play).collect();
+    assert_none(&failures);
+}
+
+#[test]
+fn every_row_of_the_readmes_table_runs() {
+    let pages = page::all();
+    let readme = pages.iter().find(|page| page.path == Path::new("README.md")).unwrap();
+    let rows: Vec<_> = rows(readme, "| to | add |")
+        .into_iter()
+        .flat_map(|(line, cells)| {
+            let flags: Vec<_> = cells[1].split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            flags.into_iter().filter(|span| span.starts_with("--")).map(move |span| (line, span))
+        })
+        .collect();
+    assert!(rows.len() > 20, "{rows:?}");
+    assert!(read("README.md").contains(&format!("`{BASE}`")));
+    let files: Vec<_> = readme.blocks.iter().filter(|block| block.note("file").is_some()).collect();
+    let mut failures = Vec::new();
+    for (line, flags) in rows {
+        let text = format!("{BASE} --url http://localhost:8000 {flags}\n");
+        let row = Block { line, language: "sh".to_owned(), notes: vec![], text };
+        let mut stage = Stage::new();
+        let played = files.iter().copied().chain([&row]).try_for_each(|block| stage.play(block));
+        if let Err(failure) = played {
+            failures.push(format!("{}\n{}{failure}", readme.at(line), row.text));
+        }
+    }
+    assert_none(&failures);
+}
+
+/// The cells of the rows below a table's head, with their lines.
+fn rows(page: &Page, head: &str) -> Vec<(usize, Vec<String>)> {
+    let below = page.prose.iter().skip_while(|(_, text)| text != head).skip(2);
+    below
+        .take_while(|(_, text)| text.starts_with('|'))
+        .map(|(line, text)| {
+            let cells = text.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned());
+            (*line, cells.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn data_can_be_parsed() {
+    let mut failures = Vec::new();
+    for page in page::all() {
+        for block in &page.blocks {
+            let error = match block.language.as_str() {
+                "json" => serde_json::from_str::<serde_json::Value>(&block.text).err(),
+                "jsonl" => block
+                    .text
+                    .lines()
+                    .find_map(|line| serde_json::from_str::<serde_json::Value>(line).err()),
+                "yaml" => serde_norway::from_str::<serde_norway::Value>(&block.text)
+                    .err()
+                    .map(serde::de::Error::custom),
+                _ => None,
+            };
+            failures.extend(error.map(|error| format!("{}\n{error}", page.at(block.line))));
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn what_builds_is_run_by_ci() {
+    let steps = read(".ci/run");
+    let mut found = BTreeSet::new();
+    for page in page::all() {
+        for block in page.blocks.iter().filter(|block| block.language == "sh") {
+            for command in block.commands().iter().filter(|command| command.contains("cargo ")) {
+                let known = RUN_BY_CI.iter().find(|(known, _)| command.starts_with(known));
+                // Others need the repository too, and are run with it.
+                assert!(
+                    known.is_some() || block.is_not_run(),
+                    "{}: {command} is not among RUN_BY_CI",
+                    page.at(block.line)
+                );
+                found.extend(known);
+            }
+            let is_mixed = block.commands().iter().any(|command| command.contains("cargo "))
+                && !is_run_by_ci(block)
+                && !block.is_not_run();
+            assert!(!is_mixed, "{}: builds and runs in one block", page.at(block.line));
+        }
+    }
+    for (documented, step) in found {
+        assert!(steps.contains(step), "`{documented}` is documented; .ci/run has no `{step}`");
+    }
+}
+
+/// The program that a `sh not-run` block starts has a row in the deployment guide's
+/// table of what is not run.
+#[test]
+fn what_is_not_run_is_listed_with_its_reason() {
+    let pages = page::all();
+    let guide = pages.iter().find(|page| page.path == Path::new("docs/deployment.md"));
+    let table = guide.map(|guide| rows(guide, "| not run | why |")).unwrap_or_default();
+    let listed: Vec<_> = table.iter().flat_map(|(_, cells)| names(&cells[0])).collect();
+    for page in &pages {
+        for block in page.blocks.iter().filter(|block| block.is_not_run()) {
+            let program = block.text.split_whitespace().next().unwrap_or_default();
+            assert!(
+                listed.iter().any(|span| span.split(' ').next() == Some(program)),
+                "{}: `{program}` has no row in docs/deployment.md's table of what is not run",
+                page.at(block.line)
+            );
+        }
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = page::all();
+    let mut failures = Vec::new();
+    for page in &pages {
+        for (line, link) in page.links() {
+            if link.starts_with("http://") || link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match file {
+                "" => page.path.clone(),
+                _ => normal(&page.path.parent().unwrap().join(file)),
+            };
+            let linked = pages.iter().find(|other| other.path == target);
+            let has_anchor = |page: &Page| page.anchors().iter().any(|name| name == anchor);
+            if !root.join(&target).exists()
+                || (!anchor.is_empty() && !linked.is_some_and(has_anchor))
+            {
+                failures.push(format!("{}: {link} leads nowhere", page.at(line)));
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+/// The path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        if part.as_os_str() == ".." {
+            normal.pop();
+        } else {
+            normal.push(part);
+        }
+    }
+    normal
+}
+
+/// Every flag of every subcommand, hidden ones too.
+fn flags() -> BTreeSet<String> {
+    let mut command = command();
+    command.build();
+    let mut found = BTreeSet::from(["--version".to_owned()]);
+    for subcommand in command.get_subcommands() {
+        for argument in subcommand.get_arguments() {
+            let names = argument.get_long_and_visible_aliases().unwrap_or_default();
+            found.extend(names.iter().map(|name| format!("--{name}")));
+        }
+    }
+    found
+}
+
+/// Flags of the programs that the documents start beside this one.
+const FLAGS_OF_OTHERS: &[&str] = &["--config", "--enable-feature", "--set"];
+
+#[test]
+fn flags_are_the_programs() {
+    let flags = flags();
+    let mut failures = Vec::new();
+    for page in page::all() {
+        let is_of_another =
+            page.path == Path::new("docs/migration.md") || page.path.starts_with("docs/decisions");
+        for (line, span) in page.spans() {
+            // Of a span that names another program, flags are that one's.
+            let is_ours = span.starts_with("--") || span.starts_with("aiperf ");
+            for word in span.split([' ', '=']).filter(|word| is_ours && is_flag(word)) {
+                let word = word.trim_end_matches([',', '…', '.']);
+                let is_known = flags.contains(word)
+                    || FLAGS_OF_OTHERS.contains(&word)
+                    || (is_of_another && aiperf_flags::REFUSED.contains(&word));
+                if !is_known {
+                    failures.push(format!("{}: {word} is no flag of aiperf", page.at(line)));
+                }
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+/// Whether it is one flag, and not one of Prometheus', which have dots.
+fn is_flag(word: &str) -> bool {
+    word.starts_with("--") && word.len() > 2 && !word.contains(['*', '.'])
+}
+
+#[test]
+fn files_of_a_run_are_those_that_are_written() {
+    let layout = Layout::new(Path::new(""), None);
+    let written = format!("{layout:?}");
+    let mut failures = Vec::new();
+    for page in page::all().iter().filter(|page| page.path != Path::new("docs/migration.md")) {
+        for (line, span) in page.spans() {
+            let is_name =
+                span.starts_with("profile_export") || span.starts_with("server_metrics_export");
+            if is_name
+                && span.contains('.')
+                && !span.contains(' ')
+                && !written.contains(&format!("\"{span}\""))
+            {
+                failures.push(format!("{}: no run writes {span}", page.at(line)));
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+/// The lines of a list of names, each line the names of one thing.
+fn golden(name: &str) -> Vec<Vec<String>> {
+    let text = read(&format!("tests/golden/aiperf-0.13/{name}"));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+fn page_at(path: &str) -> Page {
+    Page::parse(path.into(), &read(path))
+}
+
+/// The code spans of a cell.
+fn names(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_flag_of_aiperf_is_on_the_migration_page_with_its_status() {
+    let page = page_at("docs/migration.md");
+    let below = page.prose.iter().skip_while(|(_, text)| text != "## Flags of profile");
+    let within = below.take_while(|(_, text)| text != "## Environment variables");
+    let rows = within.filter(|(_, text)| text.starts_with("| `-"));
+    let mut listed = Vec::new();
+    for (line, row) in rows {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let status = cells[1].trim();
+        for flag in names(cells[0]) {
+            let place = format!("{}: {flag}", page.at(*line));
+            match status {
+                "same" | "same, but" => assert!(is_visible(&flag), "{place} is not the program's"),
+                "refused" => assert!(is_refused(&flag), "{place} is not refused"),
+                "accepted" => assert!(is_without_effect(&flag), "{place} is not accepted"),
+                other => panic!("{place}: {other:?} is no status"),
+            }
+            listed.push(flag);
+        }
+    }
+    let mut expected = golden("profile_flags.txt").concat();
+    listed.sort();
+    expected.sort();
+    assert_eq!(listed, expected, "a flag is missing, or there twice, or not AIPerf's");
+}
+
+fn profile_command() -> clap::Command {
+    let mut command = command();
+    command.build();
+    command.find_subcommand("profile").unwrap().clone()
+}
+
+fn is_visible(flag: &str) -> bool {
+    let is_it = |argument: &clap::Arg| {
+        let short = argument.get_short().is_some_and(|short| format!("-{short}") == flag);
+        let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+        short || long.iter().any(|long| format!("--{long}") == flag)
+    };
+    // Twice `-v` is not a flag of its own.
+    flag == "-vv" || profile_command().get_arguments().any(|arg| is_it(arg) && !arg.is_hide_set())
+}
+
+/// What the program says to a run with these arguments as well.
+fn refusal(arguments: &[&str]) -> Option<String> {
+    let all = ["aiperf", "profile", "--model", "m"].iter().chain(arguments);
+    parse_with(all.map(Into::into), Environment::new(&|_| None))
+        .err()
+        .map(|error| error.to_string())
+}
+
+fn is_refused(flag: &str) -> bool {
+    refusal(&[flag]).is_some_and(|said| said.contains("does not have yet"))
+}
+
+fn is_without_effect(flag: &str) -> bool {
+    let value = aiperf_flags::ONLY_VALUE.iter().find(|(name, _)| *name == flag);
+    match value {
+        Some((_, value)) => refusal(&[flag, value]).is_none(),
+        None => aiperf_flags::OFF_SWITCHES.contains(&flag) && refusal(&[flag]).is_none(),
+    }
+}
+
+/// Every variable that a run's configuration asks for.
+fn variables_read() -> BTreeSet<String> {
+    let asked = RefCell::new(BTreeSet::new());
+    let lookup = |name: &str| {
+        asked.borrow_mut().insert(name.to_owned());
+        None
+    };
+    let arguments =
+        "aiperf profile --model m --otel-url http://localhost:4317 --server-metrics-summary";
+    parse_with(arguments.split(' ').map(Into::into), Environment::new(&lookup)).unwrap();
+    asked.into_inner()
+}
+
+#[test]
+fn the_migration_page_has_the_variables_that_are_read() {
+    let page = page_at("docs/migration.md");
+    let below = page.prose.iter().skip_while(|(_, text)| text != "## Environment variables");
+    let list = below.skip(4).take_while(|(_, text)| !text.is_empty());
+    let listed: BTreeSet<_> = list.flat_map(|(_, text)| names(text)).collect();
+    let theirs: BTreeSet<_> = golden("variables.txt").concat().into_iter().collect();
+    let read = variables_read();
+    assert!(read.len() > 20, "{read:?}");
+    let expected: BTreeSet<_> = theirs.intersection(&read).cloned().collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn every_variable_of_a_run_is_documented() {
+    let pages = page::all();
+    let spans: BTreeSet<_> = pages.iter().flat_map(Page::spans).map(|(_, span)| span).collect();
+    for variable in variables_read().iter().filter(|name| name.starts_with("AIPERF_")) {
+        let is_it = |span: &&String| span.split(['=', ' ']).next() == Some(variable.as_str());
+        assert!(spans.iter().any(|span| is_it(&span)), "no page says what {variable} is");
+    }
+}
+
+#[test]
+fn the_architecture_has_the_modules_in_their_order() {
+    let page = page_at("docs/architecture.md");
+    let listed: Vec<_> = rows(&page, "| module | its one job |")
+        .into_iter()
+        .map(|(_, cells)| cells[0].trim_matches('`').to_owned())
+        .collect();
+    let library = read("src/lib.rs");
+    let name = |line: &str| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
+    let modules: Vec<_> = library.lines().filter_map(name).collect();
+    assert_eq!(listed, modules);
+}
+
+/// How paths of the repository begin.
+const TOP: &[&str] =
+    &["src/", "tests/", "fuzz/", "docs/", "semconv/", "collector-config/", "dashboards/"];
+
+#[test]
+fn code_and_files_that_are_shown_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut failures = Vec::new();
+    for page in page::all() {
+        for block in &page.blocks {
+            let Some(file) = block.note("from") else { continue };
+            if !words(&read(file)).contains(&words(&block.text)) {
+                failures.push(format!("{}: {file} does not have this", page.at(block.line)));
+            }
+        }
+        for (line, span) in page.spans() {
+            let is_path = TOP.iter().any(|top| span.starts_with(top));
+            let is_one = is_path && !span.contains(['*', ' ', '<', '{']);
+            if is_one && !root.join(&span).exists() {
+                failures.push(format!("{}: there is no {span}", page.at(line)));
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn every_page_is_linked_from_its_index() {
+    let readme = page_at("README.md");
+    let decisions = page_at("docs/decisions/README.md");
+    let mut failures = Vec::new();
+    for page in page::all() {
+        let name = page.path.file_name().unwrap().to_string_lossy().into_owned();
+        let is_decision = page.path.starts_with("docs/decisions") && name != "README.md";
+        let (index, link) = match page.path.to_str().unwrap() {
+            "README.md" => continue,
+            _ if is_decision => (&decisions, name),
+            path => (&readme, path.to_owned()),
+        };
+        if !index.links().iter().any(|(_, target)| target.split('#').next() == Some(&link)) {
+            failures.push(format!(
+                "{} is not linked from {}",
+                page.path.display(),
+                index.path.display()
+            ));
+        }
+    }
+    assert_none(&failures);
+}
+
+/// Members of files, arguments of formats and the like, which are no metrics.
+const NO_METRICS: &[&str] = &[
+    "benchmark_phase",
+    "client_health",
+    "credit_issued_ns",
+    "request_due_ns",
+    "request_start_ns",
+    "warmup_metrics",
+];
+
+#[test]
+fn metrics_that_are_named_are_in_the_catalogue() {
+    let mut failures = Vec::new();
+    for path in ["README.md", "docs/quick-start.md", "docs/concepts.md"] {
+        let page = page_at(path);
+        for (line, span) in page.spans() {
+            let is_tag = span.contains('_')
+                && span.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit());
+            if is_tag && Registry::find(&span).is_none() && !NO_METRICS.contains(&span.as_str()) {
+                failures.push(format!("{}: {span} is no metric", page.at(line)));
+            }
+        }
+    }
+    assert_none(&failures);
+}

@@ -1,0 +1,222 @@
+//! Where a page's blocks are run: a directory, servers at the addresses that the
+//! documents name, and `aiperf` on the path.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aiperf::mock_server::{Config, MockServer};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use super::page::Block;
+use crate::otlp_receiver::OtlpReceiver;
+
+/// Longest time that a block may take.
+const BOUND: Duration = Duration::from_mins(2);
+
+/// Runs `DuckDB` on the statements of a file, in order.
+const SQL: &str = "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()))";
+
+/// What is there while a page is read.
+pub(crate) struct Stage {
+    directory: TempDir,
+    /// Port of `localhost:8000`: of a server here, or of the one that the page starts.
+    server: u16,
+    _servers: [MockServer; 2],
+    /// Port of `localhost:8001`.
+    second: u16,
+    grpc: OtlpReceiver,
+    http: OtlpReceiver,
+    /// Leaders of process groups in which something may still run.
+    left: Vec<Child>,
+}
+
+impl Stage {
+    /// An empty directory and servers that answer at once.
+    pub(crate) fn new() -> Self {
+        let [first, second] = [(), ()].map(|()| MockServer::start(Config::default()).unwrap());
+        Self {
+            directory: TempDir::new().unwrap(),
+            server: port(&first),
+            second: port(&second),
+            _servers: [first, second],
+            grpc: OtlpReceiver::grpc(),
+            http: OtlpReceiver::http(),
+            left: Vec::new(),
+        }
+    }
+
+    /// Does what a reader does with the block: runs it, or writes its file.
+    /// Else what went wrong.
+    pub(crate) fn play(&mut self, block: &Block) -> Result<(), String> {
+        if let Some(file) = block.note("file") {
+            fs::write(self.directory.path().join(file), self.addressed(&block.text)).unwrap();
+            return Ok(());
+        }
+        if starts_server(block) {
+            // From here on the page's own server is at its address.
+            self.server = free_port();
+        }
+        let text = self.addressed(&block.text);
+        match block.language.as_str() {
+            "sh" if block.text.contains("jq ") && !is_on_path("jq") => not_run("jq"),
+            "sh" => {
+                let mut bash = Command::new("bash");
+                bash.args(["-euo", "pipefail", "-c", &text]);
+                self.run(bash, block.note("exit").unwrap_or("0"))?;
+                if starts_server(block) { self.wait_for_server() } else { Ok(()) }
+            }
+            "python" | "sql" => {
+                let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
+                    return not_run("AIPERF_TEST_PYTHON");
+                };
+                let script = self.directory.path().join(".script");
+                fs::write(&script, text).unwrap();
+                let mut command = Command::new(python);
+                if block.language == "sql" {
+                    command.args(["-c", SQL]);
+                }
+                command.arg(script);
+                self.run(command, "0")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The text with the addresses that are really served.
+    fn addressed(&self, text: &str) -> String {
+        let http = format!("localhost:{}/v1", self.http.address().port());
+        let addresses = [
+            ("localhost:8000", format!("localhost:{}", self.server)),
+            ("--port 8000", format!("--port {}", self.server)),
+            ("localhost:8001", format!("localhost:{}", self.second)),
+            ("localhost:4317", format!("localhost:{}", self.grpc.address().port())),
+            ("localhost:4318/v1", http.clone()),
+            // Another port would mean gRPC without a path.
+            ("localhost:4318", format!("{http}/metrics")),
+        ];
+        // By marks, lest a new port looks like the beginning of a documented one.
+        let marked = addresses
+            .iter()
+            .zip('\u{e000}'..)
+            .fold(text.to_owned(), |text, (pair, mark)| text.replace(pair.0, &mark.to_string()));
+        addresses
+            .iter()
+            .zip('\u{e000}'..)
+            .fold(marked, |text, (pair, mark)| text.replace(mark, &pair.1))
+    }
+
+    /// Runs `command`; its exit code has to be one of `expected`, as in `0,1`.
+    fn run(&mut self, mut command: Command, expected: &str) -> Result<(), String> {
+        let has_background = command.get_args().any(|text| text.to_string_lossy().contains("&\n"));
+        let output = self.directory.path().join(".output");
+        let file = File::create(&output).unwrap();
+        let child = command
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("PATH", path())
+            .env("HOME", self.directory.path())
+            .env("LANG", "C.UTF-8")
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .process_group(0)
+            .spawn();
+        let mut child = child.map_err(|error| format!("{command:?}: {error}"))?;
+        let status = wait(&mut child);
+        if status.is_none() || has_background {
+            self.left.push(child);
+        }
+        let code = match status.map(|status| status.code()) {
+            Some(Some(code)) => code.to_string(),
+            Some(None) => "of a signal".to_owned(),
+            None => return Err(format!("not done after {BOUND:?}\n{}", last_lines(&output))),
+        };
+        if expected.split(',').any(|allowed| allowed == code) {
+            return Ok(());
+        }
+        Err(format!("exit code {code}, not {expected}\n{}", last_lines(&output)))
+    }
+
+    /// A server that a page starts is there before its next block.
+    fn wait_for_server(&self) -> Result<(), String> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.server));
+        let bound = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(address).is_err() {
+            if Instant::now() > bound {
+                return Err("its server does not listen".to_owned());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in &self.left {
+            // What a page leaves in the background goes with it.
+            if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Whether the block starts the server at `localhost:8000`.
+fn starts_server(block: &Block) -> bool {
+    let is_start = |command: &String| command.contains("aiperf mock-server");
+    block.language == "sh" && block.commands().iter().any(is_start)
+}
+
+/// Says what is missing here; `.ci/run` has it.
+#[expect(clippy::unnecessary_wraps, reason = "it ends a block")]
+fn not_run(what: &str) -> Result<(), String> {
+    eprintln!("a block was not run: {what} is missing");
+    Ok(())
+}
+
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let bound = Instant::now() + BOUND;
+    while Instant::now() < bound {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+fn last_lines(output: &Path) -> String {
+    let text = String::from_utf8_lossy(&fs::read(output).unwrap()).into_owned();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+fn port(server: &MockServer) -> u16 {
+    let url = url::Url::parse(&server.url()).unwrap();
+    url.port().unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// `aiperf` first, then the interpreter of the tests as `python3`.
+fn path() -> std::ffi::OsString {
+    let ours = Path::new(env!("CARGO_BIN_EXE_aiperf")).parent().unwrap().to_owned();
+    let python = std::env::var_os("AIPERF_TEST_PYTHON");
+    let python = python.and_then(|path| Some(Path::new(&path).parent()?.to_owned()));
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let all = [ours].into_iter().chain(python).chain(std::env::split_paths(&inherited));
+    std::env::join_paths(all).unwrap()
+}
+
+fn is_on_path(program: &str) -> bool {
+    std::env::split_paths(&path()).any(|directory| directory.join(program).is_file())
+}
