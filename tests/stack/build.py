@@ -23,7 +23,7 @@ MANIFEST = ROOT / "collector-config" / "builder.yaml"
 STACK = ROOT / "target" / "stack"
 
 GO = (1, 26, 7)
-PROMETHEUS = "v0.316.0"
+PROMETHEUS = "v0.315.0"
 # All service discoveries but files and addresses: they are most of the program.
 PROMETHEUS_TAGS = "remove_all_sd"
 BUILD_SECONDS = 1800
@@ -48,7 +48,7 @@ def go():
 
 def go_version(program):
     """The numbers of `program`'s version."""
-    text = run([program, "env", "GOVERSION"], STACK.parent.parent)
+    text = run([program, "env", "GOVERSION"], ROOT)
     return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
 
 
@@ -132,14 +132,23 @@ def promtool3():
 
 
 def prometheus3_program(name):
-    """One of the programs of Prometheus 3's module."""
+    """One of the programs of Prometheus 3's module, at the versions that module names.
+
+    `go install` refuses a module that replaces others; from a module of our own it is a
+    package like any other.
+    """
     compiler = go()
-    package = f"github.com/prometheus/prometheus/cmd/{name}@{PROMETHEUS}"
-    parts = [package, PROMETHEUS_TAGS, run([compiler, "env", "GOVERSION"], ROOT)]
+    module = (
+        "module stack\n\ngo 1.26.0\n\n"
+        f"require github.com/prometheus/prometheus {PROMETHEUS}\n"
+    )
+    package = f"github.com/prometheus/prometheus/cmd/{name}"
+    parts = [module, package, PROMETHEUS_TAGS, run([compiler, "env", "GOVERSION"], ROOT)]
 
     def build(folder):
-        install = [compiler, "install", "-tags", PROMETHEUS_TAGS, "-ldflags", "-s -w", package]
-        run(install, folder, GOBIN=str(folder))
+        (folder / "go.mod").write_text(module)
+        options = ["-mod=mod", "-tags", PROMETHEUS_TAGS, "-ldflags", "-s -w", "-o", name]
+        run([compiler, "build", *options, package], folder)
 
     return cached(name, parts, build)
 
