@@ -55,10 +55,14 @@ def container_faults(container, pod, names, flags):
     for mount in container.get("volumeMounts", []):
         if mount["name"] not in volumes:
             yield f"{name}: mounts no volume {mount['name']}"
-    for volume in volumes.values():
-        config = volume.get("configMap", {}).get("name")
-        if config is not None and ("ConfigMap", config) not in names:
-            yield f"{name}: there is no ConfigMap {config}"
+    sources = [volume.get("configMap") for volume in volumes.values()]
+    sources += [source.get("configMapRef") for source in container.get("envFrom", [])]
+    for source in filter(None, sources):
+        if ("ConfigMap", source["name"]) not in names:
+            yield f"{name}: there is no ConfigMap {source['name']}"
+    for claim in (volume.get("persistentVolumeClaim") for volume in volumes.values()):
+        if claim and ("PersistentVolumeClaim", claim["claimName"]) not in names:
+            yield f"{name}: there is no claim {claim['claimName']}"
     if container["image"].split(":")[0] != "aiperf" or flags is None:
         return
     for argument in container["args"]:

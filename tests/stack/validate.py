@@ -23,6 +23,7 @@ DESTINATIONS = (
     "to-prometheus-remote-write.yaml",
 )
 KUSTOMIZATIONS = (".", "kubernetes/benchmark", "kubernetes/report")
+SETTINGS = ("PROMETHEUS_URL", "ONWARD_OTLP_ENDPOINT", "COLLECTOR_FILE")
 PACKAGES = ("kubernetes-validate==1.37.0",)
 NOT_CHECKED = (
     "compose.yaml, kubernetes/ and Dockerfile are read by their own parsers but not run: that "
@@ -37,10 +38,12 @@ class Fault(Exception):
 
 def run(*command, given=None, **environment):
     """What `command` prints; a fault if it fails or takes minutes."""
+    # What the shell happens to have set says nothing of the files.
+    inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     done = subprocess.run(
         list(map(str, command)),
         input=given,
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         timeout=300,
@@ -61,7 +64,7 @@ def onward_needs_an_address(config):
     """to-otlp.yaml has no default: without an address the Collector has to say so."""
     files = [f"--config={config / name}" for name in ("collector.yaml", "to-otlp.yaml")]
     try:
-        run(build.collector(), "validate", *files, ONWARD_OTLP_ENDPOINT="")
+        run(build.collector(), "validate", *files)
     except Fault as fault:
         if "endpoint" in str(fault):
             return
@@ -131,11 +134,11 @@ def interpreter():
     return python
 
 
-def kubernetes(folder, aiperf):
+def kubernetes(config, aiperf):
     """Kustomize makes the manifests, and they are what Kubernetes' schemas want."""
-    manifests = run(build.kustomize(), "build", folder)
+    made = [run(build.kustomize(), "build", config / name) for name in KUSTOMIZATIONS]
     options = ["--aiperf", aiperf] if aiperf else []
-    run(interpreter(), HERE / "check_kubernetes.py", *options, given=manifests)
+    run(interpreter(), HERE / "check_kubernetes.py", *options, given="\n---\n".join(made))
 
 
 def checks(config, aiperf):
@@ -154,9 +157,7 @@ def checks(config, aiperf):
     yield "image versions", lambda: same_versions(config)
     yield "compose.yaml", lambda: run(build.check(), config / "compose.yaml")
     yield "Dockerfile", lambda: run(build.check(), config / "Dockerfile")
-    for name in KUSTOMIZATIONS:
-        folder = config / name
-        yield f"kustomization {name}", lambda folder=folder: kubernetes(folder, aiperf)
+    yield "kubernetes/", lambda: kubernetes(config, aiperf)
 
 
 def main():
