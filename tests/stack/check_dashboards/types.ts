@@ -81,6 +81,7 @@ export type Row = Omit<Json<raw.RowPanel>, 'panels' | 'gridPos'> & { gridPos: Js
 
 type Variable = Omit<Json<raw.VariableModel>, 'query' | 'datasource' | 'type'> & (
   | { type: 'datasource'; query: 'prometheus' }
+  | { type: 'custom'; query: string }
   | { type: 'query'; query: { query: string; refId: string }; datasource: Datasource }
 );
 
