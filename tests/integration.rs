@@ -15,6 +15,8 @@ mod collector;
 mod conformance;
 #[path = "integration/connections.rs"]
 mod connections;
+#[path = "integration/dashboards.rs"]
+mod dashboards;
 #[path = "integration/dataset.rs"]
 mod dataset;
 #[cfg(unix)]
