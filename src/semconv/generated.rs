@@ -25,12 +25,12 @@ pub mod attribute {
     pub const AIPERF_REQUEST_SLIP: &str = "aiperf.request.slip";
     /// `aiperf.session.number`
     pub const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
-    /// `aiperf.turn.index`
-    pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `aiperf.shard.count`
     pub const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
     /// `aiperf.shard.index`
     pub const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
+    /// `aiperf.turn.index`
+    pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `error.type`
     pub const ERROR_TYPE: &str = "error.type";
     /// `gen_ai.conversation.id`

@@ -52,6 +52,7 @@ fn identity() -> Identity {
         endpoint_type: EndpointType::Chat,
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
+        shard: None,
     }
 }
 
