@@ -1,0 +1,49 @@
+"""Counts what held and what did not, a line for each check."""
+
+import math
+
+
+class Report:
+    """The checks of the whole test."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+        self.about = ""
+
+    def section(self, about):
+        """Begins the checks of one run or one program."""
+        self.about = about
+        print(f"\n-- {about}", flush=True)
+
+    def holds(self, what, ok, detail=""):
+        """Checks a statement; `detail` are the numbers it is about."""
+        line = f"{what}: {detail}" if detail else what
+        if ok:
+            self.passed += 1
+        else:
+            self.failures.append(f"{self.about}: {line}")
+        print(f"{'ok  ' if ok else 'FAIL'} {line}", flush=True)
+        return ok
+
+    def equal(self, what, have, want):
+        """Checks that two values are the same."""
+        return self.holds(what, have == want, f"{_text(have)} = {_text(want)}")
+
+    def close(self, what, have, want, relative=1e-9, scale=None):
+        """Checks that two numbers are equal but for rounding: `relative` to the
+        larger of them, or to `scale`, the magnitude of what was added up."""
+        bound = relative * max(abs(have), abs(want), scale or 0.0)
+        ok = math.isfinite(have) and math.isfinite(want) and abs(have - want) <= bound
+        return self.holds(what, ok, f"{_text(have)} = {_text(want)}")
+
+    def finish(self):
+        """Tells the result; the value is the exit code."""
+        print(f"\n{self.passed} passed, {len(self.failures)} failed")
+        for failure in self.failures:
+            print(f"  {failure}")
+        return 1 if self.failures else 0
+
+
+def _text(value):
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""The stack test: aiperf against real servers, into a real Collector and a real
+Prometheus, and whether all of them say the same. README.md tells more.
+
+    python3 tests/stack/run.py [--aiperf PATH] [--mode MODE] [--keep]
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import aiperf
+import build
+import check_delivery
+import check_prometheus
+import check_server
+import dynamo
+import registry
+from aiperf import REPOSITORY, TINY_MODEL, MockServer, Run
+from collector import WAYS, Collector
+from processes import Process, StackError, wait_until
+from prometheus import Prometheus
+from report import Report
+
+CACHE = REPOSITORY / "target/stack"
+
+# Longer than aiperf's interval between two exports, so that one must fail.
+OUTAGE_SECONDS = 3
+# The capped final waits of aiperf's senders, with room for a busy machine.
+DEAD_COLLECTOR_SECONDS = 30
+
+CHAT = ["--streaming", "--isl", "60", "--isl-stddev", "20", "--osl", "12"]
+DYNAMO = ["--model", "tiny", "--tokenizer", TINY_MODEL, *CHAT]
+MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
+
+# Runs against Dynamo: closed loop, a rate, conversations of several turns.
+DYNAMO_RUNS = {
+    "dynamo-closed": ["--concurrency", "4", "--request-count", "60", "--warmup-request-count", "8",
+                      "--use-server-token-count"],
+    "dynamo-rate": ["--request-rate", "25", "--request-count", "60", "--warmup-request-count", "8",
+                    "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
+    "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
+                     "--session-turns-stddev", "1", "--num-warmup-sessions", "2"],
+}  # fmt: skip
+
+# Runs against the mock server: the server's flags, then aiperf's.
+PACED = ["--ttft", "20ms", "--itl", "2ms"]
+MOCK_RUNS = {
+    "mock-streaming": ([*PACED, "--reasoning-tokens", "3"],
+                       [*CHAT, "--concurrency", "8", "--request-count", "80",
+                        "--warmup-request-count", "10"]),
+    "mock-faults": ([*PACED, "--fault", "every=9:status=500", "--fault", "every=11:status=404",
+                     "--fault", "every=13:cut=3"],
+                    [*CHAT, "--concurrency", "4", "--request-count", "80",
+                     "--warmup-request-count", "20", "--request-cancellation-rate", "10"]),
+    "mock-whole": ([], ["--isl", "60", "--osl", "12", "--concurrency", "4",
+                        "--request-count", "60", "--warmup-request-count", "4"]),
+    "mock-completions": (PACED, [*CHAT, "--endpoint-type", "completions", "--request-rate", "40",
+                                 "--request-count", "40"]),
+    "mock-embeddings": ([], ["--endpoint-type", "embeddings", "--isl", "40", "--concurrency", "2",
+                             "--batch-size", "3", "--request-count", "40"]),
+}  # fmt: skip
+
+# Prometheus 2 does not scrape native histograms where others have the same names.
+EXPONENTIAL_RUN = (PACED, [*CHAT, "--concurrency", "4", "--request-count", "60",
+                           "--otel-histograms", "exponential"])  # fmt: skip
+
+
+class Stack:
+    """The programs of one mode, and the runs that were made in them."""
+
+    def __init__(self, report, program, python, mode):
+        self.report = report
+        self.mode = mode
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=CACHE))
+        self._aiperf = program
+        self._metrics = registry.read(REPOSITORY / "semconv")
+        self.prometheus = Prometheus(_prometheus(mode), self.folder, mode)
+        url = self.prometheus.url
+        self.collector = Collector(build.collector(), self.folder, mode, url)
+        self.prometheus.start(self.collector.scraped)
+        self.collector.start()
+        self.dynamo = dynamo.Dynamo(python, self.folder)
+        self.runs = []
+        self._exposed = {}
+
+    def begin(self, name, server, flags, otel_url=None):
+        """Starts a run."""
+        also = [part for url in server.metrics_urls[1:] for part in ("--server-metrics", url)]
+        otel_url = otel_url or self.collector.otlp_grpc
+        return Run(self._aiperf, name, server.url, otel_url, self.folder, [*flags, *also])
+
+    def end(self, run, server):
+        """Waits for a run, and keeps what its server exposes then."""
+        run.finish()
+        self.runs.append(run)
+        self._exposed[run.name] = check_server.metrics(server)
+        print(f"{run.name} took {run.seconds:.1f} s", flush=True)
+        return run
+
+    def run(self, name, server, flags, otel_url=None):
+        """A whole run."""
+        return self.end(self.begin(name, server, flags, otel_url), server)
+
+    def run_dynamo(self, name, flags):
+        """A run against Dynamo, checked against what Dynamo counted meanwhile."""
+        before = check_server.metrics(self.dynamo)[self.dynamo.metrics_urls[0]]
+        run = self.run(name, self.dynamo, [*DYNAMO, *flags])
+        self.check_dynamo(run, before)
+
+    def check_dynamo(self, run, before):
+        """Dynamo's own counters and histogram against the run's files."""
+        after = self._exposed[run.name][self.dynamo.metrics_urls[0]]
+        self.report.section(f"{run.name}: the server's own counts")
+        check_server.check_counts(self.report, run, before, after)
+        check_server.check_ttft(self.report, run, before, after)
+
+    def mock_runs(self):
+        """Those that the way to Prometheus takes."""
+        exponential = {} if self.mode == "scrape" else {"mock-exponential": EXPONENTIAL_RUN}
+        return {**MOCK_RUNS, **exponential}
+
+    def run_mock(self, name, script, flags):
+        """A run against a mock server of its own."""
+        server = MockServer(self._aiperf, self.folder, f"{name}-server", *script)
+        # Half of the runs take the other protocol.
+        by_http = len(self.runs) % 2 == 0
+        otel_url = self.collector.otlp_http if by_http else self.collector.otlp_grpc
+        self.run(name, server, [*MOCK, *flags], otel_url)
+        server.process.stop()
+
+    def check_run(self, run, outage=False):
+        """The run's files, its own report and Prometheus."""
+        series = self.prometheus.of_run(run.id)
+        self.report.section(f"{run.name}: delivery")
+        check_delivery.check_report(self.report, run, outage)
+        self.report.section(f"{run.name}: Prometheus and the files")
+        check_prometheus.check(self.report, run, series, self._metrics)
+        for url, server in self._exposed[run.name].items():
+            check_server.check_forwarded(self.report, url, server, series)
+
+    def check_all(self):
+        """All runs up to now, and the Collector that took them."""
+        self.prometheus.catch_up(self.collector)
+        self.report.section("the Collector")
+        points = [run.summary["telemetry"]["scrapes"]["points_forwarded"] for run in self.runs]
+        accepted = check_delivery.check_collector(self.report, self.collector, sum(points))
+        self.report.section("the file exporter")
+        path = self.collector.file
+        check_delivery.check_file(self.report, path, self._metrics, self.runs, accepted)
+        for run in self.runs:
+            self.check_run(run)
+
+    def survive_restart(self):
+        """The Collector is killed in mid-run, and comes back: nothing is missing."""
+        before = check_server.metrics(self.dynamo)[self.dynamo.metrics_urls[0]]
+        run = self.begin_interrupted("restart")
+        time.sleep(OUTAGE_SECONDS)
+        self.collector.start()
+        self.report.section("restart: the Collector")
+        self.report.equal("the run was over before the Collector was back", run.process.ended(), False)
+        self.end(run, self.dynamo)
+        self.prometheus.catch_up(self.collector)
+        check_delivery.check_collector(self.report, self.collector, 1)
+        telemetry = run.summary["telemetry"]
+        failed = telemetry["exports_failed"] + telemetry["scrapes"]["requests_failed"]
+        self.report.holds("exports failed meanwhile", failed > 0, f"{failed} > 0")
+        self.check_dynamo(run, before)
+        self.check_run(run, outage=True)
+
+    def survive_loss(self):
+        """The Collector is killed and stays away: the run ends well, soon, and says so."""
+        run = self.begin_interrupted("loss")
+        self.end(run, self.dynamo)
+        self.report.section("loss: a Collector that does not come back")
+        last = max(record["metadata"]["request_end_ns"] for record in run.records) / 1e9
+        waited = time.time() - last
+        bound = DEAD_COLLECTOR_SECONDS
+        self.report.holds("time to end after the last answer", waited < bound, f"{waited:.1f} s < {bound} s")
+        telemetry = run.summary["telemetry"]
+        self.report.equal("the last export was delivered", telemetry["delivered_final"], False)
+        self.report.equal("the last scrape was delivered", telemetry["scrapes"]["delivered_final"], False)
+        self.report.holds("failed exports", telemetry["exports_failed"] > 0, f"{telemetry['exports_failed']} > 0")
+        self.report.equal("requests in the files", len(run.records), run.summary["request_count"]["avg"])
+        sent = self._sent(run)
+        self.report.holds("Prometheus has the part that arrived", 0 < sent < len(run.records),
+                          f"0 < {sent:g} < {len(run.records)}")  # fmt: skip
+
+    def begin_interrupted(self, name):
+        """Starts a run of ten seconds, and kills the Collector once Prometheus has
+        something of it."""
+        known = self._runs_known()
+        flags = ["--request-rate", "12", "--request-count", "140", "--arrival-pattern", "constant"]
+        run = self.begin(name, self.dynamo, [*DYNAMO, *flags])
+        new = lambda: self._runs_known() - known  # noqa: E731
+        wait_until("Prometheus has the run's first export", new, 30, [run.process])
+        self.collector.kill()
+        return run
+
+    def _runs_known(self):
+        found = self.prometheus.query("last_over_time(aiperf_timing_requests_sent_total[2h])")
+        return {series.labels["aiperf_benchmark_id"] for series in found}
+
+    def _sent(self, run):
+        return sum(
+            series.value
+            for series in self.prometheus.of_run(run.id)
+            if series.name == "aiperf_timing_requests_sent_total"
+        )
+
+    def check_panels(self):
+        """The dashboards' queries give data, by the dashboards' own script."""
+        script = Path(__file__).with_name("panels.py")
+        self.report.section("dashboards")
+        if not script.is_file():
+            return
+        command = [sys.executable, script, "--prometheus", self.prometheus.url]
+        done = subprocess.run([str(part) for part in command], timeout=300, check=False)
+        self.report.equal("panels.py ended with", done.returncode, 0)
+
+
+def _prometheus(mode):
+    return build.prometheus2() if mode == "scrape" else build.prometheus3()
+
+
+def test(report, program, python, mode, keep):
+    """All runs and checks in one mode."""
+    began = time.monotonic()
+    stack = Stack(report, program, python, mode)
+    passed = False
+    try:
+        print(f"\n== mode {mode}, in {stack.folder}", flush=True)
+        for name, flags in DYNAMO_RUNS.items():
+            stack.run_dynamo(name, flags)
+        for name, (script, flags) in stack.mock_runs().items():
+            stack.run_mock(name, script, flags)
+        stack.check_all()
+        stack.check_panels()
+        stack.survive_restart()
+        stack.survive_loss()
+        passed = True
+    finally:
+        Process.kill_all()
+        print(f"\nmode {mode} took {time.monotonic() - began:.0f} s", flush=True)
+        if passed and not keep and not report.failures:
+            shutil.rmtree(stack.folder)
+        else:
+            print(f"logs and files are in {stack.folder}")
+
+
+def main():
+    """Reads the command line; the value is the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--aiperf", metavar="PATH", help="the program, instead of a release build")
+    parser.add_argument("--mode", choices=[*WAYS, "all"], default="scrape",
+                        help="how the metrics come into Prometheus")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="keep logs and files")
+    arguments = parser.parse_args()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    report = Report()
+    try:
+        program = aiperf.binary(arguments.aiperf)
+        python = dynamo.interpreter(CACHE)
+        for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
+            test(report, program, python, mode, arguments.keep)
+    except (StackError, build.Missing, subprocess.CalledProcessError) as error:
+        report.holds("the test could be done", False, str(error))
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
