@@ -1,0 +1,187 @@
+"""Builds, or finds, the programs that the stack test runs.
+
+    collector()     the Collector of collector-config/builder.yaml
+    prometheus3()   Prometheus 3, from its Go module
+    prometheus2()   the Prometheus of the Linux distribution
+
+Each returns the path of the program or raises `Missing`, which says what to do. What is
+built lies in target/stack/, in a folder named after all that decides what it is: a
+second call does no work. `python3 tests/stack/build.py` builds everything.
+"""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MANIFEST = ROOT / "collector-config" / "builder.yaml"
+STACK = ROOT / "target" / "stack"
+
+GO = (1, 26, 7)
+PROMETHEUS = "v0.315.0"
+# All service discoveries but files and addresses: they are most of the program.
+PROMETHEUS_TAGS = "remove_all_sd"
+BUILD_SECONDS = 1800
+
+
+class Missing(Exception):
+    """A program that cannot be had; the text says what to do."""
+
+
+def go():
+    """Go's program, of a version that builds all of this."""
+    found = shutil.which("go") or "/usr/local/go/bin/go"
+    wanted = ".".join(map(str, GO))
+    if not os.access(found, os.X_OK):
+        raise Missing(f"go is missing: install Go {wanted} or later and put it on the PATH")
+    version = go_version(found)
+    if version < GO:
+        have = ".".join(map(str, version))
+        raise Missing(f"{found} is Go {have}: install Go {wanted} or later")
+    return found
+
+
+def go_version(program):
+    """The numbers of `program`'s version."""
+    text = run([program, "env", "GOVERSION"], ROOT)
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
+
+
+def environment():
+    """The toolchain that is there, no other; and modules that `rm` can delete."""
+    flags = os.environ.get("GOFLAGS", "")
+    if "-modcacherw" not in flags:
+        flags = f"{flags} -modcacherw".strip()
+    return {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": flags}
+
+
+def run(command, folder, **more):
+    """What `command` prints; raises `Missing` with the end of its output if it fails."""
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=folder,
+            env={**environment(), **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=BUILD_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{command[0]} took longer than {BUILD_SECONDS} s") from None
+    if done.returncode != 0:
+        end = "\n".join(done.stdout.splitlines()[-20:])
+        raise Missing(f"failed: {' '.join(map(str, command))}\n{end}")
+    return done.stdout
+
+
+def cached(name, parts, build):
+    """The program `name` made by `build(folder)`, unless the same `parts` made it before."""
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    folder = STACK / f"{name}-{key}"
+    program = folder / name
+    if program.exists():
+        return program
+    print(f"building {name} into {folder}", flush=True)
+    begun = time.monotonic()
+    # Under another name until it is whole: a build that was cut short is none.
+    attempt = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.rmtree(attempt, ignore_errors=True)
+    attempt.mkdir(parents=True)
+    try:
+        build(attempt)
+        shutil.rmtree(folder, ignore_errors=True)
+        attempt.rename(folder)
+    finally:
+        shutil.rmtree(attempt, ignore_errors=True)
+    print(f"built {name} in {time.monotonic() - begun:.0f} s", flush=True)
+    return program
+
+
+def collector():
+    """The Collector that `collector-config/builder.yaml` describes."""
+    manifest = MANIFEST.read_text()
+    version = re.search(r"cmd/builder@(v[\d.]+)", manifest).group(1)
+    compiler = go()
+
+    def build(folder):
+        shutil.copy(MANIFEST, folder / "builder.yaml")
+        builder = f"go.opentelemetry.io/collector/cmd/builder@{version}"
+        path = f"{pathlib.Path(compiler).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        run([compiler, "run", builder, "--config", "builder.yaml"], folder, PATH=path)
+        (folder / "build" / "otelcol-aiperf").rename(folder / "otelcol-aiperf")
+        shutil.rmtree(folder / "build")
+
+    return cached("otelcol-aiperf", [manifest, run([compiler, "env", "GOVERSION"], ROOT)], build)
+
+
+def prometheus3():
+    """Prometheus 3 without its web pages and most service discoveries."""
+    return prometheus3_program("prometheus")
+
+
+def promtool3():
+    """Prometheus 3's promtool, which checks its configuration."""
+    return prometheus3_program("promtool")
+
+
+def prometheus3_program(name):
+    """One of the programs of Prometheus 3's module, at the versions that module names.
+
+    `go install` refuses a module that replaces others; from a module of our own it is a
+    package like any other.
+    """
+    compiler = go()
+    module = (
+        "module stack\n\ngo 1.26.0\n\n"
+        f"require github.com/prometheus/prometheus {PROMETHEUS}\n"
+    )
+    package = f"github.com/prometheus/prometheus/cmd/{name}"
+    parts = [module, package, PROMETHEUS_TAGS, run([compiler, "env", "GOVERSION"], ROOT)]
+
+    def build(folder):
+        (folder / "go.mod").write_text(module)
+        options = ["-mod=mod", "-tags", PROMETHEUS_TAGS, "-ldflags", "-s -w", "-o", name]
+        run([compiler, "build", *options, package], folder)
+
+    return cached(name, parts, build)
+
+
+def prometheus2():
+    """The Prometheus 2 that is on the PATH."""
+    return of_distribution("prometheus")
+
+
+def promtool2():
+    """The promtool beside it."""
+    return of_distribution("promtool")
+
+
+def of_distribution(name):
+    """A program of the package `prometheus`, of major version 2."""
+    found = shutil.which(name)
+    if found is None:
+        raise Missing(f"{name} is missing: apt-get install prometheus")
+    version = re.search(r"version (\d+)\.", run([found, "--version"], ROOT))
+    if version is None or version.group(1) != "2":
+        raise Missing(f"{found} is not Prometheus 2: apt-get install prometheus, first on the PATH")
+    return pathlib.Path(found)
+
+
+def main():
+    """Builds everything."""
+    for program in (collector, prometheus3, promtool3, prometheus2, promtool2):
+        print(program())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Missing as missing:
+        sys.exit(f"missing: {missing}")
