@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import expected as expectation
 from expected import PERCENTILES
+from report import is_close
 
 RUN_LABELS = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name"}
 SERIES_LABELS = {
@@ -90,48 +91,63 @@ def check(report, run, series, registry):
 
 def _check_explicit(report, own, what, metric, phase, labels, values):
     """Count exactly, sum up to rounding, and every bucket."""
-    report.equal(f"{what} count", own.total(f"{metric}_count", phase, **labels), len(values))
-    total, magnitude = sum(values), sum(abs(value) for value in values)
-    report.close(f"{what} sum", own.total(f"{metric}_sum", phase, **labels), total, 1e-9, magnitude)
+    count = own.total(f"{metric}_count", phase, **labels)
+    total = own.total(f"{metric}_sum", phase, **labels)
     buckets = defaultdict(float)
     for bucket in own.find(f"{metric}_bucket", phase, **labels):
         buckets[float(bucket.labels["le"])] += bucket.value
     wrong = {
-        bound: (count, below)
-        for bound, count in buckets.items()
-        if count != (below := sum(value <= bound for value in values))
+        bound: (have, want)
+        for bound, have in buckets.items()
+        if have != (want := sum(value <= bound for value in values))
     }
-    report.holds(f"{what} buckets", buckets and not wrong, f"{len(buckets)}, wrong {wrong}")
+    _check_histogram(report, what, count, total, values, len(buckets), wrong)
 
 
 def _check_native(report, own, what, metric, phase, labels, values):
-    """An exponential histogram: count exactly, sum up to rounding, and each value
-    within the bounds of the buckets that have it."""
+    """An exponential histogram: count exactly, sum up to rounding, and in each range
+    between two bounds no more than there are values."""
     found = [one.histogram for one in own.find(metric, phase, **labels) if one.histogram]
-    counted = sum(float(one["count"]) for one in found)
-    report.equal(f"{what} count", counted, len(values))
-    total, magnitude = sum(values), sum(abs(value) for value in values)
-    summed = sum(float(one["sum"]) for one in found)
-    report.close(f"{what} sum", summed, total, 1e-9, magnitude)
+    count = sum(float(one["count"]) for one in found)
+    total = sum(float(one["sum"]) for one in found)
     buckets = [tuple(map(float, bucket[1:])) for one in found for bucket in one.get("buckets", [])]
-    # Bounds are powers of two, rounded; one that a value lies on may be on either side.
-    near = 1e-9
-    inside = all(
-        count <= sum(low * (1 - near) - near / 1e3 <= v <= high * (1 + near) + near / 1e3 for v in values)
-        for low, high, count in buckets
-    )
-    filled = sum(count for _, _, count in buckets)
-    report.holds(f"{what} buckets", inside and filled == len(values), f"{len(buckets)}: {filled:g}")
+    wrong = {
+        (low, high): (have, want)
+        for low, high, have in buckets
+        if have > (want := sum(_may_be_within(value, low, high) for value in values))
+    }
+    filled = sum(have for _, _, have in buckets)
+    if filled != len(values):
+        wrong["all"] = (filled, len(values))
+    _check_histogram(report, what, count, total, values, len(buckets), wrong)
+
+
+def _may_be_within(value, low, high):
+    """Bounds are powers of two, rounded: a value that lies on one may be on either
+    side. What is next to zero counts as zero."""
+    near = 1e-9 * abs(value) + 1e-12
+    return low - near <= value <= high + near
+
+
+def _check_histogram(report, what, count, total, values, buckets, wrong):
+    want, magnitude = sum(values), sum(abs(value) for value in values)
+    ok = count == len(values) and is_close(total, want, scale=magnitude) and buckets and not wrong
+    text = f"count {count:g} = {len(values)}, sum {total:.12g} = {want:.12g}, {buckets} buckets"
+    report.holds(what, ok, f"{text}, wrong {wrong}" if wrong else text)
 
 
 def _check_gauges(report, own, gauges, registry):
+    """Each is one series; percentiles of one metric are one check."""
+    together = defaultdict(dict)
     for (name, phase, percentile), want in sorted(gauges.items(), key=str):
-        metric = registry[name].prometheus
         labels = {} if percentile is None else {"aiperf_percentile": str(percentile)}
+        metric = registry[name].prometheus
         found = [one.value for one in own.find(metric, phase, **labels)]
-        what = " ".join([metric, phase, *([f"p{percentile}"] if percentile else [])])
-        if report.equal(f"{what} series", len(found), 1):
-            report.close(what, found[0], want)
+        have = found[0] if len(found) == 1 else None
+        what = "value" if percentile is None else f"p{percentile}"
+        together[f"{metric} {phase}"][what] = (have, want)
+    for what, pairs in together.items():
+        report.all_close(what, pairs)
 
 
 def _check_means(report, own, means, registry, is_exponential):

@@ -2,6 +2,9 @@
 
 import math
 
+# Sums of floating point numbers, added up in another order.
+RELATIVE = 1e-9
+
 
 class Report:
     """The checks of the whole test."""
@@ -30,12 +33,17 @@ class Report:
         """Checks that two values are the same."""
         return self.holds(what, have == want, f"{_text(have)} = {_text(want)}")
 
-    def close(self, what, have, want, relative=1e-9, scale=None):
+    def close(self, what, have, want, relative=RELATIVE, scale=None):
         """Checks that two numbers are equal but for rounding: `relative` to the
         larger of them, or to `scale`, the magnitude of what was added up."""
-        bound = relative * max(abs(have), abs(want), scale or 0.0)
-        ok = math.isfinite(have) and math.isfinite(want) and abs(have - want) <= bound
+        ok = is_close(have, want, relative, scale)
         return self.holds(what, ok, f"{_text(have)} = {_text(want)}")
+
+    def all_close(self, what, pairs):
+        """Checks several pairs of numbers, by name, as one statement."""
+        wrong = [name for name, (have, want) in pairs.items() if not is_close(have, want)]
+        texts = [f"{name} {_text(have)} = {_text(want)}" for name, (have, want) in pairs.items()]
+        return self.holds(what, bool(pairs) and not wrong, ", ".join(texts))
 
     def finish(self):
         """Tells the result; the value is the exit code."""
@@ -47,3 +55,10 @@ class Report:
 
 def _text(value):
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def is_close(have, want, relative=RELATIVE, scale=None):
+    """Whether two numbers differ by no more than rounding; a missing one never is close."""
+    if have is None or not (math.isfinite(have) and math.isfinite(want)):
+        return False
+    return abs(have - want) <= relative * max(abs(have), abs(want), scale or 0.0)
