@@ -6,10 +6,12 @@
 #[rustfmt::skip]
 #[expect(clippy::unreadable_literal, reason = "numbers as the generator writes them")]
 mod generated;
+mod prometheus;
 #[cfg(test)]
 mod tests;
 
 pub use generated::{attribute, metric};
+pub use prometheus::{prometheus_label, prometheus_name};
 
 /// The conventions that names and boundaries are taken from.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
@@ -53,6 +55,14 @@ pub struct MetricSpec {
     pub brief: &'static str,
     /// Upper bounds of a histogram's buckets, without +Inf; empty otherwise.
     pub boundaries: Vec<f64>,
+}
+
+impl MetricSpec {
+    /// What Prometheus calls it: see [`prometheus_name`].
+    #[must_use]
+    pub fn prometheus_name(&self) -> String {
+        prometheus_name(&self.name, self.unit, self.kind)
+    }
 }
 
 /// A metric of the registry: a [`MetricSpec`] known when the program is built.

@@ -6,15 +6,17 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use super::metric::{Metric, MetricFlags};
+use crate::semconv::MetricSpec;
 
 /// A line for each metric below a line of titles, in aligned columns.
 #[must_use]
 pub fn table() -> String {
-    let titles = ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "MEASURES"].map(str::to_owned);
-    let lines: Vec<[String; 6]> = std::iter::once(titles)
+    let titles = ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "PROMETHEUS", "MEASURES"];
+    let titles = titles.map(str::to_owned);
+    let lines: Vec<[String; 7]> = std::iter::once(titles)
         .chain(Registry::catalogue().iter().map(|metric| line(metric)))
         .collect();
-    let widths: [usize; 6] = std::array::from_fn(|column| {
+    let widths: [usize; 7] = std::array::from_fn(|column| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
     });
     let mut text = String::new();
@@ -29,16 +31,17 @@ pub fn table() -> String {
     text
 }
 
-fn line(metric: &Metric) -> [String; 6] {
-    let instrument = metric.instrument().map_or_else(String::new, |instrument| {
-        format!("{} ({})", instrument.spec.kind.as_str(), instrument.spec.unit)
-    });
+fn line(metric: &Metric) -> [String; 7] {
+    let spec = metric.instrument().map(|instrument| instrument.spec);
+    let instrument = spec.as_ref().map(|spec| format!("{} ({})", spec.kind.as_str(), spec.unit));
+    let prometheus = spec.as_ref().map(MetricSpec::prometheus_name);
     [
         metric.tag.to_owned(),
         metric.kind.label().to_owned(),
         metric.display_unit.label().to_owned(),
         metric.group.as_str().to_owned(),
-        instrument,
+        instrument.unwrap_or_default(),
+        prometheus.unwrap_or_default(),
         metric.brief.to_owned(),
     ]
 }
@@ -74,9 +77,15 @@ fn otel(metric: &Metric) -> Value {
         "instrument": instrument.spec.kind.as_str(),
         "unit": instrument.spec.unit,
         "boundaries": instrument.spec.boundaries,
+        "prometheus_name": instrument.spec.prometheus_name(),
     });
-    if let (Some(name), Some(members)) = (metric.gen_ai_name(), otel.as_object_mut()) {
-        members.insert("gen_ai_name".to_owned(), name.into());
+    if let Some(percentiles) = metric.percentiles_instrument() {
+        otel["percentiles_name"] = percentiles.spec.name.as_str().into();
+        otel["percentiles_prometheus_name"] = percentiles.spec.prometheus_name().into();
+    }
+    if let Some(definition) = metric.gen_ai() {
+        otel["gen_ai_name"] = definition.name.into();
+        otel["gen_ai_prometheus_name"] = MetricSpec::from(definition).prometheus_name().into();
     }
     otel
 }

@@ -14,19 +14,19 @@ pub struct Instrument {
 }
 
 /// The metrics that the GenAI conventions have an instrument for.
-const GEN_AI: [(MetricTag, Definition); 5] = [
-    ("request_latency", metric::GEN_AI_CLIENT_OPERATION_DURATION),
-    ("time_to_first_token", metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
-    ("inter_token_latency", metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
-    ("input_sequence_length", metric::GEN_AI_CLIENT_TOKEN_USAGE),
-    ("output_sequence_length", metric::GEN_AI_CLIENT_TOKEN_USAGE),
+const GEN_AI: [(MetricTag, &Definition); 5] = [
+    ("request_latency", &metric::GEN_AI_CLIENT_OPERATION_DURATION),
+    ("time_to_first_token", &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
+    ("inter_token_latency", &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
+    ("input_sequence_length", &metric::GEN_AI_CLIENT_TOKEN_USAGE),
+    ("output_sequence_length", &metric::GEN_AI_CLIENT_TOKEN_USAGE),
 ];
 
 impl Metric {
     /// The instrument of the GenAI conventions that carries the metric too.
     #[must_use]
-    pub fn gen_ai_name(&self) -> Option<&'static str> {
-        GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| definition.name)
+    pub fn gen_ai(&self) -> Option<&'static Definition> {
+        GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| *definition)
     }
 
     /// The metric's instrument; `None` for internal metrics, and for the

@@ -7,6 +7,7 @@ use super::catalogue::{FAMILIES, Family};
 use super::listing::flag_names;
 use super::metric::Metric;
 use super::otel::Instrument;
+use crate::semconv::{self, InstrumentKind, MetricSpec};
 
 /// How both files are written anew.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
@@ -75,6 +76,9 @@ fn family_section(text: &mut String, family: &Family) {
         bullet(text, "Flags", &flag_names(metric.flags));
         let _ = writeln!(text, "- Console: {}", metric.group.as_str());
         let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
+        if metric.instrument().is_some() {
+            let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
+        }
     }
 }
 
@@ -96,7 +100,76 @@ fn unit(metric: &Metric) -> String {
 fn in_otel(metric: &Metric) -> String {
     let Some(Instrument { spec, .. }) = metric.instrument() else { return "none".to_owned() };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
-    metric.gen_ai_name().map_or_else(|| own.clone(), |name| format!("{own}, and `{name}`"))
+    metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
+}
+
+/// The metric's names in Prometheus, of the conventions' instrument too.
+fn in_prometheus(metric: &Metric) -> String {
+    let specs = metric.instrument().map(|instrument| instrument.spec);
+    let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
+    let names: Vec<String> = specs.map(|spec| format!("`{}`", spec.prometheus_name())).collect();
+    names.join(", and ")
+}
+
+/// Every metric that goes out over OTLP, and what Prometheus calls it
+/// (`docs/otlp-metrics.md`).
+#[must_use]
+pub fn otlp_table() -> String {
+    let catalogue = FAMILIES.iter().flat_map(|family| family.rows);
+    let instruments: Vec<Instrument> = catalogue
+        .flat_map(|metric| [metric.instrument(), metric.percentiles_instrument()])
+        .flatten()
+        .collect();
+    let specs: Vec<MetricSpec> = (semconv::metric::ALL.into_iter().map(MetricSpec::from))
+        .chain(instruments.into_iter().map(|instrument| instrument.spec))
+        .collect();
+    let mut text = format!(
+        "# Metrics over OTLP and in Prometheus\n\n\
+         <!-- Written from the catalogue in `src/metrics/catalogue/` and `semconv/`. To write it \
+         anew:\n     {REGENERATE} -->\n\n{OTLP_TABLE}"
+    );
+    for (kind, title) in KINDS {
+        let _ = write!(text, "\n## {title}\n\n");
+        text.push_str("| OpenTelemetry | Unit | Prometheus | Labels |\n|---|---|---|---|\n");
+        for spec in specs.iter().filter(|spec| spec.kind == kind) {
+            let (name, unit, labels) = (&spec.name, spec.unit, labels(spec));
+            let prometheus = spec.prometheus_name();
+            let _ = writeln!(text, "| `{name}` | `{unit}` | `{prometheus}` | {labels} |");
+        }
+    }
+    text
+}
+
+/// What stands above the tables.
+const OTLP_TABLE: &str = "\
+What each metric measures is in the [metric reference](metrics.md); the way to Prometheus is in \
+the [OTLP guide](otlp.md).\n\n\
+Labels:\n\n\
+- *request*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
+`aiperf_benchmark_phase`; where known `gen_ai_response_model`, `server_address`, `server_port`; \
+of requests that failed `error_type`\n\
+- *phase*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
+`aiperf_benchmark_phase`\n";
+
+/// The tables, in their order.
+const KINDS: [(InstrumentKind, &str); 4] = [
+    (InstrumentKind::Histogram, "Histograms (series `_bucket`, `_sum` and `_count`)"),
+    (InstrumentKind::Counter, "Counters"),
+    (InstrumentKind::UpDownCounter, "Sums that can fall (gauges in Prometheus)"),
+    (InstrumentKind::Gauge, "Gauges"),
+];
+
+/// What tells the metric's series apart.
+fn labels(spec: &MetricSpec) -> &'static str {
+    let of_requests = matches!(spec.kind, InstrumentKind::Histogram)
+        || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
+    match spec.name.as_str() {
+        "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
+        "aiperf.client.queue.spilled" => "phase",
+        name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
+        _ if of_requests => "request",
+        _ => "phase",
+    }
 }
 
 /// The registry's entries for the `aiperf.<tag>` instruments, in weaver's

@@ -142,7 +142,11 @@ fn generate() -> String {
         writeln!(out, "        brief: {:?},", row.brief).unwrap();
         writeln!(out, "        boundaries: &{:?},\n    }};", row.boundaries).unwrap();
     }
-    out.push_str("}\n");
+    let all: Vec<String> = rows().iter().map(|row| constant(&row.name)).collect();
+    writeln!(out, "\n    /// All of them.").unwrap();
+    writeln!(out, "    pub const ALL: [&Definition; {}] = [", all.len()).unwrap();
+    all.iter().for_each(|name| writeln!(out, "        &{name},").unwrap());
+    out.push_str("    ];\n}\n");
     out
 }
 

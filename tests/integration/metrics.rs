@@ -32,6 +32,11 @@ fn the_metric_reference_is_the_catalogue() -> io::Result<()> {
 }
 
 #[test]
+fn the_names_over_otlp_and_in_prometheus_are_the_registry() -> io::Result<()> {
+    assert_written("docs/otlp-metrics.md", &reference::otlp_table())
+}
+
+#[test]
 fn the_registry_entries_are_the_catalogue() -> io::Result<()> {
     assert_written("semconv/aiperf-metrics.yaml", &reference::semconv_yaml())
 }
@@ -127,8 +132,11 @@ struct ListedInstrument {
     instrument: String,
     unit: String,
     boundaries: Vec<f64>,
-    #[serde(default)]
+    prometheus_name: String,
+    percentiles_name: Option<String>,
+    percentiles_prometheus_name: Option<String>,
     gen_ai_name: Option<String>,
+    gen_ai_prometheus_name: Option<String>,
 }
 
 #[test]
@@ -148,6 +156,12 @@ fn the_listing_has_every_metric() {
     assert_eq!((&*otel.unit, otel.boundaries[0]), ("s", 1e-4));
     let name = "gen_ai.client.operation.time_per_output_chunk";
     assert_eq!(otel.gen_ai_name.as_deref(), Some(name));
+    assert_eq!(otel.prometheus_name, "aiperf_inter_token_latency_seconds");
+    assert_eq!(otel.percentiles_name.as_deref(), Some("aiperf.percentiles.inter_token_latency"));
+    let name = "aiperf_percentiles_inter_token_latency_seconds";
+    assert_eq!(otel.percentiles_prometheus_name.as_deref(), Some(name));
+    let name = "gen_ai_client_operation_time_per_output_chunk_seconds";
+    assert_eq!(otel.gen_ai_prometheus_name.as_deref(), Some(name));
     let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();
     assert!(internal.otel.is_none());
 }

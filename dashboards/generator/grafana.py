@@ -1,0 +1,269 @@
+"""Words for Grafana dashboards: queries, panels, rows that lay themselves out.
+
+What is written follows Grafana's dashboard schema, version 42;
+`tests/stack/check_dashboards.py` holds it to Grafana's own types.
+"""
+
+from itertools import count
+
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+COLUMNS = 24
+TAG = "aiperf"
+
+# One colour a meaning, in all dashboards.
+COLOURS = {
+    "p50": "green", "p90": "yellow", "p99": "red",
+    "input": "blue", "output": "orange", "reasoning": "purple", "total": "text",
+    "sent": "blue", "completed": "green", "good": "green", "errors": "red",
+    "client p50": "light-green", "client p99": "light-red",
+    "requests in flight": "blue", "sessions in flight": "purple",
+}
+
+PLAIN = [("blue", None)]
+
+
+def good_until(warn, bad):
+    """Thresholds of what should be low."""
+    return [("green", None), ("yellow", warn), ("red", bad)]
+
+
+def query(expr, legend, instant=False, form="time_series"):
+    """One PromQL query; `legend` names its series."""
+    return {
+        "datasource": DATASOURCE, "editorMode": "code", "expr": expr, "legendFormat": legend,
+        "instant": instant, "range": not instant, "format": form,
+    }
+
+
+def now(expr, legend, form="time_series"):
+    """A query for the end of the dashboard's range alone."""
+    return query(expr, legend, instant=True, form=form)
+
+
+def fixed(name, colour):
+    """Gives the series `name` its colour."""
+    return override(name, [("color", {"mode": "fixed", "fixedColor": colour})])
+
+
+def override(name, properties):
+    """Settings of the series or column `name`."""
+    return {
+        "matcher": {"id": "byName", "options": name},
+        "properties": [{"id": key, "value": value} for key, value in properties],
+    }
+
+
+def thresholds(steps):
+    """Colours by value: `(colour, from)`, the first from None."""
+    return {"mode": "absolute", "steps": [{"color": c, "value": v} for c, v in steps]}
+
+
+def mapping(**texts):
+    """Words for values: `_0=("valid", "green")`."""
+    options = {
+        key[1:]: {"text": text, "color": colour, "index": index}
+        for index, (key, (text, colour)) in enumerate(texts.items())
+    }
+    return [{"type": "value", "options": options}]
+
+
+VERDICTS = mapping(_0=("valid", "green"), _1=("suspect", "yellow"), _2=("invalid", "red"))
+YES_NO = mapping(_0=("no", "green"), _1=("yes", "red"))
+
+
+class Panel(dict):
+    """A panel without a place; `width` of 24 columns, `height` in Grafana's units."""
+
+    def __init__(self, kind, title, description, unit, queries, width, height, defaults, options):
+        assert description.endswith("."), title
+        targets = [{**each, "refId": chr(ord("A") + index)} for index, each in enumerate(queries)]
+        names = [each["legendFormat"] for each in queries]
+        defaults = {"unit": unit, **defaults}
+        overrides = defaults.pop("overrides", [])
+        overrides = overrides + [fixed(n, COLOURS[n]) for n in names if n in COLOURS]
+        super().__init__(
+            type=kind, title=title, description=description, datasource=DATASOURCE,
+            targets=targets, options=options,
+            fieldConfig={"defaults": defaults, "overrides": overrides},
+        )
+        self.width, self.height = width, height
+
+
+def lines(title, description, unit, *queries, width=8, height=8, stack=False, overrides=(), **more):
+    """Series over time, with a legend."""
+    custom = {
+        "drawStyle": "line", "lineWidth": 1, "fillOpacity": 30 if stack else 8,
+        "showPoints": "auto", "spanNulls": False, "axisSoftMin": 0,
+        "stacking": {"mode": "normal" if stack else "none", "group": "A"},
+    }
+    defaults = {"custom": custom, "color": {"mode": "palette-classic"}, "min": 0}
+    options = {
+        "legend": {
+            "displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": ["lastNotNull"]
+        },
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    defaults |= more | {"overrides": list(overrides)}
+    return Panel("timeseries", title, description, unit, queries, width, height, defaults, options)
+
+
+def stat(title, description, unit, *queries, width=4, height=4, steps=PLAIN, none="–", **more):
+    """The latest value in large letters; names beside it where there are several."""
+    defaults = {"thresholds": thresholds(steps), "color": {"mode": "thresholds"}, "noValue": none}
+    options = {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "orientation": "auto", "colorMode": "value", "graphMode": "none", "justifyMode": "auto",
+        "textMode": "auto", "wideLayout": True, "showPercentChange": False,
+        "percentChangeColorMode": "standard",
+    }
+    return Panel("stat", title, description, unit, queries, width, height, defaults | more, options)
+
+
+def bars(title, description, unit, *queries, width=8, height=8, steps=PLAIN, none="–", **more):
+    """A bar for each series' latest value."""
+    defaults = {"color": {"mode": "thresholds"}, "thresholds": thresholds(steps), "min": 0}
+    defaults["noValue"] = none
+    options = {
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "orientation": "horizontal", "displayMode": "basic", "valueMode": "color",
+        "namePlacement": "auto", "showUnfilled": True, "sizing": "auto", "minVizWidth": 8,
+        "minVizHeight": 16, "maxVizHeight": 300,
+        "legend": {
+            "showLegend": False, "displayMode": "list", "placement": "bottom", "calcs": []
+        },
+    }
+    return Panel("bargauge", title, description, unit, queries, width, height, defaults | more, options)
+
+
+def heat(title, description, unit, expr, width=8, height=8):
+    """Buckets over time; `expr` gives the increase by `le`."""
+    custom = {"scaleDistribution": {"type": "linear"}}
+    custom["hideFrom"] = {"legend": False, "tooltip": False, "viz": False}
+    options = {
+        "calculate": False, "cellGap": 1, "showValue": "never",
+        "color": {
+            "mode": "scheme", "scheme": "Oranges", "scale": "exponential", "exponent": 0.5,
+            "fill": "dark-orange", "reverse": False, "steps": 64,
+        },
+        "exemplars": {"color": "rgba(255,0,255,0.7)"}, "filterValues": {"le": 1e-9},
+        "legend": {"show": True}, "rowsFrame": {"layout": "auto"},
+        "tooltip": {"mode": "single", "showColorScale": True, "yHistogram": False},
+        "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
+        "cellValues": {"unit": "short", "decimals": 0},
+    }
+    queries = [query(expr, "{{le}}", form="heatmap")]
+    return Panel("heatmap", title, description, unit, queries, width, height, {"custom": custom}, options)
+
+
+def table(title, description, columns, labels, width=24, height=8):
+    """A line for each set of labels: `columns` of `(name, unit, expr, settings)`.
+
+    `labels` maps the labels that the queries keep to the headings of their columns.
+    """
+    queries = [now(expr, name, form="table") for name, _, expr, _ in columns]
+    values = {f"Value #{chr(ord('A') + i)}": name for i, (name, *_) in enumerate(columns)}
+    if len(columns) == 1:
+        values = {"Value": columns[0][0]}
+    order = {name: index for index, name in enumerate([*labels, *values])}
+    transformations = [
+        {"id": "merge", "options": {}},
+        {
+            "id": "organize",
+            "options": {
+                "excludeByName": {"Time": True}, "indexByName": order,
+                "renameByName": {**labels, **values},
+            },
+        },
+    ]
+    overrides = [
+        override(name, [("unit", unit), *settings]) for name, unit, _, settings in columns
+    ]
+    defaults = {"custom": {"align": "auto", "inspect": False, "cellOptions": {"type": "auto"}}}
+    defaults |= {"noValue": "–", "thresholds": thresholds(PLAIN), "overrides": overrides}
+    options = {"showHeader": True, "cellHeight": "sm", "frameIndex": 0}
+    made = Panel("table", title, description, "short", queries, width, height, defaults, options)
+    made["transformations"] = transformations
+    return made
+
+
+def coloured(steps):
+    """A column whose numbers take the colour of their threshold."""
+    return [("custom.cellOptions", {"type": "color-text"}), ("thresholds", thresholds(steps))]
+
+
+def row(title, *panels, collapsed=False):
+    """Panels under a heading that opens and closes."""
+    return title, panels, collapsed
+
+
+def laid_out(rows):
+    """The panels with their places: from left to right, then a new line."""
+    ids, top, out = count(1), 0, []
+    for title, panels, collapsed in rows:
+        heading = {"id": next(ids), "type": "row", "title": title, "collapsed": collapsed}
+        heading |= {"gridPos": {"x": 0, "y": top, "w": COLUMNS, "h": 1}, "panels": []}
+        top, left, line = top + 1, 0, 0
+        placed = []
+        for each in panels:
+            if left + each.width > COLUMNS:
+                top, left, line = top + line, 0, 0
+            place = {"x": left, "y": top, "w": each.width, "h": each.height}
+            placed.append({"id": next(ids), **each, "gridPos": place})
+            left, line = left + each.width, max(line, each.height)
+        out.append(heading)
+        if collapsed:
+            heading["panels"] = placed
+            top = heading["gridPos"]["y"] + 1
+        else:
+            out += placed
+            top += line
+    return out
+
+
+def datasource():
+    """The variable that picks the Prometheus."""
+    return {
+        "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
+        "description": "The Prometheus that has the runs.", "hide": 0, "includeAll": False,
+        "multi": False, "options": [], "refresh": 1, "regex": "",
+    }
+
+
+def variable(name, label, description, asked, many=False, regex="", default=None, hide=0):
+    """A choice of what `asked` finds; `many` allows several and All."""
+    made = {
+        "name": name, "label": label, "description": description, "type": "query",
+        "datasource": DATASOURCE, "query": {"query": asked, "refId": name}, "refresh": 2,
+        "regex": regex, "sort": 0 if regex else 1, "hide": hide, "multi": many,
+        "includeAll": many, "options": [],
+    }
+    if many:
+        made["allValue"] = ".*"
+        made["current"] = {"text": ["All"], "value": ["$__all"]}
+    if default:
+        made["current"] = {"text": [default], "value": [default]} if many else {
+            "text": default, "value": default
+        }
+    return made
+
+
+def link(title, uid, tooltip):
+    """A link to another of the dashboards that keeps variables and time."""
+    return {
+        "title": title, "url": f"/d/{uid}", "tooltip": tooltip, "type": "link",
+        "icon": "dashboard", "asDropdown": False, "includeVars": True, "keepTime": True,
+        "tags": [], "targetBlank": False,
+    }
+
+
+def dashboard(uid, title, description, variables, links, rows):
+    """The whole, as Grafana imports it."""
+    return {
+        "uid": uid, "title": title, "description": description, "tags": [TAG, "llm", "benchmark"],
+        "schemaVersion": 42, "version": 1, "editable": True, "graphTooltip": 1,
+        "fiscalYearStartMonth": 0, "timezone": "browser", "refresh": "5s",
+        "time": {"from": "now-15m", "to": "now"},
+        "timepicker": {"refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
+        "annotations": {"list": []}, "links": links,
+        "templating": {"list": [datasource(), *variables]}, "panels": laid_out(rows),
+    }

@@ -1,0 +1,53 @@
+"""What all three dashboards have: names, links, the choice of model and run."""
+
+from .grafana import link, variable
+
+RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compare"
+
+LINKS = {
+    RUN_UID: link("Benchmark run", RUN_UID, "One run in full"),
+    SERVER_UID: link("Client and server", SERVER_UID, "The run beside the server's own metrics"),
+    COMPARE_UID: link("Compare runs", COMPARE_UID, "Results of several runs side by side"),
+}
+
+# What every run has from its first request on, and what tells its models apart.
+SENT = "aiperf_timing_requests_sent_total"
+STARTED = f'{{__name__=~"{SENT}|gen_ai_client_operation_duration_seconds_count"'
+
+
+def links(uid):
+    """Links to the other two."""
+    return [made for other, made in LINKS.items() if other != uid]
+
+
+def model():
+    """The models asked, in any run of the range."""
+    asked = f"label_values({STARTED}}}, gen_ai_request_model)"
+    return variable("model", "Model", "The models asked.", asked, many=True)
+
+
+def newest_first(matchers):
+    """Runs by when they began. A subquery, since no series tells its own start."""
+    began = f"min_over_time(timestamp({SENT}{{{matchers}}})[$__range:10s])"
+    return f"query_result(sort_desc(min by (aiperf_benchmark_id) ({began})))"
+
+
+def run(matchers='gen_ai_request_model=~"$model"', name="run", label="Run", many=False):
+    """Runs of the range, the newest first."""
+    text = "The run, `benchmark_id` in its files; the newest stands first."
+    regex = '/aiperf_benchmark_id="([^"]+)"/'
+    return variable(name, label, text, newest_first(matchers), many=many, regex=regex)
+
+
+def phase():
+    """Phases of the run."""
+    asked = f'label_values({SENT}{{aiperf_benchmark_id=~"$run"}}, aiperf_benchmark_phase)'
+    text = "Warm-up brings the server to its working state; profiling is the measurement."
+    return variable("phase", "Phase", text, asked, many=True, default="profiling")
+
+
+def instance():
+    """Shards of the run."""
+    asked = f'label_values({SENT}{{aiperf_benchmark_id=~"$run"}}, service_instance_id)'
+    text = "The processes that the run's load comes from; more than one where it is sharded."
+    return variable("instance", "Shard", text, asked, many=True)

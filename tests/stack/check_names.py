@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Holds the names in a Prometheus against docs/otlp-metrics.md.
+
+    check_names.py PROMETHEUS_URL [TABLE]
+
+Every `aiperf_*` and `gen_ai_*` name that Prometheus has must be in the table,
+and every name of the table must be in Prometheus, but for those of UNSEEN. The
+table is generated from the registry by `semconv::prometheus_name`, and a test
+keeps it so; this is the proof that real programs make the same names.
+
+Labels too: each series has those that pick a run, and none that the table does
+not give to its metric, but for those of the resource.
+
+The runs that went before must use explicit histograms.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+TABLE = pathlib.Path(__file__).parents[2] / "docs" / "otlp-metrics.md"
+
+# What a run against the mock server cannot give, by pattern of the name in
+# Prometheus (without a histogram's suffix), and why.
+UNSEEN = {
+    r"aiperf_(percentiles_|total_)?usage_.*_audio_(tokens|seconds)": "no server here takes or gives sound",
+    r"aiperf_(percentiles_|total_)?usage_.*cache_(read|write|miss)_tokens": "the mock server reports no such usage",
+    r"aiperf_(percentiles_|total_)?usage_tool_use_prompt_tokens": "the mock server reports no such usage",
+    r"aiperf_(percentiles_|total_)?usage_(accepted|rejected)_prediction_tokens": "the mock server predicts nothing",
+    r"aiperf_overall_usage_prompt_cache_read_pct_percent": "the mock server reports no such usage",
+    r"aiperf_usage_discrepancy_count_total": "the mock server's usage is right",
+    r"aiperf_osl_mismatch_count_total": "the mock server gives as many tokens as it is asked for",
+    r"aiperf_timing_phase_(grace_)?timeout_triggered": "only of a phase that ran out of time",
+    r"aiperf_timing_phase_was_cancelled": "only of a run that the user stopped",
+    r"aiperf_timing_sessions_cancelled_total": "only of a run that was stopped",
+    r"aiperf_client_retries_total": "only where a reused connection dies",
+    r"aiperf_client_queue_spilled_total": "only where memory is short",
+    r"aiperf_client_read_lag_seconds": "only where the kernel stamps what it receives",
+}
+
+SERIES = {"Histograms": ["_bucket", "_sum", "_count"]}
+REQUEST = {
+    "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model",
+    "gen_ai_response_model", "aiperf_benchmark_phase", "server_address", "server_port",
+    "error_type",
+}
+PHASE = {
+    "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model",
+    "aiperf_benchmark_phase",
+}
+# Of the resource, of the scope and of the scrape: on every series.
+EVERYWHERE = re.compile(
+    r"__name__|le|job|instance|exported_.*|otel_scope_.*|service_.*|telemetry_sdk_.*|host_.*|os_.*"
+    r"|aiperf_(benchmark_id|endpoint_type|model_name|shard_.*)"
+)
+RUN = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name"}
+
+
+def table(path):
+    """Names in Prometheus with their suffixes and labels, from the generated file."""
+    names, suffixes = {}, [""]
+    for line in path.read_text().splitlines():
+        if line.startswith("## "):
+            suffixes = SERIES.get(line[3:].split(" ")[0], [""])
+        row = re.fullmatch(r"\| `(\S+)` \| `(\S+)` \| `(\S+)` \| (.*) \|", line)
+        if row:
+            base, labels = row[3], row[4]
+            allowed = REQUEST if labels.startswith("request") else PHASE
+            allowed = allowed | set(re.findall(r"`(\w+)`", labels))
+            assert base not in names, f"{base} stands for two metrics"
+            names[base] = ([base + suffix for suffix in suffixes], allowed)
+    assert len(names) > 100, f"{path} has no table"
+    return names
+
+
+def ask(url, path, **query):
+    with urllib.request.urlopen(f"{url}{path}?{urllib.parse.urlencode(query)}", timeout=30) as got:
+        answer = json.load(got)
+    assert answer["status"] == "success", answer
+    return answer["data"]
+
+
+def check(url, path):
+    """Lines that say what was not seen, and lines that say what is wrong."""
+    names = table(path)
+    by_series = {series: base for base, (all_of, _) in names.items() for series in all_of}
+    have = [
+        name for name in ask(url, "/api/v1/label/__name__/values")
+        if name.startswith(("aiperf_", "gen_ai_"))
+    ]
+    problems = [f"{name} is not in the table" for name in have if name not in by_series]
+    unseen = {}
+    for base, (series, _) in names.items():
+        missing = [name for name in series if name not in have]
+        reason = next((why for what, why in UNSEEN.items() if re.fullmatch(what, base)), None)
+        if missing and (reason is None or missing != series):
+            problems.append(f"{', '.join(missing)}: not in Prometheus")
+        elif missing:
+            unseen[base] = reason
+    for labels in ask(url, "/api/v1/series", **{"match[]": '{__name__=~"(aiperf|gen_ai)_.*"}'}):
+        base = by_series.get(labels["__name__"])
+        if base is None:
+            continue
+        strange = [key for key in labels if key not in names[base][1] and not EVERYWHERE.fullmatch(key)]
+        lacking = (RUN | PHASE) - labels.keys()
+        if strange or lacking:
+            problems.append(f"{labels['__name__']}: not listed {strange}, lacking {sorted(lacking)}")
+    seen = len(names) - len(unseen)
+    notes = [f"not seen: {base}: {reason}" for base, reason in unseen.items()]
+    notes.append(f"{len(have)} series names of {seen} metrics, {len(unseen)} not seen")
+    return notes, [f"WRONG: {problem}" for problem in sorted(set(problems))]
+
+
+def wait(url, path, seconds=20):
+    """Checks again while something is wrong: Prometheus scrapes by its own clock."""
+    until = time.monotonic() + seconds
+    while True:
+        notes, problems = check(url, path)
+        if not problems or time.monotonic() > until:
+            print("\n".join(notes + problems))
+            return not problems
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__)
+    where = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else TABLE
+    sys.exit(0 if wait(sys.argv[1].rstrip("/"), where) else 1)
