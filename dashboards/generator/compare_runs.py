@@ -129,7 +129,8 @@ def overlaid():
     )
     pair = lambda made: [
         query(made(matchers("candidate"), "[$__rate_interval]"), "candidate"),
-        query(made(matchers("baseline"), "[$__rate_interval] offset ${shift}s"), "baseline"),
+        # Prometheus 2 refuses an offset of 0, as of a run beside itself.
+        query(made(matchers("baseline"), "[$__rate_interval] offset ${shift}s1ms"), "baseline"),
     ]
     moved = "The baseline is moved so that both begin at the candidate's start."
     count = lambda name: lambda which, window: f"sum(rate({name}{{{which}}}{window}))"
