@@ -40,7 +40,7 @@ MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
 
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
 DYNAMO_RUNS = {
-    "dynamo-closed": ["--concurrency", "4", "--request-count", "60", "--warmup-request-count", "8",
+    "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
                       "--use-server-token-count"],
     "dynamo-rate": ["--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
                     "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
