@@ -4,6 +4,8 @@
     prometheus3()   Prometheus 3, from its Go module
     prometheus2()   the Prometheus of the Linux distribution
 
+and, for validate.py, promtool3(), promtool2(), kustomize() and check().
+
 Each returns the path of the program or raises `Missing`, which says what to do. What is
 built lies in target/stack/, in a folder named after all that decides what it is: a
 second call does no work. `python3 tests/stack/build.py` builds everything.
@@ -22,10 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / "collector-config" / "builder.yaml"
 STACK = ROOT / "target" / "stack"
 
-GO = (1, 26, 7)
+GO = (1, 26, 8)
 PROMETHEUS = "v0.315.0"
-# All service discoveries but files and addresses: they are most of the program.
+# Without all service discoveries but files and addresses: they are most of the program.
 PROMETHEUS_TAGS = "remove_all_sd"
+KUSTOMIZE = "v5.8.2"
+CHECK = pathlib.Path(__file__).resolve().parent / "check"
 BUILD_SECONDS = 1800
 
 
@@ -153,6 +157,23 @@ def prometheus3_program(name):
     return cached(name, parts, build)
 
 
+def kustomize():
+    """Kustomize, which makes Kubernetes' manifests."""
+    compiler = go()
+    package = f"sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE}"
+    install = [compiler, "install", "-ldflags", "-s -w", package]
+    parts = [package, run([compiler, "env", "GOVERSION"], ROOT)]
+    return cached("kustomize", parts, lambda folder: run(install, folder, GOBIN=str(folder)))
+
+
+def check():
+    """The program in check/, which reads Compose files and Dockerfiles."""
+    compiler = go()
+    sources = [(CHECK / name).read_text() for name in ("go.mod", "go.sum", "main.go")]
+    parts = [*sources, run([compiler, "env", "GOVERSION"], ROOT)]
+    return cached("check", parts, lambda folder: run([compiler, "build", "-o", folder], CHECK))
+
+
 def prometheus2():
     """The Prometheus 2 that is on the PATH."""
     return of_distribution("prometheus")
@@ -176,7 +197,7 @@ def of_distribution(name):
 
 def main():
     """Builds everything."""
-    for program in (collector, prometheus3, promtool3, prometheus2, promtool2):
+    for program in (collector, prometheus3, promtool3, kustomize, check, prometheus2, promtool2):
         print(program())
 
 
