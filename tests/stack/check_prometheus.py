@@ -133,7 +133,7 @@ def _check_histogram(report, what, count, total, values, buckets, wrong):
     want, magnitude = sum(values), sum(abs(value) for value in values)
     ok = count == len(values) and is_close(total, want, scale=magnitude) and buckets and not wrong
     text = f"count {count:g} = {len(values)}, sum {total:.12g} = {want:.12g}, {buckets} buckets"
-    report.holds(what, ok, f"{text}, wrong {wrong}" if wrong else text)
+    report.holds(what, ok, f"{text}, wrong {dict(list(wrong.items())[:5])}" if wrong else text)
 
 
 def _check_gauges(report, own, gauges, registry):

@@ -16,6 +16,7 @@ from pathlib import Path
 import aiperf
 import build
 import check_delivery
+import check_names
 import check_prometheus
 import check_server
 import dynamo
@@ -33,6 +34,8 @@ CACHE = REPOSITORY / "target/stack"
 OUTAGE_SECONDS = 3
 # The capped final waits of aiperf's senders, with room for a busy machine.
 DEAD_COLLECTOR_SECONDS = 30
+
+SCHEDULE = Path(__file__).with_name("schedule.jsonl")
 
 CHAT = ["--streaming", "--isl", "60", "--isl-stddev", "20", "--osl", "12"]
 DYNAMO = ["--model", "tiny", "--tokenizer", TINY_MODEL, *CHAT]
@@ -64,6 +67,8 @@ MOCK_RUNS = {
                                  "--request-count", "40"]),
     "mock-embeddings": ([], ["--endpoint-type", "embeddings", "--isl", "40", "--concurrency", "2",
                              "--batch-size", "3", "--request-count", "40"]),
+    "mock-schedule": (PACED, ["--streaming", "--input-file", SCHEDULE, "--fixed-schedule",
+                              "--custom-dataset-type", "mooncake-trace"]),
 }  # fmt: skip
 
 # Prometheus 2 does not scrape native histograms where others have the same names.
@@ -119,11 +124,6 @@ class Stack:
         self.report.section(f"{run.name}: the server's own counts")
         check_server.check_counts(self.report, run, before, after)
         check_server.check_ttft(self.report, run, before, after)
-
-    def mock_runs(self):
-        """Those that the way to Prometheus takes."""
-        exponential = {} if self.mode == "scrape" else {"mock-exponential": EXPONENTIAL_RUN}
-        return {**MOCK_RUNS, **exponential}
 
     def run_mock(self, name, script, flags):
         """A run against a mock server of its own."""
@@ -213,6 +213,14 @@ class Stack:
             if series.name == "aiperf_timing_requests_sent_total"
         )
 
+    def check_names(self):
+        """The names and labels in Prometheus are those of the table in the documents,
+        which is of explicit histograms."""
+        self.prometheus.catch_up(self.collector)
+        self.report.section("names and labels of the documents")
+        notes, problems = check_names.check(self.prometheus.url, check_names.TABLE)
+        self.report.equal(f"{notes[-1]}; wrong", problems, [])
+
     def check_panels(self):
         """Each query of the dashboards has data, where the run has what it is about."""
         self.report.section("dashboards")
@@ -242,8 +250,11 @@ def test(report, program, python, mode, keep):
         print(f"\n== mode {mode}, in {stack.folder}", flush=True)
         for name, flags in DYNAMO_RUNS.items():
             stack.run_dynamo(name, flags)
-        for name, (script, flags) in stack.mock_runs().items():
+        for name, (script, flags) in MOCK_RUNS.items():
             stack.run_mock(name, script, flags)
+        stack.check_names()
+        if mode != "scrape":
+            stack.run_mock("mock-exponential", *EXPONENTIAL_RUN)
         stack.check_all()
         stack.check_panels()
         stack.survive_restart()
