@@ -17,7 +17,10 @@ TTFT = "dynamo_frontend_time_to_first_token_seconds"
 
 def check_counts(report, run, before, after):
     """The movement of Dynamo's own counters is what the records add up to."""
-    moved = lambda name, **labels: after.total(name, **labels) - before.total(name, **labels)  # noqa: E731
+
+    def moved(name, **labels):
+        return after.total(name, **labels) - before.total(name, **labels)
+
     requests = moved("dynamo_frontend_requests_total", status="success")
     report.equal("requests, server = client", requests, float(len(run.records)))
     for metric, tag in [
