@@ -13,6 +13,8 @@ mod cli;
 mod collector;
 #[path = "integration/connections.rs"]
 mod connections;
+#[path = "integration/dashboards.rs"]
+mod dashboards;
 #[path = "integration/dataset.rs"]
 mod dataset;
 #[path = "integration/endpoint.rs"]

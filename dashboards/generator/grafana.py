@@ -229,8 +229,20 @@ def datasource():
     }
 
 
-def variable(name, label, description, asked, many=False, regex="", default=None, hide=0):
-    """A choice of what `asked` finds; `many` allows several and All."""
+def choice(name, label, description, values):
+    """A choice of `values`, of several or All; the first to begin with."""
+    return {
+        "name": name, "label": label, "description": description, "type": "custom",
+        "query": ",".join(values), "hide": 0, "multi": True, "includeAll": True, "allValue": ".*",
+        "current": {"text": [values[0]], "value": [values[0]]}, "options": [],
+    }
+
+
+def variable(name, label, description, asked, many=False, regex="", default=None, hide=0, every=".*"):
+    """A choice of what `asked` finds; `many` allows several and All.
+
+    All is the pattern `every`, or where that is None just what was found.
+    """
     made = {
         "name": name, "label": label, "description": description, "type": "query",
         "datasource": DATASOURCE, "query": {"query": asked, "refId": name}, "refresh": 2,
@@ -238,12 +250,10 @@ def variable(name, label, description, asked, many=False, regex="", default=None
         "includeAll": many, "options": [],
     }
     if many:
-        made["allValue"] = ".*"
         made["current"] = {"text": ["All"], "value": ["$__all"]}
+        made |= {"allValue": every} if every else {}
     if default:
-        made["current"] = {"text": [default], "value": [default]} if many else {
-            "text": default, "value": default
-        }
+        made["current"] = {"text": default, "value": default}
     return made
 
 

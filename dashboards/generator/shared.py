@@ -1,6 +1,6 @@
 """What all three dashboards have: names, links, the choice of model and run."""
 
-from .grafana import link, variable
+from .grafana import choice, link, variable
 
 RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compare"
 
@@ -36,14 +36,13 @@ def run(matchers='gen_ai_request_model=~"$model"', name="run", label="Run", many
     """Runs of the range, the newest first."""
     text = "The run, `benchmark_id` in its files; the newest stands first."
     regex = '/aiperf_benchmark_id="([^"]+)"/'
-    return variable(name, label, text, newest_first(matchers), many=many, regex=regex)
+    return variable(name, label, text, newest_first(matchers), many=many, regex=regex, every=None)
 
 
 def phase():
-    """Phases of the run."""
-    asked = f'label_values({SENT}{{aiperf_benchmark_id=~"$run"}}, aiperf_benchmark_phase)'
+    """Phases: both stand there from the start, so that the default needs no choice again."""
     text = "Warm-up brings the server to its working state; profiling is the measurement."
-    return variable("phase", "Phase", text, asked, many=True, default="profiling")
+    return choice("phase", "Phase", text, ["profiling", "warmup"])
 
 
 def instance():

@@ -128,7 +128,10 @@ def options(prometheus, asked, window, values):
 def chosen(prometheus, variable, window, values, wanted):
     """A variable's value: what is wanted, its default, else the first option."""
     name = variable["name"]
-    found = options(prometheus, variable["query"]["query"], window, values)
+    if variable["type"] == "custom":
+        found = variable["query"].split(",")
+    else:
+        found = options(prometheus, variable["query"]["query"], window, values)
     if pattern := variable.get("regex"):
         matches = (re.search(pattern.strip("/"), each) for each in found)
         found = [match[1] for match in matches if match]
@@ -137,7 +140,9 @@ def chosen(prometheus, variable, window, values, wanted):
             raise ValueError(f"${name} offers {found}, not {wanted[name]}")
         picked = wanted[name]
     elif variable.get("includeAll") and "$__all" in variable.get("current", {}).get("value", []):
-        return variable["allValue"]
+        if "allValue" in variable:
+            return variable["allValue"]
+        picked = found
     else:
         default = variable.get("current", {}).get("value", [])
         default = [default] if isinstance(default, str) else default
@@ -211,17 +216,21 @@ def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present
         runs = {**wanted, "run": [run_id, baseline]} if baseline and "compare" in path.name else wanted
         values = {"datasource": "prometheus"}
         for variable in dashboard["templating"]["list"]:
-            if variable["type"] == "query":
+            if variable["type"] != "datasource":
                 values[variable["name"]] = chosen(prometheus, variable, window, values, runs)
         for panel in panels(dashboard):
             for target in panel["targets"]:
                 expr = replace(target["expr"], {**values, **window.built_in})
-                if target.get("instant"):
-                    series = prometheus.instant(expr, end)
-                else:
-                    series = prometheus.over(expr, start, end, window.step)
-                has_data = has_numbers(series) or (False if expected(expr, present) else None)
-                results.append((path.stem, panel["title"], target["expr"], shown(series), has_data))
+                try:
+                    if target.get("instant"):
+                        series = prometheus.instant(expr, end)
+                    else:
+                        series = prometheus.over(expr, start, end, window.step)
+                    value = shown(series)
+                    has_data = has_numbers(series) or (False if expected(expr, present) else None)
+                except ValueError as refused:
+                    value, has_data = str(refused), False
+                results.append((path.stem, panel["title"], target["expr"], value, has_data))
     return results
 
 
@@ -271,8 +280,8 @@ def main():
         update(results)
     else:
         print(markdown(results))
-    for dashboard, panel, expr, _, _ in missing(results):
-        print(f"no data: {dashboard}: {panel}: {expr}", file=sys.stderr)
+    for dashboard, panel, expr, value, _ in missing(results):
+        print(f"{dashboard}: {panel}: {value}: {expr}", file=sys.stderr)
     data = sum(1 for result in results if result[4])
     failed = len(missing(results))
     print(f"{len(results)} queries, {data} with data, {failed} without that should have", file=sys.stderr)

@@ -1,0 +1,199 @@
+//! Which series there can be, and which labels they have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use aiperf::semconv::{InstrumentKind, prometheus_label, prometheus_name};
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+/// Labels by series.
+pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
+
+/// What every series has, from its resource or from Prometheus itself.
+const OF_THE_RESOURCE: [&str; 6] = [
+    "service.name",
+    "service.instance.id",
+    "aiperf.benchmark.id",
+    "aiperf.endpoint.type",
+    "aiperf.model.name",
+    "instance",
+];
+
+/// What the servers' documents call worth watching, by kind of metric. Counters
+/// stand as the server exposes them; Triton's lack `_total`, which the Collector appends.
+pub(super) const WATCHED: [(&str, &str); 55] = [
+    ("vllm:num_requests_running", "gauge"),
+    ("vllm:num_requests_waiting", "gauge"),
+    ("vllm:num_requests_waiting_by_reason", "gauge"),
+    ("vllm:kv_cache_usage_perc", "gauge"),
+    ("vllm:num_preemptions_total", "counter"),
+    ("vllm:e2e_request_latency_seconds", "histogram"),
+    ("vllm:time_to_first_token_seconds", "histogram"),
+    ("vllm:inter_token_latency_seconds", "histogram"),
+    ("vllm:prompt_tokens_by_source_total", "counter"),
+    ("vllm:generation_tokens_total", "counter"),
+    ("dynamo_frontend_active_requests", "gauge"),
+    ("dynamo_frontend_inflight_requests", "gauge"),
+    ("dynamo_frontend_queued_requests", "gauge"),
+    ("dynamo_frontend_request_duration_seconds", "histogram"),
+    ("dynamo_frontend_time_to_first_token_seconds", "histogram"),
+    ("dynamo_frontend_inter_token_latency_seconds", "histogram"),
+    ("dynamo_frontend_requests_total", "counter"),
+    ("dynamo_frontend_output_tokens_total", "counter"),
+    ("dynamo_component_gpu_cache_usage_percent", "gauge"),
+    ("sglang:num_running_reqs", "gauge"),
+    ("sglang:num_queue_reqs", "gauge"),
+    ("sglang:token_usage", "gauge"),
+    ("sglang:cache_hit_rate", "gauge"),
+    ("sglang:gen_throughput", "gauge"),
+    ("sglang:time_to_first_token_seconds", "histogram"),
+    ("sglang:inter_token_latency_seconds", "histogram"),
+    ("sglang:e2e_request_latency_seconds", "histogram"),
+    ("sglang:queue_time_seconds", "histogram"),
+    ("sglang:prompt_tokens_total", "counter"),
+    ("sglang:generation_tokens_total", "counter"),
+    ("trtllm_e2e_request_latency_seconds", "histogram"),
+    ("trtllm_time_to_first_token_seconds", "histogram"),
+    ("trtllm_time_per_output_token_seconds", "histogram"),
+    ("trtllm_request_queue_time_seconds", "histogram"),
+    ("trtllm_request_prefill_time_seconds", "histogram"),
+    ("trtllm_request_decode_time_seconds", "histogram"),
+    ("trtllm_request_success_total", "counter"),
+    ("trtllm_prompt_tokens_total", "counter"),
+    ("trtllm_generation_tokens_total", "counter"),
+    ("trtllm_num_requests_running", "gauge"),
+    ("trtllm_num_requests_waiting", "gauge"),
+    ("trtllm_kv_cache_utilization", "gauge"),
+    ("trtllm_kv_cache_hit_rate", "gauge"),
+    ("nv_inference_request_success", "counter"),
+    ("nv_inference_request_failure", "counter"),
+    ("nv_inference_count", "counter"),
+    ("nv_inference_exec_count", "counter"),
+    ("nv_inference_pending_request_count", "gauge"),
+    ("nv_inference_request_duration_us", "counter"),
+    ("nv_inference_queue_duration_us", "counter"),
+    ("nv_inference_first_response_histogram_ms", "histogram"),
+    ("nv_gpu_utilization", "gauge"),
+    ("nv_gpu_memory_used_bytes", "gauge"),
+    ("nv_cache_num_hits_per_model", "counter"),
+    ("nv_cache_num_misses_per_model", "counter"),
+];
+
+/// Servers that no capture is of, and the one metric of Dynamo that its mocker lacks.
+const WITHOUT_CAPTURE: [&str; 4] =
+    ["sglang:", "trtllm_", "nv_", "dynamo_component_gpu_cache_usage_percent"];
+
+/// Everything that the dashboards may name.
+pub(super) fn all() -> Names {
+    let mut names = of_aiperf();
+    for capture in
+        ["vllm/scrapes", "dynamo/scrapes_frontend", "dynamo/scrapes_worker", "llamacpp/scrapes"]
+    {
+        of_capture(&mut names, capture);
+    }
+    for (name, kind) in WATCHED {
+        if WITHOUT_CAPTURE.iter().any(|prefix| name.starts_with(prefix)) {
+            add(&mut names, name, kind, ["reason", "gpu_uuid", "model_name"]);
+            if kind == "counter" {
+                add(
+                    &mut names,
+                    &format!("{}_total", name.trim_end_matches("_total")),
+                    kind,
+                    ["reason"],
+                );
+            }
+        }
+    }
+    names
+}
+
+/// Adds the series of a metric.
+fn add<'a>(names: &mut Names, name: &str, kind: &str, labels: impl IntoIterator<Item = &'a str>) {
+    let mut labels: BTreeSet<String> = labels.into_iter().map(prometheus_label).collect();
+    labels.extend(OF_THE_RESOURCE.map(prometheus_label));
+    if kind != "histogram" {
+        names.entry(name.to_owned()).or_default().extend(labels);
+        return;
+    }
+    for part in ["_sum", "_count"] {
+        names.entry(format!("{name}{part}")).or_default().extend(labels.clone());
+    }
+    labels.insert("le".to_owned());
+    names.entry(format!("{name}_bucket")).or_default().extend(labels);
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// The registry's metrics, by its own files.
+fn of_aiperf() -> Names {
+    let mut names = Names::new();
+    let gen_ai: Value = serde_norway::from_str(&read("semconv/gen-ai.yaml")).unwrap();
+    for file in ["aiperf-metrics", "aiperf-client", "aiperf-timing"] {
+        let registry: Value =
+            serde_norway::from_str(&read(&format!("semconv/{file}.yaml"))).unwrap();
+        for metric in registry["metrics"].as_array().unwrap() {
+            let text = |key: &str| metric[key].as_str().unwrap();
+            let (kind, series) = (kind(text("instrument")), text("instrument"));
+            let attributes = attributes(&metric["attributes"], &gen_ai);
+            let name = prometheus_name(text("name"), text("unit"), kind);
+            add(&mut names, &name, series, attributes.iter().map(String::as_str));
+        }
+    }
+    let of_request =
+        attributes(&serde_json::json!([{"ref_group": "aiperf.request.attributes"}]), &gen_ai);
+    for metric in
+        aiperf::semconv::metric::ALL.iter().filter(|each| each.name.starts_with("gen_ai."))
+    {
+        let name = prometheus_name(metric.name, metric.unit, metric.kind);
+        let mut labels: Vec<&str> = of_request.iter().map(String::as_str).collect();
+        if metric.name == "gen_ai.client.token.usage" {
+            labels.push("gen_ai.token.type");
+        }
+        add(&mut names, &name, metric.kind.as_str(), labels);
+    }
+    names
+}
+
+fn kind(instrument: &str) -> InstrumentKind {
+    match instrument {
+        "histogram" => InstrumentKind::Histogram,
+        "counter" => InstrumentKind::Counter,
+        "gauge" => InstrumentKind::Gauge,
+        "updowncounter" => InstrumentKind::UpDownCounter,
+        other => panic!("what is a {other}?"),
+    }
+}
+
+/// The attributes that a metric refers to, with those of its groups.
+fn attributes(references: &Value, groups: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for reference in references.as_array().unwrap() {
+        if let Some(name) = reference["ref"].as_str() {
+            found.push(name.to_owned());
+            continue;
+        }
+        let wanted = &reference["ref_group"];
+        let all = groups["attribute_groups"].as_array().unwrap();
+        let group = all.iter().find(|group| group["id"] == *wanted).unwrap();
+        found.extend(attributes(&group["attributes"], groups));
+    }
+    found
+}
+
+/// The series of the last exposition of a capture.
+fn of_capture(names: &mut Names, capture: &str) {
+    let path = format!("{}/tests/golden/{capture}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let lines =
+        std::io::read_to_string(GzDecoder::new(std::fs::File::open(path).unwrap())).unwrap();
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    for line in last["body"].as_str().unwrap().lines().filter(|line| !line.starts_with('#')) {
+        let series = line.rsplit_once(' ').unwrap().0;
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let pairs = labels.trim_end_matches('}').split("\",");
+        let labels = pairs.filter_map(|pair| Some(pair.split_once("=\"")?.0));
+        add(names, name, "series", labels);
+    }
+}

@@ -1,0 +1,372 @@
+//! What every dashboard keeps to. Each fault is a sentence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use promql_parser::label::{MatchOp, Matcher};
+use promql_parser::parser::{self, Expr, LabelModifier, VectorSelector};
+use promql_parser::util::{ExprVisitor, walk_expr};
+use regex_automata::meta::Regex;
+use serde_json::{Value, json};
+
+use super::names::Names;
+
+/// What stands for the interval of rates and for the dashboard's range.
+const RATE: (&str, Duration) = ("61s", Duration::from_secs(61));
+const RANGE: (&str, Duration) = ("907s", Duration::from_secs(907));
+
+/// Panels that come with Grafana.
+const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "heatmap", "table"];
+
+/// A variable's query: its function, what that looks at, and a label.
+static ASKED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(label_values|label_names|query_result)\((.*?)(, *[\w$]+)?\)$").unwrap()
+});
+/// `$name` or `${name}`, but not a pattern's group `$1`.
+static VARIABLE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\$(?:\{([A-Za-z]\w*)\}|([A-Za-z]\w*))").unwrap());
+/// `{{label}}` in a legend.
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{\{\s*(\w+)\s*\}\}").unwrap());
+
+/// All faults of the dashboards.
+pub(super) fn faults(dashboards: &[Value], names: &Names) -> Vec<String> {
+    let mut faults = Vec::new();
+    let uids: Vec<&str> = dashboards.iter().filter_map(|each| each["uid"].as_str()).collect();
+    if uids.iter().collect::<BTreeSet<_>>().len() != dashboards.len() {
+        faults.push("uids are missing or not unique".to_owned());
+    }
+    for dashboard in dashboards {
+        let title = text(&dashboard["title"]);
+        let mut found = whole(dashboard, &uids);
+        found.extend(layout(&panels_at(&dashboard["panels"])));
+        found.extend(variables(dashboard, names));
+        for panel in panels(dashboard) {
+            let of_panel = self::panel(panel, names);
+            found.extend(
+                of_panel.into_iter().map(|fault| format!("{}: {fault}", text(&panel["title"]))),
+            );
+        }
+        faults.extend(found.into_iter().map(|fault| format!("{title}: {fault}")));
+    }
+    faults
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn panels_at(panels: &Value) -> Vec<&Value> {
+    list(panels).iter().collect()
+}
+
+/// Panels that show something, also those in closed rows.
+pub(super) fn panels(dashboard: &Value) -> Vec<&Value> {
+    let of_row = |panel| if panel_kind(panel) == "row" { list(&panel["panels"]) } else { &[] };
+    let all = list(&dashboard["panels"]);
+    let inner = all.iter().flat_map(of_row);
+    all.iter().filter(|panel| panel_kind(panel) != "row").chain(inner).collect()
+}
+
+fn panel_kind(panel: &Value) -> &str {
+    text(&panel["type"])
+}
+
+/// What is said once a dashboard.
+fn whole(dashboard: &Value, uids: &[&str]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut expect = |holds: bool, fault: &str| {
+        if !holds {
+            faults.push(fault.to_owned());
+        }
+    };
+    expect(dashboard["schemaVersion"] == 42, "schemaVersion is not 42");
+    expect(dashboard["time"] == json!({"from": "now-15m", "to": "now"}), "time is another");
+    expect(dashboard["refresh"] == "5s", "refresh is another");
+    expect(list(&dashboard["tags"]).contains(&json!("aiperf")), "has no tag aiperf");
+    expect(dashboard.get("id").is_none(), "has an id, which an import would have to change");
+    let links = list(&dashboard["links"]);
+    expect(links.len() == uids.len() - 1, "does not link to each of the others");
+    for link in links {
+        let to = text(&link["url"]).trim_start_matches("/d/");
+        expect(uids.contains(&to) && dashboard["uid"] != to, "links to what is not there");
+        expect(
+            link["includeVars"] == true && link["keepTime"] == true,
+            "a link drops variables or time",
+        );
+    }
+    expect(only_variable_datasources(dashboard), "names a data source that is not the variable");
+    let ids: Vec<u64> = ids(&dashboard["panels"]);
+    expect(ids.iter().collect::<BTreeSet<_>>().len() == ids.len(), "panel ids are not unique");
+    faults
+}
+
+fn ids(panels: &Value) -> Vec<u64> {
+    let own = list(panels).iter().map(|panel| panel["id"].as_u64().unwrap_or_default());
+    own.chain(list(panels).iter().flat_map(|panel| ids(&panel["panels"]))).collect()
+}
+
+/// Whether each `datasource` in the tree is the variable.
+fn only_variable_datasources(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().all(|(key, value)| match key.as_str() {
+            "datasource" => *value == json!({"type": "prometheus", "uid": "${datasource}"}),
+            _ => only_variable_datasources(value),
+        }),
+        Value::Array(values) => values.iter().all(only_variable_datasources),
+        _ => true,
+    }
+}
+
+/// Panels lie within 24 columns and on no other.
+fn layout(panels: &[&Value]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut taken = BTreeMap::new();
+    for panel in panels {
+        let title = text(&panel["title"]);
+        let of = |key: &str| panel["gridPos"][key].as_u64();
+        let (Some(x), Some(y), Some(w), Some(h)) = (of("x"), of("y"), of("w"), of("h")) else {
+            faults.push(format!("{title}: has no place"));
+            continue;
+        };
+        if w == 0 || h == 0 || x + w > 24 {
+            faults.push(format!("{title}: does not fit in 24 columns"));
+        }
+        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            if let Some(other) = taken.insert(cell, title) {
+                faults.push(format!("{title}: lies on {other}"));
+                break;
+            }
+        }
+        faults.extend(layout(&panels_at(&panel["panels"])));
+    }
+    faults
+}
+
+/// Variables are defined before they are used, and used.
+fn variables(dashboard: &Value, names: &Names) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut defined: BTreeSet<&str> = BTreeSet::new();
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    for variable in list(&dashboard["templating"]["list"]) {
+        let name = text(&variable["name"]);
+        let asked = text(&variable["query"]["query"]);
+        for wanted in variables_in(asked) {
+            if !defined.contains(wanted.as_str()) {
+                faults.push(format!("${name} uses ${wanted}, which is not defined before it"));
+            }
+            used.insert(wanted);
+        }
+        if !asked.is_empty() {
+            let mut groups = ASKED.create_captures();
+            ASKED.captures(asked, &mut groups);
+            match groups.get_group(2) {
+                Some(span) => faults.extend(query(&asked[span.range()], "", names)),
+                None => faults.push(format!("${name} asks what is no query: {asked}")),
+            }
+        }
+        if !defined.insert(name) {
+            faults.push(format!("${name} is defined twice"));
+        }
+        if text(&variable["label"]).is_empty() || text(&variable["description"]).is_empty() {
+            faults.push(format!("${name} has no label or description"));
+        }
+    }
+    let in_panels = variables_in(&dashboard["panels"].to_string());
+    faults.extend(
+        in_panels
+            .iter()
+            .filter(|name| !defined.contains(name.as_str()))
+            .map(|name| format!("${name} is used but not defined")),
+    );
+    used.extend(in_panels);
+    faults.extend(
+        defined
+            .iter()
+            .filter(|name| !used.contains(**name))
+            .map(|name| format!("${name} is defined but not used")),
+    );
+    faults
+}
+
+/// Names of the variables in a text, but for Grafana's own and a pattern's groups.
+fn variables_in(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for groups in VARIABLE.captures_iter(text) {
+        let name = groups.get_group(1).or(groups.get_group(2)).unwrap();
+        found.push(text[name.range()].to_owned());
+    }
+    found
+}
+
+/// A panel says what it shows, and its queries can find it.
+fn panel(panel: &Value, names: &Names) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut expect = |holds: bool, fault: &str| {
+        if !holds {
+            faults.push(fault.to_owned());
+        }
+    };
+    expect(KINDS.contains(&panel_kind(panel)), "is no panel of Grafana's own");
+    expect(panel.get("libraryPanel").is_none(), "is a library panel");
+    expect(!text(&panel["title"]).is_empty(), "has no title");
+    expect(text(&panel["description"]).ends_with('.'), "has no description");
+    expect(!text(&panel["fieldConfig"]["defaults"]["unit"]).is_empty(), "has no unit");
+    expect(!list(&panel["targets"]).is_empty(), "has no query");
+    for target in list(&panel["targets"]) {
+        let legend = text(&target["legendFormat"]);
+        expect(!legend.is_empty(), "a query has no legend");
+        for fault in query(text(&target["expr"]), legend, names) {
+            expect(false, &fault);
+        }
+    }
+    faults
+}
+
+/// A query that parses, of metrics and labels that there are.
+fn query(raw: &str, legend: &str, names: &Names) -> Vec<String> {
+    let expr = match parser::parse(&without_variables(raw)) {
+        Ok(expr) => expr,
+        Err(error) => return vec![format!("{error}: {raw}")],
+    };
+    let mut visit = Visit::new(names);
+    visit.of(&expr);
+    let Visit { mut faults, grouped, made, labels, aggregates, .. } = visit;
+    for label in grouped.iter().filter(|&label| !labels.contains(label) && !made.contains(label)) {
+        faults.push(format!("groups by {label}, which none of its metrics has: {raw}"));
+    }
+    for groups in PLACEHOLDER.captures_iter(legend) {
+        let label = &legend[groups.get_group(1).unwrap().range()];
+        let kept = if aggregates { &grouped } else { &labels };
+        if !kept.contains(label) && !made.contains(label) {
+            faults.push(format!("the legend's {label} is not kept: {raw}"));
+        }
+    }
+    faults
+}
+
+/// Puts something in the place of each variable.
+fn without_variables(raw: &str) -> String {
+    let known = raw
+        .replace("$__rate_interval", RATE.0)
+        .replace("$__range", RANGE.0)
+        .replace("$attribute", "service_name")
+        .replace("${shift}", "5");
+    let mut out = String::new();
+    let mut end = 0;
+    for found in VARIABLE.find_iter(&known) {
+        out += &known[end..found.start()];
+        out += "x";
+        end = found.end();
+    }
+    out + &known[end..]
+}
+
+/// What a query names.
+struct Visit<'a> {
+    names: &'a Names,
+    faults: Vec<String>,
+    /// Labels of the metrics asked.
+    labels: BTreeSet<String>,
+    grouped: BTreeSet<String>,
+    /// Labels that the query itself makes.
+    made: BTreeSet<String>,
+    aggregates: bool,
+}
+
+impl<'a> Visit<'a> {
+    fn new(names: &'a Names) -> Self {
+        let (faults, aggregates) = (Vec::new(), false);
+        let [labels, grouped, made] = [const { BTreeSet::new() }; 3];
+        Self { names, faults, labels, grouped, made, aggregates }
+    }
+
+    fn of(&mut self, expr: &Expr) {
+        let _ = walk_expr(self, expr);
+    }
+
+    fn selector(&mut self, selector: &VectorSelector) {
+        let (by_name, others): (Vec<&Matcher>, Vec<&Matcher>) =
+            selector.matchers.matchers.iter().partition(|matcher| matcher.name == "__name__");
+        let pattern = by_name.first().map(|matcher| matcher.value.as_str());
+        let asked = selector.name.as_deref().or(pattern).unwrap_or_default();
+        let mut labels = BTreeSet::new();
+        for name in asked.split('|') {
+            let optional = name.strip_suffix("(_total)?");
+            let both = optional.map_or(vec![name.to_owned()], |base| {
+                vec![base.to_owned(), format!("{base}_total")]
+            });
+            for name in both {
+                match self.names.get(&name) {
+                    Some(found) => labels.extend(found.iter().cloned()),
+                    None => self.faults.push(format!("there is no metric {name}")),
+                }
+            }
+        }
+        for matcher in others {
+            if !labels.contains(&matcher.name) {
+                self.faults.push(format!("{asked} has no label {}", matcher.name));
+            }
+            self.value(asked, matcher);
+        }
+        self.labels.extend(labels);
+    }
+
+    /// Values that are written out are among those that there are.
+    fn value(&mut self, asked: &str, matcher: &Matcher) {
+        let known: &[&str] = match matcher.name.as_str() {
+            "gen_ai_token_type" => &["input", "output"],
+            "aiperf_percentile" => &["1", "5", "10", "25", "50", "75", "90", "95", "99"],
+            "aiperf_benchmark_phase" => &["warmup", "profiling", "x"],
+            _ => return,
+        };
+        let negative = matches!(matcher.op, MatchOp::NotEqual | MatchOp::NotRe(_));
+        for value in matcher.value.split('|').filter(|value| negative || !known.contains(value)) {
+            self.faults.push(format!("{asked} has no {} {value}", matcher.name));
+        }
+    }
+
+    fn range(&mut self, function: &str, expr: &Expr) {
+        let Expr::MatrixSelector(matrix) = expr else { return };
+        let wanted = match function {
+            "rate" | "increase" | "irate" => RATE,
+            _ => RANGE,
+        };
+        if matrix.range != wanted.1 {
+            self.faults.push(format!("{function} over a range of its own"));
+        }
+    }
+}
+
+impl ExprVisitor for Visit<'_> {
+    type Error = ();
+
+    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, ()> {
+        match expr {
+            Expr::VectorSelector(selector) => self.selector(selector),
+            Expr::MatrixSelector(matrix) => self.selector(&matrix.vs),
+            Expr::Aggregate(aggregate) => {
+                self.aggregates = true;
+                if let Some(LabelModifier::Include(labels)) = &aggregate.modifier {
+                    self.grouped.extend(labels.labels.iter().cloned());
+                }
+            }
+            Expr::Call(call) => {
+                if call.func.name == "label_replace"
+                    && let Expr::StringLiteral(made) = &*call.args.args[1]
+                {
+                    self.made.insert(made.val.clone());
+                }
+                for argument in &call.args.args {
+                    self.range(call.func.name, argument);
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+}
