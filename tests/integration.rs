@@ -11,6 +11,8 @@ mod artifacts;
 mod cli;
 #[path = "integration/collector.rs"]
 mod collector;
+#[path = "integration/conformance.rs"]
+mod conformance;
 #[path = "integration/connections.rs"]
 mod connections;
 #[path = "integration/dashboards.rs"]

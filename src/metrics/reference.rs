@@ -12,31 +12,6 @@ use crate::semconv::{self, InstrumentKind, MetricSpec};
 /// How both files are written anew.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
 
-/// An attribute: its name, requirement level, and for a conditional one the
-/// condition.
-type Attribute = (&'static str, &'static str, Option<&'static str>);
-
-/// What `aiperf.percentiles.<tag>` instruments bear.
-const PERCENTILE_ATTRIBUTES: [Attribute; 5] = [
-    ("gen_ai.operation.name", "required", None),
-    ("gen_ai.provider.name", "required", None),
-    ("gen_ai.request.model", "required", None),
-    ("aiperf.benchmark_phase", "required", None),
-    ("aiperf.percentile", "required", None),
-];
-
-/// What `aiperf.<tag>` instruments bear.
-const ATTRIBUTES: [Attribute; 8] = [
-    ("gen_ai.operation.name", "required", None),
-    ("gen_ai.provider.name", "required", None),
-    ("gen_ai.request.model", "required", None),
-    ("gen_ai.response.model", "recommended", None),
-    ("server.address", "recommended", None),
-    ("server.port", "conditionally_required", Some("If `server.address` is set.")),
-    ("error.type", "conditionally_required", Some("If the request ended in an error.")),
-    ("aiperf.benchmark_phase", "required", None),
-];
-
 /// The metric reference.
 #[must_use]
 pub fn markdown() -> String {
@@ -183,35 +158,37 @@ pub fn semconv_yaml() -> String {
     );
     for metric in FAMILIES.iter().flat_map(|family| family.rows) {
         if let Some(instrument) = metric.instrument() {
-            metric_entry(&mut text, &instrument, &ATTRIBUTES);
+            metric_entry(&mut text, &instrument.spec);
         }
         if let Some(instrument) = metric.percentiles_instrument() {
-            metric_entry(&mut text, &instrument, &PERCENTILE_ATTRIBUTES);
+            metric_entry(&mut text, &instrument.spec);
+            text.push_str(PERCENTILE);
         }
     }
     text
 }
 
-fn metric_entry(text: &mut String, Instrument { spec, .. }: &Instrument, attributes: &[Attribute]) {
+/// What `aiperf.percentiles.<tag>` instruments bear beside the phase's attributes.
+const PERCENTILE: &str = "      - ref: aiperf.percentile\n        requirement_level: required\n";
+
+/// The groups of attributes are in `semconv/gen-ai.yaml`: results are of a
+/// phase, all else is of a request.
+fn metric_entry(text: &mut String, spec: &MetricSpec) {
     let _ = write!(
         text,
-        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n    attributes:\n",
+        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n",
         spec.name,
         quoted(spec.brief),
         spec.kind.as_str(),
         quoted(spec.unit),
     );
-    for (name, level, condition) in attributes {
-        let _ = writeln!(text, "      - ref: {name}");
-        let _ = match condition {
-            None => writeln!(text, "        requirement_level: {level}"),
-            Some(condition) => writeln!(
-                text,
-                "        requirement_level:\n          {level}: {}",
-                quoted(condition)
-            ),
-        };
+    if !spec.boundaries.is_empty() {
+        let bounds: Vec<String> = spec.boundaries.iter().map(f64::to_string).collect();
+        let bounds = bounds.join(", ");
+        let _ = write!(text, "    annotations:\n      aiperf:\n        boundaries: [{bounds}]\n");
     }
+    let of = if spec.kind == InstrumentKind::Gauge { "phase" } else { "request" };
+    let _ = write!(text, "    attributes:\n      - ref_group: aiperf.{of}.attributes\n");
 }
 
 /// `text` as a double-quoted scalar: JSON's strings are YAML's too.

@@ -145,7 +145,9 @@ fn generate() -> String {
     let all: Vec<String> = rows().iter().map(|row| constant(&row.name)).collect();
     writeln!(out, "\n    /// All of them.").unwrap();
     writeln!(out, "    pub const ALL: [&Definition; {}] = [", all.len()).unwrap();
-    all.iter().for_each(|name| writeln!(out, "        &{name},").unwrap());
+    for name in &all {
+        writeln!(out, "        &{name},").unwrap();
+    }
     out.push_str("    ];\n}\n");
     out
 }

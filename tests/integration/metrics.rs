@@ -57,22 +57,22 @@ struct MetricDefinition {
     instrument: String,
     unit: String,
     stability: String,
-    attributes: Vec<AttributeReference>,
+    #[serde(default)]
+    annotations: Option<serde_norway::Value>,
+    attributes: Vec<Attributes>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AttributeReference {
-    #[serde(rename = "ref")]
-    name: String,
-    requirement_level: Level,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Level {
-    Plain(String),
-    Conditional { conditionally_required: String },
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(untagged, deny_unknown_fields)]
+enum Attributes {
+    Group {
+        ref_group: String,
+    },
+    One {
+        #[serde(rename = "ref")]
+        name: String,
+        requirement_level: String,
+    },
 }
 
 #[test]
@@ -87,16 +87,14 @@ fn the_registry_entries_are_valid_definitions() {
         assert!(!metric.unit.is_empty());
         assert_eq!(metric.stability, "development");
         let is_percentiles = metric.name.starts_with("aiperf.percentiles.");
-        assert_eq!(metric.attributes.len(), if is_percentiles { 5 } else { 8 });
-        for attribute in &metric.attributes {
-            match &attribute.requirement_level {
-                Level::Plain(level) => assert!(["required", "recommended"].contains(&&**level)),
-                Level::Conditional { conditionally_required } => {
-                    assert!(["server.port", "error.type"].contains(&&*attribute.name));
-                    assert!(!conditionally_required.is_empty());
-                }
-            }
+        let of = if metric.instrument == "gauge" { "phase" } else { "request" };
+        let mut expected = vec![Attributes::Group { ref_group: format!("aiperf.{of}.attributes") }];
+        if is_percentiles {
+            let name = "aiperf.percentile".into();
+            expected.push(Attributes::One { name, requirement_level: "required".into() });
         }
+        assert_eq!(metric.attributes, expected, "{}", metric.name);
+        assert_eq!(metric.annotations.is_some(), metric.instrument == "histogram");
     }
     let unit = |name: &str| {
         let metric = definitions.metrics.iter().find(|metric| metric.name == name).unwrap();
