@@ -32,12 +32,13 @@ class Stack:
     def __init__(self, report, program, python, mode):
         self.report = report
         self.mode = mode
+        programs = _prometheus(mode), build.collector()
         self.folder = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=CACHE))
         self._aiperf = program
         self._metrics = registry.read(REPOSITORY / "semconv")
-        self.prometheus = Prometheus(_prometheus(mode), self.folder, mode)
+        self.prometheus = Prometheus(programs[0], self.folder, mode)
         url = self.prometheus.url
-        self.collector = Collector(build.collector(), self.folder, mode, url)
+        self.collector = Collector(programs[1], self.folder, mode, url)
         self.prometheus.start(self.collector.scraped)
         self.collector.start()
         self.dynamo = dynamo.Dynamo(python, self.folder)
