@@ -1,0 +1,89 @@
+"""Whether everything that aiperf exported arrived: by its own report, by the
+Collector's own metrics, and by the file that the Collector wrote."""
+
+import json
+
+KINDS = {
+    "histogram": "histogram",
+    "exponentialHistogram": "histogram",
+    "gauge": "gauge",
+    "sum": "counter",
+}
+
+
+def check_report(report, run, outage=False):
+    """aiperf's own report of a run whose Collector was there at the end; exports may
+    have failed where there was an outage before."""
+    telemetry = run.summary["telemetry"]
+    scrapes = telemetry["scrapes"]
+    report.equal("the last export was delivered", telemetry["delivered_final"], True)
+    report.equal("exported is what was recorded", telemetry["reconciled"], True)
+    report.equal("rejected points", telemetry["rejected_data_points"], 0)
+    report.holds("exports", telemetry["exports_ok"] > 0, f"{telemetry['exports_ok']} > 0")
+    forwarded = scrapes["points_forwarded"]
+    report.holds("points of servers forwarded", forwarded > 0, f"{forwarded} > 0")
+    for count in ("points_rejected", "points_dropped", "points_inexpressible", "scrapes_dropped"):
+        report.equal(f"{count} of servers", scrapes[count], 0)
+    report.equal("the last scrape was delivered", scrapes["delivered_final"], True)
+    if not outage:
+        report.equal("failed exports", telemetry["exports_failed"], 0)
+        report.equal("failed requests with scrapes", scrapes["requests_failed"], 0)
+
+
+def check_collector(report, collector, at_least):
+    """The Collector's own metrics: it took everything and passed everything on."""
+    own = collector.telemetry()
+    accepted = own.total("otelcol_receiver_accepted_metric_points")
+    report.holds("points accepted", accepted >= at_least > 0, f"{accepted:g} >= {at_least}")
+    for exporter, sent in sorted(collector.exporters().items()):
+        report.equal(f"points sent by {exporter}", sent, accepted)
+    for name in (
+        "receiver_refused_metric_points",
+        "receiver_failed_metric_points",
+        "processor_refused_metric_points",
+        "exporter_send_failed_metric_points",
+        "exporter_enqueue_failed_metric_points",
+    ):
+        report.equal(f"otelcol_{name}", own.total(f"otelcol_{name}"), 0)
+    for labels, capacity in own.series("otelcol_exporter_queue_capacity"):
+        size = own.total("otelcol_exporter_queue_size", exporter=labels["exporter"])
+        report.holds(f"queue of {labels['exporter']}", size < capacity, f"{size:g} < {capacity:g}")
+    return accepted
+
+
+def check_file(report, path, registry, runs, accepted):
+    """The file has every accepted point, and aiperf's are as the registry says."""
+    points, unknown, seen = 0, set(), {}
+    with open(path) as lines:
+        for line in lines:
+            for resource, metric in _metrics(json.loads(line)):
+                data_key = next(key for key in metric if key in KINDS or key == "summary")
+                points += len(metric[data_key]["dataPoints"])
+                if resource.get("service.name") != "aiperf":
+                    continue
+                of_run = seen.setdefault(resource.get("aiperf.benchmark.id"), set())
+                of_run.add(metric["name"])
+                row = registry.get(metric["name"])
+                kind = _kind(metric, data_key)
+                if row is None or (row.instrument, row.unit) != (kind, metric.get("unit", "")):
+                    unknown.add((metric["name"], kind, metric.get("unit", "")))
+    report.equal("points in the file", float(points), accepted)
+    report.equal("metrics in the file that are not in the registry", sorted(unknown), [])
+    for run in runs:
+        names = len(seen.get(run.id, ()))
+        report.holds(f"metrics of {run.name} in the file", names > 0, f"{names} of {len(registry)}")
+
+
+def _metrics(request):
+    for resource in request.get("resourceMetrics", []):
+        attributes = resource.get("resource", {}).get("attributes", [])
+        named = {one["key"]: one["value"].get("stringValue") for one in attributes}
+        for scope in resource["scopeMetrics"]:
+            for metric in scope["metrics"]:
+                yield named, metric
+
+
+def _kind(metric, data_key):
+    if data_key == "sum" and not metric["sum"].get("isMonotonic"):
+        return "updowncounter"
+    return KINDS.get(data_key, data_key)

@@ -1,0 +1,105 @@
+"""What a server counted against what aiperf says, and what Prometheus has of it."""
+
+import bisect
+
+import registry
+from exposition import Exposition
+from processes import fetch
+
+# They go on while nobody asks for anything.
+RESTLESS = ("dynamo_tokio_", "dynamo_frontend_event_loop_", "dynamo_component_uptime_", "process_")
+
+OF_THE_SERVER = {"aiperf_benchmark_id", "server_address", "server_port", "url_scheme"}
+OF_THE_TARGET = {"service_name", "service_instance_id", "job", "instance", "__name__"}
+
+TTFT = "dynamo_frontend_time_to_first_token_seconds"
+
+
+def check_counts(report, run, before, after):
+    """The movement of Dynamo's own counters is what the records add up to."""
+
+    def moved(name, **labels):
+        return after.total(name, **labels) - before.total(name, **labels)
+
+    requests = moved("dynamo_frontend_requests_total", status="success")
+    report.equal("requests, server = client", requests, float(len(run.records)))
+    for metric, tag in [
+        ("dynamo_frontend_input_sequence_tokens_sum", "usage_prompt_tokens"),
+        ("dynamo_frontend_output_tokens_total", "usage_completion_tokens"),
+    ]:
+        client = sum(record["metrics"][tag]["value"] for record in run.records)
+        report.equal(f"{tag}, server = client", moved(metric), float(client))
+    for row in run.summary["server_metrics"]["conservation"]:
+        what = f"conservation of {row['quantity']} in the summary"
+        report.holds(what, row["agrees"], f"{row['server']:g} = {row['client']:g}")
+
+
+def check_ttft(report, run, before, after):
+    """Mean and percentiles of the time to first token are within a bucket of what
+    the server's own histogram says."""
+    client = sorted(one["metrics"]["time_to_first_token"]["value"] / 1e3 for one in run.records)
+    buckets = {}
+    for sign, exposition in ((1, after), (-1, before)):
+        for labels, count in exposition.series(f"{TTFT}_bucket"):
+            bound = float(labels["le"])
+            buckets[bound] = buckets.get(bound, 0) + sign * count
+    bounds = sorted(buckets)
+    count = buckets[bounds[-1]]
+    report.equal("first tokens, server = client", count, float(len(client)))
+    total = after.total(f"{TTFT}_sum") - before.total(f"{TTFT}_sum")
+    _check_near(report, "mean", bounds, sum(client) / len(client), total / count)
+    for percentile in (25, 50, 75, 90):
+        # The smallest value that this share of all values does not exceed.
+        rank = max(1, -(-len(client) * percentile // 100))
+        server = next(bound for bound in bounds if buckets[bound] >= rank)
+        _check_near(report, f"p{percentile}", bounds, client[rank - 1], server)
+
+
+def _check_near(report, what, bounds, client, server):
+    places = [bisect.bisect_left(bounds, value) for value in (client, server)]
+    near = abs(places[0] - places[1]) <= 1
+    report.holds(f"time to first token, {what}", near, f"client {client:.4f} s, server {server:.4f} s")
+
+
+def metrics(server):
+    """What a server's endpoints expose now, by URL."""
+    return {url: Exposition(fetch(url)) for url in server.metrics_urls}
+
+
+def check_forwarded(report, url, server, series):
+    """The last values of a server's series in Prometheus are those that the server
+    exposed at the end of the run, under its own names and labels."""
+    address = url.split("/")[2]
+    ours = [one for one in series if one.labels.get("service_instance_id") == address]
+    have = {_key(one.name, one.labels): one.value for one in ours if one.name != "target_info"}
+    compared, wrong = {}, []
+    for name, labels, value in server.samples:
+        family, kind = server.family(name)
+        if name.startswith(RESTLESS) or kind == "summary" or name.endswith("_created"):
+            continue
+        compared[kind] = compared.get(kind, 0) + 1
+        found = have.get(_key(_translated(name, kind), labels))
+        if found != value:
+            wrong.append(f"{name}{labels} {found} = {value}")
+    text = ", ".join(f"{count} of {kind}s" for kind, count in sorted(compared.items()))
+    ok = compared.get("counter", 0) > 0 and not wrong
+    report.holds(f"values of {address} in Prometheus", ok, f"{text}; wrong: {wrong[:5]}")
+    promised = {"aiperf_benchmark_id", "server_address", "server_port"}
+    lacking = [one.name for one in ours if not promised <= one.labels.keys() | {"target_info"}]
+    report.equal(f"series of {address} without run and server", lacking, [])
+
+
+def _key(name, labels):
+    """A series without what the way to Prometheus adds. An empty label is none, and
+    bounds are numbers."""
+    own = {
+        key: float(value) if key == "le" else value
+        for key, value in labels.items()
+        if value and key not in OF_THE_SERVER | OF_THE_TARGET
+    }
+    return name, frozenset(own.items())
+
+
+def _translated(name, kind):
+    """What Prometheus calls what the server calls `name`."""
+    return registry.total(name) if kind == "counter" else name

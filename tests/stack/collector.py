@@ -1,0 +1,84 @@
+"""The Collector, by the configuration that is shipped."""
+
+from pathlib import Path
+
+from exposition import Exposition
+from processes import Process, fetch, free_port, wait_until
+
+CONFIGURATION = Path(__file__).resolve().parents[2] / "collector-config"
+
+# The file that adds a way to Prometheus; scraping needs none.
+WAYS = {
+    "scrape": None,
+    "otlp": "to-prometheus-otlp.yaml",
+    "remote-write": "to-prometheus-remote-write.yaml",
+}
+
+
+class Collector:
+    """A Collector that can be killed and started again at the same addresses."""
+
+    def __init__(self, program, folder, mode, prometheus_url):
+        self._program = program
+        self._folder = folder
+        self.mode = mode
+        names = ("OTLP_GRPC", "OTLP_HTTP", "PROMETHEUS", "TELEMETRY", "HEALTH")
+        self._ports = {name: free_port() for name in names}
+        self.file = folder / "otlp.jsonl"
+        self._environment = {f"COLLECTOR_{name}_PORT": str(p) for name, p in self._ports.items()}
+        self._environment["COLLECTOR_HOST"] = "127.0.0.1"
+        self._environment["COLLECTOR_FILE"] = str(self.file)
+        self._environment["PROMETHEUS_URL"] = prometheus_url
+        self.otlp_grpc = f"http://127.0.0.1:{self._ports['OTLP_GRPC']}"
+        # The path says that it is HTTP; port 4318 would, too.
+        self.otlp_http = f"http://127.0.0.1:{self._ports['OTLP_HTTP']}/v1/metrics"
+        self.process = None
+
+    @property
+    def scraped(self):
+        """The addresses that Prometheus scrapes: with a way to push, the Collector's
+        own metrics alone, since the others would come twice."""
+        endpoints = ["PROMETHEUS"] if self.mode == "scrape" else []
+        return [f"127.0.0.1:{self._ports[name]}" for name in [*endpoints, "TELEMETRY"]]
+
+    def start(self):
+        """Starts it, and waits until it is healthy."""
+        files = ["collector.yaml", "to-file.yaml", WAYS[self.mode]]
+        command = [self._program]
+        for file in filter(None, files):
+            command += ["--config", CONFIGURATION / file]
+        log = self._folder / "collector.log"
+        self.process = Process("the Collector", command, log, self._environment)
+        health = f"http://127.0.0.1:{self._ports['HEALTH']}/"
+        wait_until("the Collector is healthy", lambda: fetch(health), 30, [self.process])
+
+    def kill(self):
+        """Ends it at once; what it had in memory is lost."""
+        self.process.kill()
+
+    def telemetry(self):
+        """Its own metrics. Counters may bear `_total` or not, by version."""
+        exposition = Exposition(fetch(f"http://127.0.0.1:{self._ports['TELEMETRY']}/metrics"))
+        exposition.samples = [
+            (name.removesuffix("_total"), labels, value)
+            for name, labels, value in exposition.samples
+        ]
+        return exposition
+
+    def accepted(self):
+        """Points taken since it was started."""
+        return self.telemetry().total("otelcol_receiver_accepted_metric_points")
+
+    def exporters(self):
+        """Its exporters of metrics, by name, with the points that each has sent."""
+        sent = self.telemetry().series("otelcol_exporter_sent_metric_points")
+        return {labels["exporter"]: points for labels, points in sent}
+
+    def drain(self):
+        """Waits until every exporter has sent what was accepted."""
+
+        def is_drained():
+            accepted, sent = self.accepted(), self.exporters()
+            return sent and all(points >= accepted for points in sent.values())
+
+        wait_until("the Collector's queues are empty", is_drained, 30, [self.process])

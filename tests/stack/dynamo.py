@@ -1,0 +1,75 @@
+"""Dynamo: its frontend before a worker that simulates an engine."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from aiperf import TINY_MODEL
+from processes import Process, StackError, fetch, free_port, wait_until
+
+REQUIREMENTS = Path(__file__).with_name("dynamo-requirements.txt")
+
+
+def interpreter(cache):
+    """The Python of the virtual environment below `cache`, made anew where the
+    requirements are not those it was made from."""
+    folder = cache / "dynamo"
+    made_from = folder / "made-from"
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    if not made_from.is_file() or made_from.read_text() != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", folder])
+        pip = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+        # Without dependencies: all are named, and one that is not wanted at run
+        # time downloads when it is built.
+        _run([*pip, "--no-deps", "--requirement", REQUIREMENTS])
+        made_from.write_text(wanted)
+    return folder / "bin/python"
+
+
+def _run(command):
+    try:
+        subprocess.run([str(part) for part in command], check=True, timeout=600)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise StackError(f"Dynamo cannot be installed: {error}") from error
+
+
+class Dynamo:
+    """A frontend and a worker that serve the model `tiny`."""
+
+    model = "tiny"
+
+    def __init__(self, python, folder):
+        port, self._worker_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.metrics_urls = [f"{self.url}/metrics", f"http://127.0.0.1:{self._worker_port}/metrics"]
+        discovery = folder / "dynamo-discovery"
+        discovery.mkdir()
+        environment = {
+            "HF_HUB_OFFLINE": "1",
+            "DYN_FILE_KV": str(discovery),
+            "DYN_DISCOVERY_BACKEND": "file",
+            "DYN_REQUEST_PLANE": "tcp",
+            "DYN_EVENT_PLANE": "zmq",
+        }
+        hosts = ("TCP_RPC", "TCP_RESPONSE_STREAM", "EVENT_PLANE", "HTTP_RPC", "SYSTEM")
+        environment.update({f"DYN_{host}_HOST": "127.0.0.1" for host in hosts})
+        worker = [python, "-m", "dynamo.mocker", "--model-path", TINY_MODEL]
+        worker += ["--model-name", self.model, "--block-size", 16, "--max-model-len", 4096]
+        worker += ["--num-gpu-blocks-override", 4096, "--speedup-ratio", 1]
+        own = {**environment, "DYN_SYSTEM_PORT": str(self._worker_port)}
+        self.worker = Process("dynamo.mocker", worker, folder / "dynamo-mocker.log", own, folder)
+        frontend = [python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1"]
+        frontend += ["--http-port", port, "--router-mode", "round-robin"]
+        log = folder / "dynamo-frontend.log"
+        self.frontend = Process("dynamo.frontend", frontend, log, environment, folder)
+        wait_until("Dynamo serves its model", self._serves, 90, [self.frontend, self.worker])
+        of_worker = lambda: fetch(self.metrics_urls[1])  # noqa: E731
+        wait_until("Dynamo's worker has metrics", of_worker, 30, [self.worker])
+
+    def _serves(self):
+        models = json.loads(fetch(f"{self.url}/v1/models"))["data"]
+        return any(model["id"] == self.model for model in models)

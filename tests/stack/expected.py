@@ -1,0 +1,166 @@
+"""What Prometheus must have of a run, computed from the run's own files.
+
+Histograms and counters come from the records, line by line; percentiles are
+computed anew from them. Single results come from the summary, and those that are
+sums or rates of the records are computed anew as well."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+PHASES = {"warmup": "warmup_metrics", "profiling": None}
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+
+# From a unit of the files to the unit that is exported.
+TO_EXPORTED = {"ms": 1e-3, "KB": 1024.0}
+
+# The GenAI metric that a metric of the files also is, and the type of tokens.
+CONVENTIONS = {
+    "request_latency": ("gen_ai.client.operation.duration", None),
+    "time_to_first_token": ("gen_ai.client.operation.time_to_first_chunk", None),
+    "inter_token_latency": ("gen_ai.client.operation.time_per_output_chunk", None),
+    "input_sequence_length": ("gen_ai.client.token.usage", "input"),
+    "output_sequence_length": ("gen_ai.client.token.usage", "output"),
+}
+
+
+@dataclass
+class Expected:
+    """By metric and what tells its series apart: phase, `error_type`, token type."""
+
+    histograms: dict = field(default_factory=lambda: defaultdict(list))
+    counters: dict = field(default_factory=lambda: defaultdict(float))
+    # By metric, phase and percentile, which is None for single results.
+    gauges: dict = field(default_factory=dict)
+    # Counts and means alone, as the files have no values: (metric, phase) to both.
+    means: dict = field(default_factory=dict)
+
+
+def of(run, registry):
+    """What Prometheus must have of `run`."""
+    expected = Expected()
+    for record in run.records:
+        _add_record(expected, registry, record)
+    _add_sessions(expected, run.records)
+    for phase, key in PHASES.items():
+        results = run.summary.get(key, {}) if key else run.summary
+        _add_results(expected, registry, phase, results)
+    _add_percentiles(expected)
+    _add_health(expected, run.summary["client_health"])
+    return expected
+
+
+def succeeded(run, phase):
+    """The records of a phase that have no error."""
+    ours = (record for record in run.records if _phase(record) == phase)
+    return [record for record in ours if record["error"] is None]
+
+
+def value(record, tag):
+    """A record's value in the unit of the file; None where it has none."""
+    return record["metrics"].get(tag, {}).get("value")
+
+
+def _phase(record):
+    return record["metadata"]["benchmark_phase"]
+
+
+def _add_record(expected, registry, record):
+    metadata, phase = record["metadata"], _phase(record)
+    error = (record["error"] or {}).get("error_type", "")
+    for tag, metric in record["metrics"].items():
+        if registry[f"aiperf.{tag}"].instrument == "counter":
+            expected.counters[f"aiperf.{tag}", phase, error] += metric["value"]
+            continue
+        scale = TO_EXPORTED.get(metric["unit"], 1.0)
+        values = metric["value"] if isinstance(metric["value"], list) else [metric["value"]]
+        exported = [value * scale for value in values]
+        expected.histograms[f"aiperf.{tag}", phase, error, None] += exported
+        if tag in CONVENTIONS and not (error and tag == "request_latency"):
+            name, tokens = CONVENTIONS[tag]
+            expected.histograms[name, phase, error, tokens] += exported
+    if error:
+        seconds = (metadata["request_end_ns"] - metadata["request_start_ns"]) / 1e9
+        expected.histograms["gen_ai.client.operation.duration", phase, error, None].append(seconds)
+    if "request_due_ns" in metadata:
+        slip = (metadata["request_start_ns"] - metadata["request_due_ns"]) / 1e9
+        expected.histograms["aiperf.client.schedule_slip", phase, error, None].append(slip)
+
+    cancelled = metadata["was_cancelled"]
+    count = lambda name, error="": _count(expected, name, phase, error)  # noqa: E731
+    count("aiperf.error_request_count" if error else "aiperf.request_count", error)
+    count("aiperf.timing.requests.sent")
+    count("aiperf.timing.requests.cancelled" if cancelled else "aiperf.timing.requests.completed")
+    if error and not cancelled:
+        count("aiperf.timing.requests.errors")
+    expected.counters["aiperf.client.retries", phase, error] += metadata.get("retry_count", 0)
+
+
+def _count(expected, name, phase, error=""):
+    expected.counters[name, phase, error] += 1
+
+
+def _add_sessions(expected, records):
+    """A session of which a request failed goes no further."""
+    failed = {}
+    for record in records:
+        key = _phase(record), record["metadata"]["x_correlation_id"]
+        failed[key] = failed.get(key, False) or record["error"] is not None
+        _count(expected, "aiperf.timing.sessions.turns_total", key[0])
+    for (phase, _), has_failed in failed.items():
+        _count(expected, "aiperf.timing.sessions.sent", phase)
+        ended = "cancelled" if has_failed else "completed"
+        _count(expected, f"aiperf.timing.sessions.{ended}", phase)
+
+
+def _add_results(expected, registry, phase, results):
+    """Single results as the summary has them: gauges, and counts that no record tells."""
+    counted = {name for name, _, _ in expected.counters}
+    for tag, result in results.items():
+        metric = registry.get(f"aiperf.{tag}")
+        if not isinstance(result, dict) or metric is None:
+            continue
+        exported = result.get("avg", 0.0) * TO_EXPORTED.get(result.get("unit"), 1.0)
+        if metric.instrument == "gauge":
+            expected.gauges[metric.name, phase, None] = exported
+        elif metric.instrument == "counter" and metric.name not in counted:
+            expected.counters[metric.name, phase, ""] = exported
+
+
+def _add_percentiles(expected):
+    """A phase's distribution is over all its records, whatever their error."""
+    by_phase = defaultdict(list)
+    for (name, phase, _, _), values in expected.histograms.items():
+        if name.startswith("aiperf.") and not name.startswith("aiperf.client."):
+            by_phase[name, phase] += values
+    for (name, phase), values in by_phase.items():
+        values.sort()
+        for percentile in PERCENTILES:
+            gauge = name.replace("aiperf.", "aiperf.percentiles.", 1), phase, percentile
+            expected.gauges[gauge] = interpolated(values, percentile / 100)
+
+
+def interpolated(ordered, share):
+    """The quantile of ordered values, linear between the two next to it."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _add_health(expected, health):
+    """What the client says of itself; told of the measurement."""
+    for name, member in [("read_lag", "read_lag_ms"), ("stamp_uncertainty", "stamp_uncertainty_ms")]:
+        if member in health:
+            mean = health[member]["count"], health[member]["avg"] / 1e3
+            expected.means[f"aiperf.client.{name}", "profiling"] = mean
+    gauges = {
+        "cpu.utilization": health["cpu"].get("process"),
+        "worker.cpu.utilization": health["cpu"].get("worker_max"),
+        "rate.ratio": health.get("rate_ratio"),
+        "verdict": ["valid", "suspect", "invalid"].index(health["verdict"]),
+    }
+    for name, number in gauges.items():
+        if number is not None:
+            expected.gauges[f"aiperf.client.{name}", "profiling", None] = float(number)
+    spilled = health.get("queue", {}).get("spilled_records", 0)
+    expected.counters["aiperf.client.queue.spilled", "profiling", ""] = float(spilled)

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The stack test: aiperf against real servers, into a real Collector and a real
+Prometheus, and whether all of them say the same. README.md tells more.
+
+    python3 tests/stack/run.py [--aiperf PATH] [--mode MODE] [--keep]
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+
+import aiperf
+import build
+import dynamo
+from collector import WAYS
+from processes import Process, StackError
+from report import Report
+from runs import DYNAMO_RUNS, EXPONENTIAL_RUN, MOCK_RUNS
+from stack import CACHE, Stack
+
+
+def test(report, program, python, mode, keep):
+    """All runs and checks in one mode."""
+    began = time.monotonic()
+    stack = Stack(report, program, python, mode)
+    passed = False
+    try:
+        print(f"\n== mode {mode}, in {stack.folder}", flush=True)
+        for name, flags in DYNAMO_RUNS.items():
+            stack.run_dynamo(name, flags)
+        for name, (script, flags) in MOCK_RUNS.items():
+            stack.run_mock(name, script, flags)
+        stack.check_names()
+        if mode != "scrape":
+            stack.run_mock("mock-exponential", *EXPONENTIAL_RUN)
+        stack.check_all()
+        stack.check_panels()
+        stack.survive_restart()
+        stack.survive_loss()
+        passed = True
+    finally:
+        Process.kill_all()
+        print(f"\nmode {mode} took {time.monotonic() - began:.0f} s", flush=True)
+        if passed and not keep and not report.failures:
+            shutil.rmtree(stack.folder)
+        else:
+            print(f"logs and files are in {stack.folder}")
+
+
+def main():
+    """Reads the command line; the value is the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--aiperf", metavar="PATH", help="the program, instead of a release build")
+    parser.add_argument("--mode", choices=[*WAYS, "all"], default="scrape",
+                        help="how the metrics come into Prometheus")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="keep logs and files")
+    arguments = parser.parse_args()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    report = Report()
+    try:
+        program = aiperf.binary(arguments.aiperf)
+        python = dynamo.interpreter(CACHE)
+        for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
+            test(report, program, python, mode, arguments.keep)
+    except (StackError, build.Missing, subprocess.CalledProcessError) as error:
+        report.holds("the test could be done", False, str(error))
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

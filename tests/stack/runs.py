@@ -1,0 +1,48 @@
+"""The flags of the runs."""
+
+from pathlib import Path
+
+from aiperf import TINY_MODEL, MockServer
+
+SCHEDULE = Path(__file__).with_name("schedule.jsonl")
+
+CHAT = ["--streaming", "--isl", "60", "--isl-stddev", "20", "--osl", "12"]
+DYNAMO = ["--model", "tiny", "--tokenizer", TINY_MODEL, *CHAT]
+MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
+
+# Runs against Dynamo: closed loop, a rate, conversations of several turns.
+DYNAMO_RUNS = {
+    "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
+                      "--use-server-token-count"],
+    "dynamo-rate": ["--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
+                    "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
+    "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
+                     "--session-turns-stddev", "1", "--num-warmup-sessions", "2"],
+}  # fmt: skip
+
+# Runs against the mock server: the server's flags, then aiperf's.
+PACED = ["--ttft", "20ms", "--itl", "2ms"]
+MOCK_RUNS = {
+    "mock-streaming": ([*PACED, "--reasoning-tokens", "3"],
+                       [*CHAT, "--concurrency", "8", "--request-count", "80",
+                        "--warmup-request-count", "10"]),
+    "mock-faults": ([*PACED, "--fault", "every=9:status=500", "--fault", "every=11:status=404",
+                     "--fault", "every=13:cut=3"],
+                    [*CHAT, "--concurrency", "4", "--request-count", "80",
+                     "--warmup-request-count", "20", "--request-cancellation-rate", "10"]),
+    "mock-whole": ([], ["--isl", "60", "--osl", "12", "--concurrency", "4",
+                        "--request-count", "60", "--warmup-request-count", "4"]),
+    "mock-completions": (PACED, [*CHAT, "--endpoint-type", "completions", "--request-rate", "40",
+                                 "--request-count", "40"]),
+    "mock-embeddings": ([], ["--endpoint-type", "embeddings", "--isl", "40", "--concurrency", "2",
+                             "--batch-size", "3", "--request-count", "40"]),
+    "mock-schedule": (PACED, ["--streaming", "--input-file", SCHEDULE, "--fixed-schedule",
+                              "--custom-dataset-type", "mooncake-trace"]),
+}  # fmt: skip
+
+# Prometheus 2 does not scrape native histograms where others have the same names.
+EXPONENTIAL_RUN = (PACED, [*CHAT, "--concurrency", "4", "--request-count", "60",
+                           "--otel-histograms", "exponential"])  # fmt: skip
+
+# Long enough for a Collector to be killed and to come back meanwhile.
+INTERRUPTED = ["--request-rate", "12", "--request-count", "180", "--arrival-pattern", "constant"]
