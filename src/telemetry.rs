@@ -104,8 +104,9 @@ pub struct Config {
     pub resource_attributes: Vec<(String, String)>,
     /// `--gen-ai-provider`: overrides what the URL's host implies.
     pub provider: Option<String>,
-    /// Base-2 exponential histograms instead of explicit boundaries.
-    pub exponential_histograms: bool,
+    /// `--otel-histograms`: base-2 exponential ones instead of explicit boundaries;
+    /// `None` leaves it to the standard variable.
+    pub exponential_histograms: Option<bool>,
     /// `--trace-sample`: which requests become traces; `None` is none.
     pub trace_sample: Option<TraceSample>,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
@@ -142,7 +143,7 @@ impl Default for Config {
             streams: Streams { metrics: true, timing: true },
             resource_attributes: Vec::new(),
             provider: None,
-            exponential_histograms: false,
+            exponential_histograms: None,
             trace_sample: None,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,
@@ -274,6 +275,7 @@ impl Telemetry {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
+        let exponential = settings.exponential;
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let resource = resource::build(config, identity, &settings);
@@ -289,7 +291,6 @@ impl Telemetry {
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
-        let exponential = config.exponential_histograms;
         let provider = SdkMeterProvider::builder()
             .with_resource(resource)
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
