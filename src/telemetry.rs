@@ -335,10 +335,15 @@ impl Telemetry {
         }
     }
 
-    /// Tells how full the queue of records is while `phase` goes on.
+    /// Tells how full the queue of records is while `phase` goes on, and how many
+    /// traces were lost by now.
     pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
         if let Some(client) = &self.client {
-            lock(client).queue(phase, stats);
+            let mut client = lock(client);
+            client.queue(phase, stats);
+            if let Some(traces) = &self.traces {
+                client.traces(phase, traces.lost());
+            }
         }
     }
 

@@ -94,7 +94,9 @@ struct Trace(Vec<u8>);
 
 impl Trace {
     fn new(spans: &[Span]) -> Self {
-        let mut encoded = Vec::new();
+        // To the byte: what waits is bounded by its length.
+        let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
+        let mut encoded = Vec::with_capacity(length);
         for span in spans {
             message::encode(SPANS, span, &mut encoded);
         }
@@ -175,8 +177,15 @@ impl Traces {
     }
 
     fn push(&self, trace: Trace) {
-        lock(&self.tally).sampled += 1;
-        self.queue.push(trace);
+        let gone = self.queue.push(trace);
+        let mut tally = lock(&self.tally);
+        tally.sampled += 1;
+        tally.lost += gone;
+    }
+
+    /// Requests so far whose spans will not reach the collector.
+    pub(super) fn lost(&self) -> u64 {
+        lock(&self.tally).lost
     }
 
     /// No request comes any more: the slowest are known, and what waits is sent.
@@ -192,6 +201,7 @@ impl Traces {
         self.close();
         self.task.wait(patience);
         let report = lock(&self.tally).clone();
+        // What is still under way counts as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }
     }
 }
@@ -275,7 +285,7 @@ impl Sender {
             match self.courier.send::<ExportTraceServiceResponse>(&request).await {
                 Ok(rejected) => self.note_taken(batch.len() as u64, rejected),
                 Err(failure) => {
-                    self.note_failed(&failure);
+                    self.note_failed(batch.len() as u64, &failure);
                     if failure.is_passing && self.queue.is_closed() {
                         return;
                     }
@@ -296,7 +306,8 @@ impl Sender {
         }
     }
 
-    fn note_failed(&self, failure: &Failure) {
+    fn note_failed(&self, traces: u64, failure: &Failure) {
+        lock(&self.tally).lost += traces;
         self.courier.connection.complain(format_args!(
             "did not take requests' traces ({}); the run goes on, and the files have the records",
             failure.reason

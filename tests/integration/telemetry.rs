@@ -183,6 +183,13 @@ fn record(telemetry: &Telemetry, request: &Request) {
     telemetry.record(&request.measured(), &[(increment, 1.0)]);
 }
 
+/// A request of its own identifier that succeeded.
+pub(crate) fn request(number: u128) -> MeasuredRecord {
+    let mut measured = Request::ok(10.0, 4.0, 16.0, 3.0).measured();
+    measured.record.request_id = Uuid::from_u128(number);
+    measured
+}
+
 /// Three that succeed and one that timed out after 2 s.
 fn four() -> [Request; 4] {
     let failed = Request {
@@ -739,7 +746,7 @@ fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
     }
 }
 
-fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
+pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
     QueueStats { bytes, spilled_records, ..QueueStats::default() }
 }
 
