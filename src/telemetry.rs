@@ -53,7 +53,6 @@ use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
 pub use self::scrape_forwarder::ScrapesReport;
-pub use self::settings::TRACE_ENDPOINTS;
 pub use self::trace_sample::{TraceSample, TraceSampleError};
 pub use self::traces::TracesReport;
 
@@ -239,6 +238,15 @@ pub enum TelemetryError {
     /// The exporter's thread cannot be started.
     #[error("cannot start the exporter's thread: {0}")]
     Thread(#[from] std::io::Error),
+}
+
+/// Whether `config` and the variables of `environment` make sense together. Nothing is
+/// sent or connected.
+pub fn check(
+    config: &Config,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), TelemetryError> {
+    Settings::resolve(config, environment).map(drop)
 }
 
 /// Takes what was measured and tells it to the collector and to the reader.
