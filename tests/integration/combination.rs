@@ -410,6 +410,54 @@ fn numbers_beyond_reason_are_no_matter() {
     parts.combined(&ALL);
 }
 
+/// Something else in the place of some bytes.
+fn damage() -> impl Strategy<Value = (usize, prop::sample::Index, usize, Vec<u8>)> {
+    let extremes = ["18446744073709551615", "-1", "1e308", "null", "[]", "{}", "\"\"", "\n", ""];
+    let other = prop_oneof![
+        prop::sample::select(extremes.map(|text| text.as_bytes().to_vec()).to_vec()),
+        prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    (0..6_usize, any::<prop::sample::Index>(), 0..12_usize, other)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_damage_is_refused_or_combined(damages in prop::collection::vec(damage(), 1..4)) {
+        let parts = Parts::new();
+        let ends = |index: u64| json!({
+            "start_wall_ns": 1_795_273_445_000_000_000_u64, "end_wall_ns": 1_795_273_446_000_000_000_u64,
+            "was_cancelled": false, "load": {"requested_concurrency": 4, "reached_concurrency": index},
+            "telemetry": {"exports_ok": 3, "delivered_final": true, "reconciled": true},
+        });
+        for index in 0..3 {
+            let mut manifest = manifest(index, 3);
+            manifest["end"] = ends(index);
+            parts.write(&format!("shard-{index}"), &manifest);
+        }
+        for (file, at, length, other) in damages {
+            let name = format!("shard-{}/{}", file / 2, [MANIFEST, RECORDS][file % 2]);
+            let mut content = fs::read(parts.path(&name)).unwrap();
+            let start = at.index(content.len());
+            let end = content.len().min(start + length);
+            content.splice(start..end, other);
+            parts.put(&name, content);
+        }
+        let before = contents(&parts);
+        let all: Vec<PathBuf> = ALL.iter().map(|part| parts.path(part)).collect();
+        match report::combine(&all, Some(parts.path("all"))) {
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+            Ok(rebuilt) => {
+                finish(rebuilt);
+                let lines = fs::read_to_string(parts.path("all").join(RECORDS)).unwrap();
+                prop_assert_eq!(lines.lines().count(), rows(&parts.path("all")));
+            }
+        }
+        prop_assert_eq!(contents(&parts), before);
+    }
+}
+
 #[test]
 fn parts_of_other_runs_are_refused() {
     let parts = Parts::new();

@@ -11,44 +11,44 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::{BENCHMARK_ID, Field, RecordTable, Values, schema};
 use crate::metrics::metric::RecordValues;
 
 /// What a line says of a request beside metrics.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    metadata: HashMap<String, Json>,
-    #[serde(default)]
-    error: Option<HashMap<String, Json>>,
+#[derive(Default, Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, default)]
+    metadata: HashMap<String, &'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<HashMap<String, &'a RawValue>>,
 }
 
-impl Line {
+impl Line<'_> {
     /// The column `name`, which lines call the same, but for errors.
-    fn get(&self, name: &str) -> Option<&Json> {
-        match name.strip_prefix("error_") {
+    fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let value = match name.strip_prefix("error_") {
             Some(name) => self.error.as_ref()?.get(name),
             None => self.metadata.get(name),
-        }
+        };
+        serde_json::from_str(value?.get()).ok()
     }
 
     /// What the line says for a column with such values; lines have no lists, and
     /// do not say that there was no retry.
     fn field(&self, name: &str, values: &Values) -> Field {
-        let Some(value) = self.get(name) else {
-            return if name == "retry_count" { Field::Int(0) } else { Field::Absent };
-        };
         let field = match values {
-            Values::Int(_) => value.as_i64().map(Field::Int),
-            Values::Double(_) => value.as_f64().map(Field::Double),
-            Values::Bool(_) => value.as_bool().map(Field::Bool),
-            Values::Text(_) => value.as_str().map(|text| Field::Text(text.to_owned())),
+            Values::Int(_) => self.get(name).map(Field::Int),
+            Values::Double(_) => self.get(name).map(Field::Double),
+            Values::Bool(_) => self.get(name).map(Field::Bool),
+            Values::Text(_) => self.get(name).map(Field::Text),
             Values::List(_) => None,
         };
-        field.unwrap_or(Field::Absent)
+        let absent = if name == "retry_count" { Field::Int(0) } else { Field::Absent };
+        field.unwrap_or(absent)
     }
 }
 
@@ -91,8 +91,7 @@ impl RecordTable {
     /// Adds the request of a line of `profile_export.jsonl`, whose metrics are
     /// `values`. What lines do not have is null.
     pub(in crate::artifacts) fn push_line(&mut self, text: &[u8], values: &RecordValues) {
-        let line: Line =
-            serde_json::from_slice(text).unwrap_or(Line { metadata: HashMap::new(), error: None });
+        let line: Line<'_> = serde_json::from_slice(text).unwrap_or_default();
         let of_columns = self.of_columns(values);
         self.push_fields(of_columns, |column, _| line.field(column.name, &column.values));
     }
