@@ -21,6 +21,19 @@ fn dashboards() -> Vec<Value> {
         .into()
 }
 
+/// What is wrong with a query that stands elsewhere.
+pub(crate) fn query_faults(query: &str) -> Vec<String> {
+    rules::query_of_its_own(query, &names::all())
+}
+
+/// Whether there is a series, a histogram or a label of that name.
+pub(crate) fn is_in_prometheus(name: &str) -> bool {
+    let names = names::all();
+    names.contains_key(name)
+        || names.contains_key(&format!("{name}_bucket"))
+        || names.values().any(|labels| labels.contains(name))
+}
+
 #[test]
 fn the_dashboards_are_as_generated() {
     let python = std::env::var_os("AIPERF_TEST_PYTHON").unwrap_or("python3".into());
@@ -87,6 +100,7 @@ fn each_rule_catches_what_breaks_it() {
             "has no gen_ai_token_type out",
         ),
         ("sum by (reason) (aiperf_request_count_total)", "groups by reason"),
+        ("sum without (host_name) (aiperf_request_count_total)", "groups by host_name"),
         ("sum(rate(aiperf_request_count_total[1m]))", "over a range of its own"),
         ("sum(rate(aiperf_request_count_total[$__range]))", "over a range of its own"),
         ("sum(aiperf_request_count_total{aiperf_benchmark_id=\"$other\"})", "$other is used"),
