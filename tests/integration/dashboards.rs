@@ -7,6 +7,7 @@ mod rules;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use names::Names;
 use rules::{faults, panels};
@@ -21,17 +22,18 @@ fn dashboards() -> Vec<Value> {
         .into()
 }
 
+static NAMES: LazyLock<Names> = LazyLock::new(names::all);
+
 /// What is wrong with a query that stands elsewhere.
 pub(crate) fn query_faults(query: &str) -> Vec<String> {
-    rules::query_of_its_own(query, &names::all())
+    rules::query_of_its_own(query, &NAMES)
 }
 
 /// Whether there is a series, a histogram or a label of that name.
 pub(crate) fn is_in_prometheus(name: &str) -> bool {
-    let names = names::all();
-    names.contains_key(name)
-        || names.contains_key(&format!("{name}_bucket"))
-        || names.values().any(|labels| labels.contains(name))
+    NAMES.contains_key(name)
+        || NAMES.contains_key(&format!("{name}_bucket"))
+        || NAMES.values().any(|labels| labels.contains(name))
 }
 
 #[test]

@@ -420,6 +420,34 @@ fn is_without_effect(flag: &str) -> bool {
     }
 }
 
+/// The words of a command line, those in `'` being one.
+fn shell_words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect()
+}
+
+#[test]
+fn usual_command_lines_of_aiperf_are_taken_or_refused_with_what_to_do() {
+    let text = read("tests/golden/aiperf-0.13/command_lines.txt");
+    let mut failures = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (expected, arguments) = line.split_once(" | ").unwrap();
+        let arguments =
+            arguments.replace("FILE", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+        let all = ["aiperf", "profile"].into_iter().chain(shell_words(&arguments));
+        let parsed = parse_with(all.map(Into::into), Environment::new(&|_| None));
+        let said = parsed.err().map_or("taken".to_owned(), |error| error.to_string());
+        if !said.contains(expected) {
+            failures.push(format!("{arguments}\n{said}"));
+        }
+    }
+    assert_none(&failures);
+}
+
 /// Every variable that a run's configuration asks for.
 fn variables_read() -> BTreeSet<String> {
     let asked = RefCell::new(BTreeSet::new());
