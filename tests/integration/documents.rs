@@ -210,7 +210,7 @@ fn links_lead_somewhere() {
     assert_none(&failures);
 }
 
-/// The queries of a block: of PromQL with an empty line between them, of YAML those of
+/// The queries of a block: of `promql` with an empty line between them, of `yaml` those of
 /// its rules.
 fn queries(block: &Block) -> Vec<String> {
     match block.language.as_str() {
