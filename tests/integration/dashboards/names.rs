@@ -11,12 +11,14 @@ use serde_json::Value;
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
 /// What every series has, from its resource or from Prometheus itself.
-const OF_THE_RESOURCE: [&str; 6] = [
+const OF_THE_RESOURCE: [&str; 8] = [
     "service.name",
     "service.instance.id",
     "aiperf.benchmark.id",
     "aiperf.endpoint.type",
     "aiperf.model.name",
+    "aiperf.shard.index",
+    "aiperf.shard.count",
     "instance",
 ];
 
