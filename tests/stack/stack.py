@@ -122,8 +122,9 @@ class Stack:
 
     def check_run(self, run, outage=False):
         """The run's files, its own report and Prometheus."""
-        series = self.prometheus.of_run(run.id)
-        own = [one for one in series if one.labels.get("service_instance_id") == run.instance]
+        series = own = self.prometheus.of_run(run.id)
+        if run.flag("--shard"):
+            own = [one for one in series if one.labels.get("service_instance_id") == run.instance]
         self.report.section(f"{run.name}: delivery")
         check_delivery.check_report(self.report, run, outage)
         self.report.section(f"{run.name}: Prometheus and the files")
