@@ -179,5 +179,5 @@ def _over_run(prometheus, run, query):
 
 
 def _bounds(prometheus, run):
-    buckets = prometheus.query(f'{TTFT}_bucket{{aiperf_benchmark_id="{run.id}"}}')
+    buckets = [one for one in prometheus.of_run(run.id) if one.name == f"{TTFT}_bucket"]
     return sorted({float(one.labels["le"]) for one in buckets})
