@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -12,13 +12,14 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, ResourceMetrics};
 
 use self::registry::{Attributes, Entry, Registry};
+use crate::load::{faults, mock};
 use crate::otlp_receiver::{OtlpReceiver, attribute};
-use crate::profile::aiperf;
+use crate::profile::profile;
 
 #[path = "conformance/mistakes.rs"]
 mod mistakes;
 #[path = "conformance/registry.rs"]
-mod registry;
+pub(crate) mod registry;
 #[path = "conformance/specification.rs"]
 mod specification;
 
@@ -213,17 +214,15 @@ fn of_attributes(have: &[KeyValue], listed: &Attributes, registry: &Registry) ->
     found
 }
 
-fn server(faults: &[&str]) -> MockServer {
-    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
-    let script = Script {
+fn server(faulty: &[&str]) -> MockServer {
+    mock(Script {
         ttft: Nanos::from_millis(20.0),
         itl: Nanos::from_millis(1.0),
         reasoning_tokens: 1,
         models: vec!["mock-model".into(), "other".into()],
-        faults,
+        faults: faults(faulty),
         ..Script::default()
-    };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+    })
 }
 
 /// Runs the program against the servers, and gives what the collector took.
@@ -232,22 +231,13 @@ fn exports(
     servers: &[&MockServer],
     arguments: &[&str],
 ) -> Vec<ExportMetricsServiceRequest> {
-    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-    let url = format!("{}{path}", collector.url());
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-    command.args(["--ui", "none", "--otel-url", &url, "--artifact-dir"]).arg(directory.path());
-    for server in servers {
-        command.args(["--url", &server.url()]);
-    }
-    if !arguments.contains(&"--input-file") {
-        command.args(["--isl", "20", "--osl", "4"]);
-    }
-    if !arguments.contains(&"--endpoint-type") {
-        command.arg("--streaming");
-    }
-    let output = command.args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let [first, others @ ..] = servers else { panic!("there is no server") };
+    let collector_url = collector.otel_url();
+    let urls: Vec<String> = others.iter().map(|server| server.url()).collect();
+    let mut extra = vec!["--otel-url", &collector_url];
+    extra.extend(urls.iter().flat_map(|url| ["--url", url]));
+    extra.extend(arguments);
+    profile(&first.url(), &extra).succeeded();
     collector.taken().into_iter().map(|export| export.message).collect()
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use regex_automata::meta::Regex;
 use serde_json::Value;
 
+use crate::load::{faults, mock};
 use crate::otlp_receiver::{Answer, OtlpReceiver, attribute};
 use crate::profile::{Run, profile};
 use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
@@ -231,10 +232,9 @@ fn double(span: &Span, key: &str) -> Option<f64> {
     }
 }
 
-fn mock(faults: &[&str]) -> MockServer {
-    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
-    let script = Script { faults, ttft: Nanos::from_millis(3.0), ..Script::default() };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+fn server(faulty: &[&str]) -> MockServer {
+    let (faults, ttft) = (faults(faulty), Nanos::from_millis(3.0));
+    mock(Script { faults, ttft, ..Script::default() })
 }
 
 /// What the JSON summary says of traces.
@@ -246,9 +246,8 @@ fn told(run: &Run) -> [u64; 5] {
 
 /// Every request of a run with failures, to `collector`.
 fn traced_run(collector: &OtlpReceiver) {
-    let server = mock(&["every=5:status=503,busy"]);
-    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-    let url = format!("{}{path}", collector.url());
+    let server = server(&["every=5:status=503,busy"]);
+    let url = collector.otel_url();
     let mut extra = vec!["--otel-url", &url, "--trace-sample", "all", "--export-http-trace"];
     extra.extend(["--request-rate", "200", "--arrival-pattern", "constant"]);
     extra.extend(["--request-count", "15", "--warmup-request-count", "4"]);
@@ -363,7 +362,7 @@ fn without_the_flag_no_request_bears_a_trace_context() {
 #[test]
 fn the_slowest_are_those_of_the_files_and_failures_are_told() {
     let collector = OtlpReceiver::grpc();
-    let server = mock(&["every=6:status=500,broken"]);
+    let server = server(&["every=6:status=500,broken"]);
     let sample = ["--trace-sample", "slowest:5,errors", "--export-http-trace"];
     let load = ["--request-count", "30", "--warmup-request-count", "12", "--concurrency", "4"];
     let url = collector.url();
@@ -474,7 +473,7 @@ fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
 
 #[test]
 fn a_dead_collector_costs_the_traces_alone() {
-    let server = mock(&[]);
+    let server = server(&[]);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{closed}");
     let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "10"];
@@ -485,11 +484,10 @@ fn a_dead_collector_costs_the_traces_alone() {
 
 #[test]
 fn what_the_collector_rejects_is_counted() {
-    let server = mock(&[]);
+    let server = server(&[]);
     for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
         let collector = collector.always(Answer::Reject(3));
-        let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-        let url = format!("{}{path}", collector.url());
+        let url = collector.otel_url();
         let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "4"];
         let run = profile(&server.url(), &extra).succeeded();
         let requests = collector.traces().len() as u64;
@@ -500,7 +498,7 @@ fn what_the_collector_rejects_is_counted() {
 
 #[test]
 fn traces_go_where_their_own_variables_say() {
-    let server = mock(&[]);
+    let server = server(&[]);
     let (metrics, traces_of) = (OtlpReceiver::grpc(), OtlpReceiver::http());
     let directory = tempfile::tempdir().unwrap();
     let extra = ["--trace-sample", "all", "--request-count", "3"];
