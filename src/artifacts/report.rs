@@ -258,7 +258,7 @@ impl Gathered {
                 self.profiling.observe(&line.observation);
                 self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
                 self.slips.extend(line.slip_ns);
-                self.retries += line.retries;
+                self.retries = self.retries.saturating_add(line.retries);
             }
         }
     }
