@@ -117,6 +117,7 @@ impl Telemetry {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
+        let exponential = settings.exponential;
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let resource = resource::build(config, identity, &settings);
@@ -132,7 +133,6 @@ impl Telemetry {
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
-        let exponential = config.exponential_histograms;
         let provider = SdkMeterProvider::builder()
             .with_resource(resource)
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
@@ -177,10 +177,15 @@ impl Telemetry {
         }
     }
 
-    /// Tells how full the queue of records is while `phase` goes on.
+    /// Tells how full the queue of records is while `phase` goes on, and how many
+    /// traces were lost by now.
     pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
         if let Some(client) = &self.client {
-            lock(client).queue(phase, stats);
+            let mut client = lock(client);
+            client.queue(phase, stats);
+            if let Some(traces) = &self.traces {
+                client.traces(phase, traces.lost());
+            }
         }
     }
 

@@ -62,5 +62,7 @@ mod server_statistics;
 mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/trace_load.rs"]
+mod trace_load;
 #[path = "integration/traces.rs"]
 mod traces;

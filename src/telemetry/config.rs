@@ -31,8 +31,9 @@ pub struct Config {
     pub resource_attributes: Vec<(String, String)>,
     /// `--gen-ai-provider`: overrides what the URL's host implies.
     pub provider: Option<String>,
-    /// Base-2 exponential histograms instead of explicit boundaries.
-    pub exponential_histograms: bool,
+    /// `--otel-histograms`: base-2 exponential ones instead of explicit boundaries;
+    /// `None` leaves it to the standard variable.
+    pub exponential_histograms: Option<bool>,
     /// `--trace-sample`: which requests become traces; `None` is none.
     pub trace_sample: Option<TraceSample>,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
@@ -69,7 +70,7 @@ impl Default for Config {
             streams: Streams { metrics: true, timing: true },
             resource_attributes: Vec::new(),
             provider: None,
-            exponential_histograms: false,
+            exponential_histograms: None,
             trace_sample: None,
             interval_seconds: 2.0,
             timeout_seconds: 10.0,

@@ -20,6 +20,7 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection, described};
 use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
@@ -28,7 +29,7 @@ use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
 /// wait behind it.
 const RETRIES: Duration = Duration::from_mins(1);
 
-/// Between two tries at most.
+/// Between two tries at most, unless the collector asks for more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Of an answer over HTTP no more is read: it holds a number and a sentence.
@@ -148,24 +149,27 @@ impl Courier {
                 Err(failure) if failure.is_passing => failure,
                 outcome => return outcome,
             };
-            let wanted = failure.after.unwrap_or_default().max(pause).min(LONGEST_PAUSE);
-            if !self.pause(wanted, until).await {
+            if !self.pause(failure.after.unwrap_or_default(), pause, until).await {
                 return Err(failure);
             }
-            pause *= 2;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Waits before another try. False where there is no time for one.
-    async fn pause(&mut self, wanted: Duration, until: Instant) -> bool {
+    /// Waits before another try: what the collector `asked` for, `ours` at least.
+    /// False where there is no time for one.
+    async fn pause(&mut self, asked: Duration, ours: Duration, until: Instant) -> bool {
         let closing = *self.closing.borrow_and_update();
-        if Instant::now() >= closing.unwrap_or(until) {
+        let left = closing.unwrap_or(until).saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return false;
         }
         match closing {
-            Some(_) => tokio::time::sleep(wanted.min(RETRY_PAUSE)).await,
+            // There is no later any more.
+            Some(_) => tokio::time::sleep(RETRY_PAUSE.min(left)).await,
             // The end of the run ends the pause.
             None => {
+                let wanted = asked.max(ours).min(left);
                 let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
             }
         }
@@ -249,8 +253,9 @@ fn unanswered(error: reqwest::Error) -> Failure {
 }
 
 /// Which codes pass is said by the OTLP specification, "Failures"; an exhausted
-/// collector says so itself.
+/// collector says so itself, and any may say when to come back ("OTLP/gRPC Throttling").
 fn refused(status: &Status) -> Failure {
+    let retry = status.get_details_retry_info();
     let is_passing = match status.code() {
         Code::Cancelled
         | Code::DeadlineExceeded
@@ -258,12 +263,11 @@ fn refused(status: &Status) -> Failure {
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss => true,
-        Code::ResourceExhausted => {
-            memchr::memmem::find(status.details(), b"google.rpc.RetryInfo").is_some()
-        }
+        Code::ResourceExhausted => retry.is_some(),
         _ => false,
     };
-    Failure { reason: described(status), is_passing, after: None }
+    let after = retry.and_then(|retry| retry.retry_delay);
+    Failure { reason: described(status), is_passing, after }
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {

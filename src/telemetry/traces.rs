@@ -93,7 +93,9 @@ struct Trace(Vec<u8>);
 
 impl Trace {
     fn new(spans: &[Span]) -> Self {
-        let mut encoded = Vec::new();
+        // To the byte: what waits is bounded by its length.
+        let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
+        let mut encoded = Vec::with_capacity(length);
         for span in spans {
             message::encode(SPANS, span, &mut encoded);
         }
@@ -174,8 +176,15 @@ impl Traces {
     }
 
     fn push(&self, trace: Trace) {
-        lock(&self.tally).sampled += 1;
-        self.queue.push(trace);
+        let gone = self.queue.push(trace);
+        let mut tally = lock(&self.tally);
+        tally.sampled += 1;
+        tally.lost += gone;
+    }
+
+    /// Requests so far whose spans will not reach the collector.
+    pub(super) fn lost(&self) -> u64 {
+        lock(&self.tally).lost
     }
 
     /// No request comes any more: the slowest are known, and what waits is sent.
@@ -191,6 +200,7 @@ impl Traces {
         self.close();
         self.task.wait(patience);
         let report = lock(&self.tally).clone();
+        // What is still under way counts as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }
     }
 }
@@ -272,8 +282,12 @@ impl Sender {
                     tally.sent += batch.len() as u64;
                     tally.rejected += rejected;
                 }
-                Err(failure) if failure.is_passing && self.queue.is_closed() => return,
-                Err(_) => {}
+                Err(failure) => {
+                    lock(&self.tally).lost += batch.len() as u64;
+                    if failure.is_passing && self.queue.is_closed() {
+                        return;
+                    }
+                }
             }
         }
     }

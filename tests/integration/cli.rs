@@ -539,11 +539,21 @@ fn the_environment_gives_thresholds_and_flags_win() {
 #[test]
 fn streams_and_histograms() {
     let default = profile("").telemetry;
-    assert!(default.streams.metrics && default.streams.timing && !default.exponential_histograms);
+    assert!(
+        default.streams.metrics
+            && default.streams.timing
+            && default.exponential_histograms.is_none()
+    );
     let config = profile("--stream timing --otel-histograms exponential").telemetry;
-    assert!(!config.streams.metrics && config.streams.timing && config.exponential_histograms);
+    assert!(
+        !config.streams.metrics
+            && config.streams.timing
+            && config.exponential_histograms == Some(true)
+    );
     let both = profile("--stream metrics,timing --otel-histograms explicit").telemetry;
-    assert!(both.streams.metrics && both.streams.timing && !both.exponential_histograms);
+    assert!(
+        both.streams.metrics && both.streams.timing && both.exponential_histograms == Some(false)
+    );
 }
 
 #[test]

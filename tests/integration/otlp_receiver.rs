@@ -32,6 +32,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic_types::StatusExt as _;
 
 /// How the receiver answers an export.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +43,9 @@ pub(crate) enum Answer {
     Reject(i64),
     /// Fails with a code that asks for a retry later.
     Unavailable,
+    /// Fails, and asks for a retry after so many seconds: 503 with `Retry-After`, over
+    /// gRPC exhausted with `RetryInfo`.
+    RetryAfter(u64),
     /// Fails for good.
     Refuse,
     /// Never answers.
@@ -96,9 +100,13 @@ struct Script {
     next: VecDeque<Answer>,
     otherwise: Answer,
     taken: Vec<Export>,
-    traces: Vec<TraceExport>,
     /// Exports that arrived, however they were answered.
     seen: usize,
+    /// Answers to exports of traces; where there is none, that of all exports.
+    next_traces: VecDeque<Answer>,
+    otherwise_traces: Option<Answer>,
+    traces: Vec<TraceExport>,
+    seen_traces: usize,
 }
 
 impl OtlpReceiver {
@@ -132,8 +140,11 @@ impl OtlpReceiver {
             next: VecDeque::new(),
             otherwise: Answer::Take,
             taken: Vec::new(),
-            traces: Vec::new(),
             seen: 0,
+            next_traces: VecDeque::new(),
+            otherwise_traces: None,
+            traces: Vec::new(),
+            seen_traces: 0,
         };
         let shared = Arc::new(Shared { script: Mutex::new(script), changed: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
@@ -185,6 +196,22 @@ impl OtlpReceiver {
         self
     }
 
+    /// Answers the next exports of traces like these, each once.
+    pub(crate) fn first_traces(self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.shared.script.lock().unwrap().next_traces.extend(answers);
+        self
+    }
+
+    /// Answers every further export of traces like this.
+    pub(crate) fn now_traces(&self, answer: Answer) {
+        self.shared.script.lock().unwrap().otherwise_traces = Some(answer);
+    }
+
+    /// Waits until `count` exports of traces arrived, however they were answered.
+    pub(crate) fn wait_for_traces(&self, count: usize) {
+        self.wait_for(count, "traces", |script| script.seen_traces);
+    }
+
     /// Changes the answer while running.
     pub(crate) fn now(&self, answer: Answer) {
         self.shared.script.lock().unwrap().otherwise = answer;
@@ -208,11 +235,15 @@ impl OtlpReceiver {
 
     /// Waits until `count` exports arrived, however they were answered.
     pub(crate) fn wait_for_exports(&self, count: usize) {
+        self.wait_for(count, "metrics", |script| script.seen);
+    }
+
+    fn wait_for(&self, count: usize, what: &str, seen: fn(&Script) -> usize) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut script = self.shared.script.lock().unwrap();
-        while script.seen < count {
+        while seen(&script) < count {
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "only {} of {count} exports arrived", script.seen);
+            assert!(!left.is_zero(), "only {} of {count} exports of {what}", seen(&script));
             script = self.shared.changed.wait_timeout(script, left).unwrap().0;
         }
     }
@@ -230,13 +261,15 @@ impl Shared {
         answer
     }
 
-    /// Traces are answered as all exports are that no special answer waits for.
     fn answer_traces(&self, export: TraceExport) -> Answer {
         let mut script = self.script.lock().unwrap();
-        let answer = script.otherwise;
+        let otherwise = script.otherwise_traces.unwrap_or(script.otherwise);
+        let answer = script.next_traces.pop_front().unwrap_or(otherwise);
         if matches!(answer, Answer::Take | Answer::Reject(_)) {
             script.traces.push(export);
         }
+        script.seen_traces += 1;
+        self.changed.notify_all();
         answer
     }
 }
@@ -288,9 +321,17 @@ async fn over_grpc<R>(
         Answer::Take => Ok(tonic::Response::new(accepted(0))),
         Answer::Reject(items) => Ok(tonic::Response::new(accepted(items))),
         Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
+        Answer::RetryAfter(seconds) => Err(exhausted(seconds)),
         Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
         Answer::Hang => std::future::pending().await,
     }
+}
+
+/// Exhausted, with the time after which to try again.
+fn exhausted(seconds: u64) -> tonic::Status {
+    let delay = Some(Duration::from_secs(seconds));
+    let details = tonic_types::ErrorDetails::with_retry_info(delay);
+    tonic::Status::with_error_details(tonic::Code::ResourceExhausted, "as scripted", details)
 }
 
 fn pairs(headers: &http::HeaderMap) -> Vec<(String, String)> {
@@ -371,6 +412,11 @@ async fn answer_http(
         Answer::Take => respond(200, rejecting(0)),
         Answer::Reject(items) => respond(200, rejecting(items)),
         Answer::Unavailable => respond(503, Vec::new()),
+        Answer::RetryAfter(seconds) => {
+            let mut response = respond(503, Vec::new());
+            response.headers_mut().insert("retry-after", seconds.into());
+            response
+        }
         Answer::Refuse => respond(400, Vec::new()),
         Answer::Hang => std::future::pending().await,
     }

@@ -519,6 +519,86 @@ fn traces_go_where_their_own_variables_say() {
     metrics.last();
 }
 
+/// A server that has a trace of its own, and one that answers with another's.
+#[test]
+fn what_a_server_answers_with_changes_no_trace() {
+    let collector = OtlpReceiver::grpc();
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let answer = String::from_utf8_lossy(ANSWER).replacen(
+        "\r\n",
+        &format!(
+            "\r\ntraceparent: {foreign}\r\ntraceparent: nonsense\r\ntracestate: a=1,b=2\r\n\
+             traceresponse: {foreign}\r\n"
+        ),
+        1,
+    );
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = read_request(stream) {
+            seen.lock().unwrap().push(request);
+            write(stream, answer.as_bytes());
+        }
+    });
+    let url = collector.url();
+    let mut extra = vec!["--otel-url", &url, "--trace-sample", "all", "--export-http-trace"];
+    extra.extend(["--request-count", "3", "--no-server-metrics"]);
+    extra.extend(["--header", "tracestate: vendor=x"]);
+    let run = profile(&format!("http://{address}"), &extra).succeeded();
+    let traces = traces(&collector);
+    let records = run.records();
+    assert_eq!((records.len(), traces.len()), (3, 3));
+    for record in &records {
+        assert_is(&traces[&trace_id(record)], record);
+    }
+    for request in heads.lock().unwrap().iter() {
+        let of = |name: &str| -> Vec<&str> {
+            request.lines().filter_map(|line| line.strip_prefix(name)).collect()
+        };
+        assert_eq!(of("traceparent: ").len(), 1, "{request}");
+        // The user's own, and nothing of the server's.
+        assert_eq!(of("tracestate: "), ["vendor=x"]);
+        assert!(!request.contains(&foreign[3..35]));
+    }
+}
+
+/// Without the flag aiperf has no trace: the user's is sent.
+#[test]
+fn a_trace_of_the_users_own_is_sent_where_none_is_made() {
+    let (address, noted) = noting_server();
+    let own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let header = format!("traceparent: {own}");
+    let extra = ["--request-count", "2", "--no-server-metrics", "--header", &header];
+    profile(&format!("http://{address}"), &extra).succeeded();
+    let noted = noted.lock().unwrap();
+    assert_eq!(noted.len(), 2);
+    assert!(noted.iter().all(|(_, traceparent)| traceparent.as_deref() == Some(own)));
+}
+
+/// Exports over HTTP go by the environment's proxy, those over gRPC do not.
+#[test]
+fn proxies_are_for_http() {
+    let server = server(&[]);
+    let proxy = OtlpReceiver::http();
+    let grpc = OtlpReceiver::grpc();
+    let flags = ["--trace-sample", "all", "--request-count", "2", "--no-server-metrics"];
+    for (url, no_proxy, takes) in [
+        ("http://collector.invalid:4318".to_owned(), "", &proxy),
+        (format!("http://{}/v1/metrics", proxy.address()), "127.0.0.1", &proxy),
+        (grpc.url(), "", &grpc),
+    ] {
+        let before = takes.traces().len();
+        let directory = tempfile::tempdir().unwrap();
+        let extra = [&["--otel-url", &url], &flags[..]].concat();
+        let mut command = crate::profile::profile_command(&server.url(), directory.path(), &extra);
+        command.env("HTTP_PROXY", proxy.url()).env("http_proxy", proxy.url());
+        command.env("NO_PROXY", no_proxy).env("no_proxy", no_proxy);
+        let run = Run { output: command.output().unwrap(), directory }.succeeded();
+        assert_eq!(told(&run), [2, 2, 0, 0, 0], "{url}");
+        assert!(takes.traces().len() > before, "{url}");
+    }
+}
+
 #[test]
 fn what_cannot_be_sampled_is_refused() {
     let table: [(&[&str], &str); 4] = [
