@@ -94,7 +94,7 @@ pub struct Telemetry {
     tee: Arc<TeeState>,
     endpoint: Option<String>,
     /// `None` once `finish` has taken it.
-    provider: Option<SdkMeterProvider>,
+    provider: Mutex<Option<SdkMeterProvider>>,
 }
 
 impl Telemetry {
@@ -152,7 +152,7 @@ impl Telemetry {
             .streams
             .metrics
             .then(|| Instruments::new(meter, catalogue, describe, exponential));
-        let provider = Some(provider);
+        let provider = Mutex::new(Some(provider));
         Ok(Self { instruments, client, timing, scrapes, traces, tee: state, endpoint, provider })
     }
 
@@ -213,17 +213,19 @@ impl Telemetry {
 
     /// Exports what is left, compares both halves of the reader and shuts down.
     ///
-    /// Call it when nothing records any more. Waits for the collector until
-    /// `deadline` and then gives it up; the comparison is made all the same.
+    /// Call it when nothing records any more; whoever still holds this, as a scrape
+    /// that took too long may, does not keep the final values back. Waits for the
+    /// collector until `deadline` and then gives it up; the comparison is made all the
+    /// same.
     #[must_use]
-    pub fn finish(mut self, deadline: Duration) -> TelemetryReport {
+    pub fn finish(&self, deadline: Duration) -> TelemetryReport {
         let until = Instant::now() + deadline;
         // All are sent at once, and waited for no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
         let flushed = self.flush_and_shut_down(deadline);
         let mut report = TelemetryReport {
-            endpoint: self.endpoint.take(),
+            endpoint: self.endpoint.clone(),
             delivered_final: flushed == Flushed::Exported && self.tee.last_export_was_taken(),
             ..self.tee.counts()
         };
@@ -237,9 +239,9 @@ impl Telemetry {
         report.not_exported =
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
         let patience = until.saturating_duration_since(Instant::now());
-        report.scrapes = self.scrapes.take().and_then(|scrapes| scrapes.finish(patience));
+        report.scrapes = self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(patience));
         let patience = until.saturating_duration_since(Instant::now());
-        report.traces = self.traces.take().map(|traces| traces.finish(patience));
+        report.traces = self.traces.as_ref().map(|traces| traces.finish(patience));
         report
     }
 
@@ -258,8 +260,8 @@ impl Telemetry {
 
     /// The SDK's flush and shutdown have no deadline of their own, so a helper
     /// thread runs them, which ends on its own soon after we have stopped waiting.
-    fn flush_and_shut_down(&mut self, deadline: Duration) -> Flushed {
-        let Some(provider) = self.provider.take() else { return Flushed::Not };
+    fn flush_and_shut_down(&self, deadline: Duration) -> Flushed {
+        let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
         let (done, flushed) = mpsc::sync_channel(1);
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {

@@ -96,9 +96,9 @@ impl ScrapeForwarder {
 
     /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
     /// `None` where nothing was scraped.
-    pub(super) fn finish(self, patience: Duration) -> Option<ScrapesReport> {
+    pub(super) fn finish(&self, patience: Duration) -> Option<ScrapesReport> {
         self.close();
-        self.task.wait(patience);
+        self.task.end(patience);
         self.queue.report()
     }
 }

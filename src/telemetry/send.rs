@@ -99,9 +99,10 @@ impl SendTask {
         self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
     }
 
-    /// Waits until the task has ended, `patience` at most.
-    pub(super) fn wait(&self, patience: Duration) {
+    /// Waits until the task has ended, `patience` at most; then it is ended.
+    pub(super) fn end(&self, patience: Duration) {
         let _ = lock(&self.ended).recv_timeout(patience);
+        self.task.abort();
     }
 }
 

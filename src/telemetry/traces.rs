@@ -196,9 +196,9 @@ impl Traces {
     }
 
     /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
-    pub(super) fn finish(self, patience: Duration) -> TracesReport {
+    pub(super) fn finish(&self, patience: Duration) -> TracesReport {
         self.close();
-        self.task.wait(patience);
+        self.task.end(patience);
         let report = lock(&self.tally).clone();
         // What is still under way counts as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }

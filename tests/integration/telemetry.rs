@@ -315,6 +315,19 @@ fn a_grpc_collector_receives_what_was_recorded() {
     assert_eq!(report.endpoint, Some(format!("{}/", collector.url())));
 }
 
+/// As the thread that keeps scrapes does, where its last one takes too long.
+#[test]
+fn the_final_values_go_out_though_another_still_holds_the_telemetry() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = Arc::new(start(&config(Some(collector.url())), &[]));
+    record_four(&telemetry);
+    let held = Arc::clone(&telemetry);
+    assert_delivered(&telemetry.finish(PATIENCE));
+    assert_four(&collector.last());
+    drop(held);
+    assert_eq!(collector.taken().len(), 1);
+}
+
 #[test]
 fn an_http_collector_receives_what_was_recorded() {
     let collector = OtlpReceiver::http();
