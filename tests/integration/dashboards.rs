@@ -7,6 +7,7 @@ mod rules;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use names::Names;
 use rules::{faults, panels};
@@ -19,6 +20,20 @@ fn dashboards() -> Vec<Value> {
             serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
         })
         .into()
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(names::all);
+
+/// What is wrong with a query that stands elsewhere.
+pub(crate) fn query_faults(query: &str) -> Vec<String> {
+    rules::query_of_its_own(query, &NAMES)
+}
+
+/// Whether there is a series, a histogram or a label of that name.
+pub(crate) fn is_in_prometheus(name: &str) -> bool {
+    NAMES.contains_key(name)
+        || NAMES.contains_key(&format!("{name}_bucket"))
+        || NAMES.values().any(|labels| labels.contains(name))
 }
 
 #[test]
@@ -87,6 +102,7 @@ fn each_rule_catches_what_breaks_it() {
             "has no gen_ai_token_type out",
         ),
         ("sum by (reason) (aiperf_request_count_total)", "groups by reason"),
+        ("sum without (host_name) (aiperf_request_count_total)", "groups by host_name"),
         ("sum(rate(aiperf_request_count_total[1m]))", "over a range of its own"),
         ("sum(rate(aiperf_request_count_total[$__range]))", "over a range of its own"),
         ("sum(aiperf_request_count_total{aiperf_benchmark_id=\"$other\"})", "$other is used"),

@@ -19,6 +19,8 @@ use aiperf::metrics::Registry;
 use page::{Block, Page};
 use stage::Stage;
 
+use crate::dashboards::{is_in_prometheus, query_faults};
+
 /// How commands of the documents that build or install begin, and the line of
 /// `.ci/run` that does the same.
 const RUN_BY_CI: &[(&str, &str)] = &[
@@ -208,6 +210,57 @@ fn links_lead_somewhere() {
     assert_none(&failures);
 }
 
+/// The queries of a block: of `promql` with an empty line between them, of `yaml` those of
+/// its rules.
+fn queries(block: &Block) -> Vec<String> {
+    match block.language.as_str() {
+        "promql" => {
+            let is_code = |line: &&str| !line.starts_with('#');
+            let code: Vec<_> = block.text.lines().filter(is_code).collect();
+            code.join("\n").split("\n\n").map(str::to_owned).collect()
+        }
+        "yaml" => {
+            let rule = |line: &str| Some(line.trim().strip_prefix("expr: ")?.to_owned());
+            block.text.lines().filter_map(rule).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn queries_ask_for_what_there_is() {
+    let mut failures = Vec::new();
+    let mut asked = 0;
+    for page in page::all() {
+        for block in &page.blocks {
+            for query in queries(block) {
+                asked += 1;
+                let faults = query_faults(&query).into_iter();
+                failures.extend(faults.map(|fault| format!("{}: {fault}", page.at(block.line))));
+            }
+        }
+    }
+    assert_none(&failures);
+    assert!(asked >= 9, "{asked} queries were found");
+}
+
+#[test]
+fn names_in_prometheus_are_those_that_there_are() {
+    let mut failures = Vec::new();
+    for page in page::all() {
+        for (line, span) in page.spans() {
+            let is_name = span.starts_with("aiperf_") || span.starts_with("gen_ai_");
+            let is_whole = span.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+            // A member of the files, not of Prometheus.
+            let is_other = span == "aiperf_version";
+            if is_name && is_whole && !is_other && !is_in_prometheus(&span) {
+                failures.push(format!("{}: nothing in Prometheus is {span}", page.at(line)));
+            }
+        }
+    }
+    assert_none(&failures);
+}
+
 /// The path without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
@@ -365,6 +418,34 @@ fn is_without_effect(flag: &str) -> bool {
         Some((_, value)) => refusal(&[flag, value]).is_none(),
         None => aiperf_flags::OFF_SWITCHES.contains(&flag) && refusal(&[flag]).is_none(),
     }
+}
+
+/// The words of a command line, those in `'` being one.
+fn shell_words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect()
+}
+
+#[test]
+fn usual_command_lines_of_aiperf_are_taken_or_refused_with_what_to_do() {
+    let text = read("tests/golden/aiperf-0.13/command_lines.txt");
+    let mut failures = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (expected, arguments) = line.split_once(" | ").unwrap();
+        let arguments =
+            arguments.replace("FILE", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+        let all = ["aiperf", "profile"].into_iter().chain(shell_words(&arguments));
+        let parsed = parse_with(all.map(Into::into), Environment::new(&|_| None));
+        let said = parsed.err().map_or("taken".to_owned(), |error| error.to_string());
+        if !said.contains(expected) {
+            failures.push(format!("{arguments}\n{said}"));
+        }
+    }
+    assert_none(&failures);
 }
 
 /// Every variable that a run's configuration asks for.

@@ -12,12 +12,14 @@ use crate::metrics_endpoint::recorded;
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
 /// What every series has, from its resource or from Prometheus itself.
-const OF_THE_RESOURCE: [&str; 6] = [
+const OF_THE_RESOURCE: [&str; 8] = [
     "service.name",
     "service.instance.id",
     "aiperf.benchmark.id",
     "aiperf.endpoint.type",
     "aiperf.model.name",
+    "aiperf.shard.index",
+    "aiperf.shard.count",
     "instance",
 ];
 
