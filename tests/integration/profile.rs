@@ -453,24 +453,18 @@ fn inputs_of_a_run_can_be_sent_again() {
 
 #[test]
 fn secrets_reach_the_server_and_nothing_else() {
-    let server = mock(Script::default());
-    let run = profile(
-        &server.url().replace("http://", "http://user:hunter2@"),
-        &[
-            "--request-count",
-            "2",
-            "--api-key",
-            "sk-5ecret",
-            "--header",
-            "X-Api-Key: t0psecret",
-            "--extra-inputs",
-            "access_token:b0dysecret",
-            "--export-level",
-            "raw",
-            "--export-http-trace",
-        ],
-    )
-    .succeeded();
+    let server = mock(Script { faults: faults(&["every=2:status=500,no"]), ..Script::default() });
+    let collector = OtlpReceiver::grpc();
+    let url = collector.otel_url();
+    let mut extra = vec!["--request-count", "2", "--api-key", "sk-5ecret"];
+    extra.extend(["--header", "X-Api-Key: t0psecret", "--extra-inputs", "access_token:b0dysecret"]);
+    extra.extend(["--export-level", "raw", "--export-http-trace"]);
+    extra.extend(["--otel-url", &url, "--trace-sample", "all"]);
+    let directory = tempfile::tempdir().unwrap();
+    let url = server.url().replace("http://", "http://user:hunter2@");
+    let mut command = profile_command(&url, directory.path(), &extra);
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=c0llectors");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
     let mut everything = run.stdout() + &run.stderr();
     for name in SUMMARIES.iter().chain(&[
         "profile_export.jsonl",
@@ -482,7 +476,11 @@ fn secrets_reach_the_server_and_nothing_else() {
         everything += &run.text(name);
     }
     everything += &String::from_utf8_lossy(&fs::read(run.path("profile_export.parquet")).unwrap());
-    for secret in ["5ecret", "t0psecret", "hunter2", "b0dysecret"] {
+    let traces = collector.traces();
+    assert_eq!((traces.is_empty(), traces[0].header("x-key")), (false, Some("c0llectors")));
+    everything.extend(traces.iter().map(|export| format!("{:?}", export.message)));
+    everything.extend(collector.taken().iter().map(|export| format!("{:?}", export.message)));
+    for secret in ["5ecret", "t0psecret", "hunter2", "b0dysecret", "c0llectors"] {
         assert!(!everything.contains(secret), "{secret}");
     }
     assert!(everything.contains("<redacted>"));
