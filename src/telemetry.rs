@@ -53,7 +53,6 @@ pub use self::config::{Config, Identity, Streams};
 pub use self::error::TelemetryError;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
-pub use self::settings::TRACE_ENDPOINTS;
 pub use self::trace_sample::{TraceSample, TraceSampleError};
 pub use self::traces::TracesReport;
 
@@ -82,6 +81,15 @@ const NEVER: Duration = Duration::from_hours(365 * 24);
 
 /// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
 const EXPONENTIAL_MAX_SIZE: u32 = 160;
+
+/// Whether `config` and the variables of `environment` make sense together. Nothing is
+/// sent or connected.
+pub fn check(
+    config: &Config,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), TelemetryError> {
+    Settings::resolve(config, environment).map(drop)
+}
 
 /// Takes what was measured and tells it to the collector and to the reader.
 #[derive(Debug)]

@@ -165,9 +165,6 @@ const TRACES: Signal = Signal {
 
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 
-/// The variables that name a collector of traces where `--otel-url` does not.
-pub const TRACE_ENDPOINTS: [&str; 2] = [TRACES_ENDPOINT, BASE_ENDPOINT];
-
 fn no_collector() -> TelemetryError {
     TelemetryError::Setting {
         name: "--trace-sample",

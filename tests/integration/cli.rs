@@ -662,8 +662,11 @@ fn no_secret_is_shown() {
     // A flag given twice is refused, and the refusal must not repeat its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
     assert!(!twice.contains("SECRET"), "{twice}");
-    let once: Vec<&str> =
+    let mut once: Vec<&str> =
         arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
+    let collector = parse_in(&once, &[]).unwrap_err().to_string();
+    assert!(collector.contains("//o:4318") && !collector.contains("SECRET"), "{collector}");
+    once.retain(|argument| !argument.starts_with("--otel-url"));
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
     for shown in
         [config.cli_command.clone(), config.input_config.to_string(), format!("{config:?}")]

@@ -793,7 +793,8 @@ fn assert_health(received: &Received) {
 #[test]
 fn everything_received_is_as_the_registry_says() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
+    let trace_sample = "errors".parse().ok();
+    let telemetry = start(&Config { trace_sample, ..config(Some(collector.url())) }, &[]);
     record_four(&telemetry);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;

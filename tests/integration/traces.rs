@@ -387,6 +387,28 @@ fn proxies_are_for_http() {
     }
 }
 
+/// Before the server is waited for.
+#[test]
+fn what_the_variables_say_wrongly_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |flags: &[&str], variables: &[(&str, &str)]| {
+        let flags = [flags, &["--wait-for-model-timeout", "600"]].concat();
+        let url = "http://127.0.0.1:1";
+        let mut command = crate::profile::profile_command(url, directory.path(), &flags);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/v1/metrics");
+    assert!(run(&[], &[base]).contains("set it to http://c:4318"));
+    let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    assert!(run(&["--otel-url", "c:1/otlp"], &[grpc]).contains("write http://c:1 as --otel-url"));
+    let secret = run(&["--otel-url", "http://me:s3cret@c:4317"], &[]);
+    assert!(secret.contains("OTEL_EXPORTER_OTLP_HEADERS") && !secret.contains("s3cret"));
+    let off = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317"), ("OTEL_SDK_DISABLED", "true")];
+    assert!(run(&["--trace-sample", "all"], &off).contains("OTEL_SDK_DISABLED"));
+}
+
 #[test]
 fn what_cannot_be_sampled_is_refused() {
     let table: [(&[&str], &str); 4] = [

@@ -131,7 +131,10 @@ impl Named {
         }
         let has_more = url.query().is_some() || url.fragment().is_some();
         if !url.username().is_empty() || url.password().is_some() || has_more {
-            return Err(refuse("put credentials in OTEL_EXPORTER_OTLP_HEADERS instead"));
+            return Err(refuse(
+                "write it without user, query and fragment; credentials belong into \
+                 OTEL_EXPORTER_OTLP_HEADERS",
+            ));
         }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(refuse("it names no host"));
