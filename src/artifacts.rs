@@ -169,6 +169,10 @@ impl ArtifactSet {
         let raw = sink(ExportLevel::Raw, &layout.raw)?;
         let table =
             records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
+        if table.is_some() {
+            // A run that is killed leaves none: that of an earlier run would pass for its own.
+            failures.extend(remove_stale(&layout.table).err());
+        }
         Manifest::running(run, config.prefix.clone(), &config.server_metrics)
             .write(&layout.manifest)
             .map_err(|source| ArtifactError::NotWritable {

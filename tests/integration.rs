@@ -11,6 +11,8 @@ mod artifacts;
 mod cli;
 #[path = "integration/collector.rs"]
 mod collector;
+#[path = "integration/combination.rs"]
+mod combination;
 #[path = "integration/conformance.rs"]
 mod conformance;
 #[path = "integration/connections.rs"]

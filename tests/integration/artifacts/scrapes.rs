@@ -185,8 +185,8 @@ impl ServedRun {
 
     /// Rebuilds and writes; gives the notes.
     fn report(&self) -> Vec<String> {
-        let rebuilt = rebuild::rebuild(self.run.directory()).unwrap();
-        rebuild::write(&rebuilt, "").unwrap();
+        let mut rebuilt = rebuild::rebuild(self.run.directory()).unwrap();
+        rebuild::write(&mut rebuilt, "").unwrap();
         rebuilt.notes
     }
 }

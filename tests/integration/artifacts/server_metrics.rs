@@ -379,6 +379,6 @@ fn a_rebuilt_report_writes_them_as_the_run_did() {
     }
     let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
     rebuilt.report.server_metrics = Some(server_metrics());
-    rebuild::write(&rebuilt, "").unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
     assert_eq!(files(), original);
 }
