@@ -240,7 +240,7 @@ fn flags() -> BTreeSet<String> {
 }
 
 /// Flags of the programs that the documents start beside this one.
-const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--set"];
+const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--mode", "--set"];
 
 #[test]
 fn flags_are_the_programs() {
