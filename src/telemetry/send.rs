@@ -1,6 +1,7 @@
 //! Requests to the collector that are encoded here, over the connection that the
 //! exporter uses, and the task that sends them.
 
+use std::error::Error;
 use std::io::Write as _;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, mpsc};
@@ -213,7 +214,11 @@ impl Connection {
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
         let answer =
             client.unary(request, PathAndQuery::from_static(A::METHOD), Encoded::new()).await;
-        Ok(answer.map_err(|status| refused(&status))?.into_inner())
+        let failed = |status: Status| match broken(&status) {
+            Some(failure) => failure,
+            None => refused(&status),
+        };
+        Ok(answer.map_err(failed)?.into_inner())
     }
 
     async fn post<A: Answer>(&self, client: &reqwest::Client, body: Bytes) -> Result<A, Failure> {
@@ -251,6 +256,16 @@ impl Connection {
 
 fn unanswered(error: reqwest::Error) -> Failure {
     Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
+}
+
+/// What became of a request whose connection broke: that is no answer of the collector,
+/// whatever code stands for it here.
+fn broken(status: &Status) -> Option<Failure> {
+    let mut cause = status.source()?;
+    while !cause.is::<tonic::transport::Error>() {
+        cause = cause.source()?;
+    }
+    Some(Failure { reason: described(status), is_passing: true, after: None })
 }
 
 /// Which codes pass is said by the OTLP specification, "Failures"; an exhausted

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics,
 };
 use prost::Message as _;
+use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -474,7 +476,7 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 
 #[test]
 fn no_collector_at_the_address_fails_nothing() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
         let telemetry = start(&Config { url: Some(url), ..Config::default() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
@@ -507,6 +509,38 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         let names: Vec<_> = metrics(&received).iter().map(|metric| metric.name.clone()).collect();
         assert_eq!(names, ["taken"]);
     }
+}
+
+/// Takes a connection, and resets it as soon as a request has begun on it.
+fn reset_a_request(listener: &TcpListener) {
+    const PREFACE: usize = 24;
+    const HEADERS: u8 = 1;
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut frame = [0; 9];
+    stream.read_exact(&mut [0; PREFACE]).unwrap();
+    while frame[3] != HEADERS {
+        stream.read_exact(&mut frame).unwrap();
+        let length = u32::from_be_bytes([0, frame[0], frame[1], frame[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).unwrap();
+    }
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn what_a_broken_connection_took_along_is_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config { url: Some(format!("http://{address}")), ..Config::default() };
+    let telemetry = start(&config, &[]);
+    show_text(&telemetry, "a 1\n", Format::Text);
+    reset_a_request(&listener);
+    drop(listener);
+    let collector = OtlpReceiver::grpc_at(address);
+    collector.wait_for_exports(1);
+    let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+    assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (1, 0), "{report:?}");
+    assert_eq!((report.requests_ok, report.requests_failed), (1, 0));
+    assert!(report.delivered_final);
 }
 
 #[test]
