@@ -68,7 +68,7 @@ impl Start {
             let Some(wait) = left.0.checked_sub(self.lead.0).filter(|wait| *wait > 0) else {
                 break;
             };
-            if left.0 <= told.0 / 2 && left > TOLD_AGAIN {
+            if is_told_again(left, told) {
                 self.tell(left);
                 told = left;
             }
@@ -106,7 +106,34 @@ impl Start {
     }
 }
 
+/// Whether the user is to hear of a wait again, of which `told` was left when they did.
+fn is_told_again(left: Nanos, told: Nanos) -> bool {
+    left.0 <= told.0 / 2 && left > TOLD_AGAIN
+}
+
 /// Now, in nanoseconds since the epoch.
 fn wall_ns() -> u64 {
     Clock::start().wall_ns(Clock::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_told_again_but_not_often() {
+        let second = 1_000_000_000;
+        let tellings = |seconds: u64| {
+            let mut told = vec![Nanos(seconds * second)];
+            for left in (0..seconds).rev().map(|left| Nanos(left * second)) {
+                if is_told_again(left, told[told.len() - 1]) {
+                    told.push(left);
+                }
+            }
+            told.iter().map(|left| left.0 / second).collect::<Vec<_>>()
+        };
+        assert_eq!(tellings(90), [90]);
+        assert_eq!(tellings(600), [600, 300, 150, 75]);
+        assert_eq!(tellings(86_400).len(), 11);
+    }
 }
