@@ -46,7 +46,7 @@ impl Budget {
         let most = self.sessions.into_iter().chain(self.requests).fold(MOST_SESSIONS, u64::min);
         Self {
             requests: self.requests.map(|requests| shard.share(requests)),
-            agreed: (shard.count() > 1).then(|| most),
+            agreed: (shard.count() > 1).then_some(most),
             shard,
             ..self
         }
