@@ -166,14 +166,13 @@ impl Courier {
         if left.is_zero() {
             return false;
         }
-        match closing {
+        if closing.is_some() {
             // There is no later any more.
-            Some(_) => tokio::time::sleep(RETRY_PAUSE.min(left)).await,
+            tokio::time::sleep(RETRY_PAUSE.min(left)).await;
+        } else {
             // The end of the run ends the pause.
-            None => {
-                let wanted = asked.max(ours).min(left);
-                let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
-            }
+            let wanted = asked.max(ours).min(left);
+            let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
         }
         true
     }

@@ -41,6 +41,9 @@ pub(super) struct Settings {
     pub(super) resource_attributes: Vec<(String, String)>,
 }
 
+/// A certificate and its key, in PEM.
+type ClientPem = (Vec<u8>, Vec<u8>);
+
 /// A collector and how to talk to it. Not `Debug`: it holds secrets.
 pub(super) struct Destination {
     /// Where to: with its path for HTTP, without one for gRPC. Never bears
@@ -57,7 +60,7 @@ pub(super) struct Destination {
     /// Authorities to trust instead of the system's, in PEM.
     pub(super) authorities: Option<Vec<u8>>,
     /// Our own certificate and its key, in PEM.
-    pub(super) client: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) client: Option<ClientPem>,
 }
 
 /// OTLP's transports.
@@ -344,7 +347,7 @@ fn duration(
 fn client(
     signal: &'static Signal,
     given: Environment<'_>,
-) -> Result<Option<(Vec<u8>, Vec<u8>)>, TelemetryError> {
+) -> Result<Option<ClientPem>, TelemetryError> {
     let half = |have: &[&'static str; 2], lacks: &[&'static str; 2]| {
         let name = first(given, have).map_or(have[1], |(name, _)| name);
         let reason = format!("is of no use without {}: set both or neither", lacks[1]);

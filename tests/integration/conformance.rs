@@ -357,8 +357,9 @@ fn what_a_collector_receives_is_what_the_registry_says() {
         spans: BTreeSet::new(),
         problems: BTreeMap::new(),
     };
-    let collector =
-        |number: usize| if number % 2 == 0 { OtlpReceiver::grpc() } else { OtlpReceiver::http() };
+    let collector = |number: usize| {
+        if number.is_multiple_of(2) { OtlpReceiver::grpc() } else { OtlpReceiver::http() }
+    };
     for (index, (urls, arguments)) in runs.into_iter().enumerate() {
         let mut words: Vec<&str> = arguments.split(' ').collect();
         words.extend(arguments.ends_with("--input-file").then_some(trace));

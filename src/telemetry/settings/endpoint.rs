@@ -49,7 +49,7 @@ pub(super) fn find(
     let path = url.path().trim_end_matches('/').to_owned();
     let protocol = match protocol(signal, given)? {
         Some((variable, Protocol::Grpc)) if !path.is_empty() => {
-            return Err(named.grpc_has_no_path(url, variable));
+            return Err(named.grpc_has_no_path(&url, variable));
         }
         Some((_, protocol)) => protocol,
         None if !path.is_empty() || url.port() == Some(HTTP_PORT) => Protocol::Http,
@@ -148,7 +148,7 @@ impl Named {
         let of_signal = [METRICS_PATH, TRACES_PATH].into_iter().find(|end| path.ends_with(end));
         let base = of_signal.and_then(|end| path.strip_suffix(end)).unwrap_or(path);
         match (self.origin, of_signal) {
-            (Origin::Base, Some(_)) => Err(self.refuse(
+            (Origin::Base, Some(_)) => Err(refuse(
                 url,
                 format!(
                     "{BASE_ENDPOINT} is a base, to which {own} is added: set it to {}, or set {} \
@@ -157,7 +157,7 @@ impl Named {
                     signal.endpoint,
                 ),
             )),
-            (Origin::Signal, Some(end)) if end != own => Err(self.refuse(
+            (Origin::Signal, Some(end)) if end != own => Err(refuse(
                 url,
                 format!("{} is used as it is: set it to {}", self.by, at(url, base, own)),
             )),
@@ -166,19 +166,19 @@ impl Named {
         }
     }
 
-    fn grpc_has_no_path(&self, url: Url, variable: &str) -> TelemetryError {
-        let root = with_path(&url, "");
+    fn grpc_has_no_path(&self, url: &Url, variable: &str) -> TelemetryError {
+        let root = with_path(url, "");
         let reason = format!(
             "{variable} is grpc, which has no paths: write {root} as {}, or set {variable} to \
              http/protobuf",
             self.by
         );
-        self.refuse(&url, reason)
+        refuse(url, reason)
     }
+}
 
-    fn refuse(&self, url: &Url, reason: String) -> TelemetryError {
-        TelemetryError::Url { url: url.to_string(), reason }
-    }
+fn refuse(url: &Url, reason: String) -> TelemetryError {
+    TelemetryError::Url { url: url.to_string(), reason }
 }
 
 /// `url` with another path, without a slash at its end.

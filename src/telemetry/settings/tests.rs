@@ -98,6 +98,8 @@ fn the_flag_is_a_base_or_the_url_of_a_signal() {
     }
 }
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// "OTLP Exporter Configuration", "Endpoint URLs for OTLP/HTTP": its examples, and
 /// that a base is one with and without a slash at its end.
 #[test]
@@ -105,7 +107,6 @@ fn variables_are_used_as_opentelemetry_says() {
     const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
     const METRICS: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
     const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-    type Variables<'a> = &'a [(&'a str, &'a str)];
     let table: [(Variables<'_>, &str, &str); 7] = [
         (
             &[(BASE, "http://collector:4318")],
@@ -152,12 +153,14 @@ fn variables_are_used_as_opentelemetry_says() {
     }
 }
 
+/// Flag, variables, and words of the refusal.
+type Case<'a> = (Option<&'a str>, Vec<(&'a str, &'a str)>, &'a [&'a str]);
+
 #[test]
 fn what_cannot_be_meant_is_refused_with_what_to_write() {
     let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     let base = |url| ("OTEL_EXPORTER_OTLP_ENDPOINT", url);
     let metrics = |url| ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", url);
-    type Case<'a> = (Option<&'a str>, Vec<(&'a str, &'a str)>, &'a [&'a str]);
     let table: [Case<'_>; 6] = [
         (
             Some("http://c:4318/v1/metrics"),
