@@ -21,8 +21,7 @@ use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
 use expected::{assert_is, at, hex, nanos, trace_id, traceparent, traces};
 
 fn server(faulty: &[&str]) -> MockServer {
-    let (faults, ttft) = (faults(faulty), Nanos::from_millis(3.0));
-    mock(Script { faults, ttft, ..Script::default() })
+    mock(Script { faults: faults(faulty), ttft: Nanos::from_millis(3.0), ..Script::default() })
 }
 
 /// What the JSON summary says of traces.
