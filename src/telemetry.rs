@@ -12,13 +12,16 @@ mod attributes;
 mod client;
 mod collector;
 mod combined;
+mod config;
 mod connection;
+mod error;
 mod exact;
 mod instruments;
 pub mod pipeline;
 mod protobuf;
 mod queue;
 mod reconcile;
+mod report;
 mod resource;
 mod scrape_forwarder;
 mod send;
@@ -28,8 +31,6 @@ mod timing;
 mod trace_sample;
 mod traces;
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,19 +40,18 @@ use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::endpoint::EndpointType;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
 use crate::metrics::{ClientHealth, Metric};
-use crate::redact;
 use crate::runner::QueueStats;
-use crate::schedule::{PhaseKind, PhaseStats, Shard};
+use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
+pub use self::config::{Config, Identity, Streams};
+pub use self::error::TelemetryError;
+pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
 pub use self::trace_sample::{TraceSample, TraceSampleError};
 pub use self::traces::TracesReport;
@@ -81,164 +81,6 @@ const NEVER: Duration = Duration::from_hours(365 * 24);
 
 /// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
 const EXPONENTIAL_MAX_SIZE: u32 = 160;
-
-/// Which streams are exported over OTLP (`--stream`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Streams {
-    /// Request records, and what the servers expose.
-    pub metrics: bool,
-    /// Phase snapshots.
-    pub timing: bool,
-}
-
-/// Where and how telemetry goes.
-#[derive(Clone)]
-pub struct Config {
-    /// The collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables);
-    /// `None` exports nothing, and the in-process reader works all the same.
-    pub url: Option<String>,
-    /// Which streams.
-    pub streams: Streams,
-    /// `--otel-resource-attributes`, in order; they override.
-    pub resource_attributes: Vec<(String, String)>,
-    /// `--gen-ai-provider`: overrides what the URL's host implies.
-    pub provider: Option<String>,
-    /// `--otel-histograms`: base-2 exponential ones instead of explicit boundaries;
-    /// `None` leaves it to the standard variable.
-    pub exponential_histograms: Option<bool>,
-    /// `--trace-sample`: which requests become traces; `None` is none.
-    pub trace_sample: Option<TraceSample>,
-    /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
-    pub interval_seconds: f64,
-    /// Seconds an export may take (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
-    pub timeout_seconds: f64,
-}
-
-impl fmt::Debug for Config {
-    /// Shows neither credentials in the URL nor attributes that bear secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attribute = |(name, value): &(String, String)| {
-            let value = if redact::is_secret_name(name) { redact::REDACTED } else { value };
-            (name.clone(), value.to_owned())
-        };
-        let attributes: Vec<_> = self.resource_attributes.iter().map(attribute).collect();
-        f.debug_struct("Config")
-            .field("url", &self.url.as_deref().map(redact::url))
-            .field("streams", &self.streams)
-            .field("resource_attributes", &attributes)
-            .field("provider", &self.provider)
-            .field("exponential_histograms", &self.exponential_histograms)
-            .field("trace_sample", &self.trace_sample)
-            .field("interval_seconds", &self.interval_seconds)
-            .field("timeout_seconds", &self.timeout_seconds)
-            .finish()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            url: None,
-            streams: Streams { metrics: true, timing: true },
-            resource_attributes: Vec::new(),
-            provider: None,
-            exponential_histograms: None,
-            trace_sample: None,
-            interval_seconds: 2.0,
-            timeout_seconds: 10.0,
-        }
-    }
-}
-
-/// What the run is, for resource and attributes.
-#[derive(Debug, Clone)]
-pub struct Identity {
-    /// `aiperf.benchmark.id`.
-    pub benchmark_id: Uuid,
-    /// Which part of the run, where several processes share it.
-    pub shard: Option<Shard>,
-    /// `aiperf.endpoint.type`, and `gen_ai.operation.name` by it.
-    pub endpoint_type: EndpointType,
-    /// Models asked; the first is `aiperf.model.name`.
-    pub models: Vec<Arc<str>>,
-    /// Base URLs of the servers.
-    pub urls: Vec<String>,
-}
-
-/// How the export went: part of the JSON report and of the console.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TelemetryReport {
-    /// The collector, credentials removed; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Exports that the collector took.
-    pub exports_ok: u64,
-    /// Exports that failed.
-    pub exports_failed: u64,
-    /// Data points that the collector said it rejected.
-    pub rejected_data_points: u64,
-    /// Whether the last export, which bears the final values, was taken;
-    /// always false without a collector.
-    pub delivered_final: bool,
-    /// Whether both halves of the reader agree.
-    pub reconciled: bool,
-    /// Where they do not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub discrepancies: Vec<String>,
-    /// Gauges that have no finite value and were not exported.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_exported: Vec<String>,
-    /// The servers' own metrics; absent where none were scraped or sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scrapes: Option<ScrapesReport>,
-    /// The requests that were told of as traces; absent without `--trace-sample`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traces: Option<TracesReport>,
-}
-
-/// Why telemetry cannot be started. A collector that does not answer is not
-/// among the reasons: that is found out later, and the run goes on.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The collector's URL cannot be used.
-    #[error("the collector's URL {url:?} cannot be used: {reason}")]
-    Url {
-        /// As given, credentials removed.
-        url: String,
-        /// What is wrong and what to do.
-        reason: String,
-    },
-    /// A setting or variable has a value that makes no sense.
-    #[error("{name} {reason}")]
-    Setting {
-        /// Flag or variable.
-        name: &'static str,
-        /// What is wrong and what to do; never a header's value.
-        reason: String,
-    },
-    /// A file named by a variable cannot be read.
-    #[error("cannot read {path:?}, which {name} names: {source}")]
-    File {
-        /// The variable.
-        name: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The exporter cannot be built.
-    #[error("cannot set up the export to {endpoint}: {reason}")]
-    Exporter {
-        /// The collector.
-        endpoint: String,
-        /// Why.
-        reason: String,
-    },
-    /// The exporter's thread cannot be started.
-    #[error("cannot start the exporter's thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
 
 /// Whether `config` and the variables of `environment` make sense together. Nothing is
 /// sent or connected.

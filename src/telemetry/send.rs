@@ -41,12 +41,16 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     /// The method of the collector's service.
     const METHOD: &'static str;
 
-    /// How many items of the request it rejected: data points, spans.
+    /// What the requests are made of.
+    const ITEMS: &'static str;
+
+    /// How many of these it rejected.
     fn rejected(&self) -> i64;
 }
 
 impl Answer for ExportMetricsServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+    const ITEMS: &'static str = "data points";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_data_points)
@@ -55,6 +59,7 @@ impl Answer for ExportMetricsServiceResponse {
 
 impl Answer for ExportTraceServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    const ITEMS: &'static str = "spans";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_spans)
@@ -70,9 +75,10 @@ pub(super) struct SendTask {
 }
 
 impl SendTask {
-    /// Starts `work`, which sends over `connection`.
+    /// Starts `work`, which sends `what` over `connection`.
     pub(super) fn start<W>(
         connection: Arc<Connection>,
+        what: &'static str,
         work: impl FnOnce(Courier) -> W + Send + 'static,
     ) -> Self
     where
@@ -81,7 +87,7 @@ impl SendTask {
         let closing = watch::Sender::new(None);
         let (ending, ended) = mpsc::sync_channel(1);
         let runtime = connection.runtime().clone();
-        let courier = Courier { connection, closing: closing.subscribe() };
+        let courier = Courier { connection, what, closing: closing.subscribe() };
         let task = runtime.spawn(async move {
             work(courier).await;
             let _ = ending.send(());
@@ -107,10 +113,12 @@ impl Drop for SendTask {
     }
 }
 
-/// Sends requests, again and again while their failure may pass.
+/// Sends requests, again and again while their failure may pass, and says what the
+/// collector did not take.
 pub(super) struct Courier {
-    /// The way to the collector.
-    pub(super) connection: Arc<Connection>,
+    connection: Arc<Connection>,
+    /// What the requests tell, in words.
+    what: &'static str,
     /// Until when requests are tried again, once the run has ended.
     closing: watch::Receiver<Option<Instant>>,
 }
@@ -119,6 +127,23 @@ impl Courier {
     /// Sends an encoded request. Returns how many of its items the collector
     /// rejected.
     pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
+        let outcome = self.send_until_taken::<A>(body).await;
+        match &outcome {
+            Ok(0) => {}
+            Ok(rejected) => self.connection.complain(format_args!(
+                "rejected {rejected} {} of {}; its log says why",
+                A::ITEMS,
+                self.what
+            )),
+            Err(failure) => self.connection.complain(format_args!(
+                "did not take {} ({}); the run goes on, and its files are complete",
+                self.what, failure.reason
+            )),
+        }
+        outcome
+    }
+
+    async fn send_until_taken<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
         let mut pause = RETRY_PAUSE;
         let until = Instant::now() + RETRIES;
         loop {

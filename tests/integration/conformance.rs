@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -16,15 +15,17 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, ResourceMetrics};
 
 use self::registry::{Attributes, Entry, Registry};
+use crate::load::{faults, mock};
 use crate::otlp_receiver::{OtlpReceiver, attribute};
-use crate::profile::aiperf;
+use crate::profile::{Run, profile_command};
+use crate::shards::now;
 
 #[path = "conformance/mistakes.rs"]
 mod mistakes;
 #[path = "conformance/provoked.rs"]
 mod provoked;
 #[path = "conformance/registry.rs"]
-mod registry;
+pub(crate) mod registry;
 #[path = "conformance/spans.rs"]
 mod spans;
 #[path = "conformance/specification.rs"]
@@ -206,17 +207,15 @@ fn is_text(value: &AnyValue) -> bool {
     matches!(value.value, Some(Any::StringValue(_)))
 }
 
-fn server(faults: &[&str]) -> MockServer {
-    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
-    let script = Script {
+fn server(faulty: &[&str]) -> MockServer {
+    mock(Script {
         ttft: Nanos::from_millis(20.0),
         itl: Nanos::from_millis(1.0),
         reasoning_tokens: 1,
         models: vec!["mock-model".into(), "other".into()],
-        faults,
+        faults: faults(faulty),
         ..Script::default()
-    };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+    })
 }
 
 /// What a collector took of a run.
@@ -241,35 +240,24 @@ fn command(
     directory: &Path,
     arguments: &[&str],
 ) -> Command {
-    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-    let base = if collector.is_grpc() { "" } else { "/v1/metrics" };
-    command.args(["--ui", "none", "--otel-url", &format!("{}{base}", collector.url())]);
-    command.args(["--trace-sample", "all", "--artifact-dir"]).arg(directory);
-    for url in urls {
-        command.args(["--url", url]);
-    }
-    if !arguments.contains(&"--input-file") {
-        command.args(["--isl", "20", "--osl", "4"]);
-    }
-    if !arguments.contains(&"--endpoint-type") {
-        command.arg("--streaming");
-    }
-    command.args(arguments);
-    command
+    let [first, others @ ..] = urls else { panic!("there is no server") };
+    let collector_url = collector.otel_url();
+    let mut extra = vec!["--otel-url", &collector_url, "--trace-sample", "all"];
+    extra.extend(others.iter().flat_map(|url| ["--url", url]));
+    profile_command(first, directory, &[&extra, arguments].concat())
 }
 
 /// Runs the program against the servers, and gives what the collector took.
 fn exports(collector: &OtlpReceiver, urls: &[&str], arguments: &[&str]) -> Exports {
     let directory = tempfile::tempdir().unwrap();
     let output = command(collector, urls, directory.path(), arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Run { output, directory }.succeeded();
     Exports::of(collector)
 }
 
 /// What a process of two that share a run sends. A machine that was not ready by the
 /// common start is given more time.
 fn shard(collector: &OtlpReceiver, url: &str) -> Exports {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     for ahead in [4, 40, 200] {
         let at = (now() + ahead).to_string();
         let mut flags = vec!["--shard", "0/2", "--random-seed", "7", "--start-at", &at];

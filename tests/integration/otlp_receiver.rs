@@ -68,25 +68,23 @@ pub(crate) struct OtlpReceiver {
     _stop: oneshot::Sender<()>,
 }
 
-/// An export as it arrived.
+/// An export as it arrived, of metrics unless it says otherwise.
 #[derive(Debug, Clone)]
-pub(crate) struct Export {
+pub(crate) struct Export<M = ExportMetricsServiceRequest> {
     /// The message.
-    pub(crate) message: ExportMetricsServiceRequest,
+    pub(crate) message: M,
     /// Headers or metadata, in order of arrival.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Traces as they arrived.
-#[derive(Debug, Clone)]
-pub(crate) struct TraceExport {
-    /// The message.
-    pub(crate) message: ExportTraceServiceRequest,
-    /// Headers or metadata, in order of arrival.
-    pub(crate) headers: Vec<(String, String)>,
-}
+type TraceExport = Export<ExportTraceServiceRequest>;
 
-impl Export {
+impl<M> Export<M> {
+    fn over_grpc(request: tonic::Request<M>) -> Self {
+        let headers = pairs(&request.metadata().clone().into_headers());
+        Self { message: request.into_inner(), headers }
+    }
+
     /// A header's value.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
@@ -180,6 +178,12 @@ impl OtlpReceiver {
         format!("http://{}", self.address)
     }
 
+    /// As `--otel-url` has it.
+    pub(crate) fn otel_url(&self) -> String {
+        let path = if self.is_grpc() { "" } else { "/v1/metrics" };
+        format!("{}{path}", self.url())
+    }
+
     /// Answers every further export like this.
     pub(crate) fn always(self, answer: Answer) -> Self {
         self.shared.script.lock().unwrap().otherwise = answer;
@@ -256,9 +260,7 @@ impl Shared {
         self.changed.notify_all();
         answer
     }
-}
 
-impl Shared {
     fn answer_traces(&self, export: TraceExport) -> Answer {
         let mut script = self.script.lock().unwrap();
         let otherwise = script.otherwise_traces.unwrap_or(script.otherwise);
@@ -296,15 +298,7 @@ impl MetricsService for Grpc {
         &self,
         request: tonic::Request<ExportMetricsServiceRequest>,
     ) -> Result<tonic::Response<ExportMetricsServiceResponse>, tonic::Status> {
-        let headers = pairs(&request.metadata().clone().into_headers());
-        match self.0.answer(Export { message: request.into_inner(), headers }) {
-            Answer::Take => Ok(tonic::Response::new(accepted(0))),
-            Answer::Reject(points) => Ok(tonic::Response::new(accepted(points))),
-            Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
-            Answer::RetryAfter(seconds) => Err(exhausted(seconds)),
-            Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
-            Answer::Hang => std::future::pending().await,
-        }
+        over_grpc(self.0.answer(Export::over_grpc(request)), accepted).await
     }
 }
 
@@ -314,15 +308,22 @@ impl TraceService for Grpc {
         &self,
         request: tonic::Request<ExportTraceServiceRequest>,
     ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
-        let headers = pairs(&request.metadata().clone().into_headers());
-        match self.0.answer_traces(TraceExport { message: request.into_inner(), headers }) {
-            Answer::Take => Ok(tonic::Response::new(accepted_spans(0))),
-            Answer::Reject(spans) => Ok(tonic::Response::new(accepted_spans(spans))),
-            Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
-            Answer::RetryAfter(seconds) => Err(exhausted(seconds)),
-            Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
-            Answer::Hang => std::future::pending().await,
-        }
+        over_grpc(self.0.answer_traces(Export::over_grpc(request)), accepted_spans).await
+    }
+}
+
+/// The answer; `accepted` makes the one that rejects so many items.
+async fn over_grpc<R>(
+    answer: Answer,
+    accepted: fn(i64) -> R,
+) -> Result<tonic::Response<R>, tonic::Status> {
+    match answer {
+        Answer::Take => Ok(tonic::Response::new(accepted(0))),
+        Answer::Reject(items) => Ok(tonic::Response::new(accepted(items))),
+        Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
+        Answer::RetryAfter(seconds) => Err(exhausted(seconds)),
+        Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
+        Answer::Hang => std::future::pending().await,
     }
 }
 
@@ -400,7 +401,7 @@ async fn answer_http(
     };
     let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/traces" {
         let message = ExportTraceServiceRequest::decode(&body[..]).unwrap();
-        let answer = shared.answer_traces(TraceExport { message, headers });
+        let answer = shared.answer_traces(Export { message, headers });
         (answer, |spans| accepted_spans(spans).encode_to_vec())
     } else {
         let message = ExportMetricsServiceRequest::decode(&body[..]).unwrap();

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
 use aiperf::telemetry::{Config, ScrapesReport, Streams, Telemetry, TelemetryReport};
-use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
@@ -25,6 +24,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::artifacts::table::run_python;
+use crate::metrics_endpoint::recorded;
 use crate::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
 use crate::telemetry::identity;
 
@@ -71,12 +71,6 @@ impl Capture {
     fn show(&self, telemetry: &Telemetry, index: usize) {
         show(telemetry, &self.url, index, self.first_byte_ns, &self.exposition());
     }
-}
-
-fn captures(name: &str) -> Vec<Capture> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
-    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
 fn show(telemetry: &Telemetry, url: &str, index: usize, time: u64, exposition: &Exposition<'_>) {
@@ -248,7 +242,7 @@ fn forward(name: &str, collector: &OtlpReceiver, gzip: bool) -> Vec<ResourceMetr
         ("OTEL_EXPORTER_OTLP_COMPRESSION", compression),
     ];
     let telemetry = start(&config(collector), &variables);
-    let captures = captures(name);
+    let captures: Vec<Capture> = recorded(name);
     for capture in &captures {
         capture.show(&telemetry, 0);
     }
@@ -286,7 +280,7 @@ fn points(metric: &Metric) -> usize {
 #[test]
 fn a_grpc_collector_has_every_line_of_vllm() {
     let collector = OtlpReceiver::grpc();
-    let received = forward("vllm/scrapes.jsonl.gz", &collector, true);
+    let received = forward("vllm/scrapes", &collector, true);
     let names: Vec<_> = metrics(&received).iter().map(|metric| metric.name.as_str()).collect();
     for name in ["vllm:generation_tokens_total", "vllm:time_to_first_token_seconds"] {
         assert!(names.contains(&name), "{name}");
@@ -311,14 +305,14 @@ fn a_grpc_collector_has_every_line_of_vllm() {
 
 #[test]
 fn an_http_collector_has_every_line_of_dynamo() {
-    for name in ["dynamo/scrapes_frontend.jsonl.gz", "dynamo/scrapes_worker.jsonl.gz"] {
+    for name in ["dynamo/scrapes_frontend", "dynamo/scrapes_worker"] {
         forward(name, &OtlpReceiver::http(), true);
     }
 }
 
 #[test]
 fn an_http_collector_has_every_line_of_llama_cpp() {
-    forward("llamacpp/scrapes.jsonl.gz", &OtlpReceiver::http(), false);
+    forward("llamacpp/scrapes", &OtlpReceiver::http(), false);
 }
 
 /// A data point for the checker: what a histogram has is still not cumulative.
@@ -370,7 +364,7 @@ fn the_points_are_what_prometheus_reads() {
     let directory = tempfile::tempdir().unwrap();
     let series = ["vllm/scrapes", "dynamo/scrapes_frontend", "dynamo/scrapes_worker"];
     for (number, name) in series.iter().chain(&["llamacpp/scrapes"]).enumerate() {
-        let captures = captures(&format!("{name}.jsonl.gz"));
+        let captures: Vec<Capture> = recorded(name);
         let collector = OtlpReceiver::grpc();
         let telemetry = start_for(&collector);
         let path = |what| -> PathBuf { directory.path().join(format!("{number}.{what}.jsonl")) };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::artifacts::table::run_python;
+use crate::load::mock;
 use crate::otlp_receiver::{OtlpReceiver, Received, attribute};
-use crate::profile::{aiperf, signal};
+use crate::profile::{aiperf, json_lines, profile_command, signal, summary};
 
 const SHARDS: u64 = 3;
 
 fn server() -> MockServer {
-    let script = Script { ttft: Nanos::from_millis(30.0), ..Script::default() };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+    mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() })
 }
 
 /// The same run as a whole and in parts, each against a server of its own.
@@ -54,12 +54,7 @@ impl Sharded {
         let mut flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
         flags.extend(["--random-seed", "11", "--start-at", &at, "--export-level", "raw"]);
         flags.extend(more);
-        if !flags.contains(&"--input-file") {
-            flags.extend(["--isl", "20", "--osl", "4"]);
-        }
-        let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-        command.args(["--url", url, "--ui", "none", "--streaming", "--artifact-dir"]);
-        command.arg(directory).args(flags).spawn().unwrap()
+        profile_command(url, directory, &flags).spawn().unwrap()
     }
 
     fn start_all(&self, at: u64) -> Vec<Child> {
@@ -76,7 +71,8 @@ impl Sharded {
     }
 }
 
-fn now() -> u64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
@@ -102,20 +98,10 @@ fn run_together(all: &mut [Sharded]) -> u64 {
     panic!("the machine was never ready in time");
 }
 
-fn lines(directory: &Path, name: &str) -> Vec<Value> {
-    let text = fs::read_to_string(directory.join(name)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn summary(directory: &Path) -> Value {
-    let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
 /// All that a request is, but for when it happened and what it is called: phase,
 /// session, turn, conversation, body, and whether it was cancelled.
 fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
-    let read = |directory: &PathBuf| lines(directory, "profile_export_raw.jsonl");
+    let read = |directory: &PathBuf| json_lines(&directory.join("profile_export_raw.jsonl"));
     let mut all: Vec<String> = directories
         .into_iter()
         .flat_map(read)
@@ -141,7 +127,7 @@ fn due<'a>(
     directories: impl IntoIterator<Item = &'a PathBuf>,
     start: u64,
 ) -> BTreeMap<(u64, u64), u64> {
-    let read = |directory: &PathBuf| lines(directory, "profile_export.jsonl");
+    let read = |directory: &PathBuf| json_lines(&directory.join("profile_export.jsonl"));
     let all = directories.into_iter().flat_map(read).filter_map(|line| {
         let of = &line["metadata"];
         let due = of["request_due_ns"].as_u64().filter(|_| of["phase_index"] == 0)?;
@@ -209,7 +195,7 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     assert!(output.status.success(), "{said}");
     let combined = run.path("combined");
     let ids = |directory: &Path| -> Vec<String> {
-        let ids = lines(directory, "profile_export.jsonl").into_iter();
+        let ids = json_lines(&directory.join("profile_export.jsonl")).into_iter();
         ids.map(|line| line["metadata"]["x_request_id"].to_string()).collect()
     };
     let of_parts: Vec<String> = run.parts().iter().flat_map(|part| ids(part)).collect();
