@@ -14,7 +14,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
         .map(|(start, end)| SseEvent { arrival: Nanos(1).into(), start, end })
         .to_vec();
     let body = ResponseBody { bytes, is_event_stream, events };
-    for endpoint_type in [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings] {
+    for endpoint_type in [EndpointType::CHAT, EndpointType::COMPLETIONS, EndpointType::EMBEDDINGS] {
         let endpoint = build(&Config {
             endpoint_type,
             streaming: true,

@@ -112,7 +112,7 @@ impl RunConfig {
         if let Some(output_tokens) = self.dataset.output_tokens {
             spread("--osl", output_tokens, 1.0)?;
         }
-        if synthetic.batch_size > 1 && self.endpoint.endpoint_type == EndpointType::Chat {
+        if synthetic.batch_size > 1 && self.endpoint.endpoint_type == EndpointType::CHAT {
             let why = "a chat request asks one prompt: use it with completions or embeddings";
             return Err(ConfigError::flag("--batch-size", why));
         }

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use super::body::{self, Body, Content, Member, Message};
 use super::{Config, Endpoint, EndpointTraits, ParsedResponse, response};
-use crate::dataset::{Conversation, Turn};
+use crate::dataset::{Conversation, MediaKinds, Turn};
 use crate::record::ResponseBody;
 
 /// What the dialect is and what it can do.
-pub const TRAITS: EndpointTraits = EndpointTraits {
-    name: "chat",
-    path: "/v1/chat/completions",
-    supports_streaming: true,
-    produces_tokens: true,
-    tokenizes_input: true,
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    takes: MediaKinds::all(),
+    takes_messages: true,
     repeats_history: true,
-    metrics_title: "LLM Metrics",
-    operation_name: "chat",
+    ..EndpointTraits::text("chat", "/v1/chat/completions", |config| {
+        Arc::new(ChatCompletions::new(config))
+    })
 };
 
 /// `/v1/chat/completions`.

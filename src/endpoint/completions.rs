@@ -8,15 +8,11 @@ use crate::dataset::Conversation;
 use crate::record::ResponseBody;
 
 /// What the dialect is and what it can do.
-pub const TRAITS: EndpointTraits = EndpointTraits {
-    name: "completions",
-    path: "/v1/completions",
-    supports_streaming: true,
-    produces_tokens: true,
-    tokenizes_input: true,
-    repeats_history: false,
-    metrics_title: "LLM Metrics",
+pub static TRAITS: EndpointTraits = EndpointTraits {
     operation_name: "text_completion",
+    ..EndpointTraits::text("completions", "/v1/completions", |config| {
+        Arc::new(Completions::new(config))
+    })
 };
 
 /// `/v1/completions`.

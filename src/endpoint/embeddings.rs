@@ -15,15 +15,14 @@ use crate::record::ResponseBody;
 use crate::units::Nanos;
 
 /// What the dialect is and what it can do.
-pub const TRAITS: EndpointTraits = EndpointTraits {
-    name: "embeddings",
-    path: "/v1/embeddings",
+pub static TRAITS: EndpointTraits = EndpointTraits {
     supports_streaming: false,
     produces_tokens: false,
-    tokenizes_input: true,
-    repeats_history: false,
     metrics_title: "Embeddings Metrics",
     operation_name: "embeddings",
+    ..EndpointTraits::text("embeddings", "/v1/embeddings", |config| {
+        Arc::new(Embeddings::new(config))
+    })
 };
 
 /// `/v1/embeddings`.

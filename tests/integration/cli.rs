@@ -125,7 +125,7 @@ fn a_prompt_is_generated_for_each_request() {
 #[test]
 fn defaults() {
     let config = profile("");
-    assert_eq!(config.endpoint.endpoint_type, EndpointType::Chat);
+    assert_eq!(config.endpoint.endpoint_type, EndpointType::CHAT);
     assert!(!config.endpoint.streaming);
     assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));

@@ -54,11 +54,11 @@ fn response(capture: &Capture, end: &str) -> ResponseBody {
 
 fn read(server: &str, name: &str) -> ParsedResponse {
     let endpoint_type = if name.starts_with("chat") || name.starts_with("err_bad") {
-        EndpointType::Chat
+        EndpointType::CHAT
     } else if name.starts_with("embed") {
-        EndpointType::Embeddings
+        EndpointType::EMBEDDINGS
     } else {
-        EndpointType::Completions
+        EndpointType::COMPLETIONS
     };
     let config = Config {
         endpoint_type,
@@ -269,7 +269,7 @@ fn a_stream_that_stops_early_is_cut_wherever_it_stops() {
     let capture = capture("vllm", "chat_stream");
     let whole = response(&capture, "\n");
     let config = Config {
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         streaming: true,
         path: None,
         extra_inputs: Vec::new(),

@@ -13,7 +13,7 @@ use crate::raw_server;
 fn dialect(name: &str) -> std::sync::Arc<dyn endpoint::Endpoint> {
     let chat = name.starts_with("chat");
     endpoint::build(&Config {
-        endpoint_type: if chat { EndpointType::Chat } else { EndpointType::Completions },
+        endpoint_type: if chat { EndpointType::CHAT } else { EndpointType::COMPLETIONS },
         streaming: true,
         path: None,
         extra_inputs: Vec::new(),
