@@ -13,6 +13,7 @@
 mod activity;
 mod alarm;
 mod connection;
+mod dialect;
 mod reply;
 mod request;
 mod schedule;
@@ -41,6 +42,8 @@ pub use self::script::{Fault, FaultRule, Jitter, Script, Selector, parse_duratio
 use self::service::{Connection, Service};
 use self::write_log::WriteLog;
 pub use self::write_log::{EventLog, RequestLog};
+
+const JSON: &str = "application/json";
 
 /// How the server runs.
 #[derive(Debug, Clone, PartialEq)]

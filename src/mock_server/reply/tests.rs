@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mock_server::script::Script;
+use crate::mock_server::dialect;
 
 /// A chat answer of three tokens, the chunks of which are due at 110, 120 and 130.
 fn reply(fault: Option<Fault>) -> Reply {
     Reply {
-        vocabulary: Arc::new(Vocabulary::new(0)),
-        dialect: Dialect::Chat,
+        material: Arc::new(Material::new(&Script::default())),
+        dialect: dialect("/v1/chat/completions"),
         id: 10,
         created: 1_700_000_000,
         model: "\"m\"".to_owned(),
@@ -18,7 +18,14 @@ fn reply(fault: Option<Fault>) -> Reply {
         finish: Finish::Length,
         usage: None,
         fault,
+        prelude: String::new(),
+        ready: Nanos::ZERO,
     }
+}
+
+/// The dialect of a POST to `path`.
+fn dialect(path: &str) -> &'static dyn Dialect {
+    dialect::find(&http::Method::POST, path).unwrap().0
 }
 
 fn events(reply: Reply) -> Events {
@@ -78,7 +85,7 @@ fn chunks_do_not_mix_reasoning_and_content() {
 #[test]
 fn choices_take_turns_at_the_same_times() {
     let reply = Reply {
-        dialect: Dialect::Completions,
+        dialect: dialect("/v1/completions"),
         choices: 2,
         tokens: 2,
         usage: Some(5),
@@ -149,7 +156,7 @@ fn cuts_are_before_within_or_after_an_event() {
 #[test]
 fn a_whole_chat() {
     let reply = Reply { reasoning: 1, usage: Some(4), ..reply(None) };
-    let body: Value = serde_json::from_slice(&reply.whole("[]")).unwrap();
+    let body: Value = serde_json::from_slice(&reply.whole()).unwrap();
     let text = |first, count| {
         let mut text = String::new();
         Vocabulary::new(0).append(&mut text, first, count);
