@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::body::{self, Body, Content, Member, Message};
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, response};
+use super::history::{Said, history};
+use super::response::Choices;
+use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
 use crate::dataset::{Conversation, MediaKinds, Turn};
 use crate::record::ResponseBody;
 
@@ -62,11 +64,11 @@ impl Endpoint for ChatCompletions {
     }
 
     fn has_content(&self, event: &[u8]) -> bool {
-        response::has_content(event)
+        reader::has_content::<Choices>(event)
     }
 
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        response::parse(body)
+        reader::parse::<Choices>(body)
     }
 }
 
@@ -75,21 +77,19 @@ fn messages<'a>(
     turn: usize,
     answers: &'a [Arc<str>],
 ) -> Vec<Message<'a>> {
-    let mut messages = Vec::with_capacity(2 * turn + 3);
-    if let Some(system) = &conversation.system {
-        messages.push(Message { role: "system", content: Content::Plain(system) });
-    }
-    if let Some(context) = &conversation.user_context {
-        messages.push(Message { role: "user", content: Content::Plain(context) });
-    }
-    let repeated = if conversation.standalone_turns { 0 } else { turn };
-    for (index, earlier) in conversation.turns.iter().take(repeated).enumerate() {
-        messages.extend(own(earlier));
-        if let Some(answer) = answers.get(index) {
-            messages.push(Message { role: "assistant", content: Content::Plain(answer) });
+    let system = conversation.system.as_deref();
+    let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });
+    let said = history(conversation, turn, answers);
+    let mut messages = Vec::with_capacity(said.len() + 1);
+    messages.extend(opening);
+    for said in said {
+        match said {
+            Said::Asked(turn) => messages.extend(own(turn)),
+            Said::Context(text) | Said::Answered(text) => {
+                messages.push(Message { role: said.role(), content: Content::Plain(text) });
+            }
         }
     }
-    messages.extend(conversation.turns.get(turn).into_iter().flat_map(own));
     messages
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::body::{self, Body};
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, response};
+use super::response::Choices;
+use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
 use crate::dataset::Conversation;
 use crate::record::ResponseBody;
 
@@ -53,10 +54,10 @@ impl Endpoint for Completions {
     }
 
     fn has_content(&self, event: &[u8]) -> bool {
-        response::has_content(event)
+        reader::has_content::<Choices>(event)
     }
 
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        response::parse(body)
+        reader::parse::<Choices>(body)
     }
 }

@@ -4,9 +4,13 @@
 mod chat;
 mod completions;
 mod embeddings;
+mod gemini;
+mod huggingface_generate;
+mod messages;
 mod openai;
 #[cfg(test)]
 mod proof;
+mod responses;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -25,6 +29,10 @@ pub(super) static ALL: &[&dyn Dialect] = &[
     &chat::Chat,
     &completions::Completions,
     &embeddings::Embeddings,
+    &responses::Responses,
+    &messages::Messages,
+    &gemini::Gemini,
+    &huggingface_generate::HuggingFaceGenerate,
     #[cfg(test)]
     &proof::Proof,
 ];
@@ -145,7 +153,6 @@ impl Route {
         Self { path, purpose: Purpose::Generate }
     }
 
-    #[allow(dead_code, reason = "for dialects with paths of their own for streams")]
     pub(super) const fn stream(path: &'static str) -> Self {
         Self { path, purpose: Purpose::Stream }
     }
@@ -182,6 +189,7 @@ pub(super) fn find(method: &Method, path: &str) -> Option<(&'static dyn Dialect,
 
 /// A request as a dialect gets it.
 #[derive(Debug)]
+#[allow(dead_code, reason = "the media type of a body matters to dialects with files in it")]
 pub(super) struct Call<'a> {
     pub(super) route: &'static Route,
     /// What stands in the path where the route has braces.

@@ -102,6 +102,13 @@ impl Reply {
         self.material.vocabulary.append(out, first + 17 * choice, count);
     }
 
+    /// The tokens of the first choice from the `first`th on.
+    pub(super) fn text(&self, first: u64, count: u64) -> String {
+        let mut text = String::new();
+        self.append_text(&mut text, 0, first, count);
+        text
+    }
+
     /// Whether the stream is to lack what says that it ends.
     pub(super) fn lacks_end(&self) -> bool {
         self.fault == Some(Fault::NoDone)

@@ -11,8 +11,8 @@ pub(super) struct Ask<'a> {
     /// Each text, or list of token ids, that it bears.
     pub(super) prompts: Vec<Prompt<'a>>,
     pub(super) stream: bool,
-    /// Whether a stream is to tell usage.
-    pub(super) include_usage: bool,
+    /// Whether usage is to be told.
+    pub(super) tell_usage: bool,
     /// The limit it names, from 1 to [`MAX_TOKENS`] for all answers together.
     pub(super) max_tokens: Option<u64>,
     /// How many answers.
@@ -42,14 +42,7 @@ pub(super) struct BadRequest {
 impl<'a> Ask<'a> {
     /// One answer that tells usage, not streamed, with no limit named.
     pub(super) const fn of(prompts: Vec<Prompt<'a>>) -> Self {
-        Self {
-            model: None,
-            prompts,
-            stream: false,
-            include_usage: true,
-            max_tokens: None,
-            choices: 1,
-        }
+        Self { model: None, prompts, stream: false, tell_usage: true, max_tokens: None, choices: 1 }
     }
 
     /// With so many answers; to be said before the limit.
@@ -138,10 +131,14 @@ impl<'a> Content<'a> {
     pub(super) fn texts(self) -> Vec<Prompt<'a>> {
         match self {
             Self::Text(text) => vec![text.into()],
-            Self::Parts(parts) => {
-                parts.into_iter().filter_map(|part| part.text).map(Prompt::from).collect()
-            }
+            Self::Parts(parts) => parts.into_iter().filter_map(Part::text).collect(),
         }
+    }
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn text(self) -> Option<Prompt<'a>> {
+        self.text.map(Prompt::from)
     }
 }
 

@@ -118,7 +118,7 @@ impl Service {
             dialect,
             model: json_string(model),
             stream,
-            tell_usage: self.script.usage && (!stream || ask.include_usage),
+            tell_usage: self.script.usage && ask.tell_usage,
             prompt_tokens: ask.prompts.iter().map(count).sum(),
             choices: ask.choices,
             tokens,

@@ -55,7 +55,7 @@ impl<'a> Body<'a> {
         let prompts: Vec<_> = self.input.take().ok_or_else(|| missing("input"))?.into();
         self.n()?;
         let choices = prompts.len() as u64;
-        Ok(Ask { stream: false, ..self.ask(prompts, choices)? })
+        Ok(Ask { stream: false, tell_usage: true, ..self.ask(prompts, choices)? })
     }
 
     fn n(&self) -> Result<u64, BadRequest> {
@@ -68,11 +68,12 @@ impl<'a> Body<'a> {
             (None, Some(n)) => Some(("max_tokens", n)),
             (None, None) => None,
         };
+        let stream = self.stream.unwrap_or(false);
         let include_usage = self.stream_options.and_then(|options| options.include_usage);
         Ask {
             model: self.model.map(|text| text.0),
-            stream: self.stream.unwrap_or(false),
-            include_usage: include_usage.unwrap_or(false),
+            stream,
+            tell_usage: !stream || include_usage.unwrap_or(false),
             ..Ask::of(prompts)
         }
         .with_choices(choices)?
@@ -188,7 +189,7 @@ mod tests {
                 model: Some(Cow::Borrowed("m")),
                 prompts: vec![text("be \"terse\""), text("look")],
                 stream: true,
-                include_usage: true,
+                tell_usage: true,
                 max_tokens: Some(7),
                 choices: 1,
             }
