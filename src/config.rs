@@ -18,7 +18,6 @@ use ::url::Url;
 use uuid::Uuid;
 
 use crate::dataset::Seed;
-use crate::endpoint::EndpointType;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry};
@@ -81,13 +80,10 @@ impl RunConfig {
             [] => String::new(),
         };
         let safe = name.replace(['/', '\\'], "_");
-        let kind = match self.endpoint.endpoint_type {
-            EndpointType::Chat | EndpointType::Completions | EndpointType::Embeddings => "openai",
-        };
         let load = self.schedule.phases.last().map_or_else(String::new, load_name);
         let traits = self.endpoint.endpoint_type.traits();
         let directory =
-            PathBuf::from("artifacts").join(format!("{safe}-{kind}-{}{load}", traits.name));
+            PathBuf::from("artifacts").join(format!("{safe}-openai-{}{load}", traits.name));
         match self.schedule.shard {
             Some(shard) => directory.join(format!("shard-{}", shard.index())),
             None => directory,

@@ -7,6 +7,7 @@
 mod file;
 mod finish;
 mod lengths;
+mod media;
 mod payload;
 mod prompts;
 mod sampler;
@@ -15,12 +16,14 @@ mod synthetic;
 mod text;
 mod words;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 pub use self::lengths::{SequenceDistribution, SequencePair};
+pub use self::media::{Inline, Media, MediaContent, MediaKinds};
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;
@@ -187,6 +190,8 @@ pub struct Turn {
     pub role: Option<Arc<str>>,
     /// Texts: one, or a batch (`--batch-size`).
     pub texts: Vec<Text>,
+    /// Images, audio and video beside the texts.
+    pub media: Vec<Media>,
     /// Messages of a chat to send as they are (a JSON array), instead of those
     /// made of the texts.
     pub messages: Option<Arc<serde_json::value::RawValue>>,
@@ -243,6 +248,12 @@ impl Dataset {
     #[must_use]
     pub fn bears_messages(&self) -> bool {
         self.turns().any(|turn| turn.messages.is_some())
+    }
+
+    /// The models that turns ask, each once, in the order of their first turns.
+    pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
+        let mut seen = HashSet::new();
+        self.turns().map(|turn| &turn.model).filter(move |model| seen.insert(*model)).cloned()
     }
 
     fn turns(&self) -> impl Iterator<Item = &Turn> {

@@ -4,9 +4,18 @@
 pub mod body;
 pub mod chat;
 pub mod completions;
+mod dialect;
 pub mod embeddings;
 pub mod error;
+#[cfg(test)]
+mod fixture;
+pub mod gemini;
+mod history;
+pub mod huggingface_generate;
+pub mod messages;
+mod reader;
 pub mod response;
+pub mod responses;
 pub mod sse;
 pub mod text;
 pub mod usage;
@@ -14,47 +23,72 @@ pub mod usage;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::dataset::Conversation;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::dataset::{Conversation, MediaKinds};
 use crate::record::{RequestError, ResponseBody};
 use crate::redact;
 use crate::units::Nanos;
 
-pub use chat::ChatCompletions;
-pub use completions::Completions;
-pub use embeddings::Embeddings;
 pub use error::http_error;
+
+/// A dialect, told from others by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct EndpointType(&'static EndpointTraits);
+
+impl EndpointType {
+    /// OpenAI chat completions.
+    pub const CHAT: Self = Self(&chat::TRAITS);
+    /// OpenAI completions.
+    pub const COMPLETIONS: Self = Self(&completions::TRAITS);
+    /// OpenAI embeddings.
+    pub const EMBEDDINGS: Self = Self(&embeddings::TRAITS);
+
+    /// OpenAI Responses.
+    pub const RESPONSES: Self = Self(&responses::TRAITS);
+    /// Anthropic Messages.
+    pub const MESSAGES: Self = Self(&messages::TRAITS);
+    /// Google's `generateContent`.
+    pub const GEMINI: Self = Self(&gemini::TRAITS);
+    /// Hugging Face's Text Generation Inference.
+    pub const HUGGINGFACE_GENERATE: Self = Self(&huggingface_generate::TRAITS);
+
+    /// Every dialect. A new one is a file of its own and a row here.
+    pub const ALL: &[Self] = &[
+        Self::CHAT,
+        Self::COMPLETIONS,
+        Self::EMBEDDINGS,
+        Self::RESPONSES,
+        Self::MESSAGES,
+        Self::GEMINI,
+        Self::HUGGINGFACE_GENERATE,
+    ];
+
+    /// What the dialect is and what it can do.
+    #[must_use]
+    pub const fn traits(self) -> &'static EndpointTraits {
+        self.0
+    }
+
+    /// The dialect that `--endpoint-type` calls `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|endpoint| endpoint.0.name == name)
+    }
+}
+
+impl PartialEq for EndpointType {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for EndpointType {}
 
 /// The dialect that `config` names.
 #[must_use]
 pub fn build(config: &Config) -> Arc<dyn Endpoint> {
-    match config.endpoint_type {
-        EndpointType::Chat => Arc::new(ChatCompletions::new(config)),
-        EndpointType::Completions => Arc::new(Completions::new(config)),
-        EndpointType::Embeddings => Arc::new(Embeddings::new(config)),
-    }
-}
-
-/// The dialects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EndpointType {
-    /// OpenAI chat completions.
-    Chat,
-    /// OpenAI completions.
-    Completions,
-    /// OpenAI embeddings.
-    Embeddings,
-}
-
-impl EndpointType {
-    /// What the dialect is and what it can do.
-    #[must_use]
-    pub const fn traits(self) -> &'static EndpointTraits {
-        match self {
-            Self::Chat => &chat::TRAITS,
-            Self::Completions => &completions::TRAITS,
-            Self::Embeddings => &embeddings::TRAITS,
-        }
-    }
+    (config.endpoint_type.0.build)(config)
 }
 
 /// How requests are formed.
@@ -90,13 +124,45 @@ impl fmt::Debug for Config {
     }
 }
 
+/// Where a path has the name of the model that is asked.
+const MODEL: &str = "{model}";
+
 impl Config {
-    /// Path below the base URL: `--endpoint`, else the dialect's own.
+    /// Path below the base URL: `--endpoint`, else the dialect's own. A `{model}`
+    /// in it is the model that is asked.
+    fn path_template(&self) -> &str {
+        let traits = self.endpoint_type.traits();
+        let own = traits.streaming_path.filter(|_| self.streaming).unwrap_or(traits.path);
+        self.path.as_deref().unwrap_or(own)
+    }
+
+    /// Whether requests to different models go to different paths.
     #[must_use]
-    pub fn path(&self) -> &str {
-        self.path.as_deref().unwrap_or(self.endpoint_type.traits().path)
+    pub fn path_names_model(&self) -> bool {
+        self.path_template().contains(MODEL)
+    }
+
+    /// Path below the base URL of requests that ask `model`.
+    #[must_use]
+    pub fn path(&self, model: &str) -> String {
+        let model = utf8_percent_encode(model, PATH_SEGMENT).to_string();
+        self.path_template().replace(MODEL, &model)
     }
 }
+
+/// What a segment of a path must not have as it is (RFC 3986, 3.3); a model's
+/// slash is part of its name, and stays.
+const PATH_SEGMENT: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 
 /// One dialect.
 pub trait Endpoint: Send + Sync + std::fmt::Debug {
@@ -124,25 +190,71 @@ pub trait Endpoint: Send + Sync + std::fmt::Debug {
     fn parse(&self, body: &ResponseBody) -> ParsedResponse;
 }
 
-/// Properties of a dialect.
-#[derive(Debug, PartialEq, Eq)]
+/// What a dialect is and what it can do.
+#[derive(Debug)]
 pub struct EndpointTraits {
     /// The name given to `--endpoint-type`.
     pub name: &'static str,
-    /// Path below the base URL.
+    /// Path below the base URL. A `{model}` in it is the model that is asked;
+    /// empty where the URL itself is the path.
     pub path: &'static str,
+    /// Path of streamed requests where it is another.
+    pub streaming_path: Option<&'static str>,
+    /// Media type of request bodies.
+    pub content_type: &'static str,
+    /// Header that bears the API key; `authorization` bears it as `Bearer`.
+    pub api_key_header: &'static str,
+    /// Headers that every request bears beside the usual ones.
+    pub headers: &'static [(&'static str, &'static str)],
     /// Whether it can stream.
     pub supports_streaming: bool,
     /// Whether responses bear text.
     pub produces_tokens: bool,
     /// Whether the input is text that is tokenised.
     pub tokenizes_input: bool,
+    /// The media that a request may bear beside its text.
+    pub takes: MediaKinds,
+    /// The media that a response bears.
+    pub produces: MediaKinds,
+    /// Whether a request may bear messages of an OpenAI chat as a file has them.
+    pub takes_messages: bool,
     /// Whether a later turn's request repeats the earlier turns and answers.
     pub repeats_history: bool,
     /// Title of its console tables.
     pub metrics_title: &'static str,
     /// `gen_ai.operation.name`.
     pub operation_name: &'static str,
+    /// Makes the dialect.
+    pub build: fn(&Config) -> Arc<dyn Endpoint>,
+}
+
+impl EndpointTraits {
+    /// A dialect that takes a text and answers with one, streamed or not.
+    #[must_use]
+    pub const fn text(
+        name: &'static str,
+        path: &'static str,
+        build: fn(&Config) -> Arc<dyn Endpoint>,
+    ) -> Self {
+        Self {
+            name,
+            path,
+            streaming_path: None,
+            content_type: "application/json",
+            api_key_header: "authorization",
+            headers: &[],
+            supports_streaming: true,
+            produces_tokens: true,
+            tokenizes_input: true,
+            takes: MediaKinds::empty(),
+            produces: MediaKinds::empty(),
+            takes_messages: false,
+            repeats_history: false,
+            metrics_title: "LLM Metrics",
+            operation_name: "chat",
+            build,
+        }
+    }
 }
 
 /// Content of a response.
@@ -206,4 +318,39 @@ pub struct Usage {
     pub accepted_prediction_tokens: Option<u64>,
     /// Predicted tokens that it did not.
     pub rejected_prediction_tokens: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(path: Option<&str>) -> Config {
+        Config {
+            endpoint_type: EndpointType::CHAT,
+            streaming: true,
+            path: path.map(str::to_owned),
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+        }
+    }
+
+    #[test]
+    fn every_dialect_has_a_name_of_its_own() {
+        for (at, endpoint) in EndpointType::ALL.iter().enumerate() {
+            let name = endpoint.traits().name;
+            assert_eq!(EndpointType::named(name), Some(*endpoint));
+            assert!(EndpointType::ALL[..at].iter().all(|other| other.traits().name != name));
+        }
+        assert_eq!(EndpointType::named("Chat"), None);
+    }
+
+    #[test]
+    fn a_path_may_name_the_model() {
+        assert_eq!(config(None).path("m"), "/v1/chat/completions");
+        assert!(!config(None).path_names_model());
+        let named = config(Some("/models/{model}:generate?alt=sse"));
+        assert!(named.path_names_model());
+        assert_eq!(named.path("org/m 1?#"), "/models/org/m%201%3F%23:generate?alt=sse");
+    }
 }

@@ -13,6 +13,7 @@ mod queue;
 mod request;
 mod session;
 mod slots;
+mod targets;
 mod timer;
 mod worker;
 
@@ -30,13 +31,14 @@ pub use listener::PhaseListener;
 pub use progress::{Counters, CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
 pub use request::{HeaderError, RequestBuilder};
+pub use targets::Targets;
 
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
 use crate::schedule::Shard;
 use crate::schedule::config::PhaseConfig;
-use crate::transport::{self, Connector, Target, TlsError};
+use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
 use phase::{FailedShare, PhaseRun, Stop};
 use worker::{Worker, WorkerEvent, WorkerParts};
@@ -117,7 +119,7 @@ pub struct Workload {
     dataset: Arc<Dataset>,
     sampler: Arc<Sampler>,
     endpoint: Arc<dyn Endpoint>,
-    targets: Arc<[Target]>,
+    targets: Targets,
     builder: Arc<RequestBuilder>,
     /// Bodies of first turns: of each conversation, or as many from the first on
     /// as [`BODIES_BUDGET`] holds.
@@ -134,7 +136,7 @@ impl Workload {
         dataset: Arc<Dataset>,
         sampler: Arc<Sampler>,
         endpoint: Arc<dyn Endpoint>,
-        targets: Arc<[Target]>,
+        targets: Targets,
         builder: Arc<RequestBuilder>,
     ) -> Self {
         let first_bodies = dataset
@@ -262,7 +264,7 @@ impl Runner {
         events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
         // TLS is set up here, so that what is wrong with it shows before the run.
-        let connector = Connector::new(self.transport.clone(), &self.workload.targets)?;
+        let connector = Connector::new(self.transport.clone(), self.workload.targets.servers())?;
         let connector = Arc::new(connector);
         let start = |id: usize| {
             let (phases, receiver) = mpsc::channel();

@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
 
 fn check(dataset: &Dataset) {
     let chat = endpoint::build(&endpoint::Config {
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         streaming: true,
         path: None,
         extra_inputs: Vec::new(),

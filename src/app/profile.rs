@@ -17,11 +17,11 @@ use crate::cli;
 use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
-use crate::endpoint::{self, Endpoint, EndpointType};
+use crate::endpoint::{self, Endpoint};
 use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
-use crate::runner::{Interrupt, RequestBuilder, Workload};
+use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
 use crate::schedule;
 use crate::tokenizer::TokenCounter;
 use crate::transport::Target;
@@ -87,7 +87,7 @@ impl Run {
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
         raise_file_limit();
         let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
-        if config.endpoint.endpoint_type != EndpointType::Chat && dataset.bears_messages() {
+        if !traits.takes_messages && dataset.bears_messages() {
             anyhow::bail!(
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
@@ -99,8 +99,8 @@ impl Run {
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
         let api_key = config.transport.api_key.as_ref().map(Secret::expose);
-        let builder =
-            RequestBuilder::new(config.endpoint.streaming, api_key, &config.transport.headers)?;
+        let headers = &config.transport.headers;
+        let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?;
         let of_load = match config.telemetry.trace_sample {
             Some(sample) => builder.clone().with_trace_context(sample.share()),
             None => builder.clone(),
@@ -110,7 +110,7 @@ impl Run {
             Arc::clone(&dataset),
             Arc::new(sampler),
             Arc::clone(&endpoint),
-            targets(&config)?,
+            targets(&config, &dataset)?,
             Arc::new(of_load),
         );
         let description = RunDescription {
@@ -147,7 +147,7 @@ impl Run {
     fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
         let probe = Probe {
             transport: &self.config.transport,
-            path: self.config.endpoint.path(),
+            path: &self.config.endpoint.path(&self.config.dataset.models[0]),
             models: &self.config.dataset.models,
             body: self.workload.first_body(),
             builder: &self.builder,
@@ -267,8 +267,17 @@ fn raise_file_limit() {
     }
 }
 
-fn targets(config: &RunConfig) -> anyhow::Result<Arc<[Target]>> {
-    let path = config.endpoint.path();
-    let target = |base| Target::new(&urls::join(base, path)).map_err(Into::into);
-    config.transport.urls.iter().map(target).collect()
+/// Every server, with the path of each model where that is in it.
+fn targets(config: &RunConfig, dataset: &Dataset) -> anyhow::Result<Targets> {
+    let asking = |model: &str| -> anyhow::Result<Vec<Target>> {
+        let path = config.endpoint.path(model);
+        let target = |base| Target::new(&urls::join(base, &path)).map_err(Into::into);
+        config.transport.urls.iter().map(target).collect()
+    };
+    let targets = Targets::new(asking(&config.dataset.models[0])?);
+    if !config.endpoint.path_names_model() {
+        return Ok(targets);
+    }
+    let named = |model: Arc<str>| Ok((Arc::clone(&model), asking(&model)?));
+    Ok(targets.with_models(dataset.models().map(named).collect::<anyhow::Result<Vec<_>>>()?))
 }

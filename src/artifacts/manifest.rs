@@ -145,7 +145,7 @@ impl Manifest {
     pub(super) fn description(&self) -> Option<RunDescription> {
         Some(RunDescription {
             benchmark_id: Uuid::parse_str(&self.benchmark_id).ok()?,
-            endpoint: endpoint_named(&self.endpoint_type)?.traits(),
+            endpoint: EndpointType::named(&self.endpoint_type)?.traits(),
             streaming: self.streaming,
             settings: self.settings.settings(),
             input_config: self.input_config.clone(),
@@ -194,11 +194,4 @@ impl ManifestSettings {
 /// The objective on metric `tag`, if there is such a metric.
 pub(super) fn objective(tag: &str, threshold: f64) -> Option<Objective> {
     Registry::find(tag).map(|metric| Objective { tag: metric.tag, threshold })
-}
-
-/// The dialect that `--endpoint-type` calls `name`.
-pub(super) fn endpoint_named(name: &str) -> Option<EndpointType> {
-    [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings]
-        .into_iter()
-        .find(|endpoint| endpoint.traits().name == name)
 }

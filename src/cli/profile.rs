@@ -16,11 +16,16 @@ use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
 use crate::telemetry::TraceSample;
 
-const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&[
-    ("chat", EndpointType::Chat),
-    ("completions", EndpointType::Completions),
-    ("embeddings", EndpointType::Embeddings),
-]);
+const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&{
+    let mut named = [("", EndpointType::CHAT); EndpointType::ALL.len()];
+    let mut at = 0;
+    while at < named.len() {
+        let endpoint = EndpointType::ALL[at];
+        named[at] = (endpoint.traits().name, endpoint);
+        at += 1;
+    }
+    named
+});
 const MODEL_SELECTIONS: Choice<ModelSelection> =
     Choice(&[("round-robin", ModelSelection::RoundRobin), ("random", ModelSelection::Random)]);
 const CONNECTION_REUSES: Choice<ConnectionReuse> = Choice(&[

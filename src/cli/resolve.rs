@@ -27,7 +27,8 @@ pub(super) fn run_config(
     let endpoint = endpoint(flags)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
     let transport = transport(flags, environment)?;
-    let server_metrics = server_metrics::config(flags, &transport, endpoint.path(), environment)?;
+    let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
+    let server_metrics = server_metrics::config(flags, &transport, &path, environment)?;
     let mut config = RunConfig {
         dataset: dataset(flags)?,
         tokenizer,

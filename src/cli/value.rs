@@ -20,8 +20,9 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for Choice<T> {
         value: &OsStr,
     ) -> Result<T, clap::Error> {
         let text = value.to_string_lossy();
-        let name = text.trim().to_ascii_lowercase().replace('_', "-");
-        let found = self.0.iter().find(|(choice, _)| *choice == name);
+        let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+        let name = plain(text.trim());
+        let found = self.0.iter().find(|(choice, _)| plain(choice) == name);
         found.map(|(_, meaning)| *meaning).ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(argument) = argument {

@@ -35,7 +35,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
     RunReport {
         run: RunDescription {
             benchmark_id: uuid::Uuid::nil(),
-            endpoint: EndpointType::Chat.traits(),
+            endpoint: EndpointType::CHAT.traits(),
             streaming: true,
             settings: Settings::default(),
             input_config: serde_json::Value::Null,

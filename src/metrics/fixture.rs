@@ -62,8 +62,8 @@ pub(super) fn measurer(
 
 /// A chat request of the second turn, measured as a streamed one.
 pub(super) fn measure_chat(settings: Settings, body: ResponseBody) -> MeasuredRecord {
-    let registry = registry(EndpointType::Chat, settings, true);
-    measurer(EndpointType::Chat, registry, dataset()).measure(record(START, body))
+    let registry = registry(EndpointType::CHAT, settings, true);
+    measurer(EndpointType::CHAT, registry, dataset()).measure(record(START, body))
 }
 
 /// The request of the second turn, which repeats one answer of four words; its

@@ -5,6 +5,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue,
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::endpoint::EndpointTraits;
 use crate::record::{TraceContext, TraceShare};
 
 /// One per request.
@@ -38,8 +39,10 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// Headers of every request; `headers` override ours and come in their order.
+    /// Headers of every request to `endpoint`; `headers` override ours and come in
+    /// their order.
     pub fn new(
+        endpoint: &EndpointTraits,
         streaming: bool,
         api_key: Option<&str>,
         headers: &[(String, String)],
@@ -49,9 +52,15 @@ impl RequestBuilder {
         base.insert(USER_AGENT, HeaderValue::from_static(agent));
         let accept = if streaming { "text/event-stream" } else { "application/json" };
         base.insert(ACCEPT, HeaderValue::from_static(accept));
-        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        base.insert(CONTENT_TYPE, HeaderValue::from_static(endpoint.content_type));
+        for (name, value) in endpoint.headers {
+            base.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
         if let Some(key) = api_key {
-            base.insert(AUTHORIZATION, secret(&format!("Bearer {key}"), "Authorization")?);
+            let name = HeaderName::from_static(endpoint.api_key_header);
+            let value =
+                if name == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
+            base.insert(name, secret(&value, endpoint.api_key_header)?);
         }
         for (name, value) in headers {
             let parsed =
@@ -106,12 +115,15 @@ fn traceparent(request_id: Uuid, share: TraceShare) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::EndpointType;
     use crate::redact;
+
+    const CHAT: &EndpointTraits = EndpointType::CHAT.traits();
 
     #[test]
     fn a_request_bears_its_identifiers_and_the_users_headers() {
         let users = [("X-Team".to_owned(), " serving ".to_owned())];
-        let builder = RequestBuilder::new(true, Some("k3y"), &users).unwrap();
+        let builder = RequestBuilder::new(CHAT, true, Some("k3y"), &users).unwrap();
         let headers = builder.headers(Uuid::from_u128(1), Uuid::from_u128(2));
         assert_eq!(headers["x-request-id"], "00000000-0000-0000-0000-000000000001");
         assert_eq!(headers["x-correlation-id"], "00000000-0000-0000-0000-000000000002");
@@ -126,9 +138,30 @@ mod tests {
     }
 
     #[test]
+    fn a_dialect_may_have_headers_of_its_own() {
+        let ids = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let of = |endpoint: EndpointType, users: &[(String, String)]| {
+            let builder = RequestBuilder::new(endpoint.traits(), true, Some("k3y"), users);
+            builder.unwrap().headers(ids.0, ids.1)
+        };
+        let headers = of(EndpointType::MESSAGES, &[]);
+        assert_eq!(
+            (&headers["x-api-key"], &headers["anthropic-version"]),
+            (&HeaderValue::from_static("k3y"), &HeaderValue::from_static("2023-06-01"))
+        );
+        assert!(!headers.contains_key("authorization"));
+        assert!(!format!("{headers:?}").contains("k3y"));
+        assert!(!redact::headers(&headers).iter().any(|(_, value)| value.contains("k3y")));
+        assert_eq!(of(EndpointType::GEMINI, &[])["x-goog-api-key"], "k3y");
+        assert_eq!(of(EndpointType::RESPONSES, &[])["authorization"], "Bearer k3y");
+        let users = [("anthropic-version".to_owned(), "2024-01-01".to_owned())];
+        assert_eq!(of(EndpointType::MESSAGES, &users)["anthropic-version"], "2024-01-01");
+    }
+
+    #[test]
     fn only_traced_requests_bear_a_trace_context() {
         let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
-        let plain = RequestBuilder::new(true, None, &[]).unwrap();
+        let plain = RequestBuilder::new(CHAT, true, None, &[]).unwrap();
         assert!(!plain.headers(id, Uuid::nil()).contains_key("traceparent"));
         let header = |share| {
             let headers = plain.clone().with_trace_context(share).headers(id, Uuid::nil());
@@ -143,7 +176,7 @@ mod tests {
     #[test]
     fn headers_that_cannot_be_sent_are_refused_without_their_value() {
         let bad = |name: &str, value: &str| {
-            RequestBuilder::new(false, None, &[(name.into(), value.into())])
+            RequestBuilder::new(CHAT, false, None, &[(name.into(), value.into())])
                 .unwrap_err()
                 .to_string()
         };

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Method;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ struct Session<'a> {
     number: u64,
     index: usize,
     conversation: &'a Conversation,
-    target: usize,
+    server: usize,
     correlation_id: Uuid,
     connection: SessionConnection,
     user: Option<&'a UserTurns>,
@@ -68,7 +69,7 @@ impl PhaseWorker {
             number,
             index,
             conversation,
-            target: (number % workload.targets.len().max(1) as u64) as usize,
+            server: workload.targets.server(number),
             correlation_id: self.shared.new_id(),
             connection: SessionConnection::default(),
             user,
@@ -170,8 +171,12 @@ impl PhaseWorker {
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
         let payload = workload.body(session.index, turn, answers);
+        let model = session.conversation.turns.get(turn).map_or("", |turn| &turn.model);
+        let (target, path) = workload.targets.of(session.server, model);
         let request = OutgoingRequest {
-            target: session.target,
+            target: session.server,
+            method: Method::POST,
+            path,
             headers: workload.builder.headers(request_id, session.correlation_id),
             body: payload.clone(),
         };
@@ -191,7 +196,6 @@ impl PhaseWorker {
             turn,
             is_final: turn + 1 == session.conversation.turns.len(),
         };
-        let url = workload.targets.get(session.target).map(|target| Arc::clone(&target.url));
         RequestRecord {
             turn: turn_id,
             phase: self.phase.kind,
@@ -199,7 +203,7 @@ impl PhaseWorker {
             worker: self.shared.id,
             request_id,
             correlation_id: session.correlation_id,
-            url: url.unwrap_or_else(|| Arc::from("")),
+            url: target.map_or_else(|| Arc::from(""), |target| Arc::clone(&target.url)),
             payload,
             earlier_answers: answers.to_vec(),
             due,

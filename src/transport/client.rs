@@ -296,7 +296,7 @@ impl Client {
     fn http_request(&self, work: &Work<'_>) -> Request<Full<Bytes>> {
         let mut http = Request::new(Full::new(work.request.body.clone()));
         *http.method_mut() = Method::POST;
-        *http.uri_mut() = work.route.uri.clone();
+        *http.uri_mut() = work.route.uri(work.request.path.as_deref());
         *http.headers_mut() = work.request.headers.clone();
         work.route.complete(http.headers_mut(), self.connector.reuse());
         http

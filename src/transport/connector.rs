@@ -41,7 +41,7 @@ pub(super) struct Route {
     target: Target,
     proxy: Option<Proxy>,
     /// What requests ask for: the path, or the whole URL of a plain proxy.
-    pub(super) uri: Uri,
+    uri: Uri,
 }
 
 impl Connector {
@@ -169,11 +169,24 @@ fn is_distrust(error: &io::Error) -> bool {
 
 impl Route {
     fn new(target: &Target, proxy: Option<Proxy>) -> Self {
-        let is_plain = proxy.is_some() && !target.tls;
-        let uri = if is_plain { &target.url } else { &target.path_and_query };
+        let mut route = Self { target: target.clone(), proxy, uri: Uri::default() };
+        route.uri = route.uri_of(&target.path_and_query);
+        route
+    }
+
+    /// What a request asks for: `path`, or the target's own.
+    pub(super) fn uri(&self, path: Option<&str>) -> Uri {
+        path.map_or_else(|| self.uri.clone(), |path| self.uri_of(path))
+    }
+
+    fn uri_of(&self, path: &str) -> Uri {
+        let uri = if self.proxy.is_some() && !self.target.tls {
+            format!("{}{path}", self.target.origin()).parse()
+        } else {
+            path.parse()
+        };
         // Both are parts of a URL that has been parsed.
-        let uri = uri.parse().unwrap_or_default();
-        Self { target: target.clone(), proxy, uri }
+        uri.unwrap_or_default()
     }
 
     /// Where the TCP connection leads.

@@ -1,9 +1,10 @@
 //! One request and its response, as they happen.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use tokio::sync::oneshot;
 
 use super::io_log::IoLog;
@@ -16,6 +17,10 @@ use crate::units::{Clock, Nanos};
 pub struct OutgoingRequest {
     /// Index of the target.
     pub target: usize,
+    /// What is asked for.
+    pub method: Method,
+    /// Path and query, where they are not the target's own.
+    pub path: Option<Arc<str>>,
     /// All headers but `Host` and `Content-Length`.
     pub headers: HeaderMap,
     /// The body.

@@ -68,6 +68,11 @@ impl Target {
         })
     }
 
+    /// Scheme, host and port, as a URL begins.
+    pub(super) fn origin(&self) -> &str {
+        self.url.strip_suffix(&*self.path_and_query).unwrap_or(&self.url)
+    }
+
     /// Host and port, as a proxy is asked for them.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -111,6 +116,7 @@ mod tests {
         assert_eq!(&*target.url, "https://[::1]:8443/v1/chat/completions?x=1");
         assert_eq!((&*target.host, target.port, target.tls), ("::1", 8443, true));
         assert_eq!(target.host_header, "[::1]:8443");
+        assert_eq!(target.origin(), "https://[::1]:8443");
         assert_eq!(target.authority(), "[::1]:8443");
         assert_eq!(&*target.path_and_query, "/v1/chat/completions?x=1");
         assert_eq!(target.authorization.as_ref().unwrap(), "Basic dXNlcjpzZWNyZXQ=");

@@ -125,7 +125,7 @@ fn a_prompt_is_generated_for_each_request() {
 #[test]
 fn defaults() {
     let config = profile("");
-    assert_eq!(config.endpoint.endpoint_type, EndpointType::Chat);
+    assert_eq!(config.endpoint.endpoint_type, EndpointType::CHAT);
     assert!(!config.endpoint.streaming);
     assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
@@ -380,8 +380,8 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
     }
     assert!(refusal("--isl-block-size 16").contains("--input-file"));
-    let message = refusal("--endpoint-type responses");
-    assert!(message.contains("responses") && message.contains("completions"), "{message}");
+    let message = refusal("--endpoint-type telegram");
+    assert!(message.contains("telegram") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
 }

@@ -403,7 +403,13 @@ fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
     run(async {
         exchange(&client, 0).await;
         let (sent, was_sent) = tokio::sync::oneshot::channel();
-        let request = OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: long };
+        let request = OutgoingRequest {
+            target: 0,
+            method: http::Method::POST,
+            path: None,
+            headers: http::HeaderMap::new(),
+            body: long,
+        };
         let session = SessionConnection::default();
         let watch = Watch { sent: Some(sent), event: None };
         let exchange = client.exchange(&request, &session, watch, std::future::pending()).await;
@@ -424,7 +430,13 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 async fn exchange(client: &Client, target: usize) -> HttpTrace {
     let body = bytes::Bytes::from_static(b"{}");
-    let request = OutgoingRequest { target, headers: http::HeaderMap::new(), body };
+    let request = OutgoingRequest {
+        target,
+        method: http::Method::POST,
+        path: None,
+        headers: http::HeaderMap::new(),
+        body,
+    };
     let session = SessionConnection::default();
     let exchange =
         client.exchange(&request, &session, Watch::default(), std::future::pending()).await;

@@ -351,8 +351,13 @@ fn a_cancelled_request_is_not_begun() {
     let target = Target::new(&url::Url::parse(NOWHERE).unwrap()).unwrap();
     let connector = Connector::new(transport::Config::default(), &[target]).unwrap();
     let client = Client::new(Arc::new(connector));
-    let request =
-        OutgoingRequest { target: 0, headers: http::HeaderMap::new(), body: bytes::Bytes::new() };
+    let request = OutgoingRequest {
+        target: 0,
+        method: http::Method::POST,
+        path: None,
+        headers: http::HeaderMap::new(),
+        body: bytes::Bytes::new(),
+    };
     let session = SessionConnection::default();
     let exchange = runtime.block_on(client.exchange(
         &request,

@@ -14,7 +14,7 @@ use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
-    Runner, RunnerError, Workload,
+    Runner, RunnerError, Targets, Workload,
 };
 use aiperf::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
@@ -79,7 +79,7 @@ impl Load {
     /// Drives the load to its end, or as far as it goes.
     fn drive(self) -> (Result<(), RunnerError>, Arc<RecordQueue>, Arc<Progress>, usize) {
         let endpoint = endpoint::build(&endpoint::Config {
-            endpoint_type: EndpointType::Chat,
+            endpoint_type: EndpointType::CHAT,
             streaming: self.streaming,
             path: None,
             extra_inputs: Vec::new(),
@@ -104,8 +104,11 @@ impl Load {
             dataset,
             Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
             endpoint,
-            Arc::from([target]),
-            Arc::new(RequestBuilder::new(self.streaming, None, &[]).unwrap()),
+            Targets::new([target]),
+            Arc::new(
+                RequestBuilder::new(EndpointType::CHAT.traits(), self.streaming, None, &[])
+                    .unwrap(),
+            ),
         );
         let queue = RecordQueue::new(self.queue_budget)
             .spilling_to(std::env::temp_dir(), Arc::clone(workload.first_bodies()));

@@ -81,7 +81,7 @@ pub(crate) fn identity() -> Identity {
     Identity {
         benchmark_id: Uuid::from_u128(7),
         shard: None,
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         models: vec!["tiny".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
     }

@@ -179,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn registry() -> Registry {
-        Registry::new(Settings::default(), EndpointType::Chat.traits(), true).unwrap()
+        Registry::new(Settings::default(), EndpointType::CHAT.traits(), true).unwrap()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::ReportError;
 use crate::artifacts::RunDescription;
 use crate::artifacts::json::{RunInfo, wall_time};
 use crate::artifacts::layout::Layout;
-use crate::artifacts::manifest::{Manifest, Outcome, endpoint_named, objective};
+use crate::artifacts::manifest::{Manifest, Outcome, objective};
 use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
@@ -117,7 +117,7 @@ impl Summary {
             .collect();
         let run = RunDescription {
             benchmark_id: Uuid::parse_str(&self.run_info.benchmark_id).unwrap_or_default(),
-            endpoint: endpoint.and_then(endpoint_named).unwrap_or(EndpointType::Chat).traits(),
+            endpoint: endpoint.and_then(EndpointType::named).unwrap_or(EndpointType::CHAT).traits(),
             streaming: streaming.unwrap_or(false),
             settings: Settings { objectives, ..Settings::default() },
             input_config: self.input_config,
@@ -153,7 +153,7 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
         |tag: &str| memchr::memmem::find(&text, format!("\"{tag}\":").as_bytes()).is_some();
     let streaming = mentions("time_to_first_token");
     let has_output = streaming || mentions("output_sequence_length");
-    let endpoint = if has_output { EndpointType::Chat } else { EndpointType::Embeddings };
+    let endpoint = if has_output { EndpointType::CHAT } else { EndpointType::EMBEDDINGS };
     Ok(RunDescription {
         benchmark_id: Uuid::nil(),
         endpoint: endpoint.traits(),

@@ -30,7 +30,7 @@ fn parsed(text: &str) -> Value {
 fn description(input_config: &Value) -> RunDescription {
     RunDescription {
         benchmark_id: Uuid::from_u128(7),
-        endpoint: EndpointType::Chat.traits(),
+        endpoint: EndpointType::CHAT.traits(),
         streaming: true,
         settings: Settings::default(),
         input_config: input_config.clone(),

@@ -40,7 +40,7 @@ fn a_chat_body_is_as_aiperf_sends_it() {
     let text = "unts son And that blood we desire to shed is mutual In";
     let conversation = conversation(vec![turn(&[text], Some(8))]);
     assert_eq!(
-        body(&config(EndpointType::Chat), &conversation, 0, &[]),
+        body(&config(EndpointType::CHAT), &conversation, 0, &[]),
         concat!(
             r#"{"messages":[{"role":"user","content":"#,
             r#""unts son And that blood we desire to shed is mutual In"}],"model":"m","stream":true,"#,
@@ -54,7 +54,7 @@ fn a_later_turn_repeats_the_conversation() {
     let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);
     conversation.system = Some("be brief".into());
     conversation.user_context = Some("context".into());
-    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    let config = Config { streaming: false, ..config(EndpointType::CHAT) };
     let sent: Value = serde_json::from_str(&body(&config, &conversation, 1, &["answer"])).unwrap();
     let message = |role, content| json!({"role": role, "content": content});
     let messages = [
@@ -69,7 +69,7 @@ fn a_later_turn_repeats_the_conversation() {
 
 #[test]
 fn extras_take_the_place_of_members() {
-    let mut config = Config { use_legacy_max_tokens: true, ..config(EndpointType::Chat) };
+    let mut config = Config { use_legacy_max_tokens: true, ..config(EndpointType::CHAT) };
     config.extra_inputs = vec![
         ("stream_options".into(), json!({"include_usage": false})),
         ("top_p".into(), json!(0.1)),
@@ -89,7 +89,7 @@ fn extras_take_the_place_of_members() {
 fn completions_and_embeddings_take_texts() {
     let one = conversation(vec![turn(&["a"], Some(4))]);
     let mut two = conversation(vec![turn(&["a", "b"], None)]);
-    let completions = config(EndpointType::Completions);
+    let completions = config(EndpointType::COMPLETIONS);
     assert_eq!(
         body(&completions, &one, 0, &[]),
         concat!(
@@ -97,7 +97,7 @@ fn completions_and_embeddings_take_texts() {
             r#""stream_options":{"include_usage":true}}"#
         )
     );
-    let embeddings = Config { streaming: false, ..config(EndpointType::Embeddings) };
+    let embeddings = Config { streaming: false, ..config(EndpointType::EMBEDDINGS) };
     assert_eq!(body(&embeddings, &two, 0, &[]), r#"{"input":["a","b"],"model":"m"}"#);
     two.system = Some("s".into());
     assert!(body(&completions, &two, 0, &[]).starts_with(r#"{"prompt":["s\na","s\nb"],"#));
@@ -110,7 +110,7 @@ fn a_raw_payload_is_sent_as_it_is() {
     raw.raw_payload =
         Some(serde_json::value::RawValue::from_string(payload.into()).unwrap().into());
     let conversation = conversation(vec![raw]);
-    for kind in [EndpointType::Chat, EndpointType::Completions, EndpointType::Embeddings] {
+    for kind in [EndpointType::CHAT, EndpointType::COMPLETIONS, EndpointType::EMBEDDINGS] {
         assert_eq!(body(&config(kind), &conversation, 0, &[]), payload);
         assert_eq!(body(&config(kind), &conversation, 7, &[]), "", "no such turn");
     }
@@ -120,7 +120,7 @@ fn a_raw_payload_is_sent_as_it_is() {
 fn turns_that_bear_their_history_are_sent_alone() {
     let mut conversation = conversation(vec![turn(&["one"], None), turn(&["two"], None)]);
     conversation.standalone_turns = true;
-    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    let config = Config { streaming: false, ..config(EndpointType::CHAT) };
     assert_eq!(
         body(&config, &conversation, 1, &["an answer"]),
         r#"{"messages":[{"role":"user","content":"two"}],"model":"m","stream":false}"#
@@ -132,7 +132,7 @@ fn messages_of_a_turn_are_sent_as_they_are() {
     let messages = r#"[{"role": "user", "content": [{"type": "text", "text": "a"}]}]"#;
     let mut own = turn(&[], Some(3));
     own.messages = Some(Arc::from(RawValue::from_string(messages.to_owned()).unwrap()));
-    let config = Config { streaming: false, ..config(EndpointType::Chat) };
+    let config = Config { streaming: false, ..config(EndpointType::CHAT) };
     assert_eq!(
         body(&config, &conversation(vec![own]), 0, &[]),
         format!(

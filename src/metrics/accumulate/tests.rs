@@ -17,7 +17,7 @@ fn settings() -> Settings {
 }
 
 fn accumulator() -> Accumulator {
-    Accumulator::new(registry(EndpointType::Chat, settings(), true))
+    Accumulator::new(registry(EndpointType::CHAT, settings(), true))
 }
 
 /// Latency 70 ms; 25 tokens in, 7 out, of them 3 of reasoning.
@@ -66,8 +66,8 @@ fn streamed(start: Nanos, events: &[(u64, String)]) -> RequestRecord {
 }
 
 fn observations() -> Vec<Observation> {
-    let registry = registry(EndpointType::Chat, settings(), true);
-    let measurer = measurer(EndpointType::Chat, registry, dataset());
+    let registry = registry(EndpointType::CHAT, settings(), true);
+    let measurer = measurer(EndpointType::CHAT, registry, dataset());
     [first(), second(), third()].map(|record| measurer.measure(record).observation).to_vec()
 }
 
@@ -307,7 +307,7 @@ fn values_come_in_any_order_and_unknown_ones_are_passed_over() {
 
 #[test]
 fn increments_of_counts_and_sums() {
-    let registry = registry(EndpointType::Chat, settings(), true);
+    let registry = registry(EndpointType::CHAT, settings(), true);
     let observations = observations();
     let of = |at: usize| {
         let mut increments: Vec<_> = registry.aggregates(&observations[at]).collect();
@@ -351,8 +351,8 @@ fn endless_kinds_of_errors_are_kept_apart_up_to_a_limit() {
 /// Requests of a replay that were sent so many milliseconds after they were due.
 fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
     let settings = Settings { fixed_schedule, ..Settings::default() };
-    let registry = registry(EndpointType::Chat, settings, true);
-    let measurer = measurer(EndpointType::Chat, Arc::clone(&registry), dataset());
+    let registry = registry(EndpointType::CHAT, settings, true);
+    let measurer = measurer(EndpointType::CHAT, Arc::clone(&registry), dataset());
     let mut accumulator = Accumulator::new(registry);
     for wait in waits {
         let mut request = second();

@@ -127,8 +127,8 @@ fn latency_counts_from_when_a_request_was_due() {
             Settings { developer_mode: true, fixed_schedule: true, ..Settings::default() };
         let mut request = record(START, answer(""));
         (request.due, request.issued) = (due, millis_before(15));
-        let registry = registry(EndpointType::Chat, settings, true);
-        let measured = measurer(EndpointType::Chat, registry, dataset()).measure(request);
+        let registry = registry(EndpointType::CHAT, settings, true);
+        let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(request);
         let tags = [
             "request_latency",
             "effective_latency",
@@ -247,14 +247,14 @@ fn reasoning_alone_is_no_first_output() {
 
 #[test]
 fn a_response_that_is_not_streamed_ends_once() {
-    let registry = registry(EndpointType::Chat, Settings::default(), false);
+    let registry = registry(EndpointType::CHAT, Settings::default(), false);
     let body = whole(
         START,
         90,
         r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"nine lives"},
             "finish_reason":"stop"}]}"#,
     );
-    let measured = measurer(EndpointType::Chat, registry, dataset()).measure(record(START, body));
+    let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(record(START, body));
     assert_values(
         &measured,
         &[
@@ -272,10 +272,10 @@ fn a_response_that_is_not_streamed_ends_once() {
 
 #[test]
 fn embeddings_have_latency_and_input() {
-    let registry = registry(EndpointType::Embeddings, Settings::default(), false);
+    let registry = registry(EndpointType::EMBEDDINGS, Settings::default(), false);
     let body = whole(START, 12, r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":11}}"#);
     let measured =
-        measurer(EndpointType::Embeddings, registry, dataset()).measure(record(START, body));
+        measurer(EndpointType::EMBEDDINGS, registry, dataset()).measure(record(START, body));
     assert_values(
         &measured,
         &[
@@ -293,18 +293,18 @@ fn embeddings_have_latency_and_input() {
 #[test]
 fn a_failed_request_has_its_input_alone() {
     let settings = objectives(&[("request_latency", 1e9)]);
-    let registry = registry(EndpointType::Chat, settings, true);
+    let registry = registry(EndpointType::CHAT, settings, true);
     let mut refused = record(START, whole(START, 5, r#"{"error": "boom"}"#));
     refused.status = Some(500);
     let measured =
-        measurer(EndpointType::Chat, registry.clone(), dataset()).measure(refused.clone());
+        measurer(EndpointType::CHAT, registry.clone(), dataset()).measure(refused.clone());
     assert_values(&measured, &[("error_isl", &[25.0])]);
     let error = measured.observation.error.unwrap();
     assert_eq!((error.code, error.kind), (Some(500), ErrorKind::Http5xx));
 
     let mut cancelled = record(START, answer(OPENAI_USAGE));
     cancelled.error = Some(RequestError::new(ErrorKind::Cancelled, "Cancelled", "by the run"));
-    let measured = measurer(EndpointType::Chat, registry, dataset()).measure(cancelled);
+    let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(cancelled);
     assert_values(&measured, &[("error_isl", &[25.0])]);
     assert_eq!(measured.observation.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(measured.response.output_text, "Hello wide world !");
@@ -335,8 +335,8 @@ fn a_bound_is_met_up_to_its_edge_and_a_missing_metric_fails() {
 fn an_input_that_is_not_known_is_absent() {
     let mut unknown = (*dataset()).clone();
     unknown.conversations[0].turns[0].input_tokens = None;
-    let registry = registry(EndpointType::Chat, Settings::default(), true);
-    let values = measurer(EndpointType::Chat, registry.clone(), Arc::new(unknown))
+    let registry = registry(EndpointType::CHAT, Settings::default(), true);
+    let values = measurer(EndpointType::CHAT, registry.clone(), Arc::new(unknown))
         .measure(record(START, answer("")))
         .observation
         .values;
@@ -346,7 +346,7 @@ fn an_input_that_is_not_known_is_absent() {
     let mut elsewhere = record(START, answer(""));
     elsewhere.turn.conversation = 7;
     let observation =
-        measurer(EndpointType::Chat, registry, dataset()).measure(elsewhere).observation;
+        measurer(EndpointType::CHAT, registry, dataset()).measure(elsewhere).observation;
     assert_eq!(observation.values.scalar("input_sequence_length"), None);
     assert_eq!(observation.requested_output_tokens, None);
 }
@@ -364,9 +364,9 @@ fn internal_metrics_are_for_developers() {
 #[test]
 fn the_observation_starts_in_wall_time() {
     let clock = Clock::start();
-    let registry = registry(EndpointType::Chat, Settings::default(), true);
+    let registry = registry(EndpointType::CHAT, Settings::default(), true);
     let start = clock.from_wall_ns(1_800_000_000_123_456_789);
-    let mut measurer = measurer(EndpointType::Chat, registry, dataset());
+    let mut measurer = measurer(EndpointType::CHAT, registry, dataset());
     measurer.clock = clock;
     let observation =
         measurer.measure(record(start, stream(start, &[(1, &content("word"))]))).observation;

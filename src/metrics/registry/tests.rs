@@ -3,8 +3,8 @@ use crate::endpoint::EndpointType;
 use crate::metrics::metric::{ConsoleGroup, Objective};
 use crate::units::Unit;
 
-const CHAT: &EndpointTraits = EndpointType::Chat.traits();
-const EMBEDDINGS: &EndpointTraits = EndpointType::Embeddings.traits();
+const CHAT: &EndpointTraits = EndpointType::CHAT.traits();
+const EMBEDDINGS: &EndpointTraits = EndpointType::EMBEDDINGS.traits();
 
 static ONE: Metric = Metric::record("one", "One", Unit::Count, |_, _| None).requires(&["two"]);
 static TWO: Metric = Metric::record("two", "Two", Unit::Count, |_, _| None).requires(&["three"]);

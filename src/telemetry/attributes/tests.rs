@@ -59,7 +59,7 @@ fn interner(models: &[&str]) -> Interner {
     let identity = Identity {
         benchmark_id: Uuid::nil(),
         shard: None,
-        endpoint_type: EndpointType::Completions,
+        endpoint_type: EndpointType::COMPLETIONS,
         models: models.iter().map(|name| Arc::from(*name)).collect(),
         urls: vec!["localhost:8000".into()],
     };

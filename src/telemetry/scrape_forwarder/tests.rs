@@ -24,7 +24,7 @@ fn run() -> Run {
     let identity = Identity {
         benchmark_id: Uuid::from_u128(7),
         shard: None,
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         models: Vec::new(),
         urls: Vec::new(),
     };

@@ -49,7 +49,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
 fn identity() -> Identity {
     Identity {
         benchmark_id: Uuid::from_u128(7),
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
         shard: None,

@@ -43,7 +43,7 @@ impl TestRun {
         let directory = tempfile::tempdir().unwrap();
         let objectives = parse_objectives("time_to_first_token:40").unwrap();
         let settings = Settings { objectives, ..Settings::default() };
-        let endpoint = EndpointType::Chat.traits();
+        let endpoint = EndpointType::CHAT.traits();
         let registry = Arc::new(Registry::new(settings.clone(), endpoint, true).unwrap());
         let clock = Clock::start();
         Self {
@@ -154,7 +154,7 @@ pub(crate) fn is_good(measured: &MeasuredRecord) -> bool {
 fn description(settings: Settings) -> RunDescription {
     RunDescription {
         benchmark_id: Uuid::from_u128(0x1234_5678),
-        endpoint: EndpointType::Chat.traits(),
+        endpoint: EndpointType::CHAT.traits(),
         streaming: true,
         settings,
         input_config: serde_json::json!({
@@ -176,7 +176,7 @@ fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
     let dataset = Dataset { conversations: vec![conversation.clone(), conversation] };
     let config = endpoint::Config {
-        endpoint_type: EndpointType::Chat,
+        endpoint_type: EndpointType::CHAT,
         streaming: true,
         path: None,
         extra_inputs: Vec::new(),

@@ -59,8 +59,8 @@ fn first() -> HttpTrace {
 fn values(trace: HttpTrace, error: Option<RequestError>) -> Vec<(MetricTag, f64)> {
     let mut record = record(START, stream(START, &[(20, &content("hi")), (21, "[DONE]")]));
     (record.trace, record.error) = (trace, error);
-    let registry = registry(EndpointType::Chat, Settings::default(), true);
-    let measured = measurer(EndpointType::Chat, registry, dataset()).measure(record);
+    let registry = registry(EndpointType::CHAT, Settings::default(), true);
+    let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(record);
     let value = |tag| Some((tag, measured.observation.values.scalar(tag)?));
     TAGS.into_iter().filter_map(value).collect()
 }
