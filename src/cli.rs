@@ -3,6 +3,7 @@
 //! The only module that knows clap: it reads arguments and environment into a
 //! [`Command`], whose parts are plain configuration.
 
+pub mod aiperf_commands;
 pub mod aiperf_flags;
 mod connections;
 mod distributed;
@@ -14,6 +15,7 @@ mod profile;
 mod resolve;
 mod selfcheck;
 mod server_metrics;
+mod switches;
 mod value;
 
 use std::ffi::OsString;
@@ -130,7 +132,9 @@ pub fn parse_with(
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let matches = command().try_get_matches_from(&arguments).map_err(|error| explain(&error))?;
+    let command = command();
+    let bare = switches::bare(&arguments, &command);
+    let matches = command.try_get_matches_from(bare).map_err(|error| explain(&error))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
     Ok(match cli.command {
         Action::Profile(flags) => {
@@ -147,13 +151,13 @@ pub fn parse_with(
     })
 }
 
-/// The definition of the command line.
+/// The definition of the command line, with what is taken without effect.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("profile", aiperf_flags::accept)
 }
 
-/// What clap has to say; an unknown flag may be one of AIPerf's.
+/// What clap has to say; an unknown flag or command may be one of AIPerf's.
 fn explain(error: &clap::Error) -> CliError {
     if matches!(
         error.kind(),
@@ -166,10 +170,17 @@ fn explain(error: &clap::Error) -> CliError {
             _ => CliError::Usage(error.to_string()),
         };
     }
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
-        && let Some(refusal) = aiperf_flags::refusal(flag)
-    {
+    let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
+            aiperf_flags::refusal(flag).or_else(|| aiperf_commands::refusal(flag))
+        }
+        (ErrorKind::InvalidSubcommand, _) => match error.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(name)) => aiperf_commands::refusal(name),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(refusal) = refused {
         return CliError::Usage(format!("error: {refusal}"));
     }
     CliError::Usage(error.to_string())

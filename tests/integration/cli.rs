@@ -71,15 +71,15 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
     };
     // `-vv` is `-v` twice.
     for flag in aiperf_flags().filter(|flag| *flag != "-vv") {
-        let is_refused = aiperf_flags::REFUSED.contains(&flag);
+        let is_refused = aiperf_flags::refused().any(|(refused, _)| refused == flag);
         assert!(
             is_ours(flag) != is_refused,
             "{flag}: ours {}, refused {is_refused}",
             is_ours(flag)
         );
     }
-    for flag in aiperf_flags::REFUSED {
-        assert!(aiperf_flags().any(|known| known == *flag), "{flag} is not AIPerf's");
+    for (flag, _) in aiperf_flags::refused() {
+        assert!(aiperf_flags().any(|known| known == flag), "{flag} is not AIPerf's");
     }
 }
 
@@ -87,7 +87,8 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
 fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert_eq!(
         refusal("--gpu-telemetry all"),
-        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
+        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet: scrape the \
+         exporter: --server-metrics localhost:9400"
     );
     for flags in
         ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"]
@@ -106,6 +107,29 @@ fn switches_for_what_is_never_on_are_accepted() {
     profile(
         "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin --cache-bust none",
     );
+}
+
+#[test]
+fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another() {
+    profile("--url-strategy round_robin --request-content-type application/json --transport HTTP");
+    assert!(refusal("--request-content-type application-json").contains("application/json only"));
+    let busting = refusal("--cache-bust system_prefix");
+    assert!(busting.contains("'system_prefix'"), "{busting}");
+    assert!(busting.contains("--user-context-prompt-length"), "{busting}");
+}
+
+#[test]
+fn switches_take_a_value() {
+    assert!(profile("--streaming=true").endpoint.streaming);
+    assert!(!profile("--streaming=False").endpoint.streaming);
+    profile("--auto-plot=false --no-gpu-telemetry=true --plot-required=no --fixed-schedule=false");
+    assert!(refusal("--no-auto-plot=false").contains("--auto-plot"));
+    assert!(refusal("--per-chunk-usage=true").contains("--per-chunk-usage"));
+    assert!(refusal("--streaming=on").contains("--streaming"));
+    assert!(refusal("--streaming true").contains("'true'"));
+    assert!(refusal("--streaming --streaming=false").contains("--streaming"));
+    // The command line is kept as it was given.
+    assert!(profile("--streaming=false").cli_command.contains("--streaming=false"));
 }
 
 #[test]
