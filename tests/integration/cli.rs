@@ -133,6 +133,45 @@ fn switches_take_a_value() {
 }
 
 #[test]
+fn a_rate_of_inf_sends_all_at_once_or_as_there_is_room() {
+    let config = profile("--request-rate inf --request-count 20");
+    let phase = &config.schedule.phases[0];
+    assert_eq!((&phase.load, phase.concurrency), (&LoadPattern::ClosedLoop, None));
+    assert_eq!(phase.stop.requests, Some(20));
+    // AIPerf 0.13's name.
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-request_rateinf");
+    let phase = |flags: &str| profile(flags).schedule.phases[0].clone();
+    let capped = phase("--request-rate inf --concurrency 4 --arrival-pattern constant");
+    assert_eq!(
+        (capped.load, capped.concurrency),
+        (LoadPattern::ClosedLoop, Some(Limit::constant(4)))
+    );
+    assert_eq!(phase("--request-rate Infinity").stop.requests, Some(10));
+    let warmup = phase("--request-rate inf --warmup-request-count 3");
+    assert_eq!((warmup.concurrency, warmup.stop.requests), (None, Some(3)));
+    let warmup = phase("--request-rate 2 --warmup-request-rate inf --warmup-request-count 3");
+    assert_eq!((warmup.load, warmup.concurrency), (LoadPattern::ClosedLoop, None));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config = profile(&format!("--request-rate inf --input-file {}", file.path().display()));
+    assert_eq!(config.schedule.replay.schedule, UseOfTimestamps::Never);
+    for flags in [
+        "--request-rate inf --benchmark-duration 5",
+        "--request-rate inf --request-rate-ramp-duration 5",
+        "--request-rate 5 --warmup-request-rate inf --warmup-duration 5",
+        "--request-rate inf --request-count 9 --warmup-duration 5",
+        "--warmup-request-rate inf --warmup-request-count 5 --warmup-request-rate-ramp-duration 1",
+    ] {
+        assert!(refusal(flags).contains("inf"), "{flags}: {}", refusal(flags));
+    }
+    profile("--request-rate inf --benchmark-duration 5 --concurrency 4");
+    assert!(refusal("--request-rate nan").contains("finite"));
+    assert!(
+        refusal("--user-centric-rate inf --num-users 2 --session-turns-mean 2").contains("finite")
+    );
+}
+
+#[test]
 fn a_prompt_is_generated_for_each_request() {
     let entries = |flags: &str| match profile(flags).dataset.source {
         Source::Synthetic(synthetic) => synthetic.entries,
