@@ -7,6 +7,7 @@ pub mod aiperf_commands;
 pub mod aiperf_flags;
 mod connections;
 mod distributed;
+mod generated;
 mod input_config;
 mod load;
 mod load_args;
@@ -27,6 +28,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::{ConfigError, Environment, RunConfig};
 use crate::mock_server;
 
+pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
 
@@ -57,6 +59,15 @@ pub enum Command {
     Metrics {
         /// As JSON instead of a table.
         json: bool,
+    },
+    /// Write text to stdout.
+    Show(String),
+    /// Write man pages.
+    ManPages {
+        /// All of them.
+        pages: Vec<ManPage>,
+        /// Where their files go.
+        directory: PathBuf,
     },
 }
 
@@ -119,6 +130,20 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Print a script that completes commands, flags and values in a shell
+    Completions {
+        /// Shell that is to run it
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or that of a command
+    Man {
+        /// Command that the page is about
+        #[arg(conflicts_with = "dir")]
+        command: Option<String>,
+        /// Write all pages into this directory instead
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Reads the arguments, program name first, and the process's environment.
@@ -148,6 +173,13 @@ pub fn parse_with(
             Command::Report { directories, artifact_dir }
         }
         Action::Metrics { json } => Command::Metrics { json },
+        Action::Completions { shell } => Command::Show(generated::completions(shell)?),
+        Action::Man { dir: Some(directory), .. } => {
+            Command::ManPages { pages: generated::man_pages()?, directory }
+        }
+        Action::Man { command, dir: None } => {
+            Command::Show(generated::man_page(command.as_deref())?)
+        }
     })
 }
 

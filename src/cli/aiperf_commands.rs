@@ -12,6 +12,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("plugins", "what there is is built in, and aiperf profile --help has it all"),
     ("kube", "run a Job whose pods share the run by --shard and --start-at"),
     ("service proxy", "there is one process; several share a run by --shard and --start-at"),
+    ("--install-completion", "aiperf completions bash prints what to install"),
 ];
 
 /// Every subcommand of AIPerf's that is not there, with what to do instead.

@@ -472,6 +472,7 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
         "speed-bench-report",
         "synthesize",
         "validate",
+        "--install-completion",
     ] {
         assert!(listed.contains(name), "{name}");
     }
