@@ -2,7 +2,7 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
@@ -46,8 +46,25 @@ pub(super) fn man_page(name: Option<&str>) -> Result<String, CliError> {
 
 fn built() -> Command {
     let mut command = Cli::command().disable_help_subcommand(true);
+    // Only then is it known which flags take a value.
     command.build();
-    command
+    command.mut_subcommands(|command| command.mut_args(with_names))
+}
+
+/// The flag with its values and its other names in its text, as `--help` has them:
+/// [`Man`] gives each value a paragraph, and other names none.
+fn with_names(argument: Arg) -> Arg {
+    let values = argument.get_possible_values();
+    let values: Vec<_> = values.iter().map(|value| value.get_name().to_owned()).collect();
+    let aliases = argument.get_visible_aliases().unwrap_or_default();
+    let aliases: Vec<_> = aliases.iter().map(|alias| format!("--{alias}")).collect();
+    let list = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!(" [{what}: {}]", names.join(", ")),
+    };
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help + &list("possible values", &values) + &list("aliases", &aliases);
+    argument.help(help).hide_possible_values(!values.is_empty())
 }
 
 fn page(command: &Command) -> Result<ManPage, CliError> {

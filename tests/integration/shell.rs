@@ -27,8 +27,7 @@ fn by(program: &str, arguments: &[&str], directory: &Path) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory).stdin(Stdio::null());
     command.env("HOME", directory).env("LANG", "C.UTF-8").env("MANPAGER", "cat");
-    // Letters are struck once.
-    command.env("GROFF_NO_SGR", "1").env("MANWIDTH", "100");
+    command.env("MANWIDTH", "100").env("MANOPT", "--no-hyphenation --no-justification");
     let Ok(output) = command.output() else {
         eprintln!("not looked at: {program} is missing");
         return None;
@@ -187,7 +186,10 @@ fn man_pages_say_what_the_help_says() {
         let read = unstruck(&read);
         assert!(read.contains("aiperf profile [OPTIONS] --model <NAME>..."), "{read}");
         assert!(read.contains(concat!("aiperf ", env!("CARGO_PKG_VERSION"))), "{read}");
-        assert!(read.contains("WARMUP"), "{read}");
+        assert!(read.contains("WARMUP") && read.contains("[possible values: chat,"), "{read}");
+        for alias in ["--request-rate-mode", "--num-requests", "--output-artifact-dir"] {
+            assert!(has_word(&read, alias), "{alias} is missing:\n{read}");
+        }
         for flag in visible_flags() {
             assert!(has_word(&read, &flag), "{flag} is missing:\n{read}");
         }
