@@ -236,3 +236,15 @@ pub(super) fn refusal(flag: &str) -> Option<String> {
     let (_, advice) = refused().find(|(refused, _)| *refused == flag)?;
     Some(format!("{flag} is an AIPerf flag that aiperf does not have yet: {advice}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_switches_are_refused() {
+        for switch in REFUSED_SWITCHES.split(' ') {
+            assert!(refusal(switch).is_some(), "{switch} is not among the refused");
+        }
+    }
+}
