@@ -64,6 +64,9 @@ mod server_metrics_run;
 mod server_statistics;
 #[path = "integration/shards.rs"]
 mod shards;
+#[cfg(unix)]
+#[path = "integration/shell.rs"]
+mod shell;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
 #[path = "integration/trace_load.rs"]

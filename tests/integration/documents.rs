@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aiperf::artifacts::layout::Layout;
-use aiperf::cli::{aiperf_flags, command, parse_with};
+use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
 use aiperf::config::Environment;
 use aiperf::metrics::Registry;
 
@@ -249,6 +249,7 @@ fn flags_are_the_programs() {
     for page in page::all() {
         let is_of_another =
             page.path == Path::new("docs/migration.md") || page.path.starts_with("docs/decisions");
+        let refused = || aiperf_flags::refused().chain(aiperf_commands::refused());
         for (line, span) in page.spans() {
             // Of a span that names another program, flags are that one's.
             let is_ours = span.starts_with("--") || span.starts_with("aiperf ");
@@ -256,7 +257,7 @@ fn flags_are_the_programs() {
                 let word = word.trim_end_matches([',', '…', '.']);
                 let is_known = flags.contains(word)
                     || FLAGS_OF_OTHERS.contains(&word)
-                    || (is_of_another && aiperf_flags::REFUSED.contains(&word));
+                    || (is_of_another && refused().any(|(flag, _)| flag == word));
                 if !is_known {
                     failures.push(format!("{}: {word} is no flag of aiperf", page.at(line)));
                 }

@@ -224,6 +224,14 @@ fn the_server_sees_the_concurrency_asked_for() {
 }
 
 #[test]
+fn a_loop_without_a_bound_sends_all_at_once() {
+    let server = mock(Script { ttft: Nanos::from_seconds(2.0), ..Script::default() });
+    let phase = PhaseConfig { concurrency: None, ..closed_loop(1, 12) };
+    let outcome = Load { phases: vec![phase], workers: 2, ..Load::on(&server.url()) }.run();
+    assert_eq!((outcome.records.len(), outcome.peak_in_flight), (12, 12));
+}
+
+#[test]
 fn several_workers_share_the_budget_and_the_slots() {
     let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
     let load = Load { phases: vec![closed_loop(8, 100)], workers: 3, ..Load::on(&server.url()) };

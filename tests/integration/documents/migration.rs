@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use aiperf::cli::{aiperf_flags, command, parse_with};
+use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
 use aiperf::config::Environment;
 
-use super::{assert_none, names, page_at, read, variables_read};
+use super::{assert_none, names, page_at, read, rows, variables_read};
 
 /// The lines of a list of names, each line the names of one thing.
 fn golden(name: &str) -> Vec<Vec<String>> {
@@ -28,8 +28,8 @@ fn every_flag_of_aiperf_is_on_the_migration_page_with_its_status() {
             let place = format!("{}: {flag}", page.at(*line));
             match status {
                 "same" | "same, but" => assert!(is_visible(&flag), "{place} is not the program's"),
-                "refused" => assert!(is_refused(&flag), "{place} is not refused"),
-                "accepted" => assert!(is_without_effect(&flag), "{place} is not accepted"),
+                "refused" => assert_refused(&flag, &plain(cells[2]), &place),
+                "accepted" => assert_without_effect(&flag, &plain(cells[2]), &place),
                 other => panic!("{place}: {other:?} is no status"),
             }
             listed.push(flag);
@@ -65,16 +65,74 @@ fn refusal(arguments: &[&str]) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-fn is_refused(flag: &str) -> bool {
-    refusal(&[flag]).is_some_and(|said| said.contains("does not have yet"))
+/// A cell as the terminal has it: without its marks, and links in brackets.
+fn plain(cell: &str) -> String {
+    let cell = cell.trim().trim_end_matches('|').replace('`', "");
+    cell.split(" ([").next().unwrap_or_default().trim().to_owned()
 }
 
-fn is_without_effect(flag: &str) -> bool {
-    let value = aiperf_flags::ONLY_VALUE.iter().find(|(name, _)| *name == flag);
-    match value {
-        Some((_, value)) => refusal(&[flag, value]).is_none(),
-        None => aiperf_flags::OFF_SWITCHES.contains(&flag) && refusal(&[flag]).is_none(),
+fn assert_refused(flag: &str, advice: &str, place: &str) {
+    let expected = format!("does not have yet: {advice}");
+    let said = refusal(&[flag]).unwrap_or_default();
+    assert!(!advice.is_empty() && said.ends_with(&expected), "{place}: {said:?}, not {expected:?}");
+}
+
+fn assert_without_effect(flag: &str, advice: &str, place: &str) {
+    let Some((_, value, _)) = aiperf_flags::ONLY_VALUE.iter().find(|(name, ..)| *name == flag)
+    else {
+        assert!(aiperf_flags::OFF_SWITCHES.contains(&flag), "{place} is no switch");
+        assert_eq!(refusal(&[flag]), None, "{place}");
+        return;
+    };
+    for spelling in [(*value).to_owned(), value.to_uppercase(), value.replace('-', "_")] {
+        assert_eq!(refusal(&[flag, &spelling]), None, "{place}");
     }
+    let said = refusal(&[flag, "other"]).unwrap_or_default();
+    assert!(advice.starts_with(value) && said.contains(advice), "{place}: {said:?}");
+}
+
+/// What the program says to these arguments.
+fn said(arguments: &[&str]) -> String {
+    let all = ["aiperf"].iter().chain(arguments);
+    parse_with(all.map(Into::into), Environment::new(&|_| None)).unwrap_err().to_string()
+}
+
+#[test]
+fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
+    let page = page_at("docs/migration.md");
+    let mut listed = BTreeSet::new();
+    for (line, cells) in rows(&page, "| AIPerf | here |") {
+        let Some(advice) = cells[1].strip_prefix("none: ") else { continue };
+        for name in names(&cells[0]) {
+            let expected = format!("does not have yet: {}", plain(advice));
+            for arguments in [vec![name.as_str()], vec![name.as_str(), "file.jsonl", "--flag"]] {
+                let said = said(&arguments);
+                assert!(said.ends_with(&expected), "{}: {said}", page.at(line));
+            }
+            listed.insert(name);
+        }
+    }
+    let refused = aiperf_commands::refused().map(|(name, _)| name.to_owned());
+    assert_eq!(listed, refused.collect());
+    // `aiperf --help` of AIPerf 0.13, without those that are here.
+    for name in [
+        "analyze",
+        "analyze-trace",
+        "chat",
+        "config",
+        "kube",
+        "plot",
+        "plugins",
+        "proxy",
+        "service",
+        "speed-bench-report",
+        "synthesize",
+        "validate",
+        "--install-completion",
+    ] {
+        assert!(listed.contains(name), "{name}");
+    }
+    assert!(said(&["plots"]).contains("unrecognized subcommand"));
 }
 
 /// The words of a command line, those in `'` being one.
