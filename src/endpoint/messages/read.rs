@@ -115,6 +115,16 @@ impl Reader for Events {
     fn is_complete(&self, answer: &Answer) -> bool {
         self.stopped || answer.response.finish_reason.is_some()
     }
+
+    /// `input_tokens` leaves out what the cache had and what it took; a prompt's
+    /// tokens are all of them, as in the other dialects.
+    fn end(&mut self, answer: &mut Answer) {
+        let usage = &mut answer.usage;
+        let of_cache = [usage.prompt_cache_read_tokens, usage.prompt_cache_write_tokens];
+        if let Some(prompt) = &mut usage.prompt_tokens {
+            *prompt += of_cache.into_iter().flatten().sum::<u64>();
+        }
+    }
 }
 
 impl Block<'_> {
