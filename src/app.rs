@@ -125,15 +125,16 @@ fn report(
     artifact_dir: Option<PathBuf>,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    let rebuilt = match (directories, artifact_dir) {
+    let mut rebuilt = match (directories, artifact_dir) {
         ([only], None) => artifacts::report::rebuild(only)?,
         (parts, place) => artifacts::report::combine(parts, place)?,
     };
+    let text = console::render(&rebuilt.report, Style::FILE);
+    let files = artifacts::report::write(&mut rebuilt, &text);
     for note in &rebuilt.notes {
         writeln!(io::stderr(), "warning: {note}")?;
     }
-    let text = console::render(&rebuilt.report, Style::FILE);
-    let files = artifacts::report::write(&rebuilt, &text)?;
+    let files = files?;
     out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
     out.write_all(console::render_files(&rebuilt.layout.directory, &files).as_bytes())?;
     Ok(Outcome::Done)

@@ -11,6 +11,8 @@ mod artifacts;
 mod cli;
 #[path = "integration/collector.rs"]
 mod collector;
+#[path = "integration/combination.rs"]
+mod combination;
 #[path = "integration/conformance.rs"]
 mod conformance;
 #[path = "integration/connections.rs"]
@@ -62,5 +64,7 @@ mod server_statistics;
 mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/trace_load.rs"]
+mod trace_load;
 #[path = "integration/traces.rs"]
 mod traces;

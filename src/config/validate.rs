@@ -47,6 +47,9 @@ pub enum ConfigError {
     /// A proxy of the environment cannot be used.
     #[error(transparent)]
     Proxy(ProxyError),
+    /// Where telemetry goes cannot be used, or a variable about it.
+    #[error("{0}")]
+    Telemetry(String),
     /// A file that a flag names cannot be read.
     #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
     File {

@@ -539,11 +539,21 @@ fn the_environment_gives_thresholds_and_flags_win() {
 #[test]
 fn streams_and_histograms() {
     let default = profile("").telemetry;
-    assert!(default.streams.metrics && default.streams.timing && !default.exponential_histograms);
+    assert!(
+        default.streams.metrics
+            && default.streams.timing
+            && default.exponential_histograms.is_none()
+    );
     let config = profile("--stream timing --otel-histograms exponential").telemetry;
-    assert!(!config.streams.metrics && config.streams.timing && config.exponential_histograms);
+    assert!(
+        !config.streams.metrics
+            && config.streams.timing
+            && config.exponential_histograms == Some(true)
+    );
     let both = profile("--stream metrics,timing --otel-histograms explicit").telemetry;
-    assert!(both.streams.metrics && both.streams.timing && !both.exponential_histograms);
+    assert!(
+        both.streams.metrics && both.streams.timing && both.exponential_histograms == Some(false)
+    );
 }
 
 #[test]
@@ -652,8 +662,11 @@ fn no_secret_is_shown() {
     // A flag given twice is refused, and the refusal must not repeat its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
     assert!(!twice.contains("SECRET"), "{twice}");
-    let once: Vec<&str> =
+    let mut once: Vec<&str> =
         arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
+    let collector = parse_in(&once, &[]).unwrap_err().to_string();
+    assert!(collector.contains("//o:4318") && !collector.contains("SECRET"), "{collector}");
+    once.retain(|argument| !argument.starts_with("--otel-url"));
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
     for shown in
         [config.cli_command.clone(), config.input_config.to_string(), format!("{config:?}")]

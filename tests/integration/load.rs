@@ -10,7 +10,7 @@ use std::time::Duration;
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedResponse};
-use aiperf::mock_server::{self, MockServer, RequestLog, Script};
+use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
@@ -199,8 +199,13 @@ pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
+/// Faults as `--fault` has them.
+pub(crate) fn faults(faults: &[&str]) -> Vec<FaultRule> {
+    faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect()
+}
+
 pub(crate) fn faulty(fault: &str) -> MockServer {
-    mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
+    mock(Script { faults: faults(&[fault]), ..Script::default() })
 }
 
 #[test]
