@@ -51,7 +51,7 @@ fn family_section(text: &mut String, family: &Family) {
         bullet(text, "Flags", &flag_names(metric.flags));
         let _ = writeln!(text, "- Console: {}", metric.group.as_str());
         let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
-        if metric.instrument().is_some() {
+        if metric.main_instrument().is_some() {
             let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
         }
     }
@@ -73,14 +73,14 @@ fn unit(metric: &Metric) -> String {
 }
 
 fn in_otel(metric: &Metric) -> String {
-    let Some(Instrument { spec, .. }) = metric.instrument() else { return "none".to_owned() };
+    let Some(Instrument { spec, .. }) = metric.main_instrument() else { return "none".to_owned() };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
     metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
 }
 
 /// The metric's names in Prometheus, of the conventions' instrument too.
 fn in_prometheus(metric: &Metric) -> String {
-    let specs = metric.instrument().map(|instrument| instrument.spec);
+    let specs = metric.main_instrument().map(|instrument| instrument.spec);
     let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
     let names: Vec<String> = specs.map(|spec| format!("`{}`", spec.prometheus_name())).collect();
     names.join(", and ")
