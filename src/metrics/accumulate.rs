@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
 use super::percentile::{distribution, exact_sum, percentile, with_failures};
 use super::registry::Registry;
-use super::timeline::{Curve, Gaps, Span, Timeline};
+use super::timeline::{Gaps, OverTime, Timeline};
 use crate::record::RequestError;
+use crate::units::Unit;
 
 /// Kinds of failure that are told apart, by all that is known of them.
 const MOST_ERRORS: usize = 1000;
@@ -173,6 +174,7 @@ impl Accumulator {
 
     fn compute(&self) -> Vec<MetricResult> {
         let totals = self.totals();
+        let over_time = self.over_time();
         let rows = self.registry.rows();
         let developer_mode = self.registry.settings().developer_mode;
         self.registry
@@ -184,7 +186,7 @@ impl Accumulator {
                 let stats = match (&self.cells[*at], metric.kind) {
                     (Cell::Column(column), _) => statistics(column)?,
                     (Cell::Instant(instant), _) => single(metric.to_display((*instant)? as f64)),
-                    (_, Kind::OverTime(curve, span)) => self.over_time(curve, span)?,
+                    (_, Kind::OverTime(curve, span)) => over_time.of(curve, span)?,
                     (_, Kind::WithFailures(of)) => self.with_failures(of)?,
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
                 };
@@ -193,11 +195,14 @@ impl Accumulator {
             .collect()
     }
 
-    /// A curve from the first request's start to the last one's end.
-    fn over_time(&self, curve: Curve, span: Span) -> Option<Stats> {
-        let unit = Registry::find(GAPS)?.display_unit;
-        let gaps = Gaps::new(self.column(GAPS), unit);
-        self.timeline.follow(curve, gaps, self.timeline.window()?)?.stats(span)
+    /// The curves that rows follow.
+    fn over_time(&self) -> OverTime {
+        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
+        let curves = self.registry.rows().iter().filter_map(|metric| match metric.kind {
+            Kind::OverTime(curve, _) => Some(curve),
+            _ => None,
+        });
+        self.timeline.over_time(curves, Gaps::new(self.column(GAPS), unit))
     }
 
     /// The values of a record metric and an infinite one for each failure.

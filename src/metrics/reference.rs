@@ -22,10 +22,12 @@ pub fn markdown() -> String {
          A record metric gives a value for each request, an aggregate folds over requests, a \
          derived metric is computed from other results. Record metrics are reported as `avg`, \
          `min`, `max`, `std` (of the population), `sum`, `count` and the percentiles 1, 5, 10, 25, \
-         50, 75, 90, 95 and 99 (linear interpolation), the others as one value in `avg`. A value \
-         that does not exist is left out; it is never 0.\n\n\
+         50, 75, 90, 95 and 99 (linear interpolation), most others as one value in `avg`; what is \
+         followed [over time](#over-time) and [`adj_*`](#errors) have what their sections say. A \
+         value that does not exist is left out; it is never 0.\n\n\
          A request that failed or was cancelled has the metrics flagged `ERROR_ONLY` alone, any \
-         other request the rest. Metrics flagged `INTERNAL` are written in developer mode only.\n"
+         other request the rest. Metrics flagged `INTERNAL` or `EXPERIMENTAL` are written in \
+         developer mode only (`AIPERF_DEV_MODE=true`).\n"
     );
     for family in FAMILIES {
         family_section(&mut text, family);

@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::num::NonZero;
 use std::ops::Range;
 
@@ -143,6 +144,24 @@ impl Timeline {
         Some(start..end)
     }
 
+    /// Statistics of `curves` from the first request's start to the last one's end.
+    pub(super) fn over_time(
+        &self,
+        curves: impl Iterator<Item = Curve>,
+        gaps: Gaps<'_>,
+    ) -> OverTime {
+        let mut found = OverTime::default();
+        let Some(window) = self.window() else { return found };
+        for curve in curves {
+            if found.0.iter().all(|(have, ..)| *have != curve) {
+                let durations = self.follow(curve, gaps, window.clone());
+                let over = |span| durations.as_ref().and_then(|durations| durations.stats(span));
+                found.0.push((curve, over(Span::Whole), over(Span::Active)));
+            }
+        }
+        found
+    }
+
     /// How long `curve` had which value in `window`; `None` where no request has
     /// what it follows.
     pub(super) fn follow(
@@ -168,26 +187,44 @@ impl Timeline {
             let ends = running.peek().map(|Reverse((at, _))| *at);
             let Some(at) = [next, ends].into_iter().flatten().min() else { break };
             durations.pass(at, curve.value(sum.value(), users), users > 0);
-            let which = if next == Some(at) {
-                started += 1;
-                users += 1;
-                started - 1
-            } else if let Some(Reverse((_, which))) = running.pop() {
-                sum.remove(all[which].level());
-                which
-            } else {
-                break;
-            };
-            match all[which].advance() {
-                Some(until) => {
-                    sum.add(all[which].level());
-                    running.push(Reverse((until, which)));
+            if next == Some(at) {
+                let levels = &mut all[started];
+                if let Some(until) = levels.advance() {
+                    users += 1;
+                    sum.add(levels.level());
+                    running.push(Reverse((until, started)));
                 }
-                None => users -= 1,
+                started += 1;
+            } else if let Some(mut first) = running.peek_mut() {
+                let Reverse((ends, which)) = &mut *first;
+                let levels = &mut all[*which];
+                sum.remove(levels.level());
+                if let Some(until) = levels.advance() {
+                    sum.add(levels.level());
+                    *ends = until;
+                } else {
+                    users -= 1;
+                    PeekMut::pop(first);
+                }
             }
         }
         durations.finish();
         Some(durations)
+    }
+}
+
+/// Statistics of each curve, over all of the time and over its active part.
+#[derive(Debug, Default)]
+pub(super) struct OverTime(Vec<(Curve, Option<Stats>, Option<Stats>)>);
+
+impl OverTime {
+    /// Those of `curve` over `span`; `None` where no request has what it follows.
+    pub(super) fn of(&self, curve: Curve, span: Span) -> Option<Stats> {
+        let (_, whole, active) = self.0.iter().find(|(have, ..)| *have == curve)?;
+        match span {
+            Span::Whole => *whole,
+            Span::Active => *active,
+        }
     }
 }
 

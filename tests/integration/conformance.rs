@@ -263,7 +263,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     std::fs::write(&trace, TRACE).unwrap();
     let trace = trace.to_str().unwrap();
     let (one, two) = (server(&[]), server(&[]));
-    let failing = server(&["every=3:status=503,busy", "every=4:status=400"]);
+    let failing = server(&["every=3:status=503,busy", "every=4:status=400,prompt is too long"]);
     let runs: [(&[&MockServer], &str); 10] = [
         (&[&one], "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000"),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),

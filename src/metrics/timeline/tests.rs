@@ -278,6 +278,22 @@ fn pieces_of_one_moment_come_with_the_next() {
 }
 
 #[test]
+fn a_change_costs_twelve_bytes() {
+    assert_eq!(size_of::<Segment>(), 12);
+    let mut timeline = Timeline::default();
+    let gaps: Vec<f64> = vec![1e6; 63 * 100];
+    for (at, sketch) in (0..100).map(|at| (at as usize, Sketch { start: at, ..three()[0].clone() }))
+    {
+        timeline.observe(&sketch.observation(), &(at * 63..at * 63 + 63));
+    }
+    let gaps = Gaps::new(&gaps, Unit::Nanoseconds);
+    let window = timeline.window().unwrap();
+    let durations = timeline.follow(Curve::DecodeThroughput, gaps, window).unwrap();
+    // As many as there may be at most, and never more: 64 pieces and the way to the end.
+    assert!(durations.segments.len() > 70 && durations.segments.capacity() <= 66 * 100);
+}
+
+#[test]
 fn a_value_may_last_longer_than_four_seconds() {
     let long = Sketch { start: 0, content: vec![10_000], end: 20_000, input: 10, output: 1 };
     let brief = Sketch { start: 0, content: vec![1], end: 2, input: 10, output: 1 };
