@@ -21,6 +21,7 @@ pub mod otel;
 pub mod percentile;
 pub mod reference;
 pub mod registry;
+pub mod timeline;
 
 #[cfg(test)]
 mod fixture;

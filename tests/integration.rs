@@ -34,6 +34,8 @@ mod hostile;
 mod layout;
 #[path = "integration/load.rs"]
 mod load;
+#[path = "integration/metric_table.rs"]
+mod metric_table;
 #[path = "integration/metrics.rs"]
 mod metrics;
 #[path = "integration/metrics_endpoint.rs"]

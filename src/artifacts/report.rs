@@ -238,7 +238,6 @@ pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
 /// A record as its line has it.
 struct Line {
     observation: Observation,
-    end_wall_ns: u64,
     /// How late it left, where it was due at a time.
     slip_ns: Option<u64>,
     retries: u64,
@@ -274,7 +273,8 @@ impl Gathered {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
-                self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
+                let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
+                self.spans.push((start_wall_ns, end_wall_ns));
                 self.slips.extend(line.slip_ns);
                 self.retries = self.retries.saturating_add(line.retries);
             }

@@ -2,18 +2,23 @@
 //! computes what artifacts and console say of it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
-use super::percentile::{distribution, exact_sum, percentile};
+use super::percentile::{distribution, exact_sum, percentile, with_failures};
 use super::registry::Registry;
+use super::timeline::{Gaps, OverTime, Timeline};
 use crate::record::RequestError;
+use crate::units::Unit;
 
 /// Kinds of failure that are told apart, by all that is known of them.
 const MOST_ERRORS: usize = 1000;
 
 /// Name of the failures that are not.
 const OTHER_ERRORS: &str = "OtherErrors";
+
+/// The metric that has the times between a request's pieces of content.
+const GAPS: MetricTag = "inter_chunk_latency";
 
 /// What has been observed of one phase. It keeps every value, in its display unit.
 #[derive(Debug, Clone)]
@@ -22,6 +27,9 @@ pub struct Accumulator {
     /// One for each of the registry's rows.
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
+    timeline: Timeline,
+    /// What was last said of all this, until there is more.
+    results: OnceLock<Vec<MetricResult>>,
     /// Whether any request was observed.
     has_observed: bool,
 }
@@ -50,16 +58,30 @@ impl Accumulator {
                 Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Vec::new()),
                 Kind::Count(_) | Kind::Sum(_) => Cell::Sum(None),
                 Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
-                Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::Derived(_) => Cell::Derived,
+                Kind::SumOf(_)
+                | Kind::PercentileOf(..)
+                | Kind::OverTime(..)
+                | Kind::WithFailures(_)
+                | Kind::Derived(_) => Cell::Derived,
             })
             .collect();
-        Self { registry, cells, errors: HashMap::new(), has_observed: false }
+        Self {
+            registry,
+            cells,
+            errors: HashMap::new(),
+            timeline: Timeline::default(),
+            results: OnceLock::new(),
+            has_observed: false,
+        }
     }
 
     /// Takes in one finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
+        self.results = OnceLock::new();
+        let gaps = self.column(GAPS).len();
         self.append_values(observation);
+        self.timeline.observe(observation, &(gaps..self.column(GAPS).len()));
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
                 (Kind::Earliest(instant), Cell::Instant(kept)) => {
@@ -121,6 +143,8 @@ impl Accumulator {
     /// Takes in what `other`, of the same registry, has observed.
     pub fn merge(&mut self, other: Self) {
         self.has_observed |= other.has_observed;
+        self.results = OnceLock::new();
+        self.timeline.merge(other.timeline, self.column(GAPS).len());
         for ((metric, cell), theirs) in
             self.registry.rows().iter().zip(&mut self.cells).zip(other.cells)
         {
@@ -145,7 +169,12 @@ impl Accumulator {
     /// internal and experimental ones in developer mode only.
     #[must_use]
     pub fn results(&self) -> Vec<MetricResult> {
+        self.results.get_or_init(|| self.compute()).clone()
+    }
+
+    fn compute(&self) -> Vec<MetricResult> {
         let totals = self.totals();
+        let over_time = self.over_time();
         let rows = self.registry.rows();
         let developer_mode = self.registry.settings().developer_mode;
         self.registry
@@ -154,14 +183,43 @@ impl Accumulator {
             .filter(|at| rows[**at].is_exported(developer_mode))
             .filter_map(|at| {
                 let metric = rows[*at];
-                let stats = match &self.cells[*at] {
-                    Cell::Column(column) => statistics(column)?,
-                    Cell::Instant(instant) => single(metric.to_display((*instant)? as f64)),
+                let stats = match (&self.cells[*at], metric.kind) {
+                    (Cell::Column(column), _) => statistics(column)?,
+                    (Cell::Instant(instant), _) => single(metric.to_display((*instant)? as f64)),
+                    (_, Kind::OverTime(curve, span)) => over_time.of(curve, span)?,
+                    (_, Kind::WithFailures(of)) => self.with_failures(of)?,
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
                 };
                 Some(MetricResult { metric, stats })
             })
             .collect()
+    }
+
+    /// The curves that rows follow.
+    fn over_time(&self) -> OverTime {
+        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
+        let curves = self.registry.rows().iter().filter_map(|metric| match metric.kind {
+            Kind::OverTime(curve, _) => Some(curve),
+            _ => None,
+        });
+        self.timeline.over_time(curves, Gaps::new(self.column(GAPS), unit))
+    }
+
+    /// The values of a record metric and an infinite one for each failure.
+    fn with_failures(&self, of: MetricTag) -> Option<Stats> {
+        let failures = self.errors.values().sum::<u64>();
+        let failures = usize::try_from(failures).ok().filter(|failures| *failures > 0)?;
+        let distribution = with_failures(self.column(of).to_vec(), failures)?;
+        Some(Stats { avg: f64::INFINITY, distribution: Some(distribution) })
+    }
+
+    /// The values of a record metric, in its display unit; none of one that is not
+    /// computed.
+    fn column(&self, tag: MetricTag) -> &[f64] {
+        match self.registry.position(tag).map(|at| &self.cells[at]) {
+            Some(Cell::Column(column)) => column,
+            _ => &[],
+        }
     }
 
     /// The [results](Self::results) of a phase that there need not have been:
@@ -209,25 +267,18 @@ impl Computed<'_> {
     /// The percentile of a record metric, in the unit of `row`; `None` where no
     /// request has it.
     fn percentile_of(&self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
-        let at = self.accumulator.registry.position(tag)?;
-        let of = self.accumulator.registry.rows()[at];
-        let Cell::Column(column) = &self.accumulator.cells[at] else { return None };
-        let mut ascending = column.clone();
+        let of = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
+        let mut ascending = self.accumulator.column(tag).to_vec();
         ascending.sort_unstable_by(f64::total_cmp);
         percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
     }
 
     /// The sum of a record metric in its own unit; `None` where no request has it.
     fn sum_of(&self, tag: MetricTag) -> Option<f64> {
-        let at = self.accumulator.registry.position(tag)?;
-        let metric = self.accumulator.registry.rows()[at];
-        match &self.accumulator.cells[at] {
-            Cell::Column(column) if !column.is_empty() => {
-                let sum = exact_sum(column.iter().copied());
-                Some(metric.display_unit.convert(sum, metric.unit))
-            }
-            _ => None,
-        }
+        let metric = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
+        let column = self.accumulator.column(tag);
+        let sum = || metric.display_unit.convert(exact_sum(column.iter().copied()), metric.unit);
+        (!column.is_empty()).then(sum)
     }
 }
 

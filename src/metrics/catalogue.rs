@@ -7,6 +7,7 @@ mod general;
 mod goodput;
 mod http_trace;
 mod osl_mismatch;
+mod over_time;
 mod reasoning;
 mod schedule;
 mod streaming;
@@ -36,6 +37,7 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Over time", about: over_time::ABOUT, rows: over_time::ROWS },
     Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },
 ];

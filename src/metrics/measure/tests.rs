@@ -87,6 +87,7 @@ fn every_value_of_a_streamed_request() {
             ("time_to_second_token", &[20.0]),
             ("time_to_first_output_token", &[50.0]),
             ("request_latency", &[70.0]),
+            ("decode_duration", &[40.0]),
             // 40 ms over 6 tokens after the first.
             ("inter_token_latency", &[20.0 / 3.0]),
             ("inter_chunk_latency", &[20.0, 20.0, 0.0]),

@@ -1,0 +1,370 @@
+//! What went on at each moment of a phase: how many requests were in flight, how
+//! fast tokens came.
+//!
+//! Each request is a row of levels, each of which lasts until the next: 1 while it
+//! is in flight, or the rate at which its tokens came. A [`Curve`] is the sum of the
+//! levels of all requests, and its statistics weigh each value by how long it
+//! lasted. Requests are merged in order of time, those in flight on a heap, so that
+//! a curve of `n` changes costs O(n log n) time and 12 bytes a change.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::num::NonZero;
+use std::ops::Range;
+
+use super::metric::{Distribution, Observation, Stats};
+use super::percentile::exact_sum;
+use crate::units::Unit;
+
+mod levels;
+
+use levels::Levels;
+
+/// What is followed over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Curve {
+    /// Requests from their start to their end, failed ones too.
+    Concurrency,
+    /// Requests from their start to their first content.
+    PrefillConcurrency,
+    /// Requests from their first content to their end.
+    DecodeConcurrency,
+    /// Input tokens per second: those of a request come evenly from its start to its
+    /// first content.
+    PrefillThroughput,
+    /// Output tokens per second: those of a request after the first come in equal
+    /// parts, each evenly in the time between two pieces of its content.
+    DecodeThroughput,
+    /// Both, the output tokens evenly from the first content to the request's end.
+    TotalThroughput,
+    /// [`Curve::PrefillThroughput`] over [`Curve::PrefillConcurrency`].
+    PrefillThroughputPerUser,
+    /// [`Curve::DecodeThroughput`] over [`Curve::DecodeConcurrency`].
+    DecodeThroughputPerUser,
+    /// Tokens of the requests in flight: all of the input from the start, of the
+    /// output what has come.
+    TokensInFlight,
+}
+
+impl Curve {
+    /// The value where the levels of `users` requests add up to `sum`.
+    fn value(self, sum: f64, users: u32) -> f64 {
+        match self {
+            Self::Concurrency | Self::PrefillConcurrency | Self::DecodeConcurrency => {
+                f64::from(users)
+            }
+            Self::PrefillThroughputPerUser | Self::DecodeThroughputPerUser if users > 0 => {
+                sum / f64::from(users)
+            }
+            _ => sum,
+        }
+    }
+}
+
+/// The time over which a curve's statistics go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// All of it.
+    Whole,
+    /// Only while there was a request for the curve to follow.
+    Active,
+}
+
+/// When the requests of a phase were where.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Timeline {
+    requests: Vec<Request>,
+}
+
+/// One request; instants in wall nanoseconds.
+#[derive(Debug, Clone)]
+struct Request {
+    start: u64,
+    first_content: Option<NonZero<u64>>,
+    end: u64,
+    input_tokens: Option<u32>,
+    output_tokens: Option<u32>,
+    gap_count: u32,
+    /// Where the times between its pieces begin among those of all.
+    gaps_from: usize,
+}
+
+/// Times between the pieces of content of all requests.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gaps<'a> {
+    values: &'a [f64],
+    unit: Unit,
+}
+
+impl<'a> Gaps<'a> {
+    /// Of `values` in `unit`.
+    pub(super) const fn new(values: &'a [f64], unit: Unit) -> Self {
+        Self { values, unit }
+    }
+
+    /// The gap at `at`, in nanoseconds.
+    fn nanos(self, at: usize) -> u64 {
+        let value = self.values.get(at).copied().unwrap_or_default();
+        self.unit.convert(value, Unit::Nanoseconds).round() as u64
+    }
+}
+
+impl Timeline {
+    /// Takes in a request whose gaps are those of `gaps` among all.
+    pub(super) fn observe(&mut self, observation: &Observation, gaps: &Range<usize>) {
+        let whole = |tag| observation.values.scalar(tag).map(|value| value as u32);
+        let first_token = observation.values.scalar("time_to_first_token");
+        let start = observation.start_wall_ns;
+        let after = |nanos: f64| start.saturating_add(nanos.round() as u64);
+        self.requests.push(Request {
+            start,
+            first_content: first_token.and_then(|nanos| NonZero::new(after(nanos))),
+            end: observation.end_wall_ns.max(start),
+            input_tokens: whole("input_sequence_length"),
+            output_tokens: whole("output_sequence_length"),
+            gap_count: u32::try_from(gaps.len()).unwrap_or(u32::MAX),
+            gaps_from: gaps.start,
+        });
+    }
+
+    /// Takes in the requests of `other`, whose gaps now come after `gaps_before` others.
+    pub(super) fn merge(&mut self, other: Self, gaps_before: usize) {
+        let shifted = |mut request: Request| {
+            request.gaps_from += gaps_before;
+            request
+        };
+        self.requests.extend(other.requests.into_iter().map(shifted));
+    }
+
+    /// From the first start to the last end; `None` without requests.
+    pub(super) fn window(&self) -> Option<Range<u64>> {
+        let start = self.requests.iter().map(|request| request.start).min()?;
+        let end = self.requests.iter().map(|request| request.end).max()?;
+        Some(start..end)
+    }
+
+    /// Statistics of `curves` from the first request's start to the last one's end.
+    pub(super) fn over_time(
+        &self,
+        curves: impl Iterator<Item = Curve>,
+        gaps: Gaps<'_>,
+    ) -> OverTime {
+        let mut found = OverTime::default();
+        let Some(window) = self.window() else { return found };
+        for curve in curves {
+            if found.0.iter().all(|(have, ..)| *have != curve) {
+                let durations = self.follow(curve, gaps, window.clone());
+                let over = |span| durations.as_ref().and_then(|durations| durations.stats(span));
+                found.0.push((curve, over(Span::Whole), over(Span::Active)));
+            }
+        }
+        found
+    }
+
+    /// How long `curve` had which value in `window`; `None` where no request has
+    /// what it follows.
+    pub(super) fn follow(
+        &self,
+        curve: Curve,
+        gaps: Gaps<'_>,
+        window: Range<u64>,
+    ) -> Option<Durations> {
+        let all = self.requests.iter().filter_map(|request| Levels::of(curve, request, gaps));
+        let mut all: Vec<Levels<'_>> = all.collect();
+        if !all.iter().any(Levels::says_something) {
+            return None;
+        }
+        all.sort_by_key(|levels| levels.from);
+        let changes = all.iter().map(|levels| levels.most() + 1).sum();
+        let mut durations = Durations::new(window, changes);
+        let mut sum = Sum::default();
+        let mut users = 0;
+        let mut started = 0;
+        let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        loop {
+            let next = all.get(started).map(|levels| levels.from);
+            let ends = running.peek().map(|Reverse((at, _))| *at);
+            let Some(at) = [next, ends].into_iter().flatten().min() else { break };
+            durations.pass(at, curve.value(sum.value(), users), users > 0);
+            if next == Some(at) {
+                let levels = &mut all[started];
+                if let Some(until) = levels.advance() {
+                    users += 1;
+                    sum.add(levels.level());
+                    running.push(Reverse((until, started)));
+                }
+                started += 1;
+            } else if let Some(mut first) = running.peek_mut() {
+                let Reverse((ends, which)) = &mut *first;
+                let levels = &mut all[*which];
+                sum.remove(levels.level());
+                if let Some(until) = levels.advance() {
+                    sum.add(levels.level());
+                    *ends = until;
+                } else {
+                    users -= 1;
+                    PeekMut::pop(first);
+                }
+            }
+        }
+        durations.finish();
+        Some(durations)
+    }
+}
+
+/// Statistics of each curve, over all of the time and over its active part.
+#[derive(Debug, Default)]
+pub(super) struct OverTime(Vec<(Curve, Option<Stats>, Option<Stats>)>);
+
+impl OverTime {
+    /// Those of `curve` over `span`; `None` where no request has what it follows.
+    pub(super) fn of(&self, curve: Curve, span: Span) -> Option<Stats> {
+        let (_, whole, active) = self.0.iter().find(|(have, ..)| *have == curve)?;
+        match span {
+            Span::Whole => *whole,
+            Span::Active => *active,
+        }
+    }
+}
+
+/// A sum of levels that come and go: Neumaier's compensation keeps what rounding
+/// would lose, and without terms it is 0.
+#[derive(Debug, Default)]
+struct Sum {
+    sum: f64,
+    lost: f64,
+    terms: usize,
+}
+
+impl Sum {
+    fn add(&mut self, level: f64) {
+        if level != 0.0 {
+            self.terms += 1;
+            self.shift(level);
+        }
+    }
+
+    fn remove(&mut self, level: f64) {
+        if level != 0.0 {
+            self.terms -= 1;
+            self.shift(-level);
+        }
+        if self.terms == 0 {
+            (self.sum, self.lost) = (0.0, 0.0);
+        }
+    }
+
+    fn shift(&mut self, by: f64) {
+        let next = self.sum + by;
+        self.lost += if self.sum.abs() >= by.abs() {
+            (self.sum - next) + by
+        } else {
+            (by - next) + self.sum
+        };
+        self.sum = next;
+    }
+
+    fn value(&self) -> f64 {
+        (self.sum + self.lost).max(0.0)
+    }
+}
+
+/// How long a curve had which value in a window of time.
+#[derive(Debug)]
+pub(super) struct Durations {
+    window: Range<u64>,
+    /// Up to where it is known.
+    now: u64,
+    segments: Vec<Segment>,
+    /// Nanoseconds without a request to follow: the value is 0.
+    idle: u64,
+}
+
+/// A value and the nanoseconds that it lasted; longer ones are several. There are
+/// millions of them, so they have no padding.
+#[derive(Debug, Clone, Copy)]
+#[repr(packed(4))]
+struct Segment {
+    value: f64,
+    nanos: u32,
+}
+
+impl Durations {
+    fn new(window: Range<u64>, changes: usize) -> Self {
+        let now = window.start;
+        Self { window, now, segments: Vec::with_capacity(changes), idle: 0 }
+    }
+
+    /// The curve was `value` from where it was known up to `until`.
+    fn pass(&mut self, until: u64, value: f64, is_active: bool) {
+        let until = until.min(self.window.end);
+        let Some(mut nanos) = until.checked_sub(self.now).filter(|nanos| *nanos > 0) else {
+            return;
+        };
+        self.now = until;
+        if !is_active {
+            self.idle += nanos;
+            return;
+        }
+        while nanos > 0 {
+            let part = u32::try_from(nanos).unwrap_or(u32::MAX);
+            self.segments.push(Segment { value, nanos: part });
+            nanos -= u64::from(part);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.pass(self.window.end, 0.0, false);
+        self.segments.sort_unstable_by(|a, b| {
+            let (a, b) = (a.value, b.value);
+            a.total_cmp(&b)
+        });
+    }
+
+    /// Mean, deviation, least, greatest and percentiles 50, 90, 95 and 99 over `span`,
+    /// each value weighed by its time: a percentile is the least value that was not
+    /// passed for so much of it. `None` for no time at all.
+    pub(super) fn stats(&self, span: Span) -> Option<Stats> {
+        let idle = if span == Span::Whole { self.idle } else { 0 };
+        let rest: u64 = self.segments.iter().map(|segment| u64::from(segment.nanos)).sum();
+        let total = Some(idle + rest).filter(|total| *total > 0)?;
+        let weighed = |of: &dyn Fn(f64) -> f64| {
+            let one = |segment: &Segment| of(segment.value) * f64::from(segment.nanos);
+            let parts = self.segments.iter().map(one).chain([of(0.0) * idle as f64]);
+            exact_sum(parts) / total as f64
+        };
+        let avg = weighed(&|value| value);
+        let zero = (idle > 0).then_some(0.0);
+        let distribution = Distribution {
+            min: zero.or_else(|| self.segments.first().map(|segment| segment.value))?,
+            max: self.segments.last().map(|segment| segment.value).or(zero)?,
+            std: weighed(&|value| (value - avg).powi(2)).sqrt(),
+            p50: self.percentile(50, idle, total),
+            p90: self.percentile(90, idle, total),
+            p95: self.percentile(95, idle, total),
+            p99: self.percentile(99, idle, total),
+            ..Distribution::UNKNOWN
+        };
+        Some(Stats { avg, distribution: Some(distribution) })
+    }
+
+    /// The least value such that the curve was at most that for `percent` of `total`.
+    fn percentile(&self, percent: u8, idle: u64, total: u64) -> f64 {
+        let wanted = u128::from(total) * u128::from(percent);
+        let mut passed = u128::from(idle) * 100;
+        if passed >= wanted {
+            return 0.0;
+        }
+        for segment in &self.segments {
+            passed += u128::from(segment.nanos) * 100;
+            if passed >= wanted {
+                return segment.value;
+            }
+        }
+        self.segments.last().map_or(0.0, |segment| segment.value)
+    }
+}
+
+#[cfg(test)]
+mod tests;
