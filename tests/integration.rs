@@ -66,6 +66,8 @@ mod server_statistics;
 mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/timeslices.rs"]
+mod timeslices;
 #[path = "integration/trace_load.rs"]
 mod trace_load;
 #[path = "integration/traces.rs"]

@@ -2,14 +2,16 @@
 //! computes what artifacts and console say of it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
 use super::percentile::{distribution, exact_sum, percentile, with_failures};
 use super::registry::Registry;
-use super::timeline::{Gaps, OverTime, Timeline};
+use super::slices::{Log, Slices, TooManySlices, cut};
+use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::record::RequestError;
-use crate::units::Unit;
+use crate::units::{Nanos, Unit};
 
 /// Kinds of failure that are told apart, by all that is known of them.
 const MOST_ERRORS: usize = 1000;
@@ -32,6 +34,22 @@ pub struct Accumulator {
     results: OnceLock<Vec<MetricResult>>,
     /// Whether any request was observed.
     has_observed: bool,
+    /// Each request, where slices are wanted.
+    log: Option<Arc<Log>>,
+    /// Which part of a phase it is of, where it is not of a whole one.
+    part: Option<Part>,
+}
+
+/// What is known of a part of a phase beside its requests.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    /// How long it is: what rates go by.
+    pub(super) length: Nanos,
+    /// What went on in it, also of requests that were sent before.
+    pub(super) over_time: OverTime,
+    /// By row: 0 for what adds up over the phase, so that a part that adds nothing
+    /// has that.
+    pub(super) nothing: Arc<[Option<f64>]>,
 }
 
 /// What is kept of one metric.
@@ -72,13 +90,29 @@ impl Accumulator {
             timeline: Timeline::default(),
             results: OnceLock::new(),
             has_observed: false,
+            log: None,
+            part: None,
         }
+    }
+
+    /// As [`Accumulator::new`], of which there can be [slices](Self::slices).
+    #[must_use]
+    pub fn sliced(registry: Arc<Registry>) -> Self {
+        Self { log: Some(Arc::default()), ..Self::new(registry) }
+    }
+
+    /// Nothing observed yet of a part of a phase.
+    pub(super) fn of_part(registry: Arc<Registry>, part: Part) -> Self {
+        Self { part: Some(part), ..Self::new(registry) }
     }
 
     /// Takes in one finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
         self.results = OnceLock::new();
+        if let Some(log) = &mut self.log {
+            Arc::make_mut(log).push(observation, &self.registry);
+        }
         let gaps = self.column(GAPS).len();
         self.append_values(observation);
         self.timeline.observe(observation, &(gaps..self.column(GAPS).len()));
@@ -145,6 +179,9 @@ impl Accumulator {
         self.has_observed |= other.has_observed;
         self.results = OnceLock::new();
         self.timeline.merge(other.timeline, self.column(GAPS).len());
+        if let (Some(log), Some(theirs)) = (&mut self.log, &other.log) {
+            Arc::make_mut(log).merge(theirs);
+        }
         for ((metric, cell), theirs) in
             self.registry.rows().iter().zip(&mut self.cells).zip(other.cells)
         {
@@ -174,7 +211,8 @@ impl Accumulator {
 
     fn compute(&self) -> Vec<MetricResult> {
         let totals = self.totals();
-        let over_time = self.over_time();
+        let whole = self.part.is_none().then(|| self.over_time());
+        let over_time = self.part.as_ref().map(|part| &part.over_time).or(whole.as_ref());
         let rows = self.registry.rows();
         let developer_mode = self.registry.settings().developer_mode;
         self.registry
@@ -186,7 +224,7 @@ impl Accumulator {
                 let stats = match (&self.cells[*at], metric.kind) {
                     (Cell::Column(column), _) => statistics(column)?,
                     (Cell::Instant(instant), _) => single(metric.to_display((*instant)? as f64)),
-                    (_, Kind::OverTime(curve, span)) => over_time.of(curve, span)?,
+                    (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
                     (_, Kind::WithFailures(of)) => self.with_failures(of)?,
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
                 };
@@ -195,14 +233,56 @@ impl Accumulator {
             .collect()
     }
 
-    /// The curves that rows follow.
-    fn over_time(&self) -> OverTime {
-        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
-        let curves = self.registry.rows().iter().filter_map(|metric| match metric.kind {
-            Kind::OverTime(curve, _) => Some(curve),
+    /// The phase, which `window` is in wall time, in slices of `duration` from its start
+    /// on; `None` where it was not to be [sliced](Self::sliced).
+    pub fn slices(
+        &self,
+        window: &Range<u64>,
+        duration: Nanos,
+    ) -> Result<Option<Slices>, TooManySlices> {
+        let Some(log) = &self.log else { return Ok(None) };
+        let slices = cut(window, duration)?;
+        let bounds = slices.iter().map(|slice| slice.start_ns..slice.end_ns);
+        let over_time =
+            self.timeline.in_each(&self.curves(), self.gaps(), &bounds.collect::<Vec<_>>());
+        let registry = Arc::clone(&self.registry);
+        Ok(Some(Slices::new(registry, Arc::clone(log), &slices, over_time, self.nothing())))
+    }
+
+    /// By row: 0 for each count and sum that the phase has.
+    fn nothing(&self) -> Arc<[Option<f64>]> {
+        let totals = self.totals();
+        let rows = self.registry.rows().iter();
+        rows.map(|metric| match metric.kind {
+            Kind::Count(_) | Kind::Sum(_) | Kind::SumOf(_) => totals.total(metric.tag).map(|_| 0.0),
             _ => None,
-        });
-        self.timeline.over_time(curves, Gaps::new(self.column(GAPS), unit))
+        })
+        .collect()
+    }
+
+    /// What goes on over the time of the whole phase.
+    fn over_time(&self) -> OverTime {
+        let window = self.timeline.window();
+        let found = self.timeline.in_each(&self.curves(), self.gaps(), window.as_slice());
+        found.into_iter().next().unwrap_or_default()
+    }
+
+    /// The curves that rows follow, each once.
+    fn curves(&self) -> Vec<Curve> {
+        let mut curves = Vec::new();
+        for metric in self.registry.rows() {
+            if let Kind::OverTime(curve, _) = metric.kind
+                && !curves.contains(&curve)
+            {
+                curves.push(curve);
+            }
+        }
+        curves
+    }
+
+    fn gaps(&self) -> Gaps<'_> {
+        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
+        Gaps::new(self.column(GAPS), unit)
     }
 
     /// The values of a record metric and an infinite one for each failure.
@@ -242,12 +322,17 @@ impl Accumulator {
         errors
     }
 
+    /// 0 for a row that adds up over the phase that this is a part of.
+    fn nothing_of(&self, row: usize) -> Option<f64> {
+        self.part.as_ref().and_then(|part| part.nothing.get(row).copied().flatten())
+    }
+
     /// Aggregates, sums and derived results, each after those it is computed from.
     fn totals(&self) -> Computed<'_> {
         let mut computed = Computed { accumulator: self, derived: vec![None; self.cells.len()] };
         for (at, metric) in self.registry.rows().iter().enumerate() {
             computed.derived[at] = match metric.kind {
-                Kind::SumOf(tag) => computed.sum_of(tag),
+                Kind::SumOf(tag) => computed.sum_of(tag).or_else(|| self.nothing_of(at)),
                 Kind::PercentileOf(tag, percent) => computed.percentile_of(metric, tag, percent),
                 Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
                 _ => None,
@@ -286,10 +371,15 @@ impl Totals for Computed<'_> {
     fn total(&self, tag: MetricTag) -> Option<f64> {
         let at = self.accumulator.registry.position(tag)?;
         match &self.accumulator.cells[at] {
-            Cell::Sum(sum) => *sum,
+            Cell::Sum(sum) => sum.or_else(|| self.accumulator.nothing_of(at)),
             Cell::Derived => self.derived[at],
             Cell::Column(_) | Cell::Instant(_) => None,
         }
+    }
+
+    fn duration(&self) -> Option<Nanos> {
+        let whole = || self.total("benchmark_duration").map(|nanos| Nanos(nanos as u64));
+        self.accumulator.part.as_ref().map(|part| part.length).or_else(whole)
     }
 
     fn instant(&self, tag: MetricTag) -> Option<u64> {

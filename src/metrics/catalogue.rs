@@ -50,7 +50,7 @@ fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor != 0.0).then(|| dividend / divisor)
 }
 
-/// `amount` for each second of the benchmark's duration.
+/// `amount` for each second of the benchmark's duration, or of a slice of it.
 fn per_second(totals: &dyn Totals, amount: f64) -> Option<f64> {
-    ratio(amount, totals.total("benchmark_duration")? / SECOND)
+    ratio(amount, totals.duration()?.as_seconds())
 }

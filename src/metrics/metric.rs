@@ -337,6 +337,9 @@ pub trait Totals {
     /// The aggregate or derived result of `tag`, in its own unit.
     fn total(&self, tag: MetricTag) -> Option<f64>;
 
+    /// The time that rates go by: `benchmark_duration`, or the length of a slice.
+    fn duration(&self) -> Option<Nanos>;
+
     /// The instant of `tag` in wall nanoseconds: an f64 would lose the last 200.
     fn instant(&self, tag: MetricTag) -> Option<u64>;
 }

@@ -144,40 +144,45 @@ impl Timeline {
         Some(start..end)
     }
 
-    /// Statistics of `curves` from the first request's start to the last one's end.
-    pub(super) fn over_time(
+    /// Statistics of `curves` in each of `windows`, which follow each other.
+    pub(super) fn in_each(
         &self,
-        curves: impl Iterator<Item = Curve>,
+        curves: &[Curve],
         gaps: Gaps<'_>,
-    ) -> OverTime {
-        let mut found = OverTime::default();
-        let Some(window) = self.window() else { return found };
+        windows: &[Range<u64>],
+    ) -> Vec<OverTime> {
+        let mut found = vec![OverTime::default(); windows.len()];
         for curve in curves {
-            if found.0.iter().all(|(have, ..)| *have != curve) {
-                let durations = self.follow(curve, gaps, window.clone());
-                let over = |span| durations.as_ref().and_then(|durations| durations.stats(span));
-                found.0.push((curve, over(Span::Whole), over(Span::Active)));
-            }
+            let mut found = found.iter_mut();
+            let mut say = |durations: Durations| {
+                if let Some(OverTime(curves)) = found.next() {
+                    let (whole, active) =
+                        (durations.stats(Span::Whole), durations.stats(Span::Active));
+                    curves.push((*curve, whole, active));
+                }
+            };
+            self.follow_each(*curve, gaps, windows, &mut say);
         }
         found
     }
 
-    /// How long `curve` had which value in `window`; `None` where no request has
-    /// what it follows.
-    pub(super) fn follow(
+    /// Gives to `say` how long `curve` had which value in each of `windows`, which
+    /// follow each other; nothing where no request has what it follows.
+    fn follow_each(
         &self,
         curve: Curve,
         gaps: Gaps<'_>,
-        window: Range<u64>,
-    ) -> Option<Durations> {
+        windows: &[Range<u64>],
+        say: &mut dyn FnMut(Durations),
+    ) {
         let all = self.requests.iter().filter_map(|request| Levels::of(curve, request, gaps));
         let mut all: Vec<Levels<'_>> = all.collect();
         if !all.iter().any(Levels::says_something) {
-            return None;
+            return;
         }
         all.sort_by_key(|levels| levels.from);
         let changes = all.iter().map(|levels| levels.most() + 1).sum();
-        let mut durations = Durations::new(window, changes);
+        let mut durations = InEach::new(windows, changes, say);
         let mut sum = Sum::default();
         let mut users = 0;
         let mut started = 0;
@@ -209,12 +214,11 @@ impl Timeline {
             }
         }
         durations.finish();
-        Some(durations)
     }
 }
 
 /// Statistics of each curve, over all of the time and over its active part.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct OverTime(Vec<(Curve, Option<Stats>, Option<Stats>)>);
 
 impl OverTime {
@@ -267,6 +271,49 @@ impl Sum {
 
     fn value(&self) -> f64 {
         (self.sum + self.lost).max(0.0)
+    }
+}
+
+/// A curve in windows that follow each other: each is told when it is over.
+struct InEach<'a> {
+    windows: std::slice::Iter<'a, Range<u64>>,
+    present: Option<Durations>,
+    say: &'a mut dyn FnMut(Durations),
+}
+
+impl<'a> InEach<'a> {
+    /// Room is made for `changes` at once where there is only one window.
+    fn new(windows: &'a [Range<u64>], changes: usize, say: &'a mut dyn FnMut(Durations)) -> Self {
+        let room = if windows.len() == 1 { changes } else { 0 };
+        let mut windows = windows.iter();
+        let present = windows.next().map(|window| Durations::new(window.clone(), room));
+        Self { windows, present, say }
+    }
+
+    /// The curve was `value` from where it was known up to `until`.
+    fn pass(&mut self, until: u64, value: f64, is_active: bool) {
+        while let Some(present) = &mut self.present {
+            present.pass(until, value, is_active);
+            if until < present.window.end {
+                break;
+            }
+            self.next();
+        }
+    }
+
+    /// Goes to the next window.
+    fn next(&mut self) {
+        let next = self.windows.next().map(|window| Durations::new(window.clone(), 0));
+        if let Some(mut over) = std::mem::replace(&mut self.present, next) {
+            over.finish();
+            (self.say)(over);
+        }
+    }
+
+    fn finish(mut self) {
+        while self.present.is_some() {
+            self.next();
+        }
     }
 }
 

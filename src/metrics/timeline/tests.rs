@@ -12,6 +12,16 @@ use crate::schedule::PhaseKind;
 
 const MS: u64 = 1_000_000;
 
+impl Timeline {
+    /// How long `curve` had which value in `window`; `None` where no request has what
+    /// it follows.
+    fn follow(&self, curve: Curve, gaps: Gaps<'_>, window: Range<u64>) -> Option<Durations> {
+        let mut found = None;
+        self.follow_each(curve, gaps, &[window], &mut |durations| found = Some(durations));
+        found
+    }
+}
+
 /// A request that starts and ends so many milliseconds after the others' origin, and
 /// whose pieces of content come at `content`.
 #[derive(Debug, Clone)]

@@ -276,6 +276,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         was_cancelled: false,
         incomplete_reason: None,
         results,
+        slices: None,
         warmup_results: Vec::new(),
         errors: Vec::new(),
         phases: Vec::new(),
