@@ -73,7 +73,7 @@ pub struct Slices {
     log: Arc<Log>,
     /// One for each slice: its bounds, what went on in it, and how many of `order`
     /// come before its end.
-    slices: Vec<(Slice, OverTime, usize)>,
+    parts: Vec<(Slice, OverTime, usize)>,
     /// The requests of the log, slice by slice.
     order: Vec<u32>,
     /// What adds up over the phase, by row: 0 in a slice that adds nothing.
@@ -96,19 +96,19 @@ impl Slices {
         };
         let mut order: Vec<u32> = (0..log.len()).collect();
         order.sort_by_cached_key(of);
-        let slices = all.iter().copied().zip(over_time).enumerate();
-        let slices = slices
+        let parts = all.iter().copied().zip(over_time).enumerate();
+        let parts = parts
             .map(|(at, (slice, over_time))| {
                 (slice, over_time, order.partition_point(|request| of(request) <= at))
             })
             .collect();
-        Self { registry, log, slices, order, nothing }
+        Self { registry, log, parts, order, nothing }
     }
 
     /// Each slice with its results, in order of time; those without a request too.
     pub fn iter(&self) -> impl Iterator<Item = (Slice, Vec<MetricResult>)> {
         let mut from = 0;
-        self.slices.iter().map(move |(slice, over_time, until)| {
+        self.parts.iter().map(move |(slice, over_time, until)| {
             let requests = &self.order[from..*until];
             from = *until;
             let mut accumulator = Accumulator::of_part(

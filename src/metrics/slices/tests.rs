@@ -35,7 +35,7 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns: ORIGIN + start * MS,
         end_wall_ns: ORIGIN + (start + latency) * MS,
-        requested_output_tokens: (start % 2 == 0).then_some(5),
+        requested_output_tokens: start.is_multiple_of(2).then_some(5),
         error,
         values,
     }
