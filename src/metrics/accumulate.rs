@@ -2,6 +2,7 @@
 //! computes what artifacts and console say of it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
@@ -174,7 +175,7 @@ impl Accumulator {
 
     fn compute(&self) -> Vec<MetricResult> {
         let totals = self.totals();
-        let over_time = self.over_time();
+        let over_time = self.over_time(&self.timeline.window());
         let rows = self.registry.rows();
         let developer_mode = self.registry.settings().developer_mode;
         self.registry
@@ -195,14 +196,29 @@ impl Accumulator {
             .collect()
     }
 
+    /// What is followed over time, in `window` of wall nanoseconds, as of a slice of
+    /// the phase; in catalogue order and display units.
+    #[must_use]
+    pub fn results_over_time(&self, window: &Range<u64>) -> Vec<MetricResult> {
+        let found = self.over_time(window);
+        let rows = self.registry.presentation().iter().map(|at| self.registry.rows()[*at]);
+        rows.filter_map(|metric| match metric.kind {
+            Kind::OverTime(curve, span) => {
+                Some(MetricResult { metric, stats: found.of(curve, span)? })
+            }
+            _ => None,
+        })
+        .collect()
+    }
+
     /// The curves that rows follow.
-    fn over_time(&self) -> OverTime {
+    fn over_time(&self, window: &Range<u64>) -> OverTime {
         let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
         let curves = self.registry.rows().iter().filter_map(|metric| match metric.kind {
             Kind::OverTime(curve, _) => Some(curve),
             _ => None,
         });
-        self.timeline.over_time(curves, Gaps::new(self.column(GAPS), unit))
+        self.timeline.over_time(curves, Gaps::new(self.column(GAPS), unit), window)
     }
 
     /// The values of a record metric and an infinite one for each failure.
