@@ -262,8 +262,7 @@ impl Accumulator {
 
     /// What goes on over the time of the whole phase.
     fn over_time(&self) -> OverTime {
-        let window = self.timeline.window();
-        let found = self.timeline.in_each(&self.curves(), self.gaps(), window.as_slice());
+        let found = self.timeline.in_each(&self.curves(), self.gaps(), &[self.timeline.window()]);
         found.into_iter().next().unwrap_or_default()
     }
 

@@ -10,6 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::iter;
 use std::num::NonZero;
 use std::ops::Range;
 
@@ -137,11 +138,11 @@ impl Timeline {
         self.requests.extend(other.requests.into_iter().map(shifted));
     }
 
-    /// From the first start to the last end; `None` without requests.
-    pub(super) fn window(&self) -> Option<Range<u64>> {
-        let start = self.requests.iter().map(|request| request.start).min()?;
-        let end = self.requests.iter().map(|request| request.end).max()?;
-        Some(start..end)
+    /// From the first start to the last end; empty without requests.
+    pub(super) fn window(&self) -> Range<u64> {
+        let start = self.requests.iter().map(|request| request.start).min();
+        let end = self.requests.iter().map(Request::end).max();
+        start.unwrap_or(0)..end.unwrap_or(0)
     }
 
     /// Statistics of `curves` in each of `windows`, which follow each other.
@@ -155,10 +156,9 @@ impl Timeline {
         for curve in curves {
             let mut found = found.iter_mut();
             let mut say = |durations: Durations| {
+                let over = |span| durations.stats(span);
                 if let Some(OverTime(curves)) = found.next() {
-                    let (whole, active) =
-                        (durations.stats(Span::Whole), durations.stats(Span::Active));
-                    curves.push((*curve, whole, active));
+                    curves.push((*curve, over(Span::Whole), over(Span::Active)));
                 }
             };
             self.follow_each(*curve, gaps, windows, &mut say);
@@ -175,8 +175,12 @@ impl Timeline {
         windows: &[Range<u64>],
         say: &mut dyn FnMut(Durations),
     ) {
-        let all = self.requests.iter().filter_map(|request| Levels::of(curve, request, gaps));
-        let mut all: Vec<Levels<'_>> = all.collect();
+        let [first, ..] = windows else { return };
+        let window = first.start..windows.last().unwrap_or(first).end;
+        let is_in = |request: &&Request| request.start < window.end && request.end() > window.start;
+        let requests = self.requests.iter().filter(is_in);
+        let mut all: Vec<Levels<'_>> =
+            requests.filter_map(|request| Levels::of(curve, request, gaps)).collect();
         if !all.iter().any(Levels::says_something) {
             return;
         }
@@ -236,7 +240,7 @@ impl OverTime {
 /// would lose, and without terms it is 0.
 #[derive(Debug, Default)]
 struct Sum {
-    sum: f64,
+    rounded: f64,
     lost: f64,
     terms: usize,
 }
@@ -255,22 +259,22 @@ impl Sum {
             self.shift(-level);
         }
         if self.terms == 0 {
-            (self.sum, self.lost) = (0.0, 0.0);
+            (self.rounded, self.lost) = (0.0, 0.0);
         }
     }
 
     fn shift(&mut self, by: f64) {
-        let next = self.sum + by;
-        self.lost += if self.sum.abs() >= by.abs() {
-            (self.sum - next) + by
+        let next = self.rounded + by;
+        self.lost += if self.rounded.abs() >= by.abs() {
+            (self.rounded - next) + by
         } else {
-            (by - next) + self.sum
+            (by - next) + self.rounded
         };
-        self.sum = next;
+        self.rounded = next;
     }
 
     fn value(&self) -> f64 {
-        (self.sum + self.lost).max(0.0)
+        (self.rounded + self.lost).max(0.0)
     }
 }
 
@@ -323,15 +327,18 @@ pub(super) struct Durations {
     window: Range<u64>,
     /// Up to where it is known.
     now: u64,
-    segments: Vec<Segment>,
+    /// Values that lasted less than 4.3 s, in the end in ascending order.
+    brief: Vec<Segment>,
+    /// Those that lasted longer, and their nanoseconds.
+    long: Vec<(f64, u64)>,
     /// Nanoseconds without a request to follow: the value is 0.
     idle: u64,
 }
 
-/// A value and the nanoseconds that it lasted; longer ones are several. There are
-/// millions of them, so they have no padding.
+/// A value and the nanoseconds that it lasted. There are millions of them, so they
+/// have no padding.
 #[derive(Debug, Clone, Copy)]
-#[repr(packed(4))]
+#[repr(C, packed(4))]
 struct Segment {
     value: f64,
     nanos: u32,
@@ -340,76 +347,80 @@ struct Segment {
 impl Durations {
     fn new(window: Range<u64>, changes: usize) -> Self {
         let now = window.start;
-        Self { window, now, segments: Vec::with_capacity(changes), idle: 0 }
+        Self { window, now, brief: Vec::with_capacity(changes), long: Vec::new(), idle: 0 }
     }
 
     /// The curve was `value` from where it was known up to `until`.
     fn pass(&mut self, until: u64, value: f64, is_active: bool) {
         let until = until.min(self.window.end);
-        let Some(mut nanos) = until.checked_sub(self.now).filter(|nanos| *nanos > 0) else {
-            return;
-        };
+        let Some(nanos) = until.checked_sub(self.now).filter(|nanos| *nanos > 0) else { return };
         self.now = until;
         if !is_active {
             self.idle += nanos;
-            return;
-        }
-        while nanos > 0 {
-            let part = u32::try_from(nanos).unwrap_or(u32::MAX);
-            self.segments.push(Segment { value, nanos: part });
-            nanos -= u64::from(part);
+        } else if let Ok(nanos) = u32::try_from(nanos) {
+            self.brief.push(Segment { value, nanos });
+        } else {
+            self.long.push((value, nanos));
         }
     }
 
     fn finish(&mut self) {
         self.pass(self.window.end, 0.0, false);
-        self.segments.sort_unstable_by(|a, b| {
+        self.brief.sort_unstable_by(|a, b| {
             let (a, b) = (a.value, b.value);
             a.total_cmp(&b)
         });
+        self.long.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+    }
+
+    /// Values and nanoseconds in `span`, in ascending order: no value is below 0.
+    fn ascending(&self, span: Span) -> impl Iterator<Item = (f64, u64)> + Clone {
+        let idle = (span == Span::Whole && self.idle > 0).then_some((0.0, self.idle));
+        let brief = self.brief.iter().map(|segment| (segment.value, u64::from(segment.nanos)));
+        let mut brief = brief.peekable();
+        let mut long = self.long.iter().copied().peekable();
+        let active = iter::from_fn(move || match (brief.peek(), long.peek()) {
+            (Some((brief_value, _)), Some((long_value, _))) if long_value < brief_value => {
+                long.next()
+            }
+            (None, _) => long.next(),
+            _ => brief.next(),
+        });
+        idle.into_iter().chain(active)
     }
 
     /// Mean, deviation, least, greatest and percentiles 50, 90, 95 and 99 over `span`,
     /// each value weighed by its time: a percentile is the least value that was not
     /// passed for so much of it. `None` for no time at all.
     pub(super) fn stats(&self, span: Span) -> Option<Stats> {
-        let idle = if span == Span::Whole { self.idle } else { 0 };
-        let rest: u64 = self.segments.iter().map(|segment| u64::from(segment.nanos)).sum();
-        let total = Some(idle + rest).filter(|total| *total > 0)?;
+        let all = self.ascending(span);
+        let total: u64 = all.clone().map(|(_, nanos)| nanos).sum();
         let weighed = |of: &dyn Fn(f64) -> f64| {
-            let one = |segment: &Segment| of(segment.value) * f64::from(segment.nanos);
-            let parts = self.segments.iter().map(one).chain([of(0.0) * idle as f64]);
-            exact_sum(parts) / total as f64
+            exact_sum(all.clone().map(|(value, nanos)| of(value) * nanos as f64)) / total as f64
         };
+        let percentile = |percent: u8| {
+            let wanted = u128::from(total) * u128::from(percent);
+            let mut passed = 0;
+            let is_reached = |(_, nanos): &(f64, u64)| {
+                passed += u128::from(*nanos) * 100;
+                passed >= wanted
+            };
+            all.clone().find(is_reached).map(|(value, _)| value)
+        };
+        let (min, _) = all.clone().next()?;
+        let (max, _) = all.clone().last()?;
         let avg = weighed(&|value| value);
-        let zero = (idle > 0).then_some(0.0);
         let distribution = Distribution {
-            min: zero.or_else(|| self.segments.first().map(|segment| segment.value))?,
-            max: self.segments.last().map(|segment| segment.value).or(zero)?,
+            min,
+            max,
             std: weighed(&|value| (value - avg).powi(2)).sqrt(),
-            p50: self.percentile(50, idle, total),
-            p90: self.percentile(90, idle, total),
-            p95: self.percentile(95, idle, total),
-            p99: self.percentile(99, idle, total),
+            p50: percentile(50)?,
+            p90: percentile(90)?,
+            p95: percentile(95)?,
+            p99: percentile(99)?,
             ..Distribution::UNKNOWN
         };
         Some(Stats { avg, distribution: Some(distribution) })
-    }
-
-    /// The least value such that the curve was at most that for `percent` of `total`.
-    fn percentile(&self, percent: u8, idle: u64, total: u64) -> f64 {
-        let wanted = u128::from(total) * u128::from(percent);
-        let mut passed = u128::from(idle) * 100;
-        if passed >= wanted {
-            return 0.0;
-        }
-        for segment in &self.segments {
-            passed += u128::from(segment.nanos) * 100;
-            if passed >= wanted {
-                return segment.value;
-            }
-        }
-        self.segments.last().map_or(0.0, |segment| segment.value)
     }
 }
 

@@ -207,10 +207,10 @@ impl Run {
         let registry = Registry::new(settings, endpoint_type.traits(), streaming).unwrap();
         let registry = Arc::new(registry);
         let clock = Clock::start();
-        let measurer = measurer(endpoint_type, &registry, clock);
+        let reader = measurer(endpoint_type, &registry, clock);
         let mut accumulator = Accumulator::new(registry);
         let measured: Vec<_> =
-            requests.iter().map(|record| measurer.measure(record.clone())).collect();
+            requests.iter().map(|record| reader.measure(record.clone())).collect();
         for measured in &measured {
             accumulator.observe(&measured.observation);
         }

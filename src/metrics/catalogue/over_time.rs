@@ -7,12 +7,12 @@ use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "How much went on at a time, from the first request's start to the \
     last one's end, by the times of the requests themselves. Each value is weighed by how long it \
-    lasted: `avg`, `std` (of all the time), `min`, `max` and the percentiles 50, 90, 95 and 99, \
-    each the least value that was not passed for so much of the time. A request is in prefill from \
-    its start to its first content and in decode from there to its end, which comes after the last \
-    content where the server sends usage or `[DONE]`. Of requests that failed only \
-    effective_concurrency knows. `active_*` leave out the time in which no request was in prefill, \
-    in decode or in flight.";
+    lasted: `avg`, `std`, `min`, `max` and the percentiles 50, 90, 95 and 99, each the least \
+    value that was not passed for so much of the time. A request is in prefill from its start to \
+    its first content and in decode from there to its end, which comes after the last content \
+    where the server sends usage or `[DONE]`. Requests that failed are in effective_concurrency \
+    and in the time of active_total_throughput alone. `active_*` leave out the time in which no \
+    request was in prefill, in decode or in flight.";
 
 const TTFT: MetricTag = "time_to_first_token";
 const ISL: MetricTag = "input_sequence_length";

@@ -87,45 +87,40 @@ impl<'a> Levels<'a> {
 
     /// Goes to the next level; gives its end, or `None` after the last.
     pub(super) fn advance(&mut self) -> Option<u64> {
-        let step = self.step;
+        let (level, until) = self.next()?;
         self.step += 1;
-        match self.shape {
-            Shape::Even(level) if step == 0 => self.last(level),
-            Shape::Halves(before, after) => match (step, self.request.first_content()) {
-                (0, Some(first)) => self.next(before, first),
-                (0, None) => self.last(before),
-                (1, Some(_)) => self.last(after),
-                _ => None,
-            },
-            Shape::Pieces(tokens) => match self.gap(step) {
-                Some(0) => self.next(0.0, self.until),
-                Some(gap) => self.next(tokens * SECOND / gap as f64, self.until + gap),
-                None if step == self.request.gap_count => self.last(0.0),
-                None => None,
-            },
-            Shape::Filling { input, first, more } => match step.checked_sub(1) {
-                None => self.next(input, self.request.first_content()?),
-                Some(piece) => {
-                    let level = input + first + more * f64::from(piece);
-                    match self.gap(piece) {
-                        Some(gap) => self.next(level, self.until + gap),
-                        None if piece == self.request.gap_count => self.last(level),
-                        None => None,
-                    }
-                }
-            },
-            Shape::Even(_) => None,
-        }
-    }
-
-    fn next(&mut self, level: f64, until: u64) -> Option<u64> {
         self.level = level;
         self.until = until.max(self.until);
         Some(self.until)
     }
 
-    fn last(&mut self, level: f64) -> Option<u64> {
-        self.next(level, self.end)
+    /// The next level and its end.
+    fn next(&self) -> Option<(f64, u64)> {
+        let Self { step, until, end, .. } = *self;
+        let first_content = self.request.first_content();
+        match self.shape {
+            Shape::Even(level) => (step == 0).then_some((level, end)),
+            Shape::Halves(before, after) => match step {
+                0 => Some((before, first_content.unwrap_or(end))),
+                1 => first_content.map(|_| (after, end)),
+                _ => None,
+            },
+            Shape::Pieces(tokens) => match self.gap(step) {
+                Some(0) => Some((0.0, until)),
+                Some(gap) => Some((tokens * SECOND / gap as f64, until.saturating_add(gap))),
+                None => (step == self.request.gap_count).then_some((0.0, end)),
+            },
+            Shape::Filling { input, first, more } => {
+                let Some(piece) = step.checked_sub(1) else {
+                    return Some((input, first_content?));
+                };
+                let level = input + first + more * f64::from(piece);
+                match self.gap(piece) {
+                    Some(gap) => Some((level, until.saturating_add(gap))),
+                    None => (piece == self.request.gap_count).then_some((level, end)),
+                }
+            }
+        }
     }
 
     fn gap(&self, at: u32) -> Option<u64> {
@@ -139,7 +134,8 @@ impl Request {
         self.first_content.map(NonZero::get)
     }
 
-    fn end(&self) -> u64 {
+    /// Its end, which is not before its content.
+    pub(super) fn end(&self) -> u64 {
         self.end.max(self.first_content().unwrap_or(0))
     }
 

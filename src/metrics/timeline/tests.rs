@@ -9,6 +9,7 @@ use crate::metrics::metric::{Kind, MetricResult, RecordValues, Settings, Value};
 use crate::metrics::{Accumulator, Registry, percentile};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
+use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;
 
@@ -80,7 +81,7 @@ fn three() -> [Sketch; 3] {
 fn accumulator() -> Accumulator {
     let chat = EndpointType::CHAT.traits();
     let registry = Registry::new(Settings::default(), chat, true).unwrap();
-    Accumulator::new(Arc::new(registry))
+    Accumulator::sliced(Arc::new(registry))
 }
 
 fn observed(sketches: &[Sketch]) -> Accumulator {
@@ -243,6 +244,28 @@ fn assert_stats(tag: &str, stats: Stats, values: &[(f64, f64)]) {
 }
 
 #[test]
+fn a_slice_has_what_went_on_in_it() {
+    let accumulator = observed(&three());
+    let start = three()[0].observation().start_wall_ns;
+    let slice = |window: Range<u64>| {
+        let window = start + window.start * MS..start + window.end * MS;
+        let slices = accumulator.slices(&window, Nanos(window.end - window.start));
+        let (_, results) = slices.unwrap().unwrap().iter().next().unwrap();
+        over_time(&results)
+    };
+    let busy = slice(25..45);
+    assert_eq!(busy.len(), over_time(&accumulator.results()).len());
+    let of = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
+    assert_stats("concurrency", of("effective_concurrency"), &[(2.0, 20.0)]);
+    let tokens = [(31.0, 5.0), (32.0, 10.0), (36.0, 5.0)];
+    assert_stats("tokens_in_flight", of("tokens_in_flight"), &tokens);
+    let prefill = [(1000.0, 5.0), (0.0, 15.0)];
+    assert_stats("prefill", of("effective_prefill_throughput"), &prefill);
+    assert_stats("active prefill", of("active_prefill_throughput"), &prefill[..1]);
+    assert!(slice(75..80).is_empty());
+}
+
+#[test]
 fn what_no_request_has_is_absent() {
     assert!(over_time(&accumulator().results()).is_empty());
     let refused = observed(&three()[2..]).results();
@@ -292,15 +315,35 @@ fn a_change_costs_twelve_bytes() {
     assert_eq!(size_of::<Segment>(), 12);
     let mut timeline = Timeline::default();
     let gaps: Vec<f64> = vec![1e6; 63 * 100];
-    for (at, sketch) in (0..100).map(|at| (at as usize, Sketch { start: at, ..three()[0].clone() }))
-    {
-        timeline.observe(&sketch.observation(), &(at * 63..at * 63 + 63));
+    for at in 0..100 {
+        let mut observation = three()[0].observation();
+        observation.start_wall_ns += at as u64;
+        timeline.observe(&observation, &(at * 63..at * 63 + 63));
     }
     let gaps = Gaps::new(&gaps, Unit::Nanoseconds);
-    let window = timeline.window().unwrap();
+    let window = timeline.window();
     let durations = timeline.follow(Curve::DecodeThroughput, gaps, window).unwrap();
     // As many as there may be at most, and never more: 64 pieces and the way to the end.
-    assert!(durations.segments.len() > 70 && durations.segments.capacity() <= 66 * 100);
+    assert!(durations.brief.len() > 70 && durations.brief.capacity() <= 66 * 100);
+}
+
+#[test]
+fn absurd_times_cost_neither_memory_nor_the_program() {
+    let mut observation = three()[0].observation();
+    observation.end_wall_ns = u64::MAX;
+    let gaps = Gaps::new(&[f64::MAX, f64::INFINITY], Unit::Milliseconds);
+    let mut timeline = Timeline::default();
+    timeline.observe(&observation, &(0..2));
+    observation.values.push("time_to_first_token", Value::Scalar(f64::NAN));
+    observation.values.push("output_sequence_length", Value::Scalar(-5.0));
+    observation.start_wall_ns = 0;
+    timeline.observe(&observation, &(2..9));
+    let window = timeline.window();
+    for curve in [Curve::Concurrency, Curve::DecodeThroughput, Curve::TokensInFlight] {
+        let durations = timeline.follow(curve, gaps, window.clone()).unwrap();
+        assert!(durations.brief.len() + durations.long.len() < 20);
+        assert!(durations.stats(Span::Whole).unwrap().avg.is_finite());
+    }
 }
 
 #[test]
@@ -456,7 +499,7 @@ proptest! {
             }
             timeline.observe(&observation, &(before..gaps.len()));
         }
-        let window = timeline.window().unwrap();
+        let window = timeline.window();
         let cut = (window.start + cut * MS).min(window.end);
         for curve in [Curve::Concurrency, Curve::DecodeThroughput, Curve::TokensInFlight] {
             let integral = |window: Range<u64>| {
@@ -466,7 +509,8 @@ proptest! {
                 Some(durations.stats(Span::Whole).map_or(0.0, |stats| stats.avg) * nanos)
             };
             let Some(whole) = integral(window.clone()) else { continue };
-            let parts = integral(window.start..cut).unwrap() + integral(cut..window.end).unwrap();
+            let part = |window| integral(window).unwrap_or(0.0);
+            let parts = part(window.start..cut) + part(cut..window.end);
             prop_assert!((whole - parts).abs() <= 1e-6 * whole.max(1.0), "{whole} {parts}");
         }
     }

@@ -151,7 +151,9 @@ fn single_requests_do_not_have_what_is_of_all() {
 #[test]
 fn http_timings_need_a_trace() {
     let mut bare = requests(true);
-    bare.iter_mut().for_each(|record| record.trace = HttpTrace::default());
+    for record in &mut bare {
+        record.trace = HttpTrace::default();
+    }
     let traced = Run::of(EndpointType::CHAT, all(), true, &requests(true));
     let bare = Run::of(EndpointType::CHAT, all(), true, &bare);
     for metric in Registry::catalogue().iter().filter(|m| m.flags.contains(Flag::HTTP_TRACE_ONLY)) {
