@@ -4,6 +4,7 @@
 pub mod body;
 pub mod chat;
 pub mod completions;
+mod dialect;
 pub mod embeddings;
 pub mod error;
 #[cfg(test)]
