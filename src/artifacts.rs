@@ -20,6 +20,7 @@ pub mod report;
 mod run;
 pub mod server_metrics;
 mod sink;
+mod timeslices;
 mod trace;
 
 use std::io;
@@ -155,7 +156,10 @@ impl ArtifactSet {
             replace::check(path)?;
         }
         let mut failures = Vec::new();
-        for (path, is_wanted) in config.server_metrics.statistics(&layout) {
+        let is_sliced = run.slice_duration().is_some();
+        let slices = layout.timeslices().map(|path| (path, is_sliced));
+        for (path, is_wanted) in slices.into_iter().chain(config.server_metrics.statistics(&layout))
+        {
             if is_wanted {
                 replace::check(path)?;
             } else {
@@ -289,6 +293,11 @@ impl ArtifactSet {
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
+        if report.slices.is_none() {
+            for path in self.layout.timeslices() {
+                self.failures.extend(remove_stale(path).err());
+            }
+        }
         if report.server_metrics.is_none() {
             for (path, _) in self.server_metrics.statistics(&self.layout) {
                 self.failures.extend(remove_stale(path).err());
@@ -354,6 +363,9 @@ fn write_summaries(
         write_whole(&layout.summary_csv, |out| csv::write(out, report)),
         write_whole(&layout.console, |out| out.write_all(console_text.as_bytes())),
     ];
+    if let Some(slices) = &report.slices {
+        outcomes.extend(timeslices::write(layout, slices, &report.run.input_config));
+    }
     if let Some(server) = &report.server_metrics {
         outcomes.extend(server_metrics.write_statistics(layout, report, server));
     }

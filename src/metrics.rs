@@ -21,6 +21,8 @@ pub mod otel;
 pub mod percentile;
 pub mod reference;
 pub mod registry;
+pub mod slices;
+pub mod timeline;
 
 #[cfg(test)]
 mod fixture;
@@ -31,6 +33,7 @@ pub use measure::{CountTokens, Measurer};
 pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};
 pub use objective::parse_objectives;
 pub use registry::Registry;
+pub use slices::Slices;
 
 /// What can be wrong with a catalogue or with objectives for it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -3,8 +3,8 @@
     python3 tests/check_profile_export.py DIR
 
 An implementation of its own: numpy's statistics over the records of the
-profiling phase, and the formulas of the metric reference for aggregates and
-derived metrics. Names each difference on standard output and exits with 1 where
+profiling phase, the formulas of the metric reference for aggregates and
+derived metrics, and what went on at each moment from the records' own times. Names each difference on standard output and exits with 1 where
 there is any, with 2 where the files cannot be read. Needs numpy.
 
 Thresholds are the defaults, or AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD,
@@ -47,6 +47,11 @@ SUMS = {
         "rejected_prediction_tokens",
     )
 }
+
+# Record metrics that count failed requests as infinite under `adj_`.
+ADJUSTED = ("request_latency", "time_to_first_token", "inter_token_latency", "decode_duration")
+
+OVERFLOWS = ("context length", "maximum context", "context_length_exceeded", "prompt is too long")
 
 # Aggregates that single records bear too.
 COUNTED_IN_RECORDS = {"good_request_count"}
@@ -137,8 +142,14 @@ def single_values(records, values, has_objectives):
     found = {tag: float(numpy.sum(values[of])) for tag, of in SUMS.items() if of in values}
     if records:
         found["request_count"] = succeeded
+        found["completed_request_count"] = len(records)
+        found["request_error_rate"] = failed / len(records) * 100
     if failed:
         found["error_request_count"] = failed
+        errors = [json.dumps(r["error"]).lower() for r in records if r.get("error")]
+        found["context_overflow_count"] = sum(
+            any(words in error for words in OVERFLOWS) for error in errors
+        )
     found["usage_discrepancy_count"] = usage_discrepancies(records)
     found["osl_mismatch_count"] = osl_mismatches(records)
     seconds = found["benchmark_duration"] = duration_seconds(records)
@@ -157,6 +168,8 @@ def single_values(records, values, has_objectives):
 
 def rates(found, seconds):
     rate = {"request_throughput": found["request_count"] / seconds}
+    if "total_isl" in found:
+        rate["input_token_throughput"] = found["total_isl"] / seconds
     if "total_osl" in found:
         rate["output_token_throughput"] = found["total_osl"] / seconds
         if "total_isl" in found:
@@ -165,6 +178,137 @@ def rates(found, seconds):
     if "good_request_count" in found:
         rate["goodput"] = found["good_request_count"] / seconds
     return rate
+
+
+def adjusted(values, failed):
+    """Latencies with an infinite one for each failure, as far as they are finite."""
+    found = {}
+    for tag in ADJUSTED if failed else ():
+        if tag in values:
+            column = numpy.append(values[tag], [numpy.inf] * failed)
+            stats = {"min": numpy.min(column), "count": len(column)}
+            for p in PERCENTILES:
+                stats[f"p{p}"] = numpy.percentile(column, p, method="nearest")
+            finite = {name: float(v) for name, v in stats.items() if numpy.isfinite(v)}
+            found[f"adj_{tag}"] = finite
+    return found
+
+
+class Request:
+    """Instants in nanoseconds; `content` are those of its pieces."""
+
+    def __init__(self, record):
+        self.start = record["metadata"]["request_start_ns"]
+        self.end = record["metadata"]["request_end_ns"]
+        self.input = scalar(record, "input_sequence_length") or 0
+        self.output = scalar(record, "output_sequence_length") or 0
+        first = scalar(record, "time_to_first_token")
+        self.content = [] if first is None else [self.start + round(first * 1e6)]
+        for gap in scalar(record, "inter_chunk_latency") or []:
+            self.content.append(self.content[-1] + round(gap * 1e6))
+        self.end = max([self.end, *self.content])
+
+    def in_prefill(self):
+        return [(self.start, self.content[0], 1)] if self.content else []
+
+    def in_decode(self):
+        return [(self.content[0], self.end, 1)] if self.content else []
+
+    def in_flight(self):
+        return [(self.start, self.end, 1)]
+
+    def prefill(self):
+        return [(a, b, self.input / (b - a) * 1e9) for a, b, _ in self.in_prefill() if b > a]
+
+    def decode(self):
+        gaps = [(a, b) for a, b in zip(self.content, self.content[1:]) if b > a]
+        later = max(self.output - 1, 0)
+        return [(a, b, later / len(gaps) / (b - a) * 1e9) for a, b in gaps]
+
+    def both(self):
+        later = max(self.output - 1, 0)
+        even = [(a, b, later / (b - a) * 1e9) for a, b, _ in self.in_decode() if b > a]
+        return self.prefill() + even
+
+    def tokens(self):
+        if not self.content:
+            return []
+        levels = [(self.start, self.end, self.input)]
+        if len(self.content) == 1:
+            return levels + [(self.content[0], self.end, self.output)]
+        more = max(self.output - 1, 0) / (len(self.content) - 1)
+        levels.append((self.content[0], self.end, min(self.output, 1)))
+        return levels + [(at, self.end, more) for at in self.content[1:]]
+
+
+# Levels, which requests they are of, and whether they are shared among these.
+CURVES = {
+    "concurrency": (Request.in_flight, Request.in_flight, False),
+    "prefill_concurrency": (Request.in_prefill, Request.in_prefill, False),
+    "decode_concurrency": (Request.in_decode, Request.in_decode, False),
+    "prefill_throughput": (Request.prefill, Request.in_prefill, False),
+    "decode_throughput": (Request.decode, Request.in_decode, False),
+    "total_throughput": (Request.both, Request.in_flight, False),
+    "prefill_throughput_per_user": (Request.prefill, Request.in_prefill, True),
+    "decode_throughput_per_user": (Request.decode, Request.in_decode, True),
+    "tokens_in_flight": (Request.tokens, Request.in_flight, False),
+}
+
+
+def step_function(levels, edges):
+    """The sum of `levels` in each interval between two of `edges`."""
+    changes = numpy.zeros(len(edges))
+    begins, ends, heights = (numpy.array(column) for column in zip(*levels))
+    numpy.add.at(changes, numpy.searchsorted(edges, begins), heights)
+    numpy.subtract.at(changes, numpy.searchsorted(edges, ends), heights)
+    return numpy.cumsum(changes)[:-1]
+
+
+def weighted(values, lengths):
+    if not lengths.sum():
+        return None
+    order = numpy.argsort(values, kind="stable")
+    values, lengths = values[order], lengths[order]
+    mean = numpy.average(values, weights=lengths)
+    stats = {
+        "avg": mean,
+        "min": values[0],
+        "max": values[-1],
+        "std": numpy.sqrt(numpy.average((values - mean) ** 2, weights=lengths)),
+    }
+    passed = numpy.cumsum(lengths)
+    for p in (50, 90, 95, 99):
+        # Whole nanoseconds: the first value by which p % have passed.
+        stats[f"p{p}"] = values[numpy.searchsorted(passed * 100, passed[-1] * p)]
+    return {name: float(value) for name, value in stats.items()}
+
+
+def over_time(records):
+    """Statistics of each curve, each value weighed by the time that it lasted."""
+    requests = [Request(record) for record in records]
+    found = {}
+    for name, (levels_of, users_of, is_shared) in CURVES.items():
+        levels = [level for request in requests for level in levels_of(request)]
+        if not any(height for _, _, height in levels):
+            continue
+        users = [user for request in requests for user in users_of(request)]
+        whole = [
+            min(request.start for request in requests),
+            max(r["metadata"]["request_end_ns"] for r in records),
+        ]
+        instants = [at for begin, end, _ in levels + users for at in (begin, end)]
+        edges = numpy.unique(numpy.array(instants + whole, dtype=numpy.int64))
+        values = step_function(levels, edges)
+        present = numpy.rint(step_function(users, edges))
+        if is_shared:
+            values = numpy.divide(values, present, out=numpy.zeros_like(values), where=present > 0)
+        lengths = numpy.diff(edges)
+        is_active = present > 0
+        tag = name if name == "tokens_in_flight" else f"effective_{name}"
+        found[tag] = weighted(values, lengths)
+        if "throughput" in name:
+            found[f"active_{name}"] = weighted(values[is_active], lengths[is_active])
+    return {tag: stats for tag, stats in found.items() if stats}
 
 
 def near(ours, theirs, scale=0.0):
@@ -177,6 +321,16 @@ def compare(where, expected, got, scale=0.0):
     if not near(expected, got, scale):
         return [f"{where}: is {got!r}, should be {expected!r}"]
     return []
+
+
+def compare_over_time(tag, expected, exported):
+    differences = []
+    # Rates that cancel leave rounding errors of the highest.
+    for name, value in expected.items():
+        spread = expected.get("max", 0.0)
+        differences += compare(f"{tag}.{name}", value, exported.get(name), spread)
+    surplus = set(exported) - set(expected) - {"unit"}
+    return differences + [f"{tag}.{name}: should not be there" for name in sorted(surplus)]
 
 
 def compare_record_metric(tag, column, unit, exported):
@@ -208,7 +362,11 @@ def check(directory):
             differences += compare_record_metric(tag, column, units[tag], metrics.get(tag, {}))
     for tag, value in singles.items():
         differences += compare(f"{tag}.avg", value, metrics.get(tag, {}).get("avg"))
-    unknown = sorted(set(metrics) - set(values) - set(singles))
+    failed = sum(1 for r in records if r.get("error"))
+    curves = over_time(records) | adjusted(values, failed)
+    for tag, expected in curves.items():
+        differences += compare_over_time(tag, expected, metrics.get(tag, {}))
+    unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves))
     return differences, unknown, len(metrics)
 
 

@@ -36,6 +36,8 @@ mod hostile;
 mod layout;
 #[path = "integration/load.rs"]
 mod load;
+#[path = "integration/metric_table.rs"]
+mod metric_table;
 #[path = "integration/metrics.rs"]
 mod metrics;
 #[path = "integration/metrics_endpoint.rs"]
@@ -69,6 +71,8 @@ mod shards;
 mod shell;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/timeslices.rs"]
+mod timeslices;
 #[path = "integration/trace_load.rs"]
 mod trace_load;
 #[path = "integration/traces.rs"]

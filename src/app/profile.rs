@@ -195,13 +195,19 @@ impl Run {
             None if was_cancelled => Some("cancelled by the user".to_owned()),
             None => None,
         };
+        let (start_wall_ns, end_wall_ns) = (self.clock.wall_ns(start), self.clock.wall_ns(end));
+        let slices = self.description.slice_duration().and_then(|duration| {
+            let slices = pipeline.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
+            slices.map_err(|error| tracing::warn!("{error}")).ok()?
+        });
         RunReport {
             run: self.description.clone(),
-            start_wall_ns: self.clock.wall_ns(start),
-            end_wall_ns: self.clock.wall_ns(end),
+            start_wall_ns,
+            end_wall_ns,
             was_cancelled,
             incomplete_reason,
             results: pipeline.profiling.results(),
+            slices,
             warmup_results: pipeline.warmup.results_if_any(),
             errors: error_counts(&pipeline.profiling),
             load: measured.load.clone(),

@@ -61,13 +61,20 @@ impl<'a> Sections<'a> {
 }
 
 fn distribution_row(result: &MetricResult) -> Vec<String> {
-    let Stats { avg, distribution } = result.stats;
+    let values = statistics(&result.stats).map(|(_, value)| number(value));
+    std::iter::once(label(result.metric)).chain(values).collect()
+}
+
+/// Each statistic with its name; `avg` alone where there is no distribution.
+pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+    let Stats { avg, distribution } = *stats;
     let d = distribution.unwrap_or_default();
-    let statistics = [
+    let values = [
         avg, d.min, d.max, d.sum, d.p1, d.p5, d.p10, d.p25, d.p50, d.p75, d.p90, d.p95, d.p99,
         d.std,
     ];
-    std::iter::once(label(result.metric)).chain(statistics.map(number)).collect()
+    let known = if distribution.is_some() { values.len() } else { 1 };
+    STATISTICS.into_iter().zip(values).take(known)
 }
 
 fn single_row(result: &MetricResult) -> Vec<String> {
@@ -75,7 +82,7 @@ fn single_row(result: &MetricResult) -> Vec<String> {
 }
 
 /// Two decimals; empty where there is no number.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { String::new() }
 }
 

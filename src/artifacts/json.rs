@@ -175,7 +175,7 @@ impl Entry {
             min: finite(d.min),
             max: finite(d.max),
             std: finite(d.std),
-            count: Some(d.count),
+            count: Some(d.count).filter(|count| *count > 0),
             sum: finite(d.sum),
         }
     }

@@ -31,6 +31,10 @@ pub struct Layout {
     pub summary_json: PathBuf,
     /// Statistics as CSV: `profile_export_aiperf.csv`.
     pub summary_csv: PathBuf,
+    /// Statistics of slices as JSON: `profile_export_aiperf_timeslices.json`.
+    pub timeslices_json: PathBuf,
+    /// Statistics of slices as CSV: `profile_export_aiperf_timeslices.csv`.
+    pub timeslices_csv: PathBuf,
     /// What the console said: `profile_export_console.txt`.
     pub console: PathBuf,
     /// One line a request: `profile_export.jsonl`.
@@ -66,6 +70,8 @@ impl Layout {
         Self {
             summary_json: name(".json", "profile_export_aiperf.json"),
             summary_csv: name(".csv", "profile_export_aiperf.csv"),
+            timeslices_json: name("_timeslices.json", "profile_export_aiperf_timeslices.json"),
+            timeslices_csv: name("_timeslices.csv", "profile_export_aiperf_timeslices.csv"),
             console: name("_console.txt", "profile_export_console.txt"),
             records: name(".jsonl", "profile_export.jsonl"),
             raw: name("_raw.jsonl", "profile_export_raw.jsonl"),
@@ -84,6 +90,11 @@ impl Layout {
     /// Files that are replaced as a whole.
     pub(super) fn summaries(&self) -> [&Path; 5] {
         [&self.summary_json, &self.summary_csv, &self.console, &self.inputs, &self.manifest]
+    }
+
+    /// The files of slices, which are replaced as a whole too, where there are any.
+    pub(super) fn timeslices(&self) -> [&Path; 2] {
+        [&self.timeslices_json, &self.timeslices_csv]
     }
 
     /// Makes every directory that a file is in.
@@ -116,6 +127,9 @@ mod tests {
         assert_eq!(layout.records, Path::new("run/profile_export.jsonl"));
         assert_eq!(layout.raw, Path::new("run/profile_export_raw.jsonl"));
         assert_eq!(layout.console, Path::new("run/profile_export_console.txt"));
+        let [json, csv] = layout.timeslices();
+        assert_eq!(json, Path::new("run/profile_export_aiperf_timeslices.json"));
+        assert_eq!(csv, Path::new("run/profile_export_aiperf_timeslices.csv"));
         assert_eq!(layout.inputs, Path::new("run/inputs.json"));
         assert_eq!(layout.log, Path::new("run/logs/aiperf.log"));
     }
@@ -128,6 +142,9 @@ mod tests {
         assert_eq!(layout.records, Path::new("run/foo.jsonl"));
         assert_eq!(layout.raw, Path::new("run/foo_raw.jsonl"));
         assert_eq!(layout.console, Path::new("run/foo_console.txt"));
+        let [json, csv] = layout.timeslices();
+        assert_eq!(json, Path::new("run/foo_timeslices.json"));
+        assert_eq!(csv, Path::new("run/foo_timeslices.csv"));
         assert_eq!(layout.inputs, Path::new("run/inputs.json"));
     }
 

@@ -461,7 +461,7 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
         metadata.push((key, json(serde_json::to_string(health))));
     }
     for result in exported(report, &report.results) {
-        if result.stats.distribution.is_none() {
+        if !matches!(result.metric.kind, Kind::Record(_) | Kind::RecordList(_)) {
             let key = format!("aiperf.metric.{}", result.metric.tag);
             metadata.push((key, json(serde_json::to_string(&Entry::of(result)))));
         }

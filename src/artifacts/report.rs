@@ -12,15 +12,16 @@ mod server_metrics;
 mod table;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::Layout;
 use super::manifest::Outcome;
 use super::server_metrics::ServerMetricsFiles;
-use super::{ArtifactError, ErrorCount, RunReport, WriteFailure};
+use super::{ArtifactError, ErrorCount, RunDescription, RunReport, WriteFailure};
 use crate::metrics::metric::Observation;
-use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry, Slices};
 use crate::schedule::{PhaseKind, Shard};
 
 pub use combine::combine;
@@ -175,7 +176,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     let files = origin.server_metrics_files();
     let (run, end) = origin.describe(&layout)?;
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
-    let mut gathered = Gathered::new(&registry);
+    let mut gathered = Gathered::new(&registry, &run);
     let mut notes = records.read(&registry, |record, _| gathered.take(record))?;
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
@@ -189,6 +190,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         is_shown: run.show_server_metrics,
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes)?;
+    let slices = gathered.slices(&run, end.start_wall_ns..end.end_wall_ns, &mut notes);
     let report = RunReport {
         run,
         start_wall_ns: end.start_wall_ns,
@@ -196,6 +198,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         was_cancelled: end.was_cancelled,
         incomplete_reason: end.incomplete_reason,
         results: gathered.profiling.results(),
+        slices,
         warmup_results: gathered.warmup.results_if_any(),
         errors: error_counts(&gathered.profiling),
         phases: Vec::new(),
@@ -238,7 +241,6 @@ pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
 /// A record as its line has it.
 struct Line {
     observation: Observation,
-    end_wall_ns: u64,
     /// How late it left, where it was due at a time.
     slip_ns: Option<u64>,
     retries: u64,
@@ -257,9 +259,11 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn new(registry: &Arc<Registry>) -> Self {
+    fn new(registry: &Arc<Registry>, run: &RunDescription) -> Self {
+        let is_sliced = run.slice_duration().is_some();
+        let profiling = if is_sliced { Accumulator::sliced } else { Accumulator::new };
         Self {
-            profiling: Accumulator::new(Arc::clone(registry)),
+            profiling: profiling(Arc::clone(registry)),
             warmup: Accumulator::new(Arc::clone(registry)),
             records: 0,
             spans: Vec::new(),
@@ -274,11 +278,23 @@ impl Gathered {
             PhaseKind::Warmup => self.warmup.observe(&line.observation),
             PhaseKind::Profiling => {
                 self.profiling.observe(&line.observation);
-                self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
+                let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
+                self.spans.push((start_wall_ns, end_wall_ns));
                 self.slips.extend(line.slip_ns);
                 self.retries = self.retries.saturating_add(line.retries);
             }
         }
+    }
+
+    /// The measurement, which `window` is, in the slices that `run` asks for.
+    fn slices(
+        &self,
+        run: &RunDescription,
+        window: Range<u64>,
+        notes: &mut Vec<String>,
+    ) -> Option<Slices> {
+        let slices = self.profiling.slices(&window, run.slice_duration()?);
+        slices.map_err(|error| notes.push(error.to_string())).ok()?
     }
 
     /// What is known of the end of a run that did not live to say it.

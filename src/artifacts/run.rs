@@ -6,12 +6,13 @@ use uuid::Uuid;
 use crate::endpoint::EndpointTraits;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
-use crate::metrics::{ClientHealth, LoadReport};
+use crate::metrics::{ClientHealth, LoadReport, Slices};
 use crate::record::RequestError;
 use crate::schedule::{PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
+use crate::units::Nanos;
 
 /// What is known of a run before its first request.
 #[derive(Debug, Clone)]
@@ -41,6 +42,21 @@ pub struct RunDescription {
     pub show_server_metrics: bool,
 }
 
+impl RunDescription {
+    /// Length of the slices of time that statistics are given for
+    /// (`--slice-duration`).
+    #[must_use]
+    pub fn slice_duration(&self) -> Option<Nanos> {
+        slice_duration(&self.input_config)
+    }
+}
+
+/// What an `input_config` says of the length of slices.
+pub(super) fn slice_duration(input_config: &serde_json::Value) -> Option<Nanos> {
+    let seconds = input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
+    Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
+}
+
 /// Everything that the summaries of a finished run say.
 #[derive(Debug, Clone)]
 pub struct RunReport {
@@ -56,6 +72,8 @@ pub struct RunReport {
     pub incomplete_reason: Option<String>,
     /// Results of the profiling phase, in catalogue order.
     pub results: Vec<MetricResult>,
+    /// The profiling phase in slices of time, where they were asked for.
+    pub slices: Option<Slices>,
     /// Results of the warmup phase.
     pub warmup_results: Vec<MetricResult>,
     /// Failures of the profiling phase, most frequent first.

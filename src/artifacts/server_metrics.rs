@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layout::Layout;
+use super::run::slice_duration;
 use super::{RunReport, WriteFailure, write_whole};
 use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
@@ -87,7 +88,6 @@ impl ServerMetricsFiles {
         let formats = config.pointer("/server_metrics/formats").and_then(Value::as_array);
         let has = |name: &str, formats: &Vec<Value>| formats.iter().any(|format| format == name);
         let layout = config.pointer("/server_metrics/json_layout").and_then(Value::as_str);
-        let slice = config.pointer("/artifacts/slice_duration").and_then(Value::as_f64);
         Self {
             formats: formats.map_or(default.formats, |formats| Formats {
                 json: has("json", formats),
@@ -96,7 +96,7 @@ impl ServerMetricsFiles {
                 parquet: has("parquet", formats),
             }),
             json_layout: if layout == Some("flat") { JsonLayout::Flat } else { JsonLayout::Nested },
-            slice_duration: slice.map(Nanos::from_seconds).filter(|slice| *slice > Nanos::ZERO),
+            slice_duration: slice_duration(config),
             ..default
         }
     }

@@ -48,7 +48,8 @@ pub(super) struct ServerMetricsArgs {
     /// Show a table of the server's metrics that are worth a look
     #[arg(long)]
     pub(super) server_metrics_summary: bool,
-    /// Length of slices of time in the server's metrics, in seconds
+    /// Statistics of slices of time of this length too, in seconds: of requests and of the
+    /// server's metrics
     #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
     pub(super) slice_duration: Option<f64>,
 }
@@ -100,7 +101,6 @@ fn only_when_on(flags: &ServerMetricsArgs) -> Result<(), ConfigError> {
     let given = [
         ("--server-metrics", !flags.server_metrics.is_empty()),
         ("--server-metrics-summary", flags.server_metrics_summary),
-        ("--slice-duration", flags.slice_duration.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given && flags.no_server_metrics) {
         Some((flag, _)) => {
@@ -140,7 +140,7 @@ fn endpoints(
 fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>, ConfigError> {
     match flags.slice_duration {
         Some(seconds) if seconds < 0.001 => {
-            let why = "servers are not asked as often as that: give at least 0.001";
+            let why = "slices as short as that say nothing: give at least 0.001";
             Err(ConfigError::flag("--slice-duration", why))
         }
         found => Ok(found.map(Nanos::from_seconds)),

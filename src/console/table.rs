@@ -25,8 +25,9 @@ const LINES: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::new('└', '─', '┴', '┘'));
 
 /// The groups that have tables, in the order shown, and what their titles add.
-const GROUPS: [(ConsoleGroup, Option<&str>); 7] = [
+const GROUPS: [(ConsoleGroup, Option<&str>); 8] = [
     (ConsoleGroup::Effective, Some("Effective")),
+    (ConsoleGroup::Active, Some("Active")),
     (ConsoleGroup::Usage, Some("Usage")),
     (ConsoleGroup::Cache, Some("Cache")),
     (ConsoleGroup::Prediction, Some("Prediction")),
@@ -38,7 +39,10 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 7] = [
 /// The wait in the client before a request is sent.
 const WAIT: &str = "credit_to_start_latency";
 
-/// A wait that is worth a table of its own.
+/// What counts from when requests were due.
+const FROM_DUE: [&str; 2] = [WAIT, "effective_latency"];
+
+/// A wait that is worth rows of its own.
 const TELLING_WAIT_MS: f64 = 1.0;
 
 /// A table of metrics and their statistics.
@@ -49,8 +53,8 @@ pub struct SummaryTable<'a> {
 }
 
 impl<'a> SummaryTable<'a> {
-    /// Every table of `report` that has rows: one for each console group that says
-    /// something of its own, then HTTP timings if they are wanted.
+    /// Every table of `report` that has rows: one for each console group, then HTTP
+    /// timings if they are wanted.
     #[must_use]
     pub fn all(report: &'a RunReport) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
@@ -67,14 +71,18 @@ impl<'a> SummaryTable<'a> {
                     && metric.is_exported(developer_mode)
             })
         });
-        let groups =
-            GROUPS.iter().filter(|(group, _)| tells(report, *group)).map(|(group, suffix)| {
-                let title = match suffix {
-                    Some(suffix) => format!("aiperf | {heading}: {suffix}"),
-                    None => format!("aiperf | {heading}"),
-                };
-                of(title, &|metric| metric.group == *group && metric.is_on_console(developer_mode))
-            });
+        let requests_waited = requests_waited(report);
+        let is_shown = |metric: &Metric| {
+            metric.is_on_console(developer_mode)
+                && (requests_waited || !FROM_DUE.contains(&metric.tag))
+        };
+        let groups = GROUPS.iter().map(|(group, suffix)| {
+            let title = match suffix {
+                Some(suffix) => format!("aiperf | {heading}: {suffix}"),
+                None => format!("aiperf | {heading}"),
+            };
+            of(title, &|metric| metric.group == *group && is_shown(metric))
+        });
         groups.chain(trace).filter(|table| !table.rows.is_empty()).collect()
     }
 
@@ -86,12 +94,12 @@ impl<'a> SummaryTable<'a> {
     }
 }
 
-/// Whether a group's table would say anything: latencies from when requests were
-/// due are those from sending unless a request waited in the client.
-fn tells(report: &RunReport, group: ConsoleGroup) -> bool {
+/// Whether a request waited in the client: else latencies from when requests were
+/// due are those from sending.
+fn requests_waited(report: &RunReport) -> bool {
     let waits = report.results.iter().find(|result| result.metric.tag == WAIT);
     let longest = waits.and_then(|result| result.stats.distribution).map(|waits| waits.max);
-    group != ConsoleGroup::Effective || longest.is_some_and(|millis| millis >= TELLING_WAIT_MS)
+    longest.is_some_and(|millis| millis >= TELLING_WAIT_MS)
 }
 
 fn row(result: &MetricResult) -> [String; 8] {

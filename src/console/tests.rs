@@ -51,6 +51,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         was_cancelled: false,
         incomplete_reason: None,
         results,
+        slices: None,
         warmup_results: Vec::new(),
         errors: Vec::new(),
         phases: Vec::new(),

@@ -2,18 +2,25 @@
 //! computes what artifacts and console say of it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
-use super::percentile::{distribution, exact_sum, percentile};
+use super::percentile::{distribution, exact_sum, percentile, with_failures};
 use super::registry::Registry;
+use super::slices::{Log, Slices, TooManySlices, cut};
+use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::record::RequestError;
+use crate::units::{Nanos, Unit};
 
 /// Kinds of failure that are told apart, by all that is known of them.
 const MOST_ERRORS: usize = 1000;
 
 /// Name of the failures that are not.
 const OTHER_ERRORS: &str = "OtherErrors";
+
+/// The metric that has the times between a request's pieces of content.
+const GAPS: MetricTag = "inter_chunk_latency";
 
 /// What has been observed of one phase. It keeps every value, in its display unit.
 #[derive(Debug, Clone)]
@@ -22,8 +29,27 @@ pub struct Accumulator {
     /// One for each of the registry's rows.
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
+    timeline: Timeline,
+    /// What was last said of all this, until there is more.
+    results: OnceLock<Vec<MetricResult>>,
     /// Whether any request was observed.
     has_observed: bool,
+    /// Each request, where slices are wanted.
+    log: Option<Arc<Log>>,
+    /// Which part of a phase it is of, where it is not of a whole one.
+    part: Option<Part>,
+}
+
+/// What is known of a part of a phase beside its requests.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    /// How long it is: what rates go by.
+    pub(super) length: Nanos,
+    /// What went on in it, also of requests that were sent before.
+    pub(super) over_time: OverTime,
+    /// By row: 0 for what adds up over the phase, so that a part that adds nothing
+    /// has that.
+    pub(super) nothing: Arc<[Option<f64>]>,
 }
 
 /// What is kept of one metric.
@@ -50,16 +76,46 @@ impl Accumulator {
                 Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Vec::new()),
                 Kind::Count(_) | Kind::Sum(_) => Cell::Sum(None),
                 Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
-                Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::Derived(_) => Cell::Derived,
+                Kind::SumOf(_)
+                | Kind::PercentileOf(..)
+                | Kind::OverTime(..)
+                | Kind::WithFailures(_)
+                | Kind::Derived(_) => Cell::Derived,
             })
             .collect();
-        Self { registry, cells, errors: HashMap::new(), has_observed: false }
+        Self {
+            registry,
+            cells,
+            errors: HashMap::new(),
+            timeline: Timeline::default(),
+            results: OnceLock::new(),
+            has_observed: false,
+            log: None,
+            part: None,
+        }
+    }
+
+    /// As [`Accumulator::new`], of which there can be [slices](Self::slices).
+    #[must_use]
+    pub fn sliced(registry: Arc<Registry>) -> Self {
+        Self { log: Some(Arc::default()), ..Self::new(registry) }
+    }
+
+    /// Nothing observed yet of a part of a phase.
+    pub(super) fn of_part(registry: Arc<Registry>, part: Part) -> Self {
+        Self { part: Some(part), ..Self::new(registry) }
     }
 
     /// Takes in one finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
+        self.results = OnceLock::new();
+        if let Some(log) = &mut self.log {
+            Arc::make_mut(log).push(observation, &self.registry);
+        }
+        let gaps = self.column(GAPS).len();
         self.append_values(observation);
+        self.timeline.observe(observation, &(gaps..self.column(GAPS).len()));
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
                 (Kind::Earliest(instant), Cell::Instant(kept)) => {
@@ -121,6 +177,11 @@ impl Accumulator {
     /// Takes in what `other`, of the same registry, has observed.
     pub fn merge(&mut self, other: Self) {
         self.has_observed |= other.has_observed;
+        self.results = OnceLock::new();
+        self.timeline.merge(other.timeline, self.column(GAPS).len());
+        if let (Some(log), Some(theirs)) = (&mut self.log, &other.log) {
+            Arc::make_mut(log).merge(theirs);
+        }
         for ((metric, cell), theirs) in
             self.registry.rows().iter().zip(&mut self.cells).zip(other.cells)
         {
@@ -145,7 +206,13 @@ impl Accumulator {
     /// internal and experimental ones in developer mode only.
     #[must_use]
     pub fn results(&self) -> Vec<MetricResult> {
+        self.results.get_or_init(|| self.compute()).clone()
+    }
+
+    fn compute(&self) -> Vec<MetricResult> {
         let totals = self.totals();
+        let whole = self.part.is_none().then(|| self.over_time());
+        let over_time = self.part.as_ref().map(|part| &part.over_time).or(whole.as_ref());
         let rows = self.registry.rows();
         let developer_mode = self.registry.settings().developer_mode;
         self.registry
@@ -154,14 +221,84 @@ impl Accumulator {
             .filter(|at| rows[**at].is_exported(developer_mode))
             .filter_map(|at| {
                 let metric = rows[*at];
-                let stats = match &self.cells[*at] {
-                    Cell::Column(column) => statistics(column)?,
-                    Cell::Instant(instant) => single(metric.to_display((*instant)? as f64)),
+                let stats = match (&self.cells[*at], metric.kind) {
+                    (Cell::Column(column), _) => statistics(column)?,
+                    (Cell::Instant(instant), _) => single(metric.to_display((*instant)? as f64)),
+                    (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
+                    (_, Kind::WithFailures(of)) => self.with_failures(of)?,
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
                 };
                 Some(MetricResult { metric, stats })
             })
             .collect()
+    }
+
+    /// The phase, which `window` is in wall time, in slices of `duration` from its start
+    /// on; `None` where it was not to be [sliced](Self::sliced).
+    pub fn slices(
+        &self,
+        window: &Range<u64>,
+        duration: Nanos,
+    ) -> Result<Option<Slices>, TooManySlices> {
+        let Some(log) = &self.log else { return Ok(None) };
+        let slices = cut(window, duration)?;
+        let bounds = slices.iter().map(|slice| slice.start_ns..slice.end_ns);
+        let over_time =
+            self.timeline.in_each(&self.curves(), self.gaps(), &bounds.collect::<Vec<_>>());
+        let registry = Arc::clone(&self.registry);
+        Ok(Some(Slices::new(registry, Arc::clone(log), &slices, over_time, self.nothing())))
+    }
+
+    /// By row: 0 for each count and sum that the phase has.
+    fn nothing(&self) -> Arc<[Option<f64>]> {
+        let totals = self.totals();
+        let rows = self.registry.rows().iter();
+        rows.map(|metric| match metric.kind {
+            Kind::Count(_) | Kind::Sum(_) | Kind::SumOf(_) => totals.total(metric.tag).map(|_| 0.0),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// What goes on over the time of the whole phase.
+    fn over_time(&self) -> OverTime {
+        let found = self.timeline.in_each(&self.curves(), self.gaps(), &[self.timeline.window()]);
+        found.into_iter().next().unwrap_or_default()
+    }
+
+    /// The curves that rows follow, each once.
+    fn curves(&self) -> Vec<Curve> {
+        let mut curves = Vec::new();
+        for metric in self.registry.rows() {
+            if let Kind::OverTime(curve, _) = metric.kind
+                && !curves.contains(&curve)
+            {
+                curves.push(curve);
+            }
+        }
+        curves
+    }
+
+    fn gaps(&self) -> Gaps<'_> {
+        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
+        Gaps::new(self.column(GAPS), unit)
+    }
+
+    /// The values of a record metric and an infinite one for each failure.
+    fn with_failures(&self, of: MetricTag) -> Option<Stats> {
+        let failures = self.errors.values().sum::<u64>();
+        let failures = usize::try_from(failures).ok().filter(|failures| *failures > 0)?;
+        let distribution = with_failures(self.column(of).to_vec(), failures)?;
+        Some(Stats { avg: f64::INFINITY, distribution: Some(distribution) })
+    }
+
+    /// The values of a record metric, in its display unit; none of one that is not
+    /// computed.
+    fn column(&self, tag: MetricTag) -> &[f64] {
+        match self.registry.position(tag).map(|at| &self.cells[at]) {
+            Some(Cell::Column(column)) => column,
+            _ => &[],
+        }
     }
 
     /// The [results](Self::results) of a phase that there need not have been:
@@ -184,12 +321,17 @@ impl Accumulator {
         errors
     }
 
+    /// 0 for a row that adds up over the phase that this is a part of.
+    fn nothing_of(&self, row: usize) -> Option<f64> {
+        self.part.as_ref().and_then(|part| part.nothing.get(row).copied().flatten())
+    }
+
     /// Aggregates, sums and derived results, each after those it is computed from.
     fn totals(&self) -> Computed<'_> {
         let mut computed = Computed { accumulator: self, derived: vec![None; self.cells.len()] };
         for (at, metric) in self.registry.rows().iter().enumerate() {
             computed.derived[at] = match metric.kind {
-                Kind::SumOf(tag) => computed.sum_of(tag),
+                Kind::SumOf(tag) => computed.sum_of(tag).or_else(|| self.nothing_of(at)),
                 Kind::PercentileOf(tag, percent) => computed.percentile_of(metric, tag, percent),
                 Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
                 _ => None,
@@ -209,25 +351,18 @@ impl Computed<'_> {
     /// The percentile of a record metric, in the unit of `row`; `None` where no
     /// request has it.
     fn percentile_of(&self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
-        let at = self.accumulator.registry.position(tag)?;
-        let of = self.accumulator.registry.rows()[at];
-        let Cell::Column(column) = &self.accumulator.cells[at] else { return None };
-        let mut ascending = column.clone();
+        let of = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
+        let mut ascending = self.accumulator.column(tag).to_vec();
         ascending.sort_unstable_by(f64::total_cmp);
         percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
     }
 
     /// The sum of a record metric in its own unit; `None` where no request has it.
     fn sum_of(&self, tag: MetricTag) -> Option<f64> {
-        let at = self.accumulator.registry.position(tag)?;
-        let metric = self.accumulator.registry.rows()[at];
-        match &self.accumulator.cells[at] {
-            Cell::Column(column) if !column.is_empty() => {
-                let sum = exact_sum(column.iter().copied());
-                Some(metric.display_unit.convert(sum, metric.unit))
-            }
-            _ => None,
-        }
+        let metric = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
+        let column = self.accumulator.column(tag);
+        let sum = || metric.display_unit.convert(exact_sum(column.iter().copied()), metric.unit);
+        (!column.is_empty()).then(sum)
     }
 }
 
@@ -235,10 +370,15 @@ impl Totals for Computed<'_> {
     fn total(&self, tag: MetricTag) -> Option<f64> {
         let at = self.accumulator.registry.position(tag)?;
         match &self.accumulator.cells[at] {
-            Cell::Sum(sum) => *sum,
+            Cell::Sum(sum) => sum.or_else(|| self.accumulator.nothing_of(at)),
             Cell::Derived => self.derived[at],
             Cell::Column(_) | Cell::Instant(_) => None,
         }
+    }
+
+    fn duration(&self) -> Option<Nanos> {
+        let whole = || self.total("benchmark_duration").map(|nanos| Nanos(nanos as u64));
+        self.accumulator.part.as_ref().map(|part| part.length).or_else(whole)
     }
 
     fn instant(&self, tag: MetricTag) -> Option<u64> {

@@ -7,6 +7,7 @@ mod general;
 mod goodput;
 mod http_trace;
 mod osl_mismatch;
+mod over_time;
 mod reasoning;
 mod schedule;
 mod streaming;
@@ -36,6 +37,7 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "Goodput", about: goodput::ABOUT, rows: goodput::ROWS },
     Family { title: "Errors", about: errors::ABOUT, rows: errors::ROWS },
     Family { title: "General", about: general::ABOUT, rows: general::ROWS },
+    Family { title: "Over time", about: over_time::ABOUT, rows: over_time::ROWS },
     Family { title: "Load schedule", about: schedule::ABOUT, rows: schedule::ROWS },
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },
 ];
@@ -48,7 +50,7 @@ fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor != 0.0).then(|| dividend / divisor)
 }
 
-/// `amount` for each second of the benchmark's duration.
+/// `amount` for each second of the benchmark's duration, or of a slice of it.
 fn per_second(totals: &dyn Totals, amount: f64) -> Option<f64> {
-    ratio(amount, totals.total("benchmark_duration")? / SECOND)
+    ratio(amount, totals.duration()?.as_seconds())
 }

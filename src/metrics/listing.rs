@@ -32,7 +32,7 @@ pub fn table() -> String {
 }
 
 fn line(metric: &Metric) -> [String; 7] {
-    let spec = metric.instrument().map(|instrument| instrument.spec);
+    let spec = metric.main_instrument().map(|instrument| instrument.spec);
     let instrument = spec.as_ref().map(|spec| format!("{} ({})", spec.kind.as_str(), spec.unit));
     let prometheus = spec.as_ref().map(MetricSpec::prometheus_name);
     [
@@ -71,7 +71,7 @@ fn object(metric: &Metric) -> Value {
 }
 
 fn otel(metric: &Metric) -> Value {
-    let Some(instrument) = metric.instrument() else { return Value::Null };
+    let Some(instrument) = metric.main_instrument() else { return Value::Null };
     let mut otel = json!({
         "name": instrument.spec.name,
         "instrument": instrument.spec.kind.as_str(),

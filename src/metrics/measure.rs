@@ -69,6 +69,7 @@ impl Measurer {
         let observation = Observation {
             phase: record.phase,
             start_wall_ns: self.clock.wall_ns(record.start),
+            end_wall_ns: self.clock.wall_ns(record.end),
             requested_output_tokens,
             error,
             values,

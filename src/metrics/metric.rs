@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bitflags::bitflags;
 
+use super::timeline::{Curve, Span};
 use crate::endpoint::{ParsedResponse, Usage};
 use crate::record::{RequestError, RequestRecord};
 use crate::schedule::PhaseKind;
@@ -54,6 +55,7 @@ impl ConsoleGroup {
         match self {
             Self::None => "none",
             Self::Effective => "effective",
+            Self::Active => "active",
             Self::Usage => "usage",
             Self::Cache => "cache",
             Self::Prediction => "prediction",
@@ -152,6 +154,32 @@ impl Metric {
     ) -> Self {
         let mut row =
             Self::new(tag, header, unit, ValueType::Float, Kind::PercentileOf(of[0], percent));
+        row.requires = of;
+        row
+    }
+
+    /// A row that follows a curve over the time of a phase.
+    #[must_use]
+    pub const fn over_time(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        curve: Curve,
+        span: Span,
+    ) -> Self {
+        Self::new(tag, header, unit, ValueType::Float, Kind::OverTime(curve, span))
+    }
+
+    /// A row with the values of a record metric, whose tag is the only one in `of`,
+    /// and an infinite one for each request that failed.
+    #[must_use]
+    pub const fn with_failures(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        of: &'static [MetricTag; 1],
+    ) -> Self {
+        let mut row = Self::new(tag, header, unit, ValueType::Float, Kind::WithFailures(of[0]));
         row.requires = of;
         row
     }
@@ -265,6 +293,11 @@ pub enum Kind {
     /// The percentile, 0 to 100, of a record metric over all values it has, in
     /// the row's own unit.
     PercentileOf(MetricTag, f64),
+    /// Statistics of a curve, each value weighed by the time that it lasted.
+    OverTime(Curve, Span),
+    /// The distribution of a record metric with an infinite value for each request
+    /// that failed; absent where none did.
+    WithFailures(MetricTag),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
 }
@@ -276,7 +309,11 @@ impl Kind {
         match self {
             Self::Record(_) | Self::RecordList(_) => "record",
             Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
-            Self::SumOf(_) | Self::PercentileOf(..) | Self::Derived(_) => "derived",
+            Self::SumOf(_)
+            | Self::PercentileOf(..)
+            | Self::OverTime(..)
+            | Self::WithFailures(_)
+            | Self::Derived(_) => "derived",
         }
     }
 
@@ -286,7 +323,11 @@ impl Kind {
         match self {
             Self::Record(_) | Self::RecordList(_) => 0,
             Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => 1,
-            Self::SumOf(_) | Self::PercentileOf(..) | Self::Derived(_) => 2,
+            Self::SumOf(_)
+            | Self::PercentileOf(..)
+            | Self::OverTime(..)
+            | Self::WithFailures(_)
+            | Self::Derived(_) => 2,
         }
     }
 }
@@ -295,6 +336,9 @@ impl Kind {
 pub trait Totals {
     /// The aggregate or derived result of `tag`, in its own unit.
     fn total(&self, tag: MetricTag) -> Option<f64>;
+
+    /// The time that rates go by: `benchmark_duration`, or the length of a slice.
+    fn duration(&self) -> Option<Nanos>;
 
     /// The instant of `tag` in wall nanoseconds: an f64 would lose the last 200.
     fn instant(&self, tag: MetricTag) -> Option<u64>;
@@ -414,8 +458,11 @@ bitflags! {
 pub enum ConsoleGroup {
     /// No table: exported only.
     None,
-    /// Counted from when requests were due.
+    /// As users and the server have it: over all the time, and from when requests
+    /// were due.
     Effective,
+    /// Over the time in which there was something to do.
+    Active,
     /// API-reported usage.
     Usage,
     /// Cache tokens.
@@ -522,6 +569,8 @@ pub struct Observation {
     pub phase: PhaseKind,
     /// Wall time of its start, in nanoseconds since the epoch.
     pub start_wall_ns: u64,
+    /// Wall time at which its response ended or it failed.
+    pub end_wall_ns: u64,
     /// Output tokens that were asked for.
     pub requested_output_tokens: Option<u64>,
     /// Why it failed, if it did.
@@ -550,22 +599,23 @@ pub struct MetricResult {
     pub stats: Stats,
 }
 
-/// Statistics over values. An aggregate or derived metric has only `avg`.
+/// Statistics over values. Most aggregate and derived metrics have only `avg`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stats {
     /// Mean, or the single value.
     pub avg: f64,
-    /// The distribution, for record metrics.
+    /// The distribution, for record metrics and what is followed over time.
     pub distribution: Option<Distribution>,
 }
 
 /// Statistics that need a distribution.
 ///
 /// Percentiles interpolate linearly between order statistics, as numpy's
-/// default does; `std` is the population's.
+/// default does; `std` is the population's. What a metric has not is no number,
+/// and no artifact has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Distribution {
-    /// Number of values.
+    /// Number of values; 0 where they are weighed, not counted.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
@@ -593,4 +643,24 @@ pub struct Distribution {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
+}
+
+impl Distribution {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self {
+        count: 0,
+        sum: f64::NAN,
+        min: f64::NAN,
+        max: f64::NAN,
+        std: f64::NAN,
+        p1: f64::NAN,
+        p5: f64::NAN,
+        p10: f64::NAN,
+        p25: f64::NAN,
+        p50: f64::NAN,
+        p75: f64::NAN,
+        p90: f64::NAN,
+        p95: f64::NAN,
+        p99: f64::NAN,
+    };
 }

@@ -29,32 +29,30 @@ impl Metric {
         GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| *definition)
     }
 
-    /// The metric's instrument; `None` for internal metrics, and for the
-    /// timestamps, which are no quantity to aggregate.
+    /// The metric's instrument; `None` for internal and experimental metrics, for
+    /// the timestamps, which are no quantity to aggregate, and for what has nothing
+    /// but percentiles.
     #[must_use]
     pub fn instrument(&self) -> Option<Instrument> {
-        if self.flags.contains(MetricFlags::INTERNAL) {
-            return None;
-        }
         let kind = match self.kind {
             Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
             Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
-            Kind::Earliest(_) | Kind::Latest(_) => return None,
-            Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) => InstrumentKind::Gauge,
+            Kind::Earliest(_) | Kind::Latest(_) | Kind::WithFailures(_) => return None,
+            Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::OverTime(..) => {
+                InstrumentKind::Gauge
+            }
         };
+        self.instrument_of(kind, format!("aiperf.{}", self.tag))
+    }
+
+    fn instrument_of(&self, kind: InstrumentKind, name: String) -> Option<Instrument> {
         let (unit, scale) = ucum(self.unit);
         let boundaries = match kind {
             InstrumentKind::Histogram => boundaries(self),
             _ => Vec::new(),
         };
-        let spec = MetricSpec {
-            name: format!("aiperf.{}", self.tag),
-            kind,
-            unit,
-            brief: self.brief,
-            boundaries,
-        };
-        Some(Instrument { spec, scale })
+        let spec = MetricSpec { name, kind, unit, brief: self.brief, boundaries };
+        self.is_exported(false).then_some(Instrument { spec, scale })
     }
 
     /// The gauge that bears the percentiles of a phase's exact distribution,
@@ -62,15 +60,18 @@ impl Metric {
     /// metric has no distribution.
     #[must_use]
     pub fn percentiles_instrument(&self) -> Option<Instrument> {
-        let Instrument { spec, scale } = self.instrument()?;
-        let spec = MetricSpec {
-            name: format!("aiperf.percentiles.{}", self.tag),
-            kind: InstrumentKind::Gauge,
-            boundaries: Vec::new(),
-            ..spec
-        };
-        matches!(self.kind, Kind::Record(_) | Kind::RecordList(_))
-            .then_some(Instrument { spec, scale })
+        let has_distribution = matches!(
+            self.kind,
+            Kind::Record(_) | Kind::RecordList(_) | Kind::OverTime(..) | Kind::WithFailures(_)
+        );
+        let name = || format!("aiperf.percentiles.{}", self.tag);
+        has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()
+    }
+
+    /// The instrument that says the most of the metric.
+    #[must_use]
+    pub fn main_instrument(&self) -> Option<Instrument> {
+        self.instrument().or_else(|| self.percentiles_instrument())
     }
 }
 

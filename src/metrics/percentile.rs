@@ -51,6 +51,36 @@ pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(ascending[below], ascending[above], position - below as f64))
 }
 
+/// Statistics of `values` and of as many infinite ones as
+/// `failures`: a percentile is the value whose place is nearest,
+/// as with numpy's method `nearest`, since none lies between a number and infinity. `None` without `values`.
+#[must_use]
+pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
+    values.sort_unstable_by(f64::total_cmp);
+    let min = *values.first()?;
+    let count = values.len() + failures;
+    let at = |percent: f64| {
+        let place = ((count - 1) as f64 * (percent / 100.0)).round_ties_even();
+        values.get(place as usize).copied().unwrap_or(f64::INFINITY)
+    };
+    Some(Distribution {
+        count: count as u64,
+        sum: f64::INFINITY,
+        min,
+        max: f64::INFINITY,
+        std: f64::NAN,
+        p1: at(1.0),
+        p5: at(5.0),
+        p10: at(10.0),
+        p25: at(25.0),
+        p50: at(50.0),
+        p75: at(75.0),
+        p90: at(90.0),
+        p95: at(95.0),
+        p99: at(99.0),
+    })
+}
+
 /// Between `a` and `b` at `t` of the way, as numpy's `_lerp`: measured from the
 /// nearer end.
 fn interpolate(a: f64, b: f64, t: f64) -> f64 {

@@ -22,10 +22,12 @@ pub fn markdown() -> String {
          A record metric gives a value for each request, an aggregate folds over requests, a \
          derived metric is computed from other results. Record metrics are reported as `avg`, \
          `min`, `max`, `std` (of the population), `sum`, `count` and the percentiles 1, 5, 10, 25, \
-         50, 75, 90, 95 and 99 (linear interpolation), the others as one value in `avg`. A value \
-         that does not exist is left out; it is never 0.\n\n\
+         50, 75, 90, 95 and 99 (linear interpolation), most others as one value in `avg`; what is \
+         followed [over time](#over-time) and [`adj_*`](#errors) have what their sections say. A \
+         value that does not exist is left out; it is never 0.\n\n\
          A request that failed or was cancelled has the metrics flagged `ERROR_ONLY` alone, any \
-         other request the rest. Metrics flagged `INTERNAL` are written in developer mode only.\n"
+         other request the rest. Metrics flagged `INTERNAL` or `EXPERIMENTAL` are written in \
+         developer mode only (`AIPERF_DEV_MODE=true`).\n"
     );
     for family in FAMILIES {
         family_section(&mut text, family);
@@ -51,7 +53,7 @@ fn family_section(text: &mut String, family: &Family) {
         bullet(text, "Flags", &flag_names(metric.flags));
         let _ = writeln!(text, "- Console: {}", metric.group.as_str());
         let _ = writeln!(text, "- OpenTelemetry: {}", in_otel(metric));
-        if metric.instrument().is_some() {
+        if metric.main_instrument().is_some() {
             let _ = writeln!(text, "- Prometheus: {}", in_prometheus(metric));
         }
     }
@@ -73,14 +75,14 @@ fn unit(metric: &Metric) -> String {
 }
 
 fn in_otel(metric: &Metric) -> String {
-    let Some(Instrument { spec, .. }) = metric.instrument() else { return "none".to_owned() };
+    let Some(Instrument { spec, .. }) = metric.main_instrument() else { return "none".to_owned() };
     let own = format!("{} `{}` in `{}`", spec.kind.as_str(), spec.name, spec.unit);
     metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
 }
 
 /// The metric's names in Prometheus, of the conventions' instrument too.
 fn in_prometheus(metric: &Metric) -> String {
-    let specs = metric.instrument().map(|instrument| instrument.spec);
+    let specs = metric.main_instrument().map(|instrument| instrument.spec);
     let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
     let names: Vec<String> = specs.map(|spec| format!("`{}`", spec.prometheus_name())).collect();
     names.join(", and ")

@@ -192,22 +192,23 @@ impl Instruments {
     /// Tells a phase's results: single values and percentiles, as gauges.
     pub(super) fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
         let attributes = self.phases.of(phase);
-        for result in results {
-            let Some(instrument) = result.metric.instrument() else { continue };
-            let own_unit = |value| {
-                result.metric.display_unit.convert(value, result.metric.unit) * instrument.scale
-            };
-            let spec = &instrument.spec;
-            if spec.kind == InstrumentKind::Gauge {
-                self.gauge(&spec.name, spec, own_unit(result.stats.avg), &attributes);
-            }
-            if let Some(distribution) = &result.stats.distribution
-                && let Some(Instrument { spec, .. }) = result.metric.percentiles_instrument()
+        for MetricResult { metric, stats } in results {
+            let own_unit = |value| metric.display_unit.convert(value, metric.unit);
+            if let Some(Instrument { spec, scale }) = metric.instrument()
+                && spec.kind == InstrumentKind::Gauge
             {
-                for (percentile, value) in percentiles(distribution) {
+                self.gauge(&spec.name, &spec, own_unit(stats.avg) * scale, &attributes);
+            }
+            if let Some(distribution) = &stats.distribution
+                && let Some(Instrument { spec, scale }) = metric.percentiles_instrument()
+            {
+                // Some have not all of them, and where requests fail the upper ones
+                // may be infinite.
+                let known = percentiles(distribution).into_iter().filter(|(_, v)| v.is_finite());
+                for (percentile, value) in known {
                     let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
                     let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
-                    self.gauge(&spec.name, &spec, own_unit(value), &attributes);
+                    self.gauge(&spec.name, &spec, own_unit(value) * scale, &attributes);
                 }
             }
         }

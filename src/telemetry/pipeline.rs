@@ -56,6 +56,8 @@ pub struct PipelineParts {
     pub telemetry: Arc<Telemetry>,
     /// Where failures are counted.
     pub progress: Arc<Progress>,
+    /// Whether the measurement is to be cut into slices of time.
+    pub is_sliced: bool,
 }
 
 /// Running processors.
@@ -91,9 +93,10 @@ struct State<S> {
 impl<S: RecordSink> Pipeline<S> {
     /// Starts `processors` threads that take records until the queue is closed.
     pub fn start(parts: PipelineParts, sink: S, processors: usize) -> Result<Self, PipelineError> {
+        let profiling = if parts.is_sliced { Accumulator::sliced } else { Accumulator::new };
         let state = State {
             warmup: Accumulator::new(Arc::clone(&parts.registry)),
-            profiling: Accumulator::new(Arc::clone(&parts.registry)),
+            profiling: profiling(Arc::clone(&parts.registry)),
             health: Health::default(),
             sink,
         };

@@ -325,8 +325,11 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let trace = directory.path().join("trace.jsonl");
     std::fs::write(&trace, TRACE).unwrap();
     let trace = trace.to_str().unwrap();
-    let servers =
-        [server(&[]), server(&[]), server(&["every=3:status=503,busy", "every=4:status=400"])];
+    let servers = [
+        server(&[]),
+        server(&[]),
+        server(&["every=3:status=503,busy", "every=4:status=400,prompt is too long"]),
+    ];
     let [one, two, failing] = servers.each_ref().map(MockServer::url);
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));

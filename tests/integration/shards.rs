@@ -156,7 +156,12 @@ fn parts_together_are_the_whole_run() {
     let turns = ["--session-turns-mean", "3", "--session-turns-stddev", "1"];
     let mut all = [
         Sharded::new(
-            &[closed_loop, ["--warmup-request-count", "7", "--warmup-concurrency", "4"]].concat(),
+            &[
+                &closed_loop[..],
+                &["--warmup-request-count", "7", "--warmup-concurrency", "4"],
+                &["--slice-duration", "0.1"],
+            ]
+            .concat(),
         ),
         Sharded::new(
             &[&["--request-rate", "60", "--request-count", "40"], &cancelled[..]].concat(),
@@ -232,6 +237,9 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     assert_eq!(rows.map(Result::unwrap).count(), of_parts.len());
     run_python("tests/check_profile_export.py", &combined);
     run_python("tests/read_parquet.py", &combined);
+    if run.flags.contains(&"--slice-duration".to_owned()) {
+        run_python("tests/read_timeslices.py", &combined);
+    }
     // And again in place.
     let before = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
     assert!(report(std::slice::from_ref(&combined), &[]).status.success());
@@ -268,9 +276,10 @@ fn same_records_say_the_same(run: &Sharded) {
         }
     }
     assert!(metrics > 20, "{metrics}");
-    let csv =
-        |directory: &Path| fs::read_to_string(directory.join("profile_export_aiperf.csv")).unwrap();
-    assert_eq!(csv(&whole), csv(&place));
+    for csv in ["profile_export_aiperf.csv", "profile_export_aiperf_timeslices.csv"] {
+        let of = |directory: &Path| fs::read_to_string(directory.join(csv)).unwrap();
+        assert_eq!(of(&whole), of(&place));
+    }
 }
 
 fn others_are_refused(run: &Sharded, other: &Sharded) {

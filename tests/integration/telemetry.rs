@@ -141,6 +141,7 @@ impl Request {
         let observation = Observation {
             phase: PhaseKind::Profiling,
             start_wall_ns: 0,
+            end_wall_ns: 0,
             requested_output_tokens: None,
             error: error.clone(),
             values,

@@ -119,10 +119,19 @@ def _add_results(expected, registry, phase, results):
     """Single results as the summary has them: gauges, and counts that no record tells."""
     counted = {name for name, _, _ in expected.counters}
     for tag, result in results.items():
-        metric = registry.get(f"aiperf.{tag}")
-        if not isinstance(result, dict) or metric is None:
+        if not isinstance(result, dict):
             continue
-        exported = result.get("avg", 0.0) * TO_EXPORTED.get(result.get("unit"), 1.0)
+        scale = TO_EXPORTED.get(result.get("unit"), 1.0)
+        metric = registry.get(f"aiperf.{tag}")
+        # Of record metrics they are computed anew.
+        name = f"aiperf.percentiles.{tag}"
+        if name in registry and (metric is None or metric.instrument == "gauge"):
+            for percentile in PERCENTILES:
+                if f"p{percentile}" in result:
+                    expected.gauges[name, phase, percentile] = result[f"p{percentile}"] * scale
+        if metric is None:
+            continue
+        exported = result.get("avg", 0.0) * scale
         if metric.instrument == "gauge":
             expected.gauges[metric.name, phase, None] = exported
         elif metric.instrument == "counter" and metric.name not in counted:

@@ -134,6 +134,7 @@ impl Run {
             registry: Arc::clone(&self.registry),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
+            is_sliced: self.description.slice_duration().is_some(),
         };
         let processors = self.config.runner.processors.unwrap_or(1);
         let pipeline = Pipeline::start(parts, files, processors)?;

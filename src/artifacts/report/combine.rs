@@ -45,7 +45,7 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
     }
     let mut notes = Vec::new();
     let mut written = Vec::from_iter(inputs(&sources, &layout)?);
-    let mut gathered = Gathered::new(&registry);
+    let mut gathered = Gathered::new(&registry, &run);
     let mut lines = MergedLines::begin(&layout.records)?;
     let mut origins = Vec::new();
     let mut clients = Vec::new();
@@ -97,12 +97,14 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
         &mut written,
     )?;
     let kept = files.clone();
+    let slices = gathered.slices(&run, start_wall_ns..end_wall_ns, &mut notes);
     let report = RunReport {
         start_wall_ns,
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
         results: gathered.profiling.results(),
+        slices,
         warmup_results: gathered.warmup.results_if_any(),
         errors: error_counts(&gathered.profiling),
         phases: Vec::new(),

@@ -116,6 +116,7 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     let observation = Observation {
         phase: record.metadata.benchmark_phase,
         start_wall_ns: record.metadata.request_start_ns,
+        end_wall_ns: record.metadata.request_end_ns,
         requested_output_tokens,
         error,
         values,
@@ -124,7 +125,6 @@ fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     let slip = |due: u64| metadata.request_start_ns.saturating_sub(due);
     Ok(Line {
         observation,
-        end_wall_ns: metadata.request_end_ns,
         slip_ns: metadata.request_due_ns.map(slip),
         retries: metadata.retry_count,
     })

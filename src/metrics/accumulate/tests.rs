@@ -123,6 +123,10 @@ fn every_aggregate_and_derived_result_of_three_requests() {
         ("error_request_count", 1.0),
         ("benchmark_duration", 0.18),
         ("request_throughput", 2.0 / 0.18),
+        ("input_token_throughput", 50.0 / 0.18),
+        ("completed_request_count", 3.0),
+        ("request_error_rate", 100.0 / 3.0),
+        ("context_overflow_count", 0.0),
     ];
     let singles: Vec<_> =
         results.iter().filter(|result| result.stats.distribution.is_none()).collect();
@@ -172,7 +176,9 @@ fn merged_parts_are_the_whole() {
     merged.merge(observed(&observations[1..2]));
     merged.merge(accumulator());
     let of = |accumulator: &Accumulator| -> Vec<_> {
-        accumulator.results().iter().map(|result| (result.metric.tag, result.stats)).collect()
+        // As text: what is no number is not equal to itself.
+        let of_one = |result: &MetricResult| (result.metric.tag, format!("{:?}", result.stats));
+        accumulator.results().iter().map(of_one).collect()
     };
     assert_eq!(of(&merged), of(&whole));
     assert_eq!(merged.errors(), whole.errors());
@@ -213,6 +219,7 @@ fn failures_are_counted_by_kind_and_message() {
     let failed = |message: &str| Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns: 1,
+        end_wall_ns: 1,
         requested_output_tokens: None,
         error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", message)),
         values: RecordValues::default(),
@@ -237,6 +244,7 @@ fn succeeded(
     Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns,
+        end_wall_ns: start_wall_ns,
         requested_output_tokens: requested,
         error: None,
         values: record_values,
@@ -326,7 +334,12 @@ fn increments_of_counts_and_sums() {
     assert_eq!(of(1)[0], ("good_request_count", 1.0));
     assert_eq!(
         of(2),
-        [("error_request_count", 1.0), ("good_request_count", 0.0), ("request_count", 0.0)]
+        [
+            ("context_overflow_count", 0.0),
+            ("error_request_count", 1.0),
+            ("good_request_count", 0.0),
+            ("request_count", 0.0),
+        ]
     );
 }
 

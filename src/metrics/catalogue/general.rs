@@ -1,8 +1,8 @@
 //! Metrics of every run: latency, counts, throughput, duration.
 
-use super::per_second;
+use super::{per_second, ratio};
 use crate::metrics::ConsoleGroup::Default;
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag};
+use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Totals};
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Metrics of every run.";
@@ -40,6 +40,34 @@ pub(super) static ROWS: &[Metric] = &[
     .says(
         "Requests that failed or were cancelled.",
         "count(records with an error). Absent where none failed.",
+    ),
+    Metric::derived(
+        "completed_request_count",
+        "Completed Requests (Success + Error)",
+        Unit::Requests,
+        |totals| Some(completed(totals)).filter(|completed| *completed > 0.0),
+    )
+    .int()
+    .short("Completed")
+    .flagged(Flag::NO_INDIVIDUAL_RECORDS)
+    .at(Default, 1075)
+    .requires(&["error_request_count", "request_count"])
+    .says(
+        "Requests that succeeded or failed.",
+        "request_count + error_request_count. Absent without any record.",
+    ),
+    Metric::derived("request_error_rate", "Request Error Rate", Unit::Percent, |totals| {
+        let failed = totals.total("error_request_count").unwrap_or(0.0);
+        Some(ratio(failed, completed(totals))? * 100.0)
+    })
+    .short("Err %")
+    .flagged(Flag::NO_INDIVIDUAL_RECORDS)
+    .at(Default, 1080)
+    .requires(&["error_request_count", "request_count"])
+    .says(
+        "Share of requests that failed or were cancelled.",
+        "error_request_count / (request_count + error_request_count) · 100. Absent without any \
+         record.",
     ),
     Metric::aggregate(
         "min_request_timestamp",
@@ -97,3 +125,9 @@ pub(super) static ROWS: &[Metric] = &[
     .requires(&["benchmark_duration", "request_count"])
     .says("Successful requests per second.", "request_count / benchmark_duration."),
 ];
+
+/// Requests that ended, in whatever way.
+fn completed(totals: &dyn Totals) -> f64 {
+    let of = |tag| totals.total(tag).unwrap_or(0.0);
+    of("request_count") + of("error_request_count")
+}

@@ -53,6 +53,17 @@ pub(super) static ROWS: &[Metric] = &[
         "first(content that is output).arrival − request.start. Absent where all content is \
          reasoning.",
     ),
+    Metric::record("decode_duration", "Decode Duration", Unit::Nanoseconds, |_, values| {
+        Some(values.scalar("request_latency")? - values.scalar("time_to_first_token")?)
+    })
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY)
+    .at(Default, 350)
+    .requires(&["request_latency", "time_to_first_token"])
+    .says(
+        "Time from the first to the last piece of content.",
+        "request_latency − time_to_first_token; 0 with one piece.",
+    ),
     Metric::record(
         "inter_token_latency",
         "Inter Token Latency",
@@ -125,5 +136,33 @@ pub(super) static ROWS: &[Metric] = &[
     .says(
         "Input tokens per second until the first token.",
         "input_sequence_length / time_to_first_token in seconds.",
+    ),
+    Metric::record(
+        "stream_setup_latency",
+        "Stream Setup Latency",
+        Unit::Nanoseconds,
+        |facts, _| facts.record.ack.map(|ack| facts.since_start(ack)),
+    )
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_ONLY.union(Flag::EXPERIMENTAL))
+    .says(
+        "Time from sending the request to the response's headers. Some servers send them with \
+         the first token only; then it says nothing.",
+        "response.headers_complete − request.start.",
+    ),
+    Metric::record(
+        "stream_prefill_latency",
+        "Stream Prefill Latency",
+        Unit::Nanoseconds,
+        |_, values| {
+            Some(values.scalar("time_to_first_token")? - values.scalar("stream_setup_latency")?)
+        },
+    )
+    .shown_in(Unit::Milliseconds)
+    .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::EXPERIMENTAL))
+    .requires(&["stream_setup_latency", "time_to_first_token"])
+    .says(
+        "Time from the response's headers to the first piece of content.",
+        "time_to_first_token − stream_setup_latency.",
     ),
 ];

@@ -113,6 +113,20 @@ pub(super) static ROWS: &[Metric] = &[
         "total_osl / benchmark_duration in seconds.",
     ),
     Metric::derived(
+        "input_token_throughput",
+        "Input Token Throughput",
+        Unit::TokensPerSecond,
+        |totals| per_second(totals, totals.total("total_isl")?),
+    )
+    .short("Input TPS")
+    .flagged(Flag::LARGER_IS_BETTER)
+    .at(Default, 805)
+    .requires(&["benchmark_duration", "total_isl"])
+    .says(
+        "Tokens that the server takes in per second, over all requests.",
+        "total_isl / benchmark_duration in seconds.",
+    ),
+    Metric::derived(
         "total_token_throughput",
         "Total Token Throughput",
         Unit::TokensPerSecond,

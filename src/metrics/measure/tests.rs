@@ -87,6 +87,7 @@ fn every_value_of_a_streamed_request() {
             ("time_to_second_token", &[20.0]),
             ("time_to_first_output_token", &[50.0]),
             ("request_latency", &[70.0]),
+            ("decode_duration", &[40.0]),
             // 40 ms over 6 tokens after the first.
             ("inter_token_latency", &[20.0 / 3.0]),
             ("inter_chunk_latency", &[20.0, 20.0, 0.0]),
@@ -372,4 +373,33 @@ fn the_observation_starts_in_wall_time() {
         measurer.measure(record(start, stream(start, &[(1, &content("word"))]))).observation;
     assert_eq!(observation.start_wall_ns, 1_800_000_000_123_456_789);
     assert_eq!(observation.requested_output_tokens, Some(10));
+}
+
+#[test]
+fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
+    let call = |function: &str| {
+        format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"function":{{{function}}}}}]}}}}]}}"#)
+    };
+    let events = [
+        (20, ROLE.to_owned()),
+        (30, REASONING.to_owned()),
+        // A call without a name or arguments yet says nothing.
+        (40, call(r#""name":"","arguments":"""#)),
+        (50, call(r#""name":"look up ""#)),
+        (60, call(r#""arguments":"{ one }""#)),
+        (70, r#"{"choices":[{"delta":{"refusal":" I cannot"}}]}"#.to_owned()),
+        (80, STOP.to_owned()),
+    ];
+    let events: Vec<(u64, &str)> = events.iter().map(|(at, data)| (*at, data.as_str())).collect();
+    let measured = measure_chat(Settings::default(), stream(START, &events));
+    let value = |tag| {
+        let value = measured.observation.values.scalar(tag)?;
+        Some(Registry::find(tag).unwrap().to_display(value))
+    };
+    assert_eq!(value("time_to_first_token"), Some(30.0));
+    assert_eq!(value("time_to_first_output_token"), Some(50.0));
+    assert_eq!(value("request_latency"), Some(70.0));
+    // look, up, {, one, }, I, cannot.
+    assert_eq!(value("output_token_count"), Some(7.0));
+    assert_eq!(value("output_sequence_length"), Some(10.0));
 }

@@ -1,26 +1,15 @@
 //! A phase cut into slices.
 
+use crate::metrics::slices::cut;
 use crate::units::Nanos;
+
+pub use crate::metrics::slices::MAX_SLICES;
+pub(super) use crate::metrics::slices::Slice;
 
 use super::super::report::{self, Timeslice, Window};
 use super::super::store::EndpointStore;
 
-/// More slices of a phase than this are not made.
-pub const MAX_SLICES: u64 = 100_000;
-
-/// A part of a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slice {
-    pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) is_complete: bool,
-}
-
 impl Slice {
-    pub(super) fn seconds(&self) -> f64 {
-        Nanos(self.end_ns.saturating_sub(self.start_ns)).as_seconds()
-    }
-
     /// This slice with its statistics.
     pub(super) fn with<T>(&self, stats: T) -> Timeslice<T> {
         let Self { start_ns, end_ns, is_complete } = *self;
@@ -30,22 +19,11 @@ impl Slice {
 
 /// The slices of `window`.
 pub(super) fn of(endpoint: &EndpointStore, window: Window, duration: Nanos) -> Vec<Slice> {
-    let length = window.end_ns.saturating_sub(window.start_ns);
-    let is_too_short = duration.0 == 0
-        || length / duration.0 >= MAX_SLICES
-        || report::median_update_interval_ns(endpoint)
-            .is_some_and(|interval| (duration.0 as f64) < interval);
-    if is_too_short { between_updates(endpoint, window) } else { equal(window, duration.0) }
-}
-
-fn equal(window: Window, duration: u64) -> Vec<Slice> {
-    let length = window.end_ns.saturating_sub(window.start_ns);
-    let slice = |start_ns: u64| {
-        let is_complete = window.end_ns - start_ns >= duration;
-        let end_ns = if is_complete { start_ns + duration } else { window.end_ns };
-        Slice { start_ns, end_ns, is_complete }
-    };
-    (0..length.div_ceil(duration)).map(|index| slice(window.start_ns + index * duration)).collect()
+    let is_too_short = report::median_update_interval_ns(endpoint)
+        .is_some_and(|interval| (duration.0 as f64) < interval);
+    let equal = || cut(&(window.start_ns..window.end_ns), duration).ok();
+    let equal = if is_too_short { None } else { equal() };
+    equal.unwrap_or_else(|| between_updates(endpoint, window))
 }
 
 /// From each update to the next one. The first slice begins with the phase; the

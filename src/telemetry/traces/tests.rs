@@ -39,6 +39,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
     let observation = Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns: 1_000_000_200,
+        end_wall_ns: 1_000_000_300,
         requested_output_tokens: None,
         error: Some(RequestError::new(kind, "Refused", message)),
         values: RecordValues::default(),

@@ -102,6 +102,7 @@ impl TestRun {
             was_cancelled: false,
             incomplete_reason: None,
             results: profiling.results(),
+            slices: None,
             warmup_results: warmup.results(),
             errors: report::error_counts(&profiling),
             phases: Vec::new(),

@@ -1,0 +1,88 @@
+//! `profile_export_aiperf_timeslices.{json,csv}`: the statistics of each slice of the
+//! profiling phase (`--slice-duration`).
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::csv::{number, statistics};
+use super::json::Entry;
+use super::layout::Layout;
+use super::{WriteFailure, write_whole};
+use crate::metrics::Slices;
+use crate::metrics::metric::MetricResult;
+use crate::metrics::slices::Slice;
+
+const COLUMNS: [&str; 7] = ["Timeslice", "Start_NS", "End_NS", "Metric", "Unit", "Stat", "Value"];
+
+/// Replaces both files. Slices are computed one by one for each, so that never more
+/// than one is in memory.
+pub(super) fn write(
+    layout: &Layout,
+    slices: &Slices,
+    input_config: &serde_json::Value,
+) -> [Result<PathBuf, WriteFailure>; 2] {
+    [
+        write_whole(&layout.timeslices_json, |out| json(out, slices, input_config)),
+        write_whole(&layout.timeslices_csv, |out| csv(out, slices)),
+    ]
+}
+
+/// An object for each slice, indented by two.
+fn json(out: &mut dyn Write, slices: &Slices, input_config: &serde_json::Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Summary { timeslices: Each(slices), input_config })?;
+    out.write_all(b"\n")
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    timeslices: Each<'a>,
+    input_config: &'a serde_json::Value,
+}
+
+struct Each<'a>(&'a Slices);
+
+impl Serialize for Each<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|(slice, results)| One(slice, results)))
+    }
+}
+
+struct One(Slice, Vec<MetricResult>);
+
+impl Serialize for One {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(slice, results) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("start_ns", &slice.start_ns)?;
+        map.serialize_entry("end_ns", &slice.end_ns)?;
+        if !slice.is_complete {
+            map.serialize_entry("is_complete", &false)?;
+        }
+        for result in results {
+            map.serialize_entry(result.metric.tag, &Entry::of(result))?;
+        }
+        map.end()
+    }
+}
+
+/// A row for each number, the metrics of a slice in order of tag.
+fn csv(out: &mut dyn Write, slices: &Slices) -> io::Result<()> {
+    let mut csv =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut *out);
+    csv.write_record(COLUMNS)?;
+    for (index, (slice, mut results)) in slices.iter().enumerate() {
+        results.sort_by_key(|result| result.metric.tag);
+        let place = [index as u64, slice.start_ns, slice.end_ns].map(|number| number.to_string());
+        for result in &results {
+            let [index, start, end] = place.each_ref().map(String::as_str);
+            let (header, unit) = (result.metric.header, result.metric.display_unit.label());
+            for (name, value) in statistics(&result.stats).filter(|(_, value)| value.is_finite()) {
+                csv.write_record([index, start, end, header, unit, name, &number(value)])?;
+            }
+        }
+    }
+    csv.flush()
+}

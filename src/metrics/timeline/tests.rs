@@ -1,0 +1,517 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value as Json;
+
+use super::*;
+use crate::endpoint::EndpointType;
+use crate::metrics::metric::{Kind, MetricResult, RecordValues, Settings, Value};
+use crate::metrics::{Accumulator, Registry, percentile};
+use crate::record::{ErrorKind, RequestError};
+use crate::schedule::PhaseKind;
+use crate::units::Nanos;
+
+const MS: u64 = 1_000_000;
+
+impl Timeline {
+    /// How long `curve` had which value in `window`; `None` where no request has what
+    /// it follows.
+    fn follow(&self, curve: Curve, gaps: Gaps<'_>, window: Range<u64>) -> Option<Durations> {
+        let mut found = None;
+        self.follow_each(curve, gaps, &[window], &mut |durations| found = Some(durations));
+        found
+    }
+}
+
+/// A request that starts and ends so many milliseconds after the others' origin, and
+/// whose pieces of content come at `content`.
+#[derive(Debug, Clone)]
+struct Sketch {
+    start: u64,
+    content: Vec<u64>,
+    end: u64,
+    input: u32,
+    output: u32,
+}
+
+impl Sketch {
+    fn observation(&self) -> Observation {
+        let nanos = |millis: u64| (millis * MS) as f64;
+        let mut values = RecordValues::default();
+        let mut error = Some(RequestError::new(ErrorKind::Other, "Refused", "by the test"));
+        if let (Some(first), Some(last)) = (self.content.first(), self.content.last()) {
+            error = None;
+            values.push("time_to_first_token", Value::Scalar(nanos(first - self.start)));
+            values.push("request_latency", Value::Scalar(nanos(last - self.start)));
+            values.push("input_sequence_length", Value::Scalar(self.input.into()));
+            values.push("output_sequence_length", Value::Scalar(self.output.into()));
+            let gaps: Vec<f64> =
+                self.content.windows(2).map(|two| nanos(two[1] - two[0])).collect();
+            if !gaps.is_empty() {
+                values.push("inter_chunk_latency", Value::List(gaps));
+            }
+        }
+        Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: 1_795_226_094_000_000_123 + self.start * MS,
+            end_wall_ns: 1_795_226_094_000_000_123 + self.end * MS,
+            requested_output_tokens: None,
+            error,
+            values,
+        }
+    }
+}
+
+/// Two that overlap, and one that is refused while nothing else goes on.
+///
+/// ```text
+/// ms      0    10   20   30   40   50   60   70   80   90  100
+/// first   |-- prefill --|  4 tokens |  4  | end
+/// second       |-- prefill --|    2 tokens    | end
+/// third                                              |refused|
+/// ```
+fn three() -> [Sketch; 3] {
+    [
+        Sketch { start: 0, content: vec![20, 40, 50], end: 60, input: 10, output: 9 },
+        Sketch { start: 10, content: vec![30, 60], end: 70, input: 20, output: 3 },
+        Sketch { start: 90, content: vec![], end: 100, input: 99, output: 99 },
+    ]
+}
+
+fn accumulator() -> Accumulator {
+    let chat = EndpointType::CHAT.traits();
+    let registry = Registry::new(Settings::default(), chat, true).unwrap();
+    Accumulator::sliced(Arc::new(registry))
+}
+
+fn observed(sketches: &[Sketch]) -> Accumulator {
+    let mut accumulator = accumulator();
+    for sketch in sketches {
+        accumulator.observe(&sketch.observation());
+    }
+    accumulator
+}
+
+fn over_time(results: &[MetricResult]) -> Vec<(&'static str, Stats)> {
+    let is_it = |result: &&MetricResult| matches!(result.metric.kind, Kind::OverTime(..));
+    results.iter().filter(is_it).map(|result| (result.metric.tag, result.stats)).collect()
+}
+
+fn assert_near(got: f64, expected: f64, tolerance: f64, what: &str) {
+    let off = (got - expected).abs();
+    assert!(off <= tolerance * expected.abs().max(1e-9), "{what}: {got}, expected {expected}");
+}
+
+#[test]
+fn every_curve_of_three_requests() {
+    // Values and for how many of the 100 ms they last, by hand.
+    let expected: [(&str, &[(f64, f64)]); 14] = [
+        ("effective_concurrency", &[(0.0, 20.0), (1.0, 30.0), (2.0, 50.0)]),
+        // 8 tokens in two gaps: 4 in 20 ms, 4 in 10 ms; 2 tokens in 30 ms.
+        (
+            "effective_decode_throughput",
+            &[
+                (0.0, 60.0),
+                (200.0, 10.0),
+                (200.0 / 3.0, 10.0),
+                (200.0 + 200.0 / 3.0, 10.0),
+                (400.0 + 200.0 / 3.0, 10.0),
+            ],
+        ),
+        // 10 tokens in 20 ms, 20 tokens in 20 ms.
+        (
+            "effective_prefill_throughput",
+            &[(500.0, 10.0), (1500.0, 10.0), (1000.0, 10.0), (0.0, 70.0)],
+        ),
+        ("effective_decode_concurrency", &[(0.0, 50.0), (1.0, 20.0), (2.0, 30.0)]),
+        ("effective_prefill_concurrency", &[(0.0, 70.0), (1.0, 20.0), (2.0, 10.0)]),
+        // In decode, 8 tokens in 40 ms and 2 in 40 ms.
+        (
+            "effective_total_throughput",
+            &[
+                (500.0, 10.0),
+                (1500.0, 10.0),
+                (1200.0, 10.0),
+                (250.0, 30.0),
+                (50.0, 10.0),
+                (0.0, 30.0),
+            ],
+        ),
+        (
+            "effective_decode_throughput_per_user",
+            &[
+                (200.0, 10.0),
+                (400.0 / 3.0, 10.0),
+                (700.0 / 3.0, 10.0),
+                (100.0 / 3.0, 10.0),
+                (0.0, 60.0),
+            ],
+        ),
+        (
+            "effective_prefill_throughput_per_user",
+            &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0), (0.0, 70.0)],
+        ),
+        // 10, 30, 31, 32, then 4 more at 40 and 50 ms; at 60 ms the second has all.
+        (
+            "tokens_in_flight",
+            &[
+                (10.0, 10.0),
+                (30.0, 10.0),
+                (31.0, 10.0),
+                (32.0, 10.0),
+                (36.0, 10.0),
+                (40.0, 10.0),
+                (23.0, 10.0),
+                (0.0, 30.0),
+            ],
+        ),
+        (
+            "active_decode_throughput",
+            &[
+                (0.0, 10.0),
+                (200.0, 10.0),
+                (200.0 / 3.0, 10.0),
+                (200.0 + 200.0 / 3.0, 10.0),
+                (400.0 + 200.0 / 3.0, 10.0),
+            ],
+        ),
+        ("active_prefill_throughput", &[(500.0, 10.0), (1500.0, 10.0), (1000.0, 10.0)]),
+        (
+            "active_decode_throughput_per_user",
+            &[
+                (200.0, 10.0),
+                (400.0 / 3.0, 10.0),
+                (700.0 / 3.0, 10.0),
+                (100.0 / 3.0, 10.0),
+                (0.0, 10.0),
+            ],
+        ),
+        ("active_prefill_throughput_per_user", &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0)]),
+        // The refused one is in flight, too, and bears no tokens.
+        (
+            "active_total_throughput",
+            &[
+                (500.0, 10.0),
+                (1500.0, 10.0),
+                (1200.0, 10.0),
+                (250.0, 30.0),
+                (50.0, 10.0),
+                (0.0, 10.0),
+            ],
+        ),
+    ];
+    let results = observed(&three()).results();
+    let results = over_time(&results);
+    assert_eq!(results.len(), expected.len());
+    for ((tag, stats), (expected_tag, values)) in results.iter().zip(expected) {
+        assert_eq!(*tag, expected_tag);
+        assert_stats(tag, *stats, values);
+    }
+}
+
+/// Holds `stats` to those of `values`, each with its time, worked out from the
+/// definitions.
+fn assert_stats(tag: &str, stats: Stats, values: &[(f64, f64)]) {
+    let mut values = values.to_vec();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = values.iter().map(|(_, time)| time).sum();
+    let mean = values.iter().map(|(value, time)| value * time).sum::<f64>() / total;
+    let squares = values.iter().map(|(value, time)| (value - mean).powi(2) * time);
+    let deviation = (squares.sum::<f64>() / total).sqrt();
+    let percentile = |percent: f64| {
+        let mut passed = 0.0;
+        let reached = values.iter().find(|(_, time)| {
+            passed += time;
+            passed >= total * percent / 100.0
+        });
+        reached.unwrap().0
+    };
+    let got = stats.distribution.unwrap();
+    for (what, got, expected) in [
+        ("avg", stats.avg, mean),
+        ("std", got.std, deviation),
+        ("min", got.min, values[0].0),
+        ("max", got.max, values.last().unwrap().0),
+        ("p50", got.p50, percentile(50.0)),
+        ("p90", got.p90, percentile(90.0)),
+        ("p95", got.p95, percentile(95.0)),
+        ("p99", got.p99, percentile(99.0)),
+    ] {
+        assert_near(got, expected, 1e-12, &format!("{tag} {what}"));
+    }
+    assert_eq!(got.count, 0);
+    assert!(got.sum.is_nan() && got.p25.is_nan());
+}
+
+#[test]
+fn a_slice_has_what_went_on_in_it() {
+    let accumulator = observed(&three());
+    let start = three()[0].observation().start_wall_ns;
+    let slice = |window: Range<u64>| {
+        let window = start + window.start * MS..start + window.end * MS;
+        let slices = accumulator.slices(&window, Nanos(window.end - window.start));
+        let (_, results) = slices.unwrap().unwrap().iter().next().unwrap();
+        over_time(&results)
+    };
+    let busy = slice(25..45);
+    assert_eq!(busy.len(), over_time(&accumulator.results()).len());
+    let of = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
+    assert_stats("concurrency", of("effective_concurrency"), &[(2.0, 20.0)]);
+    let tokens = [(31.0, 5.0), (32.0, 10.0), (36.0, 5.0)];
+    assert_stats("tokens_in_flight", of("tokens_in_flight"), &tokens);
+    let prefill = [(1000.0, 5.0), (0.0, 15.0)];
+    assert_stats("prefill", of("effective_prefill_throughput"), &prefill);
+    assert_stats("active prefill", of("active_prefill_throughput"), &prefill[..1]);
+    assert!(slice(75..80).is_empty());
+}
+
+#[test]
+fn what_no_request_has_is_absent() {
+    assert!(over_time(&accumulator().results()).is_empty());
+    let refused = observed(&three()[2..]).results();
+    let tags: Vec<_> = over_time(&refused).into_iter().map(|(tag, _)| tag).collect();
+    assert_eq!(tags, ["effective_concurrency"]);
+    let chat = EndpointType::CHAT.traits();
+    let plain = Registry::new(Settings::default(), chat, false).unwrap();
+    let rows = plain.rows().iter().filter(|row| matches!(row.kind, Kind::OverTime(..)));
+    assert_eq!(rows.map(|row| row.tag).collect::<Vec<_>>(), ["effective_concurrency"]);
+}
+
+#[test]
+fn a_request_of_no_length_is_no_time() {
+    let none = Sketch { start: 5, content: vec![], end: 5, input: 0, output: 0 };
+    assert!(over_time(&observed(&[none]).results()).is_empty());
+}
+
+#[test]
+fn output_in_one_piece_has_no_rate_and_comes_whole() {
+    let one = Sketch { start: 0, content: vec![30], end: 40, input: 10, output: 6 };
+    let results = observed(&[one]).results();
+    let results = over_time(&results);
+    assert!(!results.iter().any(|(tag, _)| *tag == "effective_decode_throughput"));
+    let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
+    assert_stats("tokens_in_flight", of("tokens_in_flight"), &[(10.0, 30.0), (16.0, 10.0)]);
+    // 5 tokens in 10 ms, after 10 in 30 ms.
+    let total = [(1000.0 / 3.0, 30.0), (500.0, 10.0)];
+    assert_stats("effective_total_throughput", of("effective_total_throughput"), &total);
+}
+
+#[test]
+fn pieces_of_one_moment_come_with_the_next() {
+    // 6 tokens after the first in the two gaps that are not empty.
+    let burst = Sketch { start: 0, content: vec![10, 10, 20, 40], end: 40, input: 1, output: 7 };
+    let results = observed(&[burst]).results();
+    let results = over_time(&results);
+    let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
+    let rates = [(0.0, 10.0), (300.0, 10.0), (150.0, 20.0)];
+    assert_stats("decode", of("effective_decode_throughput"), &rates);
+    // 2 tokens with each of the three further pieces; the last is there for no time.
+    let tokens = [(1.0, 10.0), (4.0, 10.0), (6.0, 20.0)];
+    assert_stats("tokens_in_flight", of("tokens_in_flight"), &tokens);
+}
+
+#[test]
+fn a_change_costs_twelve_bytes() {
+    assert_eq!(size_of::<Segment>(), 12);
+    let mut timeline = Timeline::default();
+    let gaps: Vec<f64> = vec![1e6; 63 * 100];
+    for at in 0..100 {
+        let mut observation = three()[0].observation();
+        observation.start_wall_ns += at as u64;
+        timeline.observe(&observation, &(at * 63..at * 63 + 63));
+    }
+    let gaps = Gaps::new(&gaps, Unit::Nanoseconds);
+    let window = timeline.window();
+    let durations = timeline.follow(Curve::DecodeThroughput, gaps, window).unwrap();
+    // As many as there may be at most, and never more: 64 pieces and the way to the end.
+    assert!(durations.brief.len() > 70 && durations.brief.capacity() <= 66 * 100);
+}
+
+#[test]
+fn absurd_times_cost_neither_memory_nor_the_program() {
+    let mut observation = three()[0].observation();
+    observation.end_wall_ns = u64::MAX;
+    let gaps = Gaps::new(&[f64::MAX, f64::INFINITY], Unit::Milliseconds);
+    let mut timeline = Timeline::default();
+    timeline.observe(&observation, &(0..2));
+    observation.values.push("time_to_first_token", Value::Scalar(f64::NAN));
+    observation.values.push("output_sequence_length", Value::Scalar(-5.0));
+    observation.start_wall_ns = 0;
+    timeline.observe(&observation, &(2..9));
+    let window = timeline.window();
+    for curve in [Curve::Concurrency, Curve::DecodeThroughput, Curve::TokensInFlight] {
+        let durations = timeline.follow(curve, gaps, window.clone()).unwrap();
+        assert!(durations.brief.len() + durations.long.len() < 20);
+        assert!(durations.stats(Span::Whole).unwrap().avg.is_finite());
+    }
+}
+
+#[test]
+fn a_value_may_last_longer_than_four_seconds() {
+    let long = Sketch { start: 0, content: vec![10_000], end: 20_000, input: 10, output: 1 };
+    let brief = Sketch { start: 0, content: vec![1], end: 2, input: 10, output: 1 };
+    let results = observed(&[long, brief]).results();
+    let expected = [(2.0, 2.0), (1.0, 19_998.0)];
+    assert_stats("effective_concurrency", over_time(&results)[0].1, &expected);
+}
+
+/// Lines of AIPerf 0.13, less what is not needed, and what it says of them; its
+/// instants are floats, to 256 ns.
+#[test]
+fn curves_and_adjusted_latencies_are_those_of_aiperf() {
+    const LINES: &str = include_str!("../../../tests/golden/aiperf-0.13/over_time.jsonl");
+    const SUMMARY: &str =
+        include_str!("../../../tests/golden/aiperf-0.13/profile_export_aiperf.json");
+    /// The phase, as its manifest has it.
+    const PHASE: Range<u64> = 1_795_226_094_681_160_238..1_795_226_099_215_038_896;
+    let mut timeline = Timeline::default();
+    let mut gaps = Vec::new();
+    let mut latencies = Vec::new();
+    let mut failures = 0;
+    for line in LINES.lines() {
+        let line: Json = serde_json::from_str(line).unwrap();
+        let metadata = &line["metadata"];
+        let mut values = RecordValues::default();
+        let value = |tag: &str| line["metrics"][tag]["value"].clone();
+        for (tag, factor) in [
+            ("time_to_first_token", 1e6),
+            ("input_sequence_length", 1.0),
+            ("output_sequence_length", 1.0),
+        ] {
+            if let Some(value) = value(tag).as_f64() {
+                values.push(tag, Value::Scalar(value * factor));
+            }
+        }
+        latencies.extend(value("request_latency").as_f64());
+        failures += usize::from(line.get("error").is_some());
+        let before = gaps.len();
+        let list = value("inter_chunk_latency");
+        gaps.extend(list.as_array().into_iter().flatten().filter_map(Json::as_f64));
+        let observation = Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns: metadata["request_start_ns"].as_u64().unwrap(),
+            end_wall_ns: metadata["request_end_ns"].as_u64().unwrap(),
+            requested_output_tokens: None,
+            error: None,
+            values,
+        };
+        timeline.observe(&observation, &(before..gaps.len()));
+    }
+    let summary: Json = serde_json::from_str(SUMMARY).unwrap();
+    let mut compared = 0;
+    for metric in Registry::catalogue() {
+        let Kind::OverTime(curve, span) = metric.kind else { continue };
+        let theirs = &summary[metric.tag];
+        let gaps = Gaps::new(&gaps, Unit::Milliseconds);
+        let stats = timeline.follow(curve, gaps, PHASE).unwrap().stats(span).unwrap();
+        let ours = stats.distribution.unwrap();
+        for (name, ours) in [
+            ("avg", stats.avg),
+            ("std", ours.std),
+            ("min", ours.min),
+            ("max", ours.max),
+            ("p50", ours.p50),
+            ("p90", ours.p90),
+            ("p95", ours.p95),
+            ("p99", ours.p99),
+        ] {
+            // Its rates and its counts of users are rounded apart, so that for less
+            // than a microsecond one user has the rate of two.
+            if name == "max" && metric.tag.ends_with("decode_throughput_per_user") {
+                assert!(theirs[name].as_f64().unwrap() > 1.4 * ours);
+                continue;
+            }
+            let theirs = theirs[name].as_f64().unwrap();
+            assert_near(ours, theirs, 2e-4, &format!("{} {name}", metric.tag));
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 14 * 8 - 2);
+    let theirs = &summary["adj_request_latency"];
+    let ours = percentile::with_failures(latencies, failures).unwrap();
+    assert_eq!(theirs["count"], ours.count);
+    for (name, ours) in [
+        ("min", ours.min),
+        ("p1", ours.p1),
+        ("p5", ours.p5),
+        ("p10", ours.p10),
+        ("p25", ours.p25),
+        ("p50", ours.p50),
+        ("p75", ours.p75),
+        ("p90", ours.p90),
+    ] {
+        assert_eq!(theirs[name], ours, "{name}");
+    }
+    assert!(theirs.get("p95").is_none() && theirs.get("max").is_none());
+    assert_eq!((ours.p95, ours.max), (f64::INFINITY, f64::INFINITY));
+}
+
+prop_compose! {
+    fn sketch()(
+        start in 0_u64..200,
+        steps in prop::collection::vec(0_u64..30, 0..6),
+        rest in 0_u64..20,
+        input in 0_u32..50,
+        output in 0_u32..40,
+    ) -> Sketch {
+        let mut at = start;
+        let content: Vec<u64> = steps.iter().map(|step| { at += step; at }).collect();
+        Sketch { start, content, end: at + rest, input, output }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_parts_of_a_run_are_the_run(
+        sketches in prop::collection::vec(sketch(), 1..20),
+        cut in 0_usize..20,
+    ) {
+        let cut = cut.min(sketches.len());
+        let whole = observed(&sketches).results();
+        let mut parts = observed(&sketches[..cut]);
+        parts.merge(observed(&sketches[cut..]));
+        let parts = parts.results();
+        let (whole, parts) = (over_time(&whole), over_time(&parts));
+        prop_assert_eq!(whole.len(), parts.len());
+        for ((tag, whole), (_, parts)) in whole.iter().zip(&parts) {
+            let of = |stats: &Stats| {
+                let d = stats.distribution.unwrap();
+                [stats.avg, d.min, d.max, d.std, d.p50, d.p90, d.p95, d.p99]
+            };
+            for (whole, parts) in of(whole).into_iter().zip(of(parts)) {
+                prop_assert!((whole - parts).abs() <= 1e-9 * whole.abs(), "{}", tag);
+            }
+        }
+    }
+
+    #[test]
+    fn two_windows_add_up_to_one(
+        sketches in prop::collection::vec(sketch(), 1..20),
+        cut in 0_u64..400,
+    ) {
+        let mut timeline = Timeline::default();
+        let mut gaps = Vec::new();
+        for sketch in &sketches {
+            let observation = sketch.observation();
+            let before = gaps.len();
+            if let Some(Value::List(list)) = observation.values.get("inter_chunk_latency") {
+                gaps.extend(list);
+            }
+            timeline.observe(&observation, &(before..gaps.len()));
+        }
+        let window = timeline.window();
+        let cut = (window.start + cut * MS).min(window.end);
+        for curve in [Curve::Concurrency, Curve::DecodeThroughput, Curve::TokensInFlight] {
+            let integral = |window: Range<u64>| {
+                let nanos = (window.end - window.start) as f64;
+                let gaps = Gaps::new(&gaps, Unit::Nanoseconds);
+                let durations = timeline.follow(curve, gaps, window)?;
+                Some(durations.stats(Span::Whole).map_or(0.0, |stats| stats.avg) * nanos)
+            };
+            let Some(whole) = integral(window.clone()) else { continue };
+            let part = |window| integral(window).unwrap_or(0.0);
+            let parts = part(window.start..cut) + part(cut..window.end);
+            prop_assert!((whole - parts).abs() <= 1e-6 * whole.max(1.0), "{whole} {parts}");
+        }
+    }
+}
