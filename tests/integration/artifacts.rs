@@ -307,6 +307,11 @@ fn the_summary_can_be_read_strictly() {
     assert_eq!(rest.aiperf_version, env!("CARGO_PKG_VERSION"));
     assert_eq!(rest.benchmark_id, rest.run_info.benchmark_id);
     assert!(rest.is_complete && !rest.was_cancelled);
+    // The warmup has its own time: its two requests are 100 ms apart.
+    let in_flight = &rest.warmup_metrics["effective_concurrency"];
+    let of_all: Value = serde_json::from_str(&text).unwrap();
+    assert!(in_flight.avg.is_some());
+    assert_ne!(in_flight.avg, of_all["effective_concurrency"]["avg"].as_f64());
     assert_eq!(rest.run_info.random_seed, Some(7));
     let failures: u64 = rest.error_summary.iter().map(|error| error.count).sum();
     assert_eq!(
