@@ -6,6 +6,7 @@
 //! nanoseconds since the epoch; values are in display units. A failed write
 //! never stops a run: it is kept and told at the end.
 
+pub mod aggregate;
 mod csv;
 mod decimal;
 mod inputs;
@@ -31,6 +32,7 @@ use crate::endpoint::EndpointTraits;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::multi_run::Member;
 use crate::record::RequestError;
 use crate::redact;
 use crate::schedule::{PhaseStats, Shard};
@@ -89,6 +91,8 @@ pub struct RunDescription {
     pub cli_command: String,
     /// Seed of the run.
     pub random_seed: Option<u64>,
+    /// Its place among others, where it is one of many.
+    pub member: Option<Member>,
     /// Which part of the run this is, where several processes share it.
     pub shard: Option<Shard>,
     /// When it was to start, nanoseconds since the epoch, if that was said.

@@ -32,6 +32,8 @@ mod hostile;
 mod layout;
 #[path = "integration/load.rs"]
 mod load;
+#[path = "integration/many_runs.rs"]
+mod many_runs;
 #[path = "integration/metrics.rs"]
 mod metrics;
 #[path = "integration/metrics_endpoint.rs"]

@@ -134,11 +134,6 @@ pub const REFUSED: &[&str] = &[
     "--accuracy-system-prompt",
     "--accuracy-verbose",
     // Multi-run
-    "--profile-run-cooldown-seconds",
-    "--confidence-level",
-    "--profile-run-disable-warmup-after-first",
-    "--set-consistent-seed",
-    "--vary-seed-per-trial",
     "--convergence-metric",
     "--convergence-stat",
     "--convergence-threshold",
@@ -164,14 +159,8 @@ pub const REFUSED: &[&str] = &[
     "--sweep-variant",
     "--search-sla",
     "--search-sla-tier",
-    "--search-recipe",
-    "--ttft-sla-ms",
     "--isl-osl-pairs",
-    "--itl-sla-ms",
-    "--tpot-sla-ms",
-    "--e2e-sla-ms",
     "--error-rate-sla",
-    "--slo-attainment-fraction",
     "--search-style",
     "--degradation-threshold",
     "--degradation-metric-tag",
@@ -179,8 +168,6 @@ pub const REFUSED: &[&str] = &[
     "--isl-min",
     "--isl-max",
     "--isl-steps",
-    "--concurrency-min",
-    "--concurrency-max",
     "--concurrency-steps",
     "--osl-min",
     "--osl-max",
@@ -195,9 +182,6 @@ pub const OFF_SWITCHES: &[&str] = &[
     "--open-loop-replay",
     "--no-force-min-tokens",
     "--no-gpu-telemetry",
-    "--no-profile-run-disable-warmup-after-first",
-    "--no-set-consistent-seed",
-    "--no-vary-seed-per-trial",
     "--no-parameter-sweep-same-seed",
     "--no-sweep-table",
 ];
@@ -209,7 +193,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--transport-type", "http"),
     ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
-    ("--num-profile-runs", "1"),
 ];
 
 /// Adds the flags that are accepted without effect, hidden from the help.

@@ -164,6 +164,16 @@ impl Accumulator {
             .collect()
     }
 
+    /// The values of the record metric `tag` in its display unit, lists flattened; none
+    /// where it is not measured.
+    #[must_use]
+    pub fn column(&self, tag: MetricTag) -> &[f64] {
+        match self.registry.position(tag).map(|at| &self.cells[at]) {
+            Some(Cell::Column(column)) => column,
+            _ => &[],
+        }
+    }
+
     /// The [results](Self::results) of a phase that there need not have been:
     /// none where no request was observed, not even the metrics that are 0 then.
     #[must_use]
