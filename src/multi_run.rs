@@ -79,6 +79,12 @@ impl Member {
         Self { sweep_id: sweep_id.to_string(), trial, run_label, variation }
     }
 
+    /// Whether it is the first of the whole group.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.trial == 0 && self.variation.as_ref().is_none_or(|variation| variation.index == 0)
+    }
+
     /// Its directory, in that of its load.
     #[must_use]
     pub fn directory(&self) -> PathBuf {

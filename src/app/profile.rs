@@ -54,15 +54,16 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
 /// Shown each record when it has been measured.
 pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
 
-/// Runs as [`profile`] does and shows each record to `observer`.
+/// Makes a single run, and shows each record to `observer`; the user may end it by
+/// `interrupt`.
 pub(super) fn observed(
     config: RunConfig,
+    interrupt: &watch::Receiver<Interrupt>,
     observer: Observer,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let run = Run::prepare(config)?;
-    let interrupt = interrupt::listen()?;
-    let measured = run.measure(&interrupt, Some(observer))?;
+    let measured = run.measure(interrupt, Some(observer))?;
     run.conclude(measured).show(out)
 }
 

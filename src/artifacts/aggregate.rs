@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::csv::Sections;
 use super::{ArtifactError, WriteFailure, replace, write_whole};
+use crate::metrics::Verdict;
 use crate::metrics::metric::Objective;
 use crate::multi_run::aggregate::{Across, Row};
 use crate::multi_run::pooled::{Pooled, pooled};
@@ -140,7 +141,7 @@ fn described(run: &RunResult) -> Value {
         benchmark_id: run.benchmark_id.map(|id| id.to_string()),
         directory: run.directory.display().to_string(),
         random_seed: run.random_seed,
-        client_verdict: run.verdict.map(crate::metrics::Verdict::as_str),
+        client_verdict: run.verdict.map(Verdict::as_str),
     })
 }
 
@@ -306,7 +307,7 @@ fn iteration(point: &Point) -> Value {
         // Between a good and a bad load only loads between them are tried.
         "non_monotonic_warning": false,
         "good_request_fraction": point.good_fraction,
-        "client_verdict": point.verdict.map(crate::metrics::Verdict::as_str),
+        "client_verdict": point.verdict.map(Verdict::as_str),
         "error": point.error,
         "directory": point.variation.label,
     })

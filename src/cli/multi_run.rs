@@ -1,7 +1,5 @@
 //! The flags about many runs of one load, and about the search for a load.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
-
 use clap::Args;
 
 use super::profile::ProfileArgs;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Style, figures, number, printable};
-use crate::metrics::ConsoleGroup;
-use crate::multi_run::aggregate::Row;
+use crate::metrics::{ConsoleGroup, Verdict};
+use crate::multi_run::aggregate::{Row, Spread};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::{RunResult, Trials};
 use crate::units::Unit;
@@ -42,10 +42,22 @@ pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
         text.push_str(&table(trials, rows, successful, style));
         text.push('\n');
     }
+    let mut notes = String::new();
     for (run, error) in trials.failed() {
         let (label, error) = (&run.member.run_label, printable(error));
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{label} is left out: {error}");
+        let _ = writeln!(notes, "{label} is left out: {error}");
+    }
+    for run in trials.successful() {
+        let doubt = run.verdict.filter(|verdict| *verdict != Verdict::Valid);
+        if let Some(verdict) = doubt {
+            let (label, verdict) = (&run.member.run_label, verdict.as_str());
+            let _ = writeln!(notes, "{label}: client {verdict}; its own console text says why.");
+        }
+    }
+    if !notes.is_empty() {
+        text.push_str(&notes);
+        text.push('\n');
     }
     text
 }
@@ -71,9 +83,7 @@ fn is_shown(row: &Row) -> bool {
 
 fn cells(row: &Row) -> [String; 8] {
     let across = row.across;
-    let spread = |field: fn(&crate::multi_run::aggregate::Spread) -> f64| {
-        number(across.spread.as_ref().map(field))
-    };
+    let spread = |field: fn(&Spread) -> f64| number(across.spread.as_ref().map(field));
     let cv = across.spread.and_then(|spread| spread.cv);
     let statistic = if row.statistic == "avg" { "" } else { " p99" };
     [
@@ -127,7 +137,7 @@ pub fn render_search(history: &History, style: Style) -> String {
             number(point.goodput),
             percent(point.good_fraction),
             if point.is_feasible { "yes" } else { "no" }.to_owned(),
-            point.verdict.map_or("N/A", crate::metrics::Verdict::as_str).to_owned(),
+            point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
             if is_best { "best" } else { "" }.to_owned(),
             point.variation.label.clone(),
         ]
@@ -136,13 +146,14 @@ pub fn render_search(history: &History, style: Style) -> String {
         [] => String::new(),
         _ => figures("aiperf | Search for the most goodput", header, rows, style),
     };
-    format!("\n{table}\n{}\n", conclusion(history))
+    format!("\n{table}\n{}\n\n", conclusion(history))
 }
 
 /// What was found, in a sentence or two.
 fn conclusion(history: &History) -> String {
     let wanted = percent(Some(history.config.attainment));
-    let found = match history.best().filter(|best| best.is_feasible) {
+    let best = history.best().filter(|best| best.is_feasible);
+    let found = match best {
         Some(best) => format!(
             "Most goodput: {} requests/sec at concurrency {}, where {} of requests are good and \
              {wanted} are enough.",
@@ -151,6 +162,14 @@ fn conclusion(history: &History) -> String {
             percent(best.good_fraction),
         ),
         None => format!("No load that was tried is feasible: {wanted} of requests must be good."),
+    };
+    let doubt = match best.and_then(|best| best.verdict) {
+        None | Some(Verdict::Valid) => "",
+        Some(Verdict::Suspect) => " Its client is suspect: the console text of its run says why.",
+        Some(Verdict::Invalid) => {
+            " Its client is invalid, so that this may be the client's limit and not the server's: \
+             the console text of its run says why."
+        }
     };
     let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
         (Some(End::AllFeasible), Some(most), _) => format!(
@@ -174,5 +193,5 @@ fn conclusion(history: &History) -> String {
         ),
         _ => String::new(),
     };
-    found + &more
+    found + doubt + &more
 }

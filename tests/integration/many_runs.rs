@@ -20,7 +20,7 @@ use crate::profile::{Run, profile, profile_command, signal};
 use crate::raw_server;
 
 /// Longest wait for what another process does.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 
 fn mock(script: Script) -> MockServer {
     MockServer::start(Config { script, ..Config::default() }).unwrap()
@@ -101,6 +101,14 @@ fn statistics_are_those_of_the_runs_files() {
     assert!(stdout.contains("Run 2 of 3 (profile_runs/run_0002): 12 requests"), "{stdout}");
     assert!(stdout.contains("Over 3 runs, with 90% confidence intervals"), "{stdout}");
     run_python("tests/check_many_runs.py", directory);
+    // A report from the records says the same of the run's place.
+    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    assert!(report.unwrap().status.success());
+    assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
+    fs::remove_file(run_directory(directory, 2).join("run_manifest.json")).unwrap();
+    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    assert!(report.unwrap().status.success());
+    assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
 }
 
 #[test]
@@ -293,6 +301,20 @@ fn held(pid: u32) -> [usize; 2] {
     least
 }
 
+/// The nice value of the threads of a process whose names begin so.
+fn nice(pid: u32, name: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    stats
+        .filter_map(|stat| {
+            let (head, fields) = stat.rsplit_once(") ")?;
+            // The 19th field, counted from 1; the name is the second.
+            let nice = fields.split(' ').nth(16)?.to_owned();
+            head.split_once('(')?.1.starts_with(name).then_some(nice)
+        })
+        .collect()
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn runs_leave_neither_threads_nor_files_behind() {
@@ -306,7 +328,10 @@ fn runs_leave_neither_threads_nor_files_behind() {
                 raw_server::write(stream, b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
                 continue;
             }
-            kept.lock().unwrap().push(held(*of.wait()));
+            let pid = *of.wait();
+            // Who sends is never among those that give way.
+            assert_eq!(nice(pid, "worker"), nice(pid, "signals"));
+            kept.lock().unwrap().push(held(pid));
             let body = r#"{"choices":[{"message":{"role":"assistant","content":"one"}}]}"#;
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
             let answer = format!("{head} {}\r\n\r\n{body}", body.len());
@@ -392,6 +417,31 @@ fn the_search_finds_the_capacity() {
     let stdout = run.stdout();
     assert!(stdout.contains("Search for the most goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
+}
+
+#[test]
+fn an_interrupt_ends_a_search_with_the_loads_before_it() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--goodput",
+        "request_latency:60000",
+        "--request-count",
+        "50",
+    ];
+    let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    while server.requests_received() < 55 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::INT);
+    let run = ended(child, directory);
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "cancelled");
+    assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
+    assert_eq!(found["best_trials"][0]["feasible"], true);
 }
 
 #[test]

@@ -89,6 +89,10 @@ impl Group {
         let written = files.write(&trials, &rows)?;
         shown.say(&console::runs::render(&trials, &rows, terminal_style()));
         shown.say(&console::render_files(&directory, &written));
+        let next = Member::new(self.sweep_id, trials.runs.len() as u64, None).directory();
+        if directory.join(&next).exists() {
+            shown.say(&format!("{} is of an earlier command\n", next.display()));
+        }
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -217,9 +221,9 @@ impl Group {
     }
 
     fn make(&mut self, mut config: RunConfig) -> anyhow::Result<Concluded> {
-        if config.dataset.random_seed != Some(self.material.seed.0)
-            && config.member.as_ref().is_some_and(|member| !self.is_first(member))
-        {
+        let has_material = config.dataset.random_seed == Some(self.material.seed.0)
+            || config.member.as_ref().is_some_and(Member::is_first);
+        if !has_material {
             let counter = Arc::clone(&self.material.counter);
             self.material = Material::with(&mut config, counter)?;
         }
@@ -228,12 +232,6 @@ impl Group {
         run.wait_until_ready(&self.interrupt)?;
         let measured = run.measure(&self.interrupt, None)?;
         Ok(run.conclude(measured))
-    }
-
-    /// Whether everything was loaded for this run.
-    fn is_first(&self, member: &Member) -> bool {
-        let load = member.variation.as_ref().map_or(0, |variation| variation.index);
-        load == 0 && member.trial == 0
     }
 }
 
