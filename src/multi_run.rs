@@ -123,9 +123,7 @@ pub struct RunResult {
     /// Its seed, if it began.
     pub random_seed: Option<u64>,
     /// Why it is left out of the statistics, if it is.
-    pub error: Option<String>,
-    /// Whether the user ended it.
-    pub was_cancelled: bool,
+    pub failure: Option<Failure>,
     /// What its measurement came to, in display units.
     pub results: Vec<MetricResult>,
     /// The values that were measured; absent where nobody asks for them.
@@ -134,13 +132,28 @@ pub struct RunResult {
     pub verdict: Option<Verdict>,
 }
 
-impl RunResult {
-    /// Whether it did all that was asked of it.
-    #[must_use]
-    pub const fn succeeded(&self) -> bool {
-        self.error.is_none()
-    }
+/// Why a run is left out of the statistics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// None of its requests succeeded, or too few: that is what the load does.
+    Load(String),
+    /// It could not be made or kept, which says nothing of the load.
+    Client(String),
+    /// The user ended it.
+    Cancelled(String),
+}
 
+impl Failure {
+    /// What there is to say of it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Load(message) | Self::Client(message) | Self::Cancelled(message) => message,
+        }
+    }
+}
+
+impl RunResult {
     /// The mean, or the single value, of the metric `tag`.
     #[must_use]
     pub fn average(&self, tag: &str) -> Option<f64> {
@@ -163,17 +176,19 @@ pub struct Trials {
 impl Trials {
     /// The runs that statistics are made of.
     pub fn successful(&self) -> impl Iterator<Item = &RunResult> {
-        self.runs.iter().filter(|run| run.succeeded())
+        self.runs.iter().filter(|run| run.failure.is_none())
     }
 
     /// The others that were begun, each with the reason.
-    pub fn failed(&self) -> impl Iterator<Item = (&RunResult, &str)> {
-        self.runs.iter().filter_map(|run| Some((run, run.error.as_deref()?)))
+    pub fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
+        self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
     }
 
     /// Whether the user ended it before all runs were made.
     #[must_use]
     pub fn was_cancelled(&self) -> bool {
-        self.runs.iter().any(|run| run.was_cancelled) || (self.runs.len() as u64) < self.config.runs
+        let mut failures = self.failed();
+        failures.any(|(_, failure)| matches!(failure, Failure::Cancelled(_)))
+            || (self.runs.len() as u64) < self.config.runs
     }
 }

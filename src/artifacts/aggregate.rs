@@ -105,7 +105,7 @@ fn statistics(row: &Row) -> Value {
 fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
     let failed: Vec<Value> = trials
         .failed()
-        .map(|(run, error)| json!({"label": run.member.run_label, "error": error}))
+        .map(|(run, failure)| json!({"label": run.member.run_label, "error": failure.message()}))
         .collect();
     let labels: Vec<&str> = trials.successful().map(|run| run.member.run_label.as_str()).collect();
     let runs: Vec<Value> = trials.runs.iter().map(described).collect();

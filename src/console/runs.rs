@@ -14,8 +14,9 @@ use crate::units::Unit;
 pub fn render_run(run: &RunResult, asked: u64) -> String {
     let name = format!("Run {} of {asked}", run.member.trial + 1);
     let directory = printable(&run.directory.display().to_string());
-    if let Some(error) = &run.error {
-        return format!("{name} is left out ({directory}): {}\n", printable(error));
+    if let Some(failure) = &run.failure {
+        let why = printable(failure.message());
+        return format!("{name} is left out ({directory}): {why}\n");
     }
     let count = |tag| run.average(tag).unwrap_or(0.0);
     let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
@@ -43,8 +44,8 @@ pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
         text.push('\n');
     }
     let mut notes = String::new();
-    for (run, error) in trials.failed() {
-        let (label, error) = (&run.member.run_label, printable(error));
+    for (run, failure) in trials.failed() {
+        let (label, error) = (&run.member.run_label, printable(failure.message()));
         // Writing to a string cannot fail.
         let _ = writeln!(notes, "{label} is left out: {error}");
     }
@@ -194,4 +195,59 @@ fn conclusion(history: &History) -> String {
         _ => String::new(),
     };
     found + doubt + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multi_run::Variation;
+    use crate::multi_run::search::Config;
+
+    fn history(points: &[(u64, f64, bool)], end: End) -> History {
+        let point =
+            |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
+                variation: Variation::new(index, *concurrency),
+                goodput: Some(*goodput),
+                good_fraction: Some(if *is_feasible { 1.0 } else { 0.5 }),
+                is_feasible: *is_feasible,
+                verdict: None,
+                error: None,
+            };
+        History {
+            config: Config { min: 1, max: 8, attainment: 0.95, warmup_follows: true },
+            points: (0..).zip(points).map(point).collect(),
+            end: Some(end),
+        }
+    }
+
+    #[test]
+    fn a_search_says_what_it_found() {
+        let found = history(&[(1, 10.0, true), (2, 19.5, true), (4, 12.0, false)], End::Found);
+        assert_eq!(
+            conclusion(&found),
+            "Most goodput: 19.50 requests/sec at concurrency 2, where 100.0% of requests are good \
+             and 95.0% are enough. The limit is between 2 and 4."
+        );
+        let table = render_search(&found, Style::FILE);
+        let best = table.lines().find(|line| line.contains("best")).unwrap();
+        assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
+        let all = conclusion(&history(&[(8, 80.0, true)], End::AllFeasible));
+        assert!(all.contains("Even concurrency 8"), "{all}");
+        let none = conclusion(&history(&[(1, 1.0, false)], End::NoneFeasible));
+        assert!(none.starts_with("No load") && none.contains("50.0% are"), "{none}");
+        let nothing = render_search(&history(&[], End::Cancelled), Style::FILE);
+        assert!(nothing.contains("interrupted"), "{nothing}");
+    }
+
+    #[test]
+    fn an_invalid_client_may_be_the_limit() {
+        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)], End::Found);
+        found.points[0].verdict = Some(Verdict::Invalid);
+        assert!(conclusion(&found).contains("may be the client's limit"));
+    }
+
+    #[test]
+    fn levels_have_no_digits_too_many() {
+        assert_eq!([0.95, 0.995, 0.5, 0.9].map(number_of_percent), ["95", "99.5", "50", "90"]);
+    }
 }

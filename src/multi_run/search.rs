@@ -59,7 +59,7 @@ pub enum End {
     MostPoints,
     /// The user ended it.
     Cancelled,
-    /// A run could not be made.
+    /// A run could not be made, or not be kept.
     Failed,
 }
 
@@ -143,7 +143,7 @@ impl Point {
             good_fraction,
             is_feasible: are_whole && good_fraction.is_some_and(|share| share >= attainment),
             verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
-            error: trials.failed().map(|(_, error)| error.to_owned()).next(),
+            error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),
         }
     }
 }

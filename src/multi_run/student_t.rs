@@ -66,7 +66,7 @@ mod tests {
                 let expected: f64 = cell.parse().unwrap();
                 let found = critical(*level, degrees).unwrap();
                 let error = (found - expected).abs() / expected;
-                assert!(error < 1e-9, "{degrees} {level}: {found} and not {expected}");
+                assert!(error < 1e-12, "{degrees} {level}: {found} and not {expected}");
             }
             rows += 1;
             assert_eq!(degrees, rows);

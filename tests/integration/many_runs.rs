@@ -174,6 +174,40 @@ fn a_failed_run_is_named_and_the_next_one_made() {
 }
 
 #[test]
+fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("profile_runs")).unwrap();
+    fs::write(run_directory(directory.path(), 2), "in the way").unwrap();
+    let flags = ["--request-count", "4", "--num-profile-runs", "3"];
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["run_labels"], serde_json::json!(["trial_0001", "trial_0003"]));
+    let error = found["metadata"]["failed_runs"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("cannot create the artifact directory"), "{error}");
+    // A search would take it for the load's fault.
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("search_iter_0001"), "in the way").unwrap();
+    let flags = [
+        "--request-count",
+        "4",
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--goodput",
+        "request_latency:60000",
+    ];
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    assert!(run.stderr().contains("a run could not be made"), "{}", run.stderr());
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "aborted");
+    assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
+}
+
+#[test]
 fn one_run_of_many_has_no_interval() {
     let server = faulty("requests=5,6,7,8:status=503");
     let run = profile(&server.url(), &["--request-count", "4", "--num-profile-runs", "2"]);
@@ -357,9 +391,18 @@ fn runs_leave_neither_threads_nor_files_behind() {
     assert!(counts[4][0] <= counts[1][0] && counts[4][1] <= counts[1][1], "{counts:?}");
 }
 
-/// A server with room for five requests at once: a sixth waits for a whole answer.
-fn server_of_five() -> MockServer {
-    mock(Script { ttft: Nanos::from_millis(100.0), max_concurrent: Some(5), ..Script::default() })
+/// Requests that the server below has room for at once.
+const CAPACITY: u64 = 3;
+
+/// A server that answers after 450 ms. Where one more request is in flight than it has
+/// room for, they wait 150 ms each if they come one by one; if they come all at once, one
+/// of each four waits for a whole answer.
+fn server_of_three() -> MockServer {
+    mock(Script {
+        ttft: Nanos::from_millis(450.0),
+        max_concurrent: Some(CAPACITY as usize),
+        ..Script::default()
+    })
 }
 
 fn history(run: &Run) -> Value {
@@ -368,18 +411,18 @@ fn history(run: &Run) -> Value {
 
 #[test]
 fn the_search_finds_the_capacity() {
-    let server = server_of_five();
+    let server = server_of_three();
     let run = profile(
         &server.url(),
         &[
             "--search-recipe",
             "max-goodput-under-slo",
             "--goodput",
-            "request_latency:170",
+            "request_latency:525",
             "--request-count",
-            "40",
+            "20",
             "--slo-attainment-fraction",
-            "0.9",
+            "0.8",
             "--concurrency-min",
             "2",
             "--concurrency-max",
@@ -393,16 +436,16 @@ fn the_search_finds_the_capacity() {
     let at = |value: &Value| value["variation_values"]["phases.profiling.concurrency"].as_u64();
     let best = &found["best_trials"][0];
     let capacity = at(best).unwrap();
-    assert!((4..=6).contains(&capacity), "{found:#}");
+    // A machine that is held up may miss it by a step.
+    assert!(capacity.abs_diff(CAPACITY) <= 1, "{found:#}");
     assert_eq!(best["feasible"], true);
     let boundary = &found["boundary_summary"];
     assert_eq!(boundary["feasible_max"]["value"], capacity);
     assert_eq!(boundary["infeasible_min"]["value"], capacity + 1);
     assert_eq!(boundary["infeasible_min"]["first_breach"]["metric_tag"], "good_request_fraction");
-    assert_eq!(at(&found["best_neighbours"]["below"]), Some(4));
     assert_eq!(at(&found["best_neighbours"]["above"]), Some(capacity + 1));
     let tried: Vec<u64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
-    assert_eq!(tried, [2, 4, 8, 6, 5]);
+    assert_eq!(tried[..2], [2, 4]);
     for (index, concurrency) in tried.iter().enumerate() {
         let place = run.path(&format!("search_iter_{index:04}/profile_runs/run_0001"));
         let summary = json(&place.join("profile_export_aiperf.json"));

@@ -13,13 +13,14 @@ use uuid::Uuid;
 
 use super::{Concluded, Material, Run};
 use crate::app::{Outcome, interrupt, terminal_style};
+use crate::artifacts::RunReport;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::cli;
 use crate::config::RunConfig;
 use crate::console;
 use crate::multi_run::search::{End, History, Point, Search};
-use crate::multi_run::{Member, RunResult, Trials, Variation, aggregate, search};
-use crate::runner::Interrupt;
+use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
+use crate::runner::{Interrupt, RunnerError};
 use crate::units::{Clock, Nanos};
 
 /// Between two looks at whether the user wants a pause to end.
@@ -112,6 +113,7 @@ impl Group {
         let file = SearchFile::create(&directory)?;
         let mut history = History { config: wanted, points: Vec::new(), end: None };
         let mut search = Search::new(wanted);
+        let mut failure = String::new();
         let end = loop {
             let concurrency = match search.next() {
                 Ok(concurrency) => concurrency,
@@ -122,14 +124,15 @@ impl Group {
             if trials.was_cancelled() {
                 break End::Cancelled;
             }
+            if let Some(message) = of_the_client(&trials) {
+                failure = message;
+                break End::Failed;
+            }
             let point = Point::of(variation, &trials, wanted.attainment);
             shown.say(&console::runs::render_point(&point));
             search.learn(concurrency, point.is_feasible);
             history.points.push(point);
             file.write(&history, &self.config.metrics.objectives)?;
-            if trials.runs.iter().any(|run| run.benchmark_id.is_none()) {
-                break End::Failed;
-            }
         };
         history.end = Some(end);
         let written = file.write(&history, &self.config.metrics.objectives)?;
@@ -137,10 +140,7 @@ impl Group {
         shown.say(&console::render_files(&directory, &[written]));
         match end {
             End::Cancelled => Ok(Outcome::Interrupted),
-            End::Failed => {
-                let error = history.points.last().and_then(|point| point.error.clone());
-                bail!("a run could not be made: {}", error.unwrap_or_default())
-            }
+            End::Failed => bail!("a run could not be made: {failure}"),
             End::NoneFeasible => bail!("no load that was tried meets the objectives"),
             End::Found | End::AllFeasible | End::MostPoints => Ok(Outcome::Done),
         }
@@ -211,8 +211,7 @@ impl Group {
                 benchmark_id: None,
                 directory,
                 random_seed: None,
-                error: Some(format!("{error:#}")),
-                was_cancelled: false,
+                failure: Some(Failure::Client(format!("{error:#}"))),
                 results: Vec::new(),
                 values: None,
                 verdict: None,
@@ -239,24 +238,43 @@ impl Concluded {
     /// What the run `member`, whose files are in `directory`, came to.
     fn result(self, member: Member, directory: PathBuf, keeps_values: bool) -> RunResult {
         let Self { report, profiling, files, outcome, .. } = self;
-        let error = match (outcome, files) {
-            (Err(error), _) => Some(format!("{error:#}")),
-            (Ok(Outcome::Done), Ok(_)) => None,
-            (Ok(Outcome::Done), Err(error)) => Some(error.to_string()),
-            (Ok(_), _) => {
-                Some(report.incomplete_reason.unwrap_or_else(|| "it was not completed".to_owned()))
+        let failure = match (outcome, files) {
+            (Err(error), _) if is_of_the_load(&error, &report) => {
+                Some(Failure::Load(format!("{error:#}")))
             }
+            (Err(error), _) => Some(Failure::Client(format!("{error:#}"))),
+            (Ok(Outcome::Done), Ok(_)) => None,
+            (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
+            (Ok(_), _) => Some(Failure::Cancelled(
+                report.incomplete_reason.unwrap_or_else(|| "it was not completed".to_owned()),
+            )),
         };
         RunResult {
             member,
             benchmark_id: Some(report.run.benchmark_id),
             directory,
             random_seed: report.run.random_seed,
-            error,
-            was_cancelled: report.was_cancelled,
+            failure,
             results: report.results,
             values: keeps_values.then_some(profiling),
             verdict: report.client_health.and_then(|health| health.verdict),
         }
     }
+}
+
+/// Whether a run failed because its requests did.
+fn is_of_the_load(error: &anyhow::Error, report: &RunReport) -> bool {
+    match error.downcast_ref::<RunnerError>() {
+        Some(RunnerError::TooManyFailures { .. }) => true,
+        Some(_) => false,
+        None => report.average("request_count").is_none_or(|count| count == 0.0),
+    }
+}
+
+/// What went wrong in a run beside its requests, if anything did.
+fn of_the_client(trials: &Trials) -> Option<String> {
+    trials.failed().find_map(|(_, failure)| match failure {
+        Failure::Client(message) => Some(message.clone()),
+        Failure::Load(_) | Failure::Cancelled(_) => None,
+    })
 }
