@@ -10,13 +10,14 @@ mod server_metrics;
 mod start;
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tokio::sync::watch;
 
-use crate::cli::{self, Command, Demo};
+use crate::cli::{self, Command, Demo, ManPage};
 use crate::console::Style;
 use crate::mock_server::{self, MockServer};
 use crate::runner::Interrupt;
@@ -90,7 +91,22 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
             )?;
             Ok(Outcome::Done)
         }
+        Command::Show(text) => {
+            out.write_all(text.as_bytes())?;
+            Ok(Outcome::Done)
+        }
+        Command::ManPages { pages, directory } => write_man_pages(&pages, &directory),
     }
+}
+
+/// Writes the pages into the directory, made where it is not there.
+fn write_man_pages(pages: &[ManPage], directory: &Path) -> anyhow::Result<Outcome> {
+    let shown = || format!("{} cannot be written", directory.display());
+    fs::create_dir_all(directory).with_context(shown)?;
+    for page in pages {
+        fs::write(directory.join(&page.file), &page.text).with_context(shown)?;
+    }
+    Ok(Outcome::Done)
 }
 
 /// Profiles a mock server that is started for it.
@@ -125,15 +141,16 @@ fn report(
     artifact_dir: Option<PathBuf>,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    let rebuilt = match (directories, artifact_dir) {
+    let mut rebuilt = match (directories, artifact_dir) {
         ([only], None) => artifacts::report::rebuild(only)?,
         (parts, place) => artifacts::report::combine(parts, place)?,
     };
+    let text = console::render(&rebuilt.report, Style::FILE);
+    let files = artifacts::report::write(&mut rebuilt, &text);
     for note in &rebuilt.notes {
         writeln!(io::stderr(), "warning: {note}")?;
     }
-    let text = console::render(&rebuilt.report, Style::FILE);
-    let files = artifacts::report::write(&rebuilt, &text)?;
+    let files = files?;
     out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
     out.write_all(console::render_files(&rebuilt.layout.directory, &files).as_bytes())?;
     Ok(Outcome::Done)

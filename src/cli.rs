@@ -3,9 +3,11 @@
 //! The only module that knows clap: it reads arguments and environment into a
 //! [`Command`], whose parts are plain configuration.
 
+pub mod aiperf_commands;
 pub mod aiperf_flags;
 mod connections;
 mod distributed;
+mod generated;
 mod input_config;
 mod load;
 mod load_args;
@@ -15,6 +17,7 @@ mod profile;
 mod resolve;
 mod selfcheck;
 mod server_metrics;
+mod switches;
 mod value;
 
 use std::ffi::OsString;
@@ -26,6 +29,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::{ConfigError, Environment, RunConfig};
 use crate::mock_server;
 
+pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
 
@@ -62,6 +66,15 @@ pub enum Command {
     Metrics {
         /// As JSON instead of a table.
         json: bool,
+    },
+    /// Write text to stdout.
+    Show(String),
+    /// Write man pages.
+    ManPages {
+        /// All of them.
+        pages: Vec<ManPage>,
+        /// Where their files go.
+        directory: PathBuf,
     },
 }
 
@@ -124,6 +137,20 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Print a script that completes commands, flags and values in a shell
+    Completions {
+        /// Shell that is to run it
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or that of a command
+    Man {
+        /// Command that the page is about
+        #[arg(conflicts_with = "dir")]
+        command: Option<String>,
+        /// Write all pages into this directory instead
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Reads the arguments, program name first, and the process's environment.
@@ -137,7 +164,9 @@ pub fn parse_with(
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let matches = command().try_get_matches_from(&arguments).map_err(|error| explain(&error))?;
+    let command = command();
+    let bare = switches::bare(&arguments, &command);
+    let matches = command.try_get_matches_from(bare).map_err(|error| explain(&error))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
     Ok(match cli.command {
         Action::Profile(flags) => {
@@ -151,16 +180,23 @@ pub fn parse_with(
             Command::Report { directories, artifact_dir }
         }
         Action::Metrics { json } => Command::Metrics { json },
+        Action::Completions { shell } => Command::Show(generated::completions(shell)?),
+        Action::Man { dir: Some(directory), .. } => {
+            Command::ManPages { pages: generated::man_pages()?, directory }
+        }
+        Action::Man { command, dir: None } => {
+            Command::Show(generated::man_page(command.as_deref())?)
+        }
     })
 }
 
-/// The definition of the command line.
+/// The definition of the command line, with what is taken without effect.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("profile", aiperf_flags::accept)
 }
 
-/// What clap has to say; an unknown flag may be one of AIPerf's.
+/// What clap has to say; an unknown flag or command may be one of AIPerf's.
 fn explain(error: &clap::Error) -> CliError {
     if matches!(
         error.kind(),
@@ -173,10 +209,17 @@ fn explain(error: &clap::Error) -> CliError {
             _ => CliError::Usage(error.to_string()),
         };
     }
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
-        && let Some(refusal) = aiperf_flags::refusal(flag)
-    {
+    let refused = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => {
+            aiperf_flags::refusal(flag).or_else(|| aiperf_commands::refusal(flag))
+        }
+        (ErrorKind::InvalidSubcommand, _) => match error.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(name)) => aiperf_commands::refusal(name),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(refusal) = refused {
         return CliError::Usage(format!("error: {refusal}"));
     }
     CliError::Usage(error.to_string())

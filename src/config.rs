@@ -123,6 +123,8 @@ fn load_name(phase: &PhaseConfig) -> String {
     let concurrency =
         phase.concurrency.map(|limit| format!("-concurrency{}", limit.most)).unwrap_or_default();
     match &phase.load {
+        // All at once.
+        LoadPattern::ClosedLoop if phase.concurrency.is_none() => "-request_rateinf".to_owned(),
         LoadPattern::ClosedLoop => concurrency,
         LoadPattern::Rate(rate) => match rate.points.as_slice() {
             [only] => format!("{concurrency}-request_rate{:?}", only.rate),

@@ -4,9 +4,18 @@
 pub mod body;
 pub mod chat;
 pub mod completions;
+mod dialect;
 pub mod embeddings;
 pub mod error;
+#[cfg(test)]
+mod fixture;
+pub mod gemini;
+mod history;
+pub mod huggingface_generate;
+pub mod messages;
+mod reader;
 pub mod response;
+pub mod responses;
 pub mod sse;
 pub mod text;
 pub mod usage;
@@ -35,8 +44,25 @@ impl EndpointType {
     /// OpenAI embeddings.
     pub const EMBEDDINGS: Self = Self(&embeddings::TRAITS);
 
+    /// OpenAI Responses.
+    pub const RESPONSES: Self = Self(&responses::TRAITS);
+    /// Anthropic Messages.
+    pub const MESSAGES: Self = Self(&messages::TRAITS);
+    /// Google's `generateContent`.
+    pub const GEMINI: Self = Self(&gemini::TRAITS);
+    /// Hugging Face's Text Generation Inference.
+    pub const HUGGINGFACE_GENERATE: Self = Self(&huggingface_generate::TRAITS);
+
     /// Every dialect. A new one is a file of its own and a row here.
-    pub const ALL: &[Self] = &[Self::CHAT, Self::COMPLETIONS, Self::EMBEDDINGS];
+    pub const ALL: &[Self] = &[
+        Self::CHAT,
+        Self::COMPLETIONS,
+        Self::EMBEDDINGS,
+        Self::RESPONSES,
+        Self::MESSAGES,
+        Self::GEMINI,
+        Self::HUGGINGFACE_GENERATE,
+    ];
 
     /// What the dialect is and what it can do.
     #[must_use]

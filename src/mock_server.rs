@@ -1,4 +1,4 @@
-//! An OpenAI-compatible server with scripted timing: ground truth for demo and tests.
+//! A server of many dialects with scripted timing: ground truth for demo and tests.
 //!
 //! It answers what the [`Script`] says, when the script says it: the chunk `k`
 //! of an answer leaves at arrival + ttft + `k` × itl, never later because
@@ -7,12 +7,13 @@
 //! served; its [write log](MockServer::write_log) holds the instant at which
 //! each event was handed to the kernel.
 //!
-//! Endpoints: `POST /v1/chat/completions`, `/v1/completions`, `/v1/embeddings`;
-//! `GET /v1/models`, `/health`, `/version`, `/metrics`. It speaks HTTP/1 without TLS.
+//! Endpoints: those of its [dialects](dialect); `GET /v1/models`, `/health`,
+//! `/version`, `/metrics`. It speaks HTTP/1 without TLS.
 
 mod activity;
 mod alarm;
 mod connection;
+mod dialect;
 mod reply;
 mod request;
 mod schedule;
@@ -41,6 +42,8 @@ pub use self::script::{Fault, FaultRule, Jitter, Script, Selector, parse_duratio
 use self::service::{Connection, Service};
 use self::write_log::WriteLog;
 pub use self::write_log::{EventLog, RequestLog};
+
+const JSON: &str = "application/json";
 
 /// How the server runs.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,6 +12,7 @@ mod rate;
 mod rate_series;
 mod replay;
 mod shard;
+mod start_at;
 mod users;
 
 pub use arrivals::Arrivals;
@@ -23,6 +24,7 @@ pub use rate::RateCurve;
 pub use rate_series::{RateSeriesError, parse_rate_series};
 pub use replay::{ScheduleError, settle};
 pub use shard::Shard;
+pub use start_at::{StartAtError, start_at};
 pub use users::Users;
 
 use serde::{Deserialize, Serialize};

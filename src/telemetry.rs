@@ -12,13 +12,16 @@ mod attributes;
 mod client;
 mod collector;
 mod combined;
+mod config;
 mod connection;
+mod error;
 mod exact;
 mod instruments;
 pub mod pipeline;
 mod protobuf;
 mod queue;
 mod reconcile;
+mod report;
 mod resource;
 mod scrape_forwarder;
 mod send;
@@ -28,8 +31,6 @@ mod timing;
 mod trace_sample;
 mod traces;
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,21 +40,19 @@ use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
-use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::endpoint::EndpointType;
 use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
 use crate::metrics::{ClientHealth, Metric};
-use crate::redact;
 use crate::runner::QueueStats;
-use crate::schedule::{PhaseKind, PhaseStats, Shard};
+use crate::schedule::{PhaseKind, PhaseStats};
 use crate::semconv::SCHEMA_URL;
 use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
+pub use self::config::{Config, Identity, Streams};
+pub use self::error::TelemetryError;
+pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
-pub use self::settings::TRACE_ENDPOINTS;
 pub use self::trace_sample::{TraceSample, TraceSampleError};
 pub use self::traces::TracesReport;
 
@@ -83,163 +82,13 @@ const NEVER: Duration = Duration::from_hours(365 * 24);
 /// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
 const EXPONENTIAL_MAX_SIZE: u32 = 160;
 
-/// Which streams are exported over OTLP (`--stream`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Streams {
-    /// Request records, and what the servers expose.
-    pub metrics: bool,
-    /// Phase snapshots.
-    pub timing: bool,
-}
-
-/// Where and how telemetry goes.
-#[derive(Clone)]
-pub struct Config {
-    /// The collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables);
-    /// `None` exports nothing, and the in-process reader works all the same.
-    pub url: Option<String>,
-    /// Which streams.
-    pub streams: Streams,
-    /// `--otel-resource-attributes`, in order; they override.
-    pub resource_attributes: Vec<(String, String)>,
-    /// `--gen-ai-provider`: overrides what the URL's host implies.
-    pub provider: Option<String>,
-    /// Base-2 exponential histograms instead of explicit boundaries.
-    pub exponential_histograms: bool,
-    /// `--trace-sample`: which requests become traces; `None` is none.
-    pub trace_sample: Option<TraceSample>,
-    /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
-    pub interval_seconds: f64,
-    /// Seconds an export may take (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
-    pub timeout_seconds: f64,
-}
-
-impl fmt::Debug for Config {
-    /// Shows neither credentials in the URL nor attributes that bear secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attribute = |(name, value): &(String, String)| {
-            let value = if redact::is_secret_name(name) { redact::REDACTED } else { value };
-            (name.clone(), value.to_owned())
-        };
-        let attributes: Vec<_> = self.resource_attributes.iter().map(attribute).collect();
-        f.debug_struct("Config")
-            .field("url", &self.url.as_deref().map(redact::url))
-            .field("streams", &self.streams)
-            .field("resource_attributes", &attributes)
-            .field("provider", &self.provider)
-            .field("exponential_histograms", &self.exponential_histograms)
-            .field("trace_sample", &self.trace_sample)
-            .field("interval_seconds", &self.interval_seconds)
-            .field("timeout_seconds", &self.timeout_seconds)
-            .finish()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            url: None,
-            streams: Streams { metrics: true, timing: true },
-            resource_attributes: Vec::new(),
-            provider: None,
-            exponential_histograms: false,
-            trace_sample: None,
-            interval_seconds: 2.0,
-            timeout_seconds: 10.0,
-        }
-    }
-}
-
-/// What the run is, for resource and attributes.
-#[derive(Debug, Clone)]
-pub struct Identity {
-    /// `aiperf.benchmark.id`.
-    pub benchmark_id: Uuid,
-    /// `aiperf.sweep.id`, where it is one of many runs.
-    pub sweep_id: Option<String>,
-    /// Which part of the run, where several processes share it.
-    pub shard: Option<Shard>,
-    /// `aiperf.endpoint.type`, and `gen_ai.operation.name` by it.
-    pub endpoint_type: EndpointType,
-    /// Models asked; the first is `aiperf.model.name`.
-    pub models: Vec<Arc<str>>,
-    /// Base URLs of the servers.
-    pub urls: Vec<String>,
-}
-
-/// How the export went: part of the JSON report and of the console.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TelemetryReport {
-    /// The collector, credentials removed; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Exports that the collector took.
-    pub exports_ok: u64,
-    /// Exports that failed.
-    pub exports_failed: u64,
-    /// Data points that the collector said it rejected.
-    pub rejected_data_points: u64,
-    /// Whether the last export, which bears the final values, was taken;
-    /// always false without a collector.
-    pub delivered_final: bool,
-    /// Whether both halves of the reader agree.
-    pub reconciled: bool,
-    /// Where they do not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub discrepancies: Vec<String>,
-    /// Gauges that have no finite value and were not exported.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_exported: Vec<String>,
-    /// The servers' own metrics; absent where none were scraped or sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scrapes: Option<ScrapesReport>,
-    /// The requests that were told of as traces; absent without `--trace-sample`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traces: Option<TracesReport>,
-}
-
-/// Why telemetry cannot be started. A collector that does not answer is not
-/// among the reasons: that is found out later, and the run goes on.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The collector's URL cannot be used.
-    #[error("the collector's URL {url:?} cannot be used: {reason}")]
-    Url {
-        /// As given, credentials removed.
-        url: String,
-        /// What is wrong and what to do.
-        reason: String,
-    },
-    /// A setting or variable has a value that makes no sense.
-    #[error("{name} {reason}")]
-    Setting {
-        /// Flag or variable.
-        name: &'static str,
-        /// What is wrong and what to do; never a header's value.
-        reason: String,
-    },
-    /// A file named by a variable cannot be read.
-    #[error("cannot read {path:?}, which {name} names: {source}")]
-    File {
-        /// The variable.
-        name: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The exporter cannot be built.
-    #[error("cannot set up the export to {endpoint}: {reason}")]
-    Exporter {
-        /// The collector.
-        endpoint: String,
-        /// Why.
-        reason: String,
-    },
-    /// The exporter's thread cannot be started.
-    #[error("cannot start the exporter's thread: {0}")]
-    Thread(#[from] std::io::Error),
+/// Whether `config` and the variables of `environment` make sense together. Nothing is
+/// sent or connected.
+pub fn check(
+    config: &Config,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), TelemetryError> {
+    Settings::resolve(config, environment).map(drop)
 }
 
 /// Takes what was measured and tells it to the collector and to the reader.
@@ -253,7 +102,7 @@ pub struct Telemetry {
     tee: Arc<TeeState>,
     endpoint: Option<String>,
     /// `None` once `finish` has taken it.
-    provider: Option<SdkMeterProvider>,
+    provider: Mutex<Option<SdkMeterProvider>>,
 }
 
 impl Telemetry {
@@ -276,6 +125,7 @@ impl Telemetry {
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
+        let exponential = settings.exponential;
         let interval = if settings.destination.is_some() { settings.interval } else { NEVER };
         let endpoint = settings.destination.as_ref().map(|to| to.url.to_string());
         let resource = resource::build(config, identity, &settings);
@@ -291,7 +141,6 @@ impl Telemetry {
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
-        let exponential = config.exponential_histograms;
         let provider = SdkMeterProvider::builder()
             .with_resource(resource)
             .with_reader(PeriodicReader::builder(tee).with_interval(interval).build())
@@ -311,7 +160,7 @@ impl Telemetry {
             .streams
             .metrics
             .then(|| Instruments::new(meter, catalogue, describe, exponential));
-        let provider = Some(provider);
+        let provider = Mutex::new(Some(provider));
         Ok(Self { instruments, client, timing, scrapes, traces, tee: state, endpoint, provider })
     }
 
@@ -336,10 +185,15 @@ impl Telemetry {
         }
     }
 
-    /// Tells how full the queue of records is while `phase` goes on.
+    /// Tells how full the queue of records is while `phase` goes on, and how many
+    /// traces were lost by now.
     pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
         if let Some(client) = &self.client {
-            lock(client).queue(phase, stats);
+            let mut client = lock(client);
+            client.queue(phase, stats);
+            if let Some(traces) = &self.traces {
+                client.traces(phase, traces.lost());
+            }
         }
     }
 
@@ -367,17 +221,19 @@ impl Telemetry {
 
     /// Exports what is left, compares both halves of the reader and shuts down.
     ///
-    /// Call it when nothing records any more. Waits for the collector until
-    /// `deadline` and then gives it up; the comparison is made all the same.
+    /// Call it when nothing records any more; whoever still holds this, as a scrape
+    /// that took too long may, does not keep the final values back. Waits for the
+    /// collector until `deadline` and then gives it up; the comparison is made all the
+    /// same.
     #[must_use]
-    pub fn finish(mut self, deadline: Duration) -> TelemetryReport {
+    pub fn finish(&self, deadline: Duration) -> TelemetryReport {
         let until = Instant::now() + deadline;
         // All are sent at once, and waited for no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
         let flushed = self.flush_and_shut_down(deadline);
         let mut report = TelemetryReport {
-            endpoint: self.endpoint.take(),
+            endpoint: self.endpoint.clone(),
             delivered_final: flushed == Flushed::Exported && self.tee.last_export_was_taken(),
             ..self.tee.counts()
         };
@@ -391,9 +247,9 @@ impl Telemetry {
         report.not_exported =
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
         let patience = until.saturating_duration_since(Instant::now());
-        report.scrapes = self.scrapes.take().and_then(|scrapes| scrapes.finish(patience));
+        report.scrapes = self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(patience));
         let patience = until.saturating_duration_since(Instant::now());
-        report.traces = self.traces.take().map(|traces| traces.finish(patience));
+        report.traces = self.traces.as_ref().map(|traces| traces.finish(patience));
         report
     }
 
@@ -412,8 +268,8 @@ impl Telemetry {
 
     /// The SDK's flush and shutdown have no deadline of their own, so a helper
     /// thread runs them, which ends on its own soon after we have stopped waiting.
-    fn flush_and_shut_down(&mut self, deadline: Duration) -> Flushed {
-        let Some(provider) = self.provider.take() else { return Flushed::Not };
+    fn flush_and_shut_down(&self, deadline: Duration) -> Flushed {
+        let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
         let (done, flushed) = mpsc::sync_channel(1);
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {

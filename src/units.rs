@@ -122,7 +122,7 @@ impl Clock {
     /// The monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
     #[must_use]
     pub const fn from_wall_ns(&self, wall_ns: u64) -> Nanos {
-        Nanos((self.monotonic_origin.0 + wall_ns).saturating_sub(self.wall_origin_ns))
+        Nanos(self.monotonic_origin.0.saturating_add(wall_ns).saturating_sub(self.wall_origin_ns))
     }
 }
 

@@ -11,6 +11,8 @@ mod artifacts;
 mod cli;
 #[path = "integration/collector.rs"]
 mod collector;
+#[path = "integration/combination.rs"]
+mod combination;
 #[path = "integration/conformance.rs"]
 mod conformance;
 #[path = "integration/connections.rs"]
@@ -19,6 +21,8 @@ mod connections;
 mod dashboards;
 #[path = "integration/dataset.rs"]
 mod dataset;
+#[path = "integration/dialects.rs"]
+mod dialects;
 #[cfg(unix)]
 #[path = "integration/documents.rs"]
 mod documents;
@@ -62,7 +66,12 @@ mod server_metrics_run;
 mod server_statistics;
 #[path = "integration/shards.rs"]
 mod shards;
+#[cfg(unix)]
+#[path = "integration/shell.rs"]
+mod shell;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/trace_load.rs"]
+mod trace_load;
 #[path = "integration/traces.rs"]
 mod traces;

@@ -1,4 +1,4 @@
-"""Checks profile_export.parquet against profile_export.jsonl with pyarrow.
+"""Checks profile_export.parquet against profile_export.jsonl with pyarrow and duckdb.
 
     python3 tests/read_parquet.py DIR
 
@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet
 
 METADATA = (
@@ -56,6 +57,17 @@ def check_rows(table, lines):
                 yield f"row {number}, {name}: should be null"
 
 
+def check_counts(path, lines, summary):
+    """The summary counts the rows of the measurement, each once."""
+    query = "select benchmark_phase, count(*) from read_parquet(?) group by 1"
+    by_phase = dict(duckdb.execute(query, [str(path)]).fetchall())
+    if sum(by_phase.values()) != len(lines):
+        yield f"duckdb reads {sum(by_phase.values())} rows, {len(lines)} lines"
+    count = sum(summary.get(tag, {"avg": 0})["avg"] for tag in ("request_count", "error_request_count"))
+    if by_phase.get("profiling", 0) != count:
+        yield f"{by_phase} rows, {count} requests in the summary"
+
+
 def metadata_of(table):
     return {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
 
@@ -82,11 +94,16 @@ def check_metadata(table, summary):
 
 def main():
     directory = Path(sys.argv[1])
-    table = pyarrow.parquet.read_table(directory / "profile_export.parquet")
+    path = directory / "profile_export.parquet"
+    table = pyarrow.parquet.read_table(path)
     with open(directory / "profile_export.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     summary = json.loads((directory / "profile_export_aiperf.json").read_text(encoding="utf-8"))
-    differences = [*check_rows(table, lines), *check_metadata(table, summary)]
+    differences = [
+        *check_rows(table, lines),
+        *check_counts(path, lines, summary),
+        *check_metadata(table, summary),
+    ]
     for difference in differences:
         print(difference)
     return 1 if differences else 0

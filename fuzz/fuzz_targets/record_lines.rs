@@ -31,9 +31,9 @@ fuzz_target!(|input: &[u8]| {
     match report::rebuild(DIRECTORY.path()) {
         Err(error) => assert!(!error.to_string().is_empty()),
         // A prefix in a manifest names files elsewhere in the directory.
-        Ok(rebuilt) if manifest.is_none() => {
+        Ok(mut rebuilt) if manifest.is_none() => {
             let text = console::render(&rebuilt.report, Style::FILE);
-            report::write(&rebuilt, &text).unwrap();
+            report::write(&mut rebuilt, &text).unwrap();
             report::rebuild(DIRECTORY.path()).unwrap();
         }
         Ok(_) => {}

@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
     }
     fs::write(DIRECTORY.path().join("server_metrics_export.jsonl"), input).unwrap();
     match report::rebuild(DIRECTORY.path()) {
-        Ok(rebuilt) => drop(report::write(&rebuilt, "").unwrap()),
+        Ok(mut rebuilt) => drop(report::write(&mut rebuilt, "").unwrap()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

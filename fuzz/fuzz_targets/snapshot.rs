@@ -79,7 +79,7 @@ fn rebuilt(layout: JsonLayout) -> Option<(ServerMetricsReport, Value)> {
     let mut rebuilt = report::rebuild(DIRECTORY.path()).unwrap();
     rebuilt.server_metrics.json_layout = layout;
     let metrics = rebuilt.report.server_metrics.as_ref()?.report.clone();
-    report::write(&rebuilt, "").unwrap();
+    report::write(&mut rebuilt, "").unwrap();
     let json = fs::read(DIRECTORY.path().join("server_metrics_export.json")).unwrap();
     Some((metrics, serde_json::from_slice(&json).unwrap()))
 }

@@ -19,6 +19,9 @@ const FURTHEST: Nanos = Nanos(24 * 3_600_000_000_000);
 /// server's metrics: files, threads, a connection to the collector.
 const PREPARATION: Nanos = Nanos(5_000_000_000);
 
+/// A wait longer than this is told again whenever half of it is over.
+const TOLD_AGAIN: Nanos = Nanos(60_000_000_000);
+
 /// Between two looks at whether the user still wants to wait.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -56,21 +59,31 @@ impl Start {
     /// Waits until no more time is left than the preparation takes, or until the
     /// user does not want to start any more.
     pub(super) fn come_close(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
-        let left = self.left()?;
+        let mut left = self.left()?;
+        self.tell(left);
+        let mut told = left;
+        while *interrupt.borrow() == Interrupt::None {
+            // By the wall clock, which may be set meanwhile.
+            left = self.left()?;
+            let Some(wait) = left.0.checked_sub(self.lead.0).filter(|wait| *wait > 0) else {
+                break;
+            };
+            if is_told_again(left, told) {
+                self.tell(left);
+                told = left;
+            }
+            thread::sleep(Duration::from_nanos(wait).min(LOOK));
+        }
+        Ok(())
+    }
+
+    /// Says how long the wait still is.
+    fn tell(&self, left: Nanos) {
         if self.is_shown {
             let (at, seconds) = (self.shown(), left.as_seconds());
             // Nobody is left to tell if the terminal is gone.
             let _ = writeln!(io::stderr(), "ready; the load starts at {at}, in {seconds:.1} s");
         }
-        while *interrupt.borrow() == Interrupt::None {
-            // By the wall clock, which may be set meanwhile.
-            let Some(wait) = self.left()?.0.checked_sub(self.lead.0).filter(|wait| *wait > 0)
-            else {
-                break;
-            };
-            thread::sleep(Duration::from_nanos(wait).min(LOOK));
-        }
-        Ok(())
     }
 
     fn left(&self) -> anyhow::Result<Nanos> {
@@ -93,7 +106,34 @@ impl Start {
     }
 }
 
+/// Whether the user is to hear of a wait again, of which `told` was left when they did.
+fn is_told_again(left: Nanos, told: Nanos) -> bool {
+    left.0 <= told.0 / 2 && left > TOLD_AGAIN
+}
+
 /// Now, in nanoseconds since the epoch.
 fn wall_ns() -> u64 {
     Clock::start().wall_ns(Clock::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_told_again_but_not_often() {
+        let second = 1_000_000_000;
+        let tellings = |seconds: u64| {
+            let mut told = vec![Nanos(seconds * second)];
+            for left in (0..seconds).rev().map(|left| Nanos(left * second)) {
+                if is_told_again(left, told[told.len() - 1]) {
+                    told.push(left);
+                }
+            }
+            told.iter().map(|left| left.0 / second).collect::<Vec<_>>()
+        };
+        assert_eq!(tellings(90), [90]);
+        assert_eq!(tellings(600), [600, 300, 150, 75]);
+        assert_eq!(tellings(86_400).len(), 11);
+    }
 }

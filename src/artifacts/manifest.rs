@@ -22,7 +22,7 @@ const SCHEMA_VERSION: &str = "1.0";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Manifest {
     schema_version: String,
-    aiperf_version: String,
+    pub(super) aiperf_version: String,
     benchmark_id: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) prefix: Option<String>,

@@ -3,18 +3,17 @@
 //! Rows are gathered by column and written as row groups while the run goes, so
 //! that memory stays bounded; the file gets its name when its footer is written.
 
-use std::fs::File;
+mod again;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use tempfile::NamedTempFile;
@@ -22,15 +21,20 @@ use tempfile::NamedTempFile;
 use super::decimal::Form;
 use super::json::{Entry, exported};
 use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
-use crate::metrics::metric::{Kind, MeasuredRecord, TagMap, Value};
+use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, TagMap, Value};
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::record::RequestError;
 use crate::units::{Clock, Nanos};
+
+pub(super) use again::Unfit;
 
 /// Rows of a row group.
 const MOST_ROWS: usize = 8192;
 /// Values in lists of a row group: 16 bytes each, levels included.
 const MOST_LIST_VALUES: usize = 1 << 20;
+
+/// The run's id in the file's metadata.
+const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 
 /// Version of the columns and of the file's metadata.
 const SCHEMA_VERSION: &str = "1.0";
@@ -134,12 +138,8 @@ impl Column {
         Self::new(metric.tag, Source::Metric(metric), values)
     }
 
-    /// Adds what the column says of a request; `value` is that of its metric.
-    fn push(&mut self, row: &Row<'_>, value: Option<&Value>) {
-        let field = match self.source {
-            Source::Field(field) => field(row),
-            Source::Metric(metric) => metric_field(metric, value),
-        };
+    /// Adds what the column says of a request.
+    fn push(&mut self, field: Field) {
         let is_list = matches!(self.values, Values::List(_));
         match (&mut self.values, field) {
             (Values::Int(values), Field::Int(value)) => values.push(value),
@@ -325,50 +325,42 @@ impl RecordTable {
 
     /// Adds a request.
     pub(super) fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+        let row = Row { measured, conversation_id, clock };
+        let values = self.of_columns(&measured.observation.values);
+        self.push_fields(values, |_, field| field(&row));
+    }
+
+    /// The value of each column that is a metric's.
+    fn of_columns<'a>(&self, values: &'a RecordValues) -> Vec<Option<&'a Value>> {
+        let mut of_columns = vec![None; self.columns.len()];
+        for (tag, value) in values.iter() {
+            if let Some(at) = self.of_metric.get(tag) {
+                of_columns[*at] = Some(value);
+            }
+        }
+        of_columns
+    }
+
+    /// Adds a request with these `values` of metrics; `field` says the rest.
+    fn push_fields(
+        &mut self,
+        values: Vec<Option<&Value>>,
+        field: impl Fn(&Column, fn(&Row<'_>) -> Field) -> Field,
+    ) {
         if self.failure.is_some() {
             return;
         }
-        let row = Row { measured, conversation_id, clock };
-        let mut values = vec![None; self.columns.len()];
-        for (tag, value) in measured.observation.values.iter() {
-            if let Some(at) = self.of_metric.get(tag) {
-                values[*at] = Some(value);
-            }
-        }
         for (column, value) in self.columns.iter_mut().zip(values) {
-            column.push(&row, value);
+            let field = match column.source {
+                Source::Field(of_row) => field(column, of_row),
+                Source::Metric(metric) => metric_field(metric, value),
+            };
+            column.push(field);
         }
         self.rows += 1;
         if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {
             self.failure = self.write_row_group().err();
         }
-    }
-
-    /// Adds the rows of the table at `path`, which has the same columns, as they
-    /// are.
-    pub(super) fn append(&mut self, path: &Path) -> Result<(), ParquetError> {
-        let file = File::open(path)?;
-        let reader = SerializedFileReader::new(file.try_clone()?)?;
-        let wanted = schema(&self.columns)?;
-        if reader.metadata().file_metadata().schema() != &*wanted {
-            return Err(ParquetError::General("its columns are others".to_owned()));
-        }
-        for group in reader.metadata().row_groups() {
-            let mut rows = self.writer.next_row_group()?;
-            for column in group.columns() {
-                let close = ColumnCloseResult {
-                    bytes_written: column.compressed_size().cast_unsigned(),
-                    rows_written: group.num_rows().cast_unsigned(),
-                    metadata: column.clone(),
-                    bloom_filter: None,
-                    column_index: None,
-                    offset_index: None,
-                };
-                rows.append_column(&file, close)?;
-            }
-            rows.close()?;
-        }
-        Ok(())
     }
 
     fn list_values(&self) -> usize {
@@ -461,7 +453,7 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
     let mut metadata = vec![
         ("aiperf.schema_version".to_owned(), SCHEMA_VERSION.to_owned()),
         ("aiperf.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ("aiperf.benchmark_id".to_owned(), report.run.benchmark_id.to_string()),
+        (BENCHMARK_ID.to_owned(), report.run.benchmark_id.to_string()),
         ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
     ];
     if let Some(health) = &report.client_health {

@@ -9,6 +9,7 @@ mod line_file;
 mod lines;
 mod origin;
 mod server_metrics;
+mod table;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub use combine::combine;
 use lines::RecordReader;
 use origin::Origin;
 use server_metrics::Known;
+use table::{RowOrigin, Rows};
 
 /// Why a report could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +89,14 @@ pub enum ReportError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// There is no such directory.
+    #[error("cannot read the directory {path}: {source}; name the directories of a run's parts")]
+    NoDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Why it was not read.
+        source: io::Error,
     },
     /// A directory is not that of a part of a run.
     #[error(
@@ -153,6 +163,8 @@ pub struct Rebuilt {
     pub notes: Vec<String>,
     /// Files that are written already.
     pub written: Vec<PathBuf>,
+    /// What the table of requests is made of.
+    rows: Rows,
 }
 
 /// Rebuilds the report of the run in `directory`.
@@ -197,14 +209,20 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         server_metrics,
         shards: end.shards,
     };
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, written: Vec::new() })
+    let rows =
+        Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, written: Vec::new(), rows })
 }
 
-/// Writes the summaries of a rebuilt report; gives the files written.
-pub fn write(rebuilt: &Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, WriteFailure> {
-    let Rebuilt { report, layout, server_metrics, written, .. } = rebuilt;
+/// Writes the summaries of a rebuilt report and its table of requests; gives the files
+/// written. What is to be said of the table is added to the notes.
+pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, ReportError> {
+    let Rebuilt { report, layout, server_metrics, notes, written, rows } = rebuilt;
     let summaries = super::write_summaries(layout, server_metrics, report, console_text);
-    summaries.into_iter().chain(written.iter().cloned().map(Ok)).collect()
+    let mut files = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+    files.extend(rows.write(&layout.table, report, notes)?);
+    files.append(written);
+    Ok(files)
 }
 
 /// The failures that `accumulator` has seen.
@@ -258,7 +276,7 @@ impl Gathered {
                 self.profiling.observe(&line.observation);
                 self.spans.push((line.observation.start_wall_ns, line.end_wall_ns));
                 self.slips.extend(line.slip_ns);
-                self.retries += line.retries;
+                self.retries = self.retries.saturating_add(line.retries);
             }
         }
     }

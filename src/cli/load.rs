@@ -27,7 +27,8 @@ pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
 fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
     let load = &flags.load;
     let pattern = load_pattern(flags)?;
-    let default = (pattern == LoadPattern::ClosedLoop).then_some(1);
+    let is_unbounded = load.request_rate.is_some();
+    let default = (pattern == LoadPattern::ClosedLoop && !is_unbounded).then_some(1);
     let concurrency = limit(load.concurrency.or(default), load.concurrency_ramp_duration);
     let mut stop = StopCondition {
         requests: load.request_count,
@@ -85,6 +86,9 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
     }
     let points = match (&load.request_rate_series, load.request_rate) {
         (Some(path), _) => read_series(path)?,
+        (None, Some(rate)) if rate.is_infinite() => {
+            return at_once("--request-rate-ramp-duration", load.request_rate_ramp_duration);
+        }
         (None, Some(rate)) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None) => return closed_loop(load),
     };
@@ -94,6 +98,14 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
         ramp: load.request_rate_ramp_duration.map(Nanos::from_seconds),
         pattern: arrival_pattern(load.arrival_pattern, load.arrival_smoothness, names)?,
     }))
+}
+
+/// Nothing between two requests, however they would be spread: a closed loop, of
+/// all of them where no concurrency is given. `flag` would have the rate climb.
+fn at_once(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, ConfigError> {
+    let why = "no time is enough to climb to a rate of inf: leave one of the two out";
+    refuse(&[(flag, ramp.is_some())], why)?;
+    Ok(LoadPattern::ClosedLoop)
 }
 
 /// A closed loop, if nothing is given that only a rate could have.
@@ -169,6 +181,7 @@ fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
     let replay = &flags.replay;
     let millis = |time: Option<f64>| time.map(Nanos::from_millis);
     let is_unpaced = profiling.load == LoadPattern::ClosedLoop
+        && flags.load.request_rate.is_none()
         && !replay.no_fixed_schedule
         && !replay.ignore_trace_delays
         && flags.input.input_file.is_some();
@@ -256,6 +269,10 @@ fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPatter
         _ => None,
     };
     let points = match (flags.warmup_request_rate, flags.warmup_concurrency, measured) {
+        (Some(rate), ..) if rate.is_infinite() => {
+            let ramp = flags.warmup_request_rate_ramp_duration;
+            return at_once("--warmup-request-rate-ramp-duration", ramp);
+        }
         (Some(rate), ..) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None, Some(measured)) => measured.points.clone(),
         _ => {
@@ -291,9 +308,8 @@ fn warmup_concurrency(
     profiling: &PhaseConfig,
     load: &LoadPattern,
 ) -> Option<Limit> {
-    let measured = profiling
-        .concurrency
-        .or_else(|| (*load == LoadPattern::ClosedLoop).then_some(Limit::constant(1)));
+    let is_loop = *load == LoadPattern::ClosedLoop && profiling.load != LoadPattern::ClosedLoop;
+    let measured = profiling.concurrency.or_else(|| is_loop.then_some(Limit::constant(1)));
     let given =
         warmup_limit(flags.warmup_concurrency, flags.warmup_concurrency_ramp_duration, measured);
     // A rate of its own alone leaves the concurrency open.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value::{Choice, above_zero, count, number, percent, positive, ratio, seconds};
+use super::value::{Choice, above_zero, count, number, percent, positive, rate, ratio, seconds};
 
 const ARRIVAL_PATTERNS: Choice<Pattern> = Choice(&[
     ("concurrency-burst", Pattern::ConcurrencyBurst),
@@ -49,8 +49,8 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "SECONDS", value_parser = above_zero,
           requires = "prefill_concurrency")]
     pub(super) prefill_concurrency_ramp_duration: Option<f64>,
-    /// Requests sent per second
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
+    /// Requests sent per second; inf sends all at once, or as --concurrency has room
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) request_rate: Option<f64>,
     /// How long the rate climbs from 0 to that, or to the series' first point, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
@@ -91,8 +91,8 @@ pub(super) struct WarmupArgs {
     /// Requests in flight at once [default: as in the measurement]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) warmup_concurrency: Option<u64>,
-    /// Requests sent per second [default: as in the measurement]
-    #[arg(long, value_name = "RATE", value_parser = above_zero)]
+    /// Requests sent per second, or inf [default: as in the measurement]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) warmup_request_rate: Option<f64>,
     /// How arrivals are spread [default: as in the measurement]
     #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]

@@ -234,7 +234,8 @@ pub(super) struct OutputArgs {
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
           value_parser = EXPORT_LEVELS, default_value = "records")]
     pub(super) export_level: ExportLevel,
-    /// OTLP endpoint of a collector; port 4318 and paths mean HTTP, others gRPC
+    /// OTLP endpoint of a collector: HOST:PORT is gRPC; port 4318 or a path is HTTP, to which
+    /// /v1/metrics and /v1/traces are added
     #[arg(long, value_name = "URL")]
     pub(super) otel_url: Option<String>,
     /// What is exported [default: metrics and timing]
@@ -244,10 +245,9 @@ pub(super) struct OutputArgs {
     /// Attributes of the resource: name=value
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,
-    /// Kind of histograms that are exported
-    #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS, default_value = "explicit",
-          action = ArgAction::Set)]
-    pub(super) otel_histograms: bool,
+    /// Kind of histograms that are exported [default: explicit]
+    #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS)]
+    pub(super) otel_histograms: Option<bool>,
     /// Requests that are exported as traces: a list of 5%, slowest:20, errors, all [default: none]
     #[arg(long, value_name = "SAMPLE")]
     pub(super) trace_sample: Option<TraceSample>,

@@ -303,31 +303,21 @@ fn telemetry(
             wanted: "a number above 0",
         }),
     };
-    Ok(telemetry::Config {
-        // The exporter reads `OTEL_EXPORTER_OTLP_*` itself: each has its own rules.
+    let config = telemetry::Config {
         url: flags.otel_url.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         provider: flags.gen_ai_provider.clone(),
         exponential_histograms: flags.otel_histograms,
-        trace_sample: trace_sample(flags, environment)?,
+        trace_sample: flags.trace_sample,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,
-    })
-}
-
-fn trace_sample(
-    flags: &OutputArgs,
-    environment: Environment<'_>,
-) -> Result<Option<telemetry::TraceSample>, ConfigError> {
-    let mut variables = telemetry::TRACE_ENDPOINTS.iter();
-    let has_collector = flags.otel_url.as_deref().is_some_and(|url| !url.trim().is_empty())
-        || variables.any(|name| environment.get(name).is_some());
-    if flags.trace_sample.is_some() && !has_collector {
-        let why = "traces need a collector: give --otel-url, or set OTEL_EXPORTER_OTLP_ENDPOINT";
-        return Err(ConfigError::flag("--trace-sample", why));
-    }
-    Ok(flags.trace_sample)
+    };
+    // The exporter reads `OTEL_*` itself, since each has its own rules; what is wrong
+    // with them is said before anything is waited for.
+    telemetry::check(&config, &|name| environment.get(name))
+        .map_err(|error| ConfigError::Telemetry(error.to_string()))?;
+    Ok(config)
 }
 
 fn artifacts(

@@ -81,6 +81,14 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A finite number above 0, or `inf` for as fast as there is room.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "inf" | "infinity" => Ok(f64::INFINITY),
+        _ => above_zero(text),
+    }
+}
+
 /// A share in percent: above 0, at most 100.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match above_zero(text)? {
@@ -196,13 +204,14 @@ mod tests {
         assert_eq!((percent("100"), ratio("0")), (Ok(100.0), Ok(0.0)));
         assert!(percent("0").is_err() && percent("101").is_err() && ratio("1.01").is_err());
         assert!(above_zero("0").is_err() && number("-0.5").is_err());
-        assert_eq!(seconds("inf"), Ok(f64::INFINITY));
+        assert_eq!((seconds("inf"), rate("Infinity")), (Ok(f64::INFINITY), Ok(f64::INFINITY)));
+        assert!(rate("0").is_err() && rate("nan").is_err() && rate("-inf").is_err());
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text: String) {
-            let _ = (members(&text), pair(&text), count(&text), seconds(&text), duration(&text));
+            let _ = (members(&text), pair(&text), count(&text), seconds(&text), duration(&text), rate(&text));
         }
     }
 }

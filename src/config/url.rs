@@ -57,11 +57,12 @@ pub fn join(base: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether a path segment is `v` and a number.
+/// Whether a path segment is `v` and a number, of a beta perhaps (`v1beta`).
 pub(super) fn is_version(segment: &str) -> bool {
-    segment
-        .strip_prefix('v')
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    segment.strip_prefix('v').is_some_and(|rest| {
+        let stage = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        stage.len() < rest.len() && matches!(stage, "" | "alpha" | "beta")
+    })
 }
 
 #[cfg(test)]

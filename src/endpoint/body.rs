@@ -1,8 +1,8 @@
 //! Request bodies: members in a fixed order, extras laid over them.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use super::Config;
 use crate::dataset::{Conversation, Text, Turn};
@@ -25,6 +25,10 @@ pub(super) enum Member<'a> {
     Texts(Vec<Member<'a>>),
     Number(u32),
     Switch(bool),
+    /// Of a dialect's own making.
+    Made(Box<RawValue>),
+    /// An extra object of its name is laid over it, member by member.
+    Object(Map<String, Value>),
     StreamOptions(StreamOptions),
 }
 
@@ -49,6 +53,11 @@ pub(super) struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
+    /// A body without extras that opens with `name`.
+    pub(super) fn plain(name: &'static str, value: Member<'a>) -> Self {
+        Self { members: vec![(name, value)], extras: &[] }
+    }
+
     /// A body that opens with `name`.
     pub(super) fn new(config: &'a Config, name: &'static str, value: Member<'a>) -> Self {
         Self { members: vec![(name, value)], extras: &config.extra_inputs }
@@ -60,20 +69,22 @@ impl<'a> Body<'a> {
         self
     }
 
+    /// The body with one more member, if there is one.
+    pub(super) fn with_some(self, name: &'static str, value: Option<Member<'a>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
     /// The body with what dialects that generate text have in common. Usage is
     /// asked for in every stream: it is one small event at the end.
     pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
-        let mut body = self
-            .with("model", Member::Text(&turn.model))
-            .with("stream", Member::Switch(config.streaming));
-        if let Some(max_tokens) = turn.max_tokens {
-            body = body.with(limit, Member::Number(max_tokens));
-        }
-        if config.streaming {
-            let options = StreamOptions { include_usage: true };
-            body = body.with("stream_options", Member::StreamOptions(options));
-        }
-        body
+        let options = Member::StreamOptions(StreamOptions { include_usage: true });
+        self.with("model", Member::Text(&turn.model))
+            .with("stream", Member::Switch(config.streaming))
+            .with_some(limit, turn.max_tokens.map(Member::Number))
+            .with_some("stream_options", config.streaming.then_some(options))
     }
 
     /// The body as JSON.
@@ -96,9 +107,14 @@ impl Serialize for Body<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in &self.members {
-            match self.extra(name) {
-                Some(extra) => map.serialize_entry(name, extra)?,
-                None => map.serialize_entry(name, value)?,
+            match (self.extra(name), value) {
+                (Some(Value::Object(extra)), Member::Object(own)) => {
+                    let mut both = own.clone();
+                    both.extend(extra.clone());
+                    map.serialize_entry(name, &both)?;
+                }
+                (Some(extra), _) => map.serialize_entry(name, extra)?,
+                (None, _) => map.serialize_entry(name, value)?,
             }
         }
         for (at, (name, value)) in self.extras.iter().enumerate() {
@@ -111,6 +127,12 @@ impl Serialize for Body<'_> {
     }
 }
 
+/// A member that a dialect makes itself.
+pub(super) fn made(value: &impl Serialize) -> Member<'static> {
+    // Text, numbers and JSON values always serialise.
+    Member::Made(to_raw_value(value).unwrap_or_default())
+}
+
 /// The body that a turn brings along, to be sent as it is.
 pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
     turn.raw_payload.as_ref().map(|payload| payload.get().as_bytes().to_vec())
@@ -120,23 +142,36 @@ pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
 /// there are several. The conversation's system message and context are put
 /// before each, a line feed between them.
 pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
-    let lead: Vec<&str> = [&conversation.system, &conversation.user_context]
-        .into_iter()
-        .flatten()
-        .map(|t| &**t)
-        .collect();
-    let text = |text: &'a Text| {
-        if lead.is_empty() {
-            Member::Prompt(text)
-        } else {
-            Member::Owned(format!("{}\n{text}", lead.join("\n")))
-        }
+    let lead = lead(conversation);
+    let text = |text: &'a Text| match &lead {
+        None => Member::Prompt(text),
+        Some(lead) => Member::Owned(format!("{lead}\n{text}")),
     };
     match turn.texts.as_slice() {
         [] => Member::Text(""),
         [only] => text(only),
         several => Member::Texts(several.iter().map(text).collect()),
     }
+}
+
+/// A turn's texts for a dialect that takes one: those of several with a blank
+/// between them. What stands before is as in [`prompt`].
+pub(super) fn joined<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
+    match turn.texts.as_slice() {
+        [] | [_] => prompt(conversation, turn),
+        several => {
+            let texts: Vec<String> = several.iter().map(Text::to_string).collect();
+            let lead = lead(conversation).map(|lead| lead + "\n").unwrap_or_default();
+            Member::Owned(lead + &texts.join(" "))
+        }
+    }
+}
+
+/// The conversation's system message and context.
+fn lead(conversation: &Conversation) -> Option<String> {
+    let Conversation { system, user_context, .. } = conversation;
+    let texts: Vec<&str> = [system, user_context].into_iter().flatten().map(|t| &**t).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 #[cfg(test)]

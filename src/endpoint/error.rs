@@ -58,11 +58,16 @@ pub(super) fn reported(error: &Value) -> RequestError {
     let code = member("code").or_else(|| member("status")).and_then(status_code);
     let name = ["type", "code", "status"]
         .iter()
-        .find_map(|name| member(name).and_then(Value::as_str).filter(|text| !text.is_empty()))
+        .find_map(|name| member(name).and_then(Value::as_str).filter(|text| is_name(text)))
         .unwrap_or("ServerError");
     let kind = code.map_or(ErrorKind::Other, kind_of);
     let name = bounded(name.as_bytes());
     RequestError { code, name, message, cause: None, kind }
+}
+
+/// Whether it tells one error from another: events of type `error` are all that.
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "error")
 }
 
 /// An HTTP status as number or text; other codes are none.
@@ -96,9 +101,8 @@ pub(super) fn invalid_json(
 
 /// A stream that ended before the server said that it was complete.
 pub(super) fn cut_stream(events: usize) -> RequestError {
-    let message = format!(
-        "the stream ended after {events} events, without a finish_reason and without [DONE]"
-    );
+    let message =
+        format!("the stream ended after {events} events, before one that says it is complete");
     RequestError::new(ErrorKind::Other, "CutStream", message)
 }
 

@@ -90,8 +90,10 @@ impl<'de> Visitor<'de> for Reader<'_> {
         }
         self.usage.reasoning_tokens = thoughts.or(self.usage.reasoning_tokens);
         if let Some(candidates) = candidates {
-            // Gemini alone counts its thoughts apart from the answer.
-            self.usage.completion_tokens = Some(candidates + thoughts.unwrap_or(0));
+            // Gemini alone counts its thoughts apart from the answer, and may have
+            // said earlier how many they are.
+            let thoughts = self.usage.reasoning_tokens.unwrap_or(0);
+            self.usage.completion_tokens = Some(candidates + thoughts);
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ fn labels(spec: &MetricSpec) -> &'static str {
         || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
     match spec.name.as_str() {
         "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
-        "aiperf.client.queue.spilled" => "phase",
+        "aiperf.client.queue.spilled" | "aiperf.client.traces.lost" => "phase",
         name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
         _ if of_requests => "request",
         _ => "phase",

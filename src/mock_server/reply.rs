@@ -1,22 +1,47 @@
 //! Answers as bytes: whole, or event by event with their due times. Pure.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::activity::Finish;
-use super::request::Dialect;
-use super::schedule::Schedule;
-use super::script::Fault;
+use super::dialect::{Dialect, SCRIPTED};
+use super::schedule::{Schedule, mix, unit};
+use super::script::{Fault, Script};
 use super::vocabulary::Vocabulary;
 use crate::units::Nanos;
+
+/// What a server makes its answers of.
+#[derive(Debug)]
+pub(super) struct Material {
+    pub(super) vocabulary: Vocabulary,
+    /// A vector as a JSON array; the same for every input.
+    pub(super) embedding: String,
+}
+
+impl Material {
+    pub(super) fn new(script: &Script) -> Self {
+        Self {
+            vocabulary: Vocabulary::new(script.seed),
+            embedding: embedding(script.seed, script.embedding_dimensions),
+        }
+    }
+}
+
+/// A vector of length 1 in a random direction.
+fn embedding(seed: u64, dimensions: usize) -> String {
+    let values: Vec<_> =
+        (0..dimensions as u64).map(|index| 2.0 * unit(mix(seed, index)) - 1.0).collect();
+    let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let values: Vec<_> = values.iter().map(|value| format!("{:.9}", value / length)).collect();
+    format!("[{}]", values.join(","))
+}
 
 /// What is answered to one request.
 #[derive(Debug)]
 pub(super) struct Reply {
-    pub(super) vocabulary: Arc<Vocabulary>,
-    pub(super) dialect: Dialect,
+    pub(super) material: Arc<Material>,
+    pub(super) dialect: &'static dyn Dialect,
     pub(super) id: u64,
     /// Seconds since the Unix epoch.
     pub(super) created: u64,
@@ -32,6 +57,24 @@ pub(super) struct Reply {
     /// The prompt's tokens, if usage is told.
     pub(super) usage: Option<u64>,
     pub(super) fault: Option<Fault>,
+    /// What all events of its stream have in common, as the dialect made it.
+    pub(super) prelude: String,
+    /// When a whole answer's last step is due.
+    pub(super) ready: Nanos,
+}
+
+/// Some tokens of one choice: all reasoning, or none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk {
+    pub(super) choice: u64,
+    /// Its first token, counted from the choice's first.
+    pub(super) first: u64,
+    pub(super) count: u64,
+    /// How many chunks, of any choice, come before it.
+    pub(super) at: u64,
+    pub(super) is_reasoning: bool,
+    /// Whether it is the choice's last.
+    pub(super) is_last: bool,
 }
 
 /// One event of a stream.
@@ -53,66 +96,38 @@ impl Event {
     }
 }
 
-/// What an `error` event, or a body in its place, says.
-const ERROR: &str = r#"{"error":{"message":"The script fails this request.","type":"InternalServerError","param":null,"code":500}}"#;
-
 impl Reply {
-    /// `{"id":…,"object":…,"created":…,"model":…,`
-    fn opening(&self, stream: bool) -> String {
-        let (prefix, object) = match (self.dialect, stream) {
-            (Dialect::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
-            (Dialect::Chat, false) => ("chatcmpl", "chat.completion"),
-            (Dialect::Completions, _) => ("cmpl", "text_completion"),
-            (Dialect::Embeddings, _) => ("embd", "list"),
-        };
-        let Self { id, created, model, .. } = self;
-        format!(
-            r#"{{"id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{model},"#
-        )
-    }
-
     /// The tokens of `choice` from the `first`th on. Each choice begins elsewhere in the text.
-    fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
-        self.vocabulary.append(out, first + 17 * choice, count);
+    pub(super) fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
+        self.material.vocabulary.append(out, first + 17 * choice, count);
     }
 
-    fn append_usage(&self, out: &mut String, prompt_tokens: u64) {
-        let completion_tokens = self.tokens * self.choices;
-        let total_tokens = prompt_tokens + completion_tokens;
-        let _ = write!(
-            out,
-            r#""usage":{{"prompt_tokens":{prompt_tokens},"total_tokens":{total_tokens},"completion_tokens":{completion_tokens}"#
-        );
-        if self.reasoning > 0 {
-            let reasoning = self.reasoning * self.choices;
-            let _ =
-                write!(out, r#","completion_tokens_details":{{"reasoning_tokens":{reasoning}}}"#);
-        }
-        out.push('}');
+    /// The tokens of the first choice from the `first`th on.
+    pub(super) fn text(&self, first: u64, count: u64) -> String {
+        let mut text = String::new();
+        self.append_text(&mut text, 0, first, count);
+        text
+    }
+
+    /// Whether the stream is to lack what says that it ends.
+    pub(super) fn lacks_end(&self) -> bool {
+        self.fault == Some(Fault::NoDone)
+    }
+
+    /// Whether nothing is said, though the answer is no error.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fault == Some(Fault::EmptyStream)
     }
 
     /// The body of an answer that is not streamed.
-    pub(super) fn whole(&self, embedding: &str) -> Bytes {
-        match self.fault {
-            Some(Fault::EmptyStream) => return Bytes::new(),
-            _ if self.fails_whole() => return Bytes::from_static(ERROR.as_bytes()),
-            _ => {}
+    pub(super) fn whole(&self) -> Bytes {
+        if self.is_empty() {
+            return Bytes::new();
         }
-        let mut body = self.opening(false);
-        let list = if self.dialect == Dialect::Embeddings { "data" } else { "choices" };
-        let _ = write!(body, r#""{list}":["#);
-        for choice in 0..self.choices {
-            if choice > 0 {
-                body.push(',');
-            }
-            self.append_choice(&mut body, choice, embedding);
+        if self.fails_whole() {
+            return Bytes::from(self.dialect.error(SCRIPTED, "InternalServerError", None, 500));
         }
-        body.push(']');
-        if let Some(prompt_tokens) = self.usage {
-            body.push(',');
-            self.append_usage(&mut body, prompt_tokens);
-        }
-        body.push('}');
+        let mut body = self.dialect.whole(self);
         if matches!(self.fault, Some(Fault::GarbageJson { at_event: 0 })) {
             body.truncate(body.len() / 2);
         }
@@ -126,40 +141,12 @@ impl Reply {
 
     /// The tokens in a whole body.
     pub(super) fn whole_tokens(&self) -> u64 {
-        let bears_text = !self.fails_whole() && self.fault != Some(Fault::EmptyStream);
-        if bears_text { self.tokens * self.choices } else { 0 }
+        if self.is_empty() || self.fails_whole() { 0 } else { self.tokens * self.choices }
     }
 
     /// Why an answer that is not streamed ends.
     pub(super) fn whole_finish(&self) -> Finish {
         if self.fails_whole() { Finish::Error } else { self.finish }
-    }
-
-    fn append_choice(&self, body: &mut String, choice: u64, embedding: &str) {
-        let _ = write!(body, r#"{{"index":{choice},"#);
-        match self.dialect {
-            Dialect::Embeddings => {
-                let _ = write!(body, r#""object":"embedding","embedding":{embedding}}}"#);
-                return;
-            }
-            Dialect::Completions => {
-                body.push_str(r#""text":""#);
-                self.append_text(body, choice, 0, self.tokens);
-                body.push('"');
-            }
-            Dialect::Chat => {
-                body.push_str(r#""message":{"role":"assistant","#);
-                if self.reasoning > 0 {
-                    body.push_str(r#""reasoning_content":""#);
-                    self.append_text(body, choice, 0, self.reasoning);
-                    body.push_str(r#"","#);
-                }
-                body.push_str(r#""content":""#);
-                self.append_text(body, choice, self.reasoning, self.tokens - self.reasoning);
-                body.push_str(r#"","refusal":null}"#);
-            }
-        }
-        let _ = write!(body, r#","logprobs":null,"finish_reason":"{}"}}"#, self.finish.label());
     }
 
     /// Steps that its schedule has: chunks of reasoning, then of content. At least one.
@@ -195,7 +182,8 @@ pub(super) struct Events {
     schedule: Schedule,
     due: Nanos,
     next: Next,
-    opening: String,
+    openings: u64,
+    closings: u64,
     content_sent: u64,
     /// Whether the `error` event was sent.
     failed: bool,
@@ -206,24 +194,32 @@ pub(super) struct Events {
 /// The event that comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    Role { choice: u64 },
+    Open { at: u64 },
     Chunk { first: u64, choice: u64 },
     Error,
-    Usage,
-    Done,
+    Close { at: u64 },
     Nothing,
 }
 
 impl Events {
-    pub(super) fn new(reply: Reply, mut schedule: Schedule) -> Self {
-        let next = match (&reply.fault, reply.dialect) {
-            (Some(Fault::EmptyStream), _) => Next::Done,
-            (_, Dialect::Chat) => Next::Role { choice: 0 },
-            _ => Next::Chunk { first: 0, choice: 0 },
-        };
-        let opening = reply.opening(true);
+    pub(super) fn new(mut reply: Reply, mut schedule: Schedule) -> Self {
+        let dialect = reply.dialect;
+        reply.prelude = dialect.prelude(&reply);
+        let (openings, closings) = (dialect.openings(&reply), dialect.closings(&reply));
         let due = schedule.next_due();
-        Self { reply, schedule, due, next, opening, content_sent: 0, failed: false, cut: false }
+        let mut events = Self {
+            reply,
+            schedule,
+            due,
+            next: Next::Nothing,
+            openings,
+            closings,
+            content_sent: 0,
+            failed: false,
+            cut: false,
+        };
+        events.next = if events.reply.is_empty() { events.end() } else { events.opening(0) };
+        events
     }
 
     /// Why the stream ends, once it has ended.
@@ -242,57 +238,47 @@ impl Events {
         self.reply.fault == Some(Fault::CloseAfterEach)
     }
 
-    fn role(&mut self, choice: u64) -> Event {
-        self.next = if choice + 1 < self.reply.choices {
-            Next::Role { choice: choice + 1 }
-        } else {
-            Next::Chunk { first: 0, choice: 0 }
-        };
+    fn opening(&self, at: u64) -> Next {
+        if at < self.openings { Next::Open { at } } else { Next::Chunk { first: 0, choice: 0 } }
+    }
+
+    fn closing(&self, at: u64) -> Next {
+        let told = self.closings.saturating_sub(u64::from(self.reply.lacks_end()));
+        if at < told { Next::Close { at } } else { Next::Nothing }
+    }
+
+    /// The last closing event.
+    const fn end(&self) -> Next {
+        match self.closings.checked_sub(1) {
+            Some(at) => Next::Close { at },
+            None => Next::Nothing,
+        }
+    }
+
+    fn open(&mut self, at: u64) -> Event {
+        self.next = self.opening(at + 1);
         let mut data = self.data();
-        let _ = write!(
-            data,
-            r#""choices":[{{"index":{choice},"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}}]}}"#
-        );
-        self.event(data, 0, choice)
+        self.reply.dialect.open(&self.reply, at, &mut data);
+        self.event(data, 0, 0)
     }
 
     fn chunk(&mut self, first: u64, choice: u64) -> Event {
         let Reply { tokens, reasoning, per_chunk, choices, dialect, .. } = self.reply;
-        let boundary = if first < reasoning { reasoning } else { tokens };
-        let count = per_chunk.min(boundary - first);
+        let is_reasoning = first < reasoning;
+        let count = per_chunk.min(if is_reasoning { reasoning } else { tokens } - first);
         let after = first + count;
-        self.next = match (choice + 1 < choices, after < tokens) {
+        let is_last = after >= tokens;
+        self.next = match (choice + 1 < choices, is_last) {
             (true, _) => Next::Chunk { first, choice: choice + 1 },
-            (false, true) => Next::Chunk { first: after, choice: 0 },
-            (false, false) => self.after_content(),
+            (false, false) => Next::Chunk { first: after, choice: 0 },
+            (false, true) => self.closing(0),
         };
+        let at = self.content_sent;
         let mut data = self.data();
-        let _ = write!(data, r#""choices":[{{"index":{choice},"#);
-        let close = match dialect {
-            Dialect::Chat if first < reasoning => {
-                data.push_str(r#""delta":{"reasoning_content":""#);
-                r#""}"#
-            }
-            Dialect::Chat => {
-                data.push_str(r#""delta":{"content":""#);
-                r#""}"#
-            }
-            _ => {
-                data.push_str(r#""text":""#);
-                "\""
-            }
-        };
-        self.reply.append_text(&mut data, choice, first, count);
-        data.push_str(close);
-        data.push_str(r#","logprobs":null,"finish_reason":"#);
-        if after < tokens {
-            data.push_str("null");
-        } else {
-            let _ = write!(data, "\"{}\"", self.reply.finish.label());
-        }
-        data.push_str("}]}");
-        if self.reply.fault == Some(Fault::GarbageJson { at_event: self.content_sent }) {
-            data.truncate(data.len() / 2);
+        let chunk = Chunk { choice, first, count, at, is_reasoning, is_last };
+        dialect.chunk(&self.reply, &chunk, &mut data);
+        if self.reply.fault == Some(Fault::GarbageJson { at_event: at }) {
+            garble(&mut data);
         }
         let event = self.event(data, count, choice);
         self.content_sent += 1;
@@ -303,33 +289,21 @@ impl Events {
         event
     }
 
-    fn after_content(&self) -> Next {
-        if self.reply.usage.is_some() { Next::Usage } else { self.after_usage() }
+    fn error(&mut self) -> Event {
+        let dialect = self.reply.dialect;
+        self.next = if dialect.closes_after_error() { self.end() } else { Next::Nothing };
+        self.event(dialect.error_event(), 0, 0)
     }
 
-    fn after_usage(&self) -> Next {
-        if self.reply.fault == Some(Fault::NoDone) { Next::Nothing } else { Next::Done }
-    }
-
-    fn usage(&mut self) -> Event {
-        self.next = self.after_usage();
+    fn close(&mut self, at: u64) -> Event {
+        self.next = self.closing(at + 1);
         let mut data = self.data();
-        data.push_str(r#""choices":[],"#);
-        self.reply.append_usage(&mut data, self.reply.usage.unwrap_or_default());
-        data.push('}');
+        self.reply.dialect.close(&self.reply, at, &mut data);
         self.event(data, 0, 0)
     }
 
-    fn literal(&mut self, json: &str, next: Next) -> Event {
-        self.next = next;
-        self.event(format!("data: {json}"), 0, 0)
-    }
-
     fn data(&self) -> String {
-        let mut data = String::with_capacity(self.opening.len() + 128);
-        data.push_str("data: ");
-        data.push_str(&self.opening);
-        data
+        String::with_capacity(self.reply.prelude.len() + 128)
     }
 
     fn event(&self, mut data: String, tokens: u64, choice: u64) -> Event {
@@ -339,21 +313,27 @@ impl Events {
     }
 }
 
+/// Breaks the JSON of the last event in `data`.
+fn garble(data: &mut String) {
+    let start = data.rfind("data:").unwrap_or(0);
+    let half = start.midpoint(data.len());
+    data.truncate(data.floor_char_boundary(half));
+}
+
 impl Iterator for Events {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
         let fails = self.reply.fault == Some(Fault::ErrorEvent { after_events: self.content_sent });
-        if fails && !self.failed && !matches!(self.next, Next::Role { .. }) {
+        if fails && !self.failed && !matches!(self.next, Next::Open { .. }) {
             self.failed = true;
             self.next = Next::Error;
         }
         let event = match self.next {
-            Next::Role { choice } => self.role(choice),
+            Next::Open { at } => self.open(at),
             Next::Chunk { first, choice } => self.chunk(first, choice),
-            Next::Error => self.literal(ERROR, Next::Done),
-            Next::Usage => self.usage(),
-            Next::Done => self.literal("[DONE]", Next::Nothing),
+            Next::Error => self.error(),
+            Next::Close { at } => self.close(at),
             Next::Nothing => return None,
         };
         if event.cut.is_some() {

@@ -16,18 +16,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::activity::{Activity, Finish, InFlight};
 use super::alarm::{Alarm, Pending};
 use super::connection::{Framing, Handed, Tracked, Wire};
-use super::reply::{Event, Events, Reply};
-use super::request::{Ask, BadRequest, Dialect, Prompt};
-use super::schedule::{Schedule, mix, unit};
+use super::dialect::{Call, Dialect, Found, Purpose, Route, SCRIPTED, json_string, openai_error};
+use super::reply::{Event, Events, Material, Reply};
+use super::request::{BadRequest, Prompt};
+use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
-use super::vocabulary::{PromptCounter, Vocabulary};
+use super::vocabulary::PromptCounter;
 use super::write_log::{RequestLog, WriteLog};
+use super::{JSON, dialect};
 use crate::units::{Clock, Nanos};
 
 /// Longest request body that is read.
 const MAX_BODY: usize = 64 << 20;
 
-const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -38,13 +39,11 @@ pub(super) struct Service {
     pub(super) activity: Arc<Activity>,
     pub(super) log: Option<Arc<WriteLog>>,
     clock: Clock,
-    vocabulary: Arc<Vocabulary>,
+    material: Arc<Material>,
     prompts: PromptCounter,
     slots: Option<Arc<Semaphore>>,
     /// The body of `/v1/models`.
     models: Bytes,
-    /// A vector as a JSON array; the same for every input.
-    embedding: String,
 }
 
 /// One client's connection, as its requests see it.
@@ -62,7 +61,7 @@ pub(super) struct Closed;
 
 /// What is generated for a request.
 struct Order {
-    dialect: Dialect,
+    dialect: &'static dyn Dialect,
     /// The model's name as a JSON string.
     model: String,
     stream: bool,
@@ -81,42 +80,45 @@ impl Service {
             activity: Arc::default(),
             log,
             clock,
-            vocabulary: Arc::new(Vocabulary::new(script.seed)),
+            material: Arc::new(Material::new(&script)),
             prompts: PromptCounter::default(),
             slots: script.max_concurrent.map(|n| Arc::new(Semaphore::new(n))),
             models: models_body(&script.models, created),
-            embedding: embedding(script.seed, script.embedding_dimensions),
             script,
         }
     }
 
-    /// What `body` asks for, or the answer that it gets instead.
-    fn order(&self, dialect: Dialect, body: &[u8]) -> Result<Order, (StatusCode, Bytes)> {
-        let ask = Ask::parse(dialect, body).map_err(|BadRequest { message, param }| {
-            let body = error_body(&message, "BadRequestError", param, 400);
-            (StatusCode::BAD_REQUEST, body)
+    /// What a call asks for, or the answer that it gets instead.
+    fn order(
+        &self,
+        dialect: &'static dyn Dialect,
+        call: &Call<'_>,
+    ) -> Result<Order, (StatusCode, Bytes)> {
+        let ask = dialect.read(call).map_err(|BadRequest { message, param }| {
+            let body = dialect.error(&message, "BadRequestError", param, 400);
+            (StatusCode::BAD_REQUEST, body.into())
         })?;
         let model = ask.model.as_deref().unwrap_or(&self.script.models[0]);
         if self.script.strict_models && !self.script.models.iter().any(|known| known == model) {
             let message = format!("The model `{model}` does not exist.");
-            let body = error_body(&message, "NotFoundError", Some("model"), 404);
-            return Err((StatusCode::NOT_FOUND, body));
+            let body = dialect.error(&message, "NotFoundError", Some("model"), 404);
+            return Err((StatusCode::NOT_FOUND, body.into()));
         }
         let count = |prompt: &Prompt<'_>| match prompt {
             Prompt::Text(text) => self.prompts.count(text),
             Prompt::TokenIds(count) => *count,
         };
-        let (tokens, finish) = match (dialect, ask.max_tokens) {
-            (Dialect::Embeddings, _) => (0, Finish::Stop),
-            (_, Some(limit)) => (limit, Finish::Length),
-            (_, None) => (self.script.output_tokens, Finish::Stop),
+        let (tokens, finish) = match ask.max_tokens {
+            _ if !dialect.generates() => (0, Finish::Stop),
+            Some(limit) => (limit, Finish::Length),
+            None => (self.script.output_tokens, Finish::Stop),
         };
-        let stream = ask.stream && dialect != Dialect::Embeddings;
+        let stream = ask.stream || call.route.purpose == Purpose::Stream;
         Ok(Order {
             dialect,
             model: json_string(model),
             stream,
-            tell_usage: self.script.usage && (!stream || ask.include_usage),
+            tell_usage: self.script.usage && ask.tell_usage,
             prompt_tokens: ask.prompts.iter().map(count).sum(),
             choices: ask.choices,
             tokens,
@@ -125,12 +127,10 @@ impl Service {
     }
 
     fn reply(&self, order: Order, number: u64, arrival: Nanos, fault: Option<Fault>) -> Reply {
-        let reasoning = match order.dialect {
-            Dialect::Chat => self.script.reasoning_tokens.min(order.tokens),
-            _ => 0,
-        };
+        let reasons = order.dialect.reasons();
+        let reasoning = if reasons { self.script.reasoning_tokens.min(order.tokens) } else { 0 };
         Reply {
-            vocabulary: self.vocabulary.clone(),
+            material: self.material.clone(),
             dialect: order.dialect,
             id: mix(self.script.seed, number),
             created: self.clock.wall_ns(arrival) / 1_000_000_000,
@@ -142,6 +142,8 @@ impl Service {
             finish: order.finish,
             usage: order.tell_usage.then_some(order.prompt_tokens),
             fault,
+            prelude: String::new(),
+            ready: Nanos::ZERO,
         }
     }
 }
@@ -155,10 +157,6 @@ impl Connection {
         let arrival = self.wire.last_read();
         let service = &self.service;
         match (request.method(), request.uri().path()) {
-            (&Method::POST, path) => match Dialect::of_path(path) {
-                Some(dialect) => self.generate(dialect, arrival, request).await,
-                None => Ok(not_found(path)),
-            },
             (&Method::GET, "/v1/models") => Ok(plain(JSON, service.models.clone())),
             (&Method::GET, "/health") => Ok(plain(JSON, Bytes::new())),
             (&Method::GET, "/version") => Ok(plain(JSON, Bytes::from_static(VERSION.as_bytes()))),
@@ -167,13 +165,24 @@ impl Connection {
                 let text = service.activity.exposition(&models[0], *kv_cache_tokens);
                 Ok(plain(EXPOSITION, Bytes::from(text)))
             }
-            (_, path) => Ok(not_found(path)),
+            (method, path) => match dialect::find(method, path) {
+                Some((dialect, route)) if route.purpose == Purpose::LookUp => {
+                    let call = Call::new(route, path, request.headers(), b"");
+                    Ok(match dialect.look_up(&call, Clock::now()) {
+                        Some(Found { media_type, body }) => plain(media_type, body),
+                        None => not_found(path),
+                    })
+                }
+                Some((dialect, route)) => self.generate(dialect, route, arrival, request).await,
+                None => Ok(not_found(path)),
+            },
         }
     }
 
     async fn generate(
         &self,
-        dialect: Dialect,
+        dialect: &'static dyn Dialect,
+        route: &'static Route,
         arrival: Nanos,
         request: Request<Incoming>,
     ) -> Result<Response<Answer>, Closed> {
@@ -184,20 +193,21 @@ impl Connection {
             // The client is gone.
             Err(_) => return Err(Closed),
         };
-        let order = match self.service.order(dialect, &body) {
+        let call = Call::new(route, head.uri.path(), &head.headers, &body);
+        let order = match self.service.order(dialect, &call) {
             Ok(order) => order,
             Err((status, body)) => return Ok(response(status, JSON, Answer::whole(body))),
         };
         let mut in_flight = self.service.activity.arrive(arrival);
         let number = in_flight.number();
         let fault = self.service.script.fault_for(number).cloned();
-        self.track(dialect, arrival, number, &head.headers, fault.as_ref());
+        self.track(route, arrival, number, &head.headers, fault.as_ref());
         match &fault {
             Some(Fault::Hang) => return pending().await,
             Some(Fault::CloseBeforeResponse) => return Err(Closed),
             Some(Fault::Status { code, body }) => {
                 in_flight.finish(Finish::Error);
-                return Ok(self.refuse(arrival, *code, body.as_deref()));
+                return Ok(self.refuse(dialect, arrival, *code, body.as_deref()));
             }
             _ => {}
         }
@@ -209,14 +219,14 @@ impl Connection {
         if stream {
             Ok(self.stream(head.version, Events::new(reply, schedule), in_flight).await)
         } else {
-            Ok(self.whole(&reply, schedule, in_flight).await)
+            Ok(self.whole(reply, arrival, schedule, in_flight).await)
         }
     }
 
     /// Has the bytes of this answer counted, if anything needs it.
     fn track(
         &self,
-        dialect: Dialect,
+        route: &'static Route,
         arrival: Nanos,
         number: u64,
         headers: &http::HeaderMap,
@@ -231,7 +241,7 @@ impl Connection {
             let log = RequestLog {
                 request_id: id.map(str::to_owned),
                 number,
-                path: dialect.path(),
+                path: route.path,
                 arrival,
                 admitted: arrival,
                 status: None,
@@ -258,13 +268,19 @@ impl Connection {
         (admitted, permit)
     }
 
-    fn refuse(&self, arrival: Nanos, code: u16, body: Option<&str>) -> Response<Answer> {
+    fn refuse(
+        &self,
+        dialect: &dyn Dialect,
+        arrival: Nanos,
+        code: u16,
+        body: Option<&str>,
+    ) -> Response<Answer> {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = match body {
             // These statuses never have a body.
             _ if matches!(code, 204 | 304) => Bytes::new(),
             Some(body) => Bytes::copy_from_slice(body.as_bytes()),
-            None => error_body("The script fails this request.", "ScriptedError", None, code),
+            None => dialect.error(SCRIPTED, "ScriptedError", None, code).into(),
         };
         self.wire.head(code, Framing::Plain);
         let (due, bytes) = (arrival, body.len());
@@ -274,33 +290,37 @@ impl Connection {
 
     async fn whole(
         &self,
-        reply: &Reply,
+        mut reply: Reply,
+        arrival: Nanos,
         mut schedule: Schedule,
-        mut in_flight: InFlight,
+        in_flight: InFlight,
     ) -> Response<Answer> {
         let chunks = reply.chunks();
         let first = schedule.next_due();
         let last = (1..chunks).map(|_| schedule.next_due()).last().unwrap_or(first);
-        let body = reply.whole(&self.service.embedding);
-        self.alarm.until(last).await;
-        let (length, cut) = (body.len(), reply.whole_cut(body.len()));
-        let tokens = reply.whole_tokens();
-        if cut.is_some_and(|cut| cut < length) {
-            in_flight.finish(Finish::Abort);
+        reply.ready = last;
+        let body = reply.whole();
+        let (length, cut, tokens) = (body.len(), reply.whole_cut(body.len()), reply.whole_tokens());
+        let media_type = reply.dialect.media_type(&reply);
+        let (is_job, closes) = (reply.dialect.is_job(), reply.fault == Some(Fault::CloseAfterEach));
+        let work = Work { reply, first, last, is_cut: cut.is_some_and(|cut| cut < length) };
+        let due = if is_job { arrival } else { last };
+        if is_job {
+            let alarm = self.alarm.clone();
+            tokio::spawn(async move {
+                alarm.until(last).await;
+                work.finish(in_flight);
+            });
         } else {
-            if tokens > 0 {
-                let rest = reply.tokens.saturating_sub(reply.per_chunk);
-                in_flight.generated(tokens, first, rest, last);
-            }
-            in_flight.finish(reply.whole_finish());
+            self.alarm.until(last).await;
+            work.finish(in_flight);
         }
         self.wire.head(200, Framing::Plain);
-        self.wire.hand(Handed { due: last, tokens, bytes: length, last: true, cut });
-        let closes = reply.fault == Some(Fault::CloseAfterEach);
+        self.wire.hand(Handed { due, tokens, bytes: length, last: true, cut });
         if closes {
             self.wire.close_after_this();
         }
-        announce(response(StatusCode::OK, JSON, Answer::whole(body)), closes)
+        announce(response(StatusCode::OK, media_type, Answer::whole(body)), closes)
     }
 
     async fn stream(
@@ -321,6 +341,30 @@ impl Connection {
         let stream = Stream { events, next, in_flight, connection: self.clone(), wait };
         let answer = Answer::Stream(Box::new(stream));
         announce(response(StatusCode::OK, EVENT_STREAM, answer), closes)
+    }
+}
+
+/// The generation of a whole answer.
+struct Work {
+    reply: Reply,
+    first: Nanos,
+    last: Nanos,
+    /// Whether the client gets no whole answer.
+    is_cut: bool,
+}
+
+impl Work {
+    fn finish(&self, mut in_flight: InFlight) {
+        if self.is_cut {
+            in_flight.finish(Finish::Abort);
+            return;
+        }
+        let tokens = self.reply.whole_tokens();
+        if tokens > 0 {
+            let rest = self.reply.tokens.saturating_sub(self.reply.per_chunk);
+            in_flight.generated(tokens, self.first, rest, self.last);
+        }
+        in_flight.finish(self.reply.whole_finish());
     }
 }
 
@@ -440,15 +484,7 @@ fn too_large() -> Response<Answer> {
 
 /// An error in OpenAI's form.
 fn error_body(message: &str, kind: &str, param: Option<&str>, code: u16) -> Bytes {
-    let message = json_string(message);
-    let param = param.map_or_else(|| "null".to_owned(), json_string);
-    Bytes::from(format!(
-        r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#
-    ))
-}
-
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    openai_error(message, kind, param, code).into()
 }
 
 fn models_body(models: &[String], created: u64) -> Bytes {
@@ -462,13 +498,4 @@ fn models_body(models: &[String], created: u64) -> Bytes {
         })
         .collect();
     Bytes::from(format!(r#"{{"object":"list","data":[{}]}}"#, entries.join(",")))
-}
-
-/// A vector of length 1 in a random direction.
-fn embedding(seed: u64, dimensions: usize) -> String {
-    let values: Vec<_> =
-        (0..dimensions as u64).map(|index| 2.0 * unit(mix(seed, index)) - 1.0).collect();
-    let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
-    let values: Vec<_> = values.iter().map(|value| format!("{:.9}", value / length)).collect();
-    format!("[{}]", values.join(","))
 }

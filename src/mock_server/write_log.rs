@@ -21,7 +21,7 @@ pub struct RequestLog {
     pub request_id: Option<String>,
     /// Which inference request this was, from 1 in order of arrival.
     pub number: u64,
-    /// The path that was asked.
+    /// The path that was asked; what differs from request to request is in braces.
     pub path: &'static str,
     /// Just after the read that completed the request's head.
     #[serde(rename = "arrival_ns")]

@@ -3,8 +3,8 @@
 use super::Shard;
 use super::config::StopCondition;
 
-/// Sessions that a phase without a bound on them is taken to have, where several
-/// processes have to agree on it: more than any warmup starts.
+/// Sessions that a phase is taken to have where several processes have to agree on
+/// their number and no lower bound says it: more than any warmup starts.
 const MOST_SESSIONS: u64 = 1 << 32;
 
 /// What is left of a phase's requests and sessions.
@@ -43,10 +43,10 @@ impl Budget {
     /// This part of the sessions and of the requests.
     #[must_use]
     pub fn shard(self, shard: Shard) -> Self {
-        let most = self.sessions.into_iter().chain(self.requests).min();
+        let most = self.sessions.into_iter().chain(self.requests).fold(MOST_SESSIONS, u64::min);
         Self {
             requests: self.requests.map(|requests| shard.share(requests)),
-            agreed: (shard.count() > 1).then(|| most.unwrap_or(MOST_SESSIONS)),
+            agreed: (shard.count() > 1).then_some(most),
             shard,
             ..self
         }
@@ -142,6 +142,7 @@ mod tests {
             assert_eq!(next(by(Some(20), None), index), 25);
             assert_eq!(next(by(Some(20), Some(7)), index), 12);
             assert_eq!(next(StopCondition::default(), index), 5 + MOST_SESSIONS);
+            assert_eq!(next(by(None, Some(u64::MAX)), index), 5 + MOST_SESSIONS);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! One of several processes that share a schedule.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 /// Every `count`th of something, from `index` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Parts")]
+#[serde(try_from = "Parts")]
 pub struct Shard {
     index: u64,
     count: u64,
@@ -19,9 +20,31 @@ struct Parts {
     count: u64,
 }
 
-impl From<Parts> for Shard {
-    fn from(parts: Parts) -> Self {
-        Self::new(parts.index, parts.count)
+impl TryFrom<Parts> for Shard {
+    type Error = String;
+
+    fn try_from(Parts { index, count }: Parts) -> Result<Self, String> {
+        match count {
+            0 => Err("there are no parts: give at least 1".to_owned()),
+            _ if count > Self::MOST => Err(format!("give at most {} parts", Self::MOST)),
+            _ if index >= count => {
+                Err(format!("parts count from 0: the last of {count} is {}/{count}", count - 1))
+            }
+            _ => Ok(Self { index, count }),
+        }
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    /// `i/n`, i below n.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let parts = text.split_once('/').and_then(|(i, n)| number(i).zip(number(n)));
+        let (index, count) =
+            parts.ok_or("write the part and how many there are, as in 0/4".to_owned())?;
+        Parts { index, count }.try_into()
     }
 }
 
@@ -34,6 +57,9 @@ impl fmt::Display for Shard {
 impl Shard {
     /// All of it.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// More processes than this nobody starts.
+    pub const MOST: u64 = 1 << 16;
 
     /// The part of index `index` of `count`. No parts count as one, and an
     /// index past the last part as the last.
@@ -80,7 +106,37 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn shards_are_below_their_count() {
+        assert_eq!("0/1".parse(), Ok(Shard::new(0, 1)));
+        assert_eq!(" 3 / 4 ".parse(), Ok(Shard::new(3, 4)));
+        for wrong in ["", "1", "/", "1/", "4/4", "0/0", "-1/4", "1/4/5", "0/65537", "a/b"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+        assert_eq!("65535/65536".parse(), Ok(Shard::new(65_535, 65_536)));
+    }
+
+    #[test]
+    fn what_is_read_is_a_shard_or_refused() {
+        let read = |text: &str| serde_json::from_str::<Shard>(text);
+        assert_eq!(read(r#"{"index":2,"count":3}"#).unwrap(), Shard::new(2, 3));
+        let most = r#"{"index":0,"count":18446744073709551615}"#;
+        for wrong in [r#"{"index":3,"count":3}"#, r#"{"index":0,"count":0}"#, most] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_said_is_read_again(index in any::<u64>(), count in any::<u64>(), text in ".*") {
+            let read = format!("{index}/{count}").parse::<Shard>();
+            prop_assert_eq!(read.is_ok(), index < count && count <= Shard::MOST);
+            if let Ok(shard) = read {
+                prop_assert_eq!(shard.to_string().parse(), Ok(shard));
+            }
+            let _ = text.parse::<Shard>();
+        }
+
         #[test]
         fn parts_are_disjoint_and_make_the_whole(count in 1u64..7, total in 0u64..40) {
             let mut seen: Vec<u64> = (0..count)

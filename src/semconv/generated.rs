@@ -323,6 +323,15 @@ pub mod metric {
         boundaries: &[],
     };
 
+    /// Requests chosen by `--trace-sample` whose spans did not reach the collector. `{request}`, counter.
+    pub const AIPERF_CLIENT_TRACES_LOST: Definition = Definition {
+        name: "aiperf.client.traces.lost",
+        kind: InstrumentKind::Counter,
+        unit: "{request}",
+        brief: "Requests chosen by `--trace-sample` whose spans did not reach the collector",
+        boundaries: &[],
+    };
+
     /// Processor time of the program over the phase's wall time; 1 is one core. `1`, gauge.
     pub const AIPERF_CLIENT_CPU_UTILIZATION: Definition = Definition {
         name: "aiperf.client.cpu.utilization",
@@ -360,7 +369,7 @@ pub mod metric {
     };
 
     /// All of them.
-    pub const ALL: [&Definition; 28] = [
+    pub const ALL: [&Definition; 29] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -385,6 +394,7 @@ pub mod metric {
         &AIPERF_CLIENT_STAMP_UNCERTAINTY,
         &AIPERF_CLIENT_QUEUE_SIZE,
         &AIPERF_CLIENT_QUEUE_SPILLED,
+        &AIPERF_CLIENT_TRACES_LOST,
         &AIPERF_CLIENT_CPU_UTILIZATION,
         &AIPERF_CLIENT_WORKER_CPU_UTILIZATION,
         &AIPERF_CLIENT_RATE_RATIO,

@@ -23,24 +23,32 @@ const ROWS: [Row; 4] = [
     (metric::AIPERF_CLIENT_VERDICT, |health| Some(health.verdict?.level().into())),
 ];
 
+const SPILLED: Definition = metric::AIPERF_CLIENT_QUEUE_SPILLED;
+const TRACES_LOST: Definition = metric::AIPERF_CLIENT_TRACES_LOST;
+
 /// The instruments and what they were told.
 #[derive(Debug)]
 pub(super) struct Client {
     attributes: PhaseAttributes,
     queue_size: Gauge<u64>,
     spilled: Counter<u64>,
+    traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
     /// Spilled records that were told, over all phases.
     spilled_before: u64,
-    /// What the counter was told.
-    told: HashMap<PhaseKind, Exact>,
+    /// Lost traces that were told, likewise.
+    lost_before: u64,
+    /// What each counter was told.
+    told: HashMap<(&'static str, PhaseKind), Exact>,
 }
 
 impl Client {
     /// Makes the instruments.
     pub(super) fn new(meter: &Meter, attributes: PhaseAttributes) -> Self {
-        let (size, spilled) =
-            (metric::AIPERF_CLIENT_QUEUE_SIZE, metric::AIPERF_CLIENT_QUEUE_SPILLED);
+        let size = metric::AIPERF_CLIENT_QUEUE_SIZE;
+        let counter = |row: Definition| {
+            meter.u64_counter(row.name).with_unit(row.unit).with_description(row.brief).build()
+        };
         let gauge = |(row, _): &Row| {
             meter.f64_gauge(row.name).with_unit(row.unit).with_description(row.brief).build()
         };
@@ -51,13 +59,11 @@ impl Client {
                 .with_unit(size.unit)
                 .with_description(size.brief)
                 .build(),
-            spilled: meter
-                .u64_counter(spilled.name)
-                .with_unit(spilled.unit)
-                .with_description(spilled.brief)
-                .build(),
+            spilled: counter(SPILLED),
+            traces_lost: counter(TRACES_LOST),
             gauges: ROWS.iter().map(gauge).collect(),
             spilled_before: 0,
+            lost_before: 0,
             told: HashMap::new(),
         }
     }
@@ -71,7 +77,19 @@ impl Client {
         if more > 0 {
             self.spilled_before = stats.spilled_records;
             self.spilled.add(more, &attributes);
-            self.told.entry(phase).or_default().add(more as f64);
+            self.told.entry((SPILLED.name, phase)).or_default().add(more as f64);
+        }
+    }
+
+    /// Tells how many traces were lost by now, none too: who watches the counter
+    /// sees it grow.
+    pub(super) fn traces(&mut self, phase: PhaseKind, lost: u64) {
+        let more = lost.saturating_sub(self.lost_before);
+        let told = self.told.entry((TRACES_LOST.name, phase)).or_default();
+        if more > 0 || told.count == 0 {
+            self.lost_before += more;
+            self.traces_lost.add(more, &self.attributes.of(phase));
+            told.add(more as f64);
         }
     }
 
@@ -87,8 +105,8 @@ impl Client {
 
     /// What the final export must say.
     pub(super) fn exact_series(&self) -> Vec<Series> {
-        let series = self.told.iter().map(|(phase, exact)| Series {
-            name: metric::AIPERF_CLIENT_QUEUE_SPILLED.name.to_owned(),
+        let series = self.told.iter().map(|((name, phase), exact)| Series {
+            name: (*name).to_owned(),
             attributes: self.attributes.of(*phase),
             exact: exact.clone(),
         });

@@ -1,6 +1,6 @@
 //! How the telemetry of several clients went.
 
-use super::{ScrapesReport, TelemetryReport};
+use super::{ScrapesReport, TelemetryReport, TracesReport};
 
 impl TelemetryReport {
     /// All `clients` together: counts are sums, and what is said of one is said of
@@ -9,9 +9,10 @@ impl TelemetryReport {
     pub fn combined(clients: impl IntoIterator<Item = Self>) -> Option<Self> {
         clients.into_iter().reduce(|mut all, one| {
             all.endpoint = all.endpoint.or(one.endpoint);
-            all.exports_ok += one.exports_ok;
-            all.exports_failed += one.exports_failed;
-            all.rejected_data_points += one.rejected_data_points;
+            all.exports_ok = all.exports_ok.saturating_add(one.exports_ok);
+            all.exports_failed = all.exports_failed.saturating_add(one.exports_failed);
+            all.rejected_data_points =
+                all.rejected_data_points.saturating_add(one.rejected_data_points);
             all.delivered_final &= one.delivered_final;
             all.reconciled &= one.reconciled;
             for (have, more) in [
@@ -21,6 +22,10 @@ impl TelemetryReport {
                 let new: Vec<_> = more.into_iter().filter(|text| !have.contains(text)).collect();
                 have.extend(new);
             }
+            all.traces = match (all.traces, one.traces) {
+                (Some(have), Some(more)) => Some(have.and(&more)),
+                (have, more) => have.or(more),
+            };
             all.scrapes = match (all.scrapes, one.scrapes) {
                 (Some(have), Some(more)) => Some(have.and(&more)),
                 (have, more) => have.or(more),
@@ -33,15 +38,29 @@ impl TelemetryReport {
 impl ScrapesReport {
     const fn and(self, other: &Self) -> Self {
         Self {
-            scrapes_forwarded: self.scrapes_forwarded + other.scrapes_forwarded,
-            scrapes_dropped: self.scrapes_dropped + other.scrapes_dropped,
-            points_forwarded: self.points_forwarded + other.points_forwarded,
-            points_rejected: self.points_rejected + other.points_rejected,
-            points_dropped: self.points_dropped + other.points_dropped,
-            points_inexpressible: self.points_inexpressible + other.points_inexpressible,
-            requests_ok: self.requests_ok + other.requests_ok,
-            requests_failed: self.requests_failed + other.requests_failed,
+            scrapes_forwarded: self.scrapes_forwarded.saturating_add(other.scrapes_forwarded),
+            scrapes_dropped: self.scrapes_dropped.saturating_add(other.scrapes_dropped),
+            points_forwarded: self.points_forwarded.saturating_add(other.points_forwarded),
+            points_rejected: self.points_rejected.saturating_add(other.points_rejected),
+            points_dropped: self.points_dropped.saturating_add(other.points_dropped),
+            points_inexpressible: self
+                .points_inexpressible
+                .saturating_add(other.points_inexpressible),
+            requests_ok: self.requests_ok.saturating_add(other.requests_ok),
+            requests_failed: self.requests_failed.saturating_add(other.requests_failed),
             delivered_final: self.delivered_final && other.delivered_final,
+        }
+    }
+}
+
+impl TracesReport {
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            sampled: self.sampled.saturating_add(other.sampled),
+            sent: self.sent.saturating_add(other.sent),
+            rejected: self.rejected.saturating_add(other.rejected),
+            lost: self.lost.saturating_add(other.lost),
+            errors_left_out: self.errors_left_out.saturating_add(other.errors_left_out),
         }
     }
 }
@@ -57,11 +76,16 @@ mod tests {
             delivered_final,
             reconciled: true,
             not_exported: vec!["same".to_owned()],
+            traces: Some(TracesReport { sampled: 3, sent: 2, lost: 1, ..TracesReport::default() }),
             ..TelemetryReport::default()
         };
         let all = TelemetryReport::combined([one(true, 2), one(false, 3)]).unwrap();
         assert_eq!((all.exports_ok, all.delivered_final, all.reconciled), (5, false, true));
         assert_eq!(all.not_exported, ["same"]);
+        let traces = all.traces.unwrap();
+        assert_eq!((traces.sampled, traces.sent, traces.lost), (6, 4, 2));
         assert!(TelemetryReport::combined([]).is_none());
+        let most = TelemetryReport::combined([one(true, u64::MAX), one(true, 1)]).unwrap();
+        assert_eq!(most.exports_ok, u64::MAX);
     }
 }

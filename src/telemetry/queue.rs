@@ -44,18 +44,22 @@ impl<P: Parcel> Queue<P> {
         Self { state: Mutex::new(state), changed: Notify::new(), bounds }
     }
 
-    /// Appends a parcel, and lets the oldest go where there is no room.
-    pub(super) fn push(&self, parcel: P) {
+    /// Appends a parcel, and lets the oldest go where there is no room. Returns how
+    /// many went.
+    pub(super) fn push(&self, parcel: P) -> u64 {
         let mut state = self.lock();
+        let mut gone = 0;
         state.bytes += parcel.bytes();
         state.parcels.push_back(parcel);
         while state.bytes > self.bounds.bytes || state.parcels.len() > self.bounds.parcels {
             if state.pop().is_none() {
                 break;
             }
+            gone += 1;
         }
         drop(state);
         self.changed.notify_one();
+        gone
     }
 
     /// Nothing comes any more.
@@ -130,5 +134,30 @@ impl<P: Parcel> State<P> {
             batch.extend(self.pop());
         }
         batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Box(usize);
+
+    impl Parcel for Box {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_where_bytes_or_parcels_are_too_many() {
+        let queue = Queue::new(Bounds { bytes: 10, parcels: 3, batch: 10 });
+        // The one of 11 has no place even alone.
+        let table = [(4, 0), (4, 0), (4, 1), (9, 2), (1, 0), (0, 0), (0, 1), (11, 4), (2, 0)];
+        for (number, (bytes, gone)) in table.into_iter().enumerate() {
+            assert_eq!(queue.push(Box(bytes)), gone, "{number}");
+        }
+        let state = queue.lock();
+        assert_eq!((state.bytes, state.parcels.len()), (2, 1));
     }
 }

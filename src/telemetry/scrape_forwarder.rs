@@ -20,17 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
-use super::protobuf::MOST_REQUEST_BYTES;
-use super::send::{Courier, Failure, SendTask};
+use super::protobuf::{self, MOST_REQUEST_BYTES};
+use super::send::{Courier, SendTask};
 use super::{Config, Identity};
 use crate::server_metrics::Scrape;
 
-use self::pack::{Packer, Request, Scope};
-use self::queue::{Parcel, Queue};
+use self::pack::{Packer, Scope};
+use self::queue::{PackedScrape, ScrapeQueue};
 use self::target::Run;
 
 /// How the samples that were scraped from the servers went to the collector.
@@ -62,16 +61,18 @@ pub struct ScrapesReport {
 /// Sends scrapes to the collector.
 pub(super) struct ScrapeForwarder {
     run: Run,
-    queue: Arc<Queue>,
+    queue: Arc<ScrapeQueue>,
     task: SendTask,
 }
 
 impl ScrapeForwarder {
     /// A forwarder over `connection`; nothing is sent before the first scrape.
     pub(super) fn start(connection: Arc<Connection>, config: &Config, identity: &Identity) -> Self {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(ScrapeQueue::new());
         let taken = Arc::clone(&queue);
-        let task = SendTask::start(connection, |courier| Sender { courier, queue: taken }.run());
+        let task = SendTask::start(connection, "the servers' metrics", |courier| {
+            Sender { courier, queue: taken }.run()
+        });
         Self { run: Run::new(config, identity), queue, task }
     }
 
@@ -95,9 +96,9 @@ impl ScrapeForwarder {
 
     /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
     /// `None` where nothing was scraped.
-    pub(super) fn finish(self, patience: Duration) -> Option<ScrapesReport> {
+    pub(super) fn finish(&self, patience: Duration) -> Option<ScrapesReport> {
         self.close();
-        self.task.wait(patience);
+        self.task.end(patience);
         self.queue.report()
     }
 }
@@ -110,18 +111,13 @@ impl fmt::Debug for ScrapeForwarder {
 
 /// Who translates.
 fn scope() -> Scope {
-    let scope = InstrumentationScope {
-        name: env!("CARGO_PKG_NAME").to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..InstrumentationScope::default()
-    };
-    Scope { scope, schema_url: String::new() }
+    Scope { scope: protobuf::scope(), schema_url: String::new() }
 }
 
 /// The task that sends.
 struct Sender {
     courier: Courier,
-    queue: Arc<Queue>,
+    queue: Arc<ScrapeQueue>,
 }
 
 impl Sender {
@@ -135,13 +131,13 @@ impl Sender {
     }
 
     /// Sends scrapes. Whether the collector could be reached.
-    async fn deliver(&mut self, batch: &[Parcel]) -> bool {
+    async fn deliver(&mut self, batch: &[PackedScrape]) -> bool {
         let mut has_all = true;
         for request in queue::requests(batch) {
             match self.courier.send::<ExportMetricsServiceResponse>(&request.body).await {
-                Ok(rejected) => self.note_taken(&request, rejected),
+                Ok(rejected) => self.queue.taken(request.points, rejected),
                 Err(failure) => {
-                    self.note_failed(&failure);
+                    self.queue.failed();
                     has_all = false;
                     if failure.is_passing {
                         return false;
@@ -153,22 +149,5 @@ impl Sender {
             self.queue.delivered(batch);
         }
         true
-    }
-
-    fn note_taken(&self, request: &Request, rejected: u64) {
-        self.queue.taken(request.points, rejected);
-        if rejected > 0 {
-            self.courier.connection.complain(format_args!(
-                "rejected {rejected} data points of the servers' metrics; its log says why"
-            ));
-        }
-    }
-
-    fn note_failed(&self, failure: &Failure) {
-        self.queue.failed();
-        self.courier.connection.complain(format_args!(
-            "did not take the servers' metrics ({}); the run goes on, and the files have them",
-            failure.reason
-        ));
     }
 }

@@ -1,6 +1,7 @@
 //! Requests to the collector that are encoded here, over the connection that the
 //! exporter uses, and the task that sends them.
 
+use std::error::Error;
 use std::io::Write as _;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,6 +21,7 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection, described};
 use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
@@ -28,7 +30,7 @@ use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
 /// wait behind it.
 const RETRIES: Duration = Duration::from_mins(1);
 
-/// Between two tries at most.
+/// Between two tries at most, unless the collector asks for more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Of an answer over HTTP no more is read: it holds a number and a sentence.
@@ -39,12 +41,16 @@ pub(super) trait Answer: prost::Message + Default + 'static {
     /// The method of the collector's service.
     const METHOD: &'static str;
 
-    /// How many items of the request it rejected: data points, spans.
+    /// What the requests are made of.
+    const ITEMS: &'static str;
+
+    /// How many of these it rejected.
     fn rejected(&self) -> i64;
 }
 
 impl Answer for ExportMetricsServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+    const ITEMS: &'static str = "data points";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_data_points)
@@ -53,6 +59,7 @@ impl Answer for ExportMetricsServiceResponse {
 
 impl Answer for ExportTraceServiceResponse {
     const METHOD: &'static str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    const ITEMS: &'static str = "spans";
 
     fn rejected(&self) -> i64 {
         self.partial_success.as_ref().map_or(0, |partial| partial.rejected_spans)
@@ -68,9 +75,10 @@ pub(super) struct SendTask {
 }
 
 impl SendTask {
-    /// Starts `work`, which sends over `connection`.
+    /// Starts `work`, which sends `what` over `connection`.
     pub(super) fn start<W>(
         connection: Arc<Connection>,
+        what: &'static str,
         work: impl FnOnce(Courier) -> W + Send + 'static,
     ) -> Self
     where
@@ -79,7 +87,7 @@ impl SendTask {
         let closing = watch::Sender::new(None);
         let (ending, ended) = mpsc::sync_channel(1);
         let runtime = connection.runtime().clone();
-        let courier = Courier { connection, closing: closing.subscribe() };
+        let courier = Courier { connection, what, closing: closing.subscribe() };
         let task = runtime.spawn(async move {
             work(courier).await;
             let _ = ending.send(());
@@ -92,9 +100,10 @@ impl SendTask {
         self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
     }
 
-    /// Waits until the task has ended, `patience` at most.
-    pub(super) fn wait(&self, patience: Duration) {
+    /// Waits until the task has ended, `patience` at most; then it is ended.
+    pub(super) fn end(&self, patience: Duration) {
         let _ = lock(&self.ended).recv_timeout(patience);
+        self.task.abort();
     }
 }
 
@@ -104,10 +113,12 @@ impl Drop for SendTask {
     }
 }
 
-/// Sends requests, again and again while their failure may pass.
+/// Sends requests, again and again while their failure may pass, and says what the
+/// collector did not take.
 pub(super) struct Courier {
-    /// The way to the collector.
-    pub(super) connection: Arc<Connection>,
+    connection: Arc<Connection>,
+    /// What the requests tell, in words.
+    what: &'static str,
     /// Until when requests are tried again, once the run has ended.
     closing: watch::Receiver<Option<Instant>>,
 }
@@ -116,6 +127,23 @@ impl Courier {
     /// Sends an encoded request. Returns how many of its items the collector
     /// rejected.
     pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
+        let outcome = self.send_until_taken::<A>(body).await;
+        match &outcome {
+            Ok(0) => {}
+            Ok(rejected) => self.connection.complain(format_args!(
+                "rejected {rejected} {} of {}; its log says why",
+                A::ITEMS,
+                self.what
+            )),
+            Err(failure) => self.connection.complain(format_args!(
+                "did not take {} ({}); the run goes on, and its files are complete",
+                self.what, failure.reason
+            )),
+        }
+        outcome
+    }
+
+    async fn send_until_taken<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
         let mut pause = RETRY_PAUSE;
         let until = Instant::now() + RETRIES;
         loop {
@@ -123,26 +151,28 @@ impl Courier {
                 Err(failure) if failure.is_passing => failure,
                 outcome => return outcome,
             };
-            let wanted = failure.after.unwrap_or_default().max(pause).min(LONGEST_PAUSE);
-            if !self.pause(wanted, until).await {
+            if !self.pause(failure.after.unwrap_or_default(), pause, until).await {
                 return Err(failure);
             }
-            pause *= 2;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Waits before another try. False where there is no time for one.
-    async fn pause(&mut self, wanted: Duration, until: Instant) -> bool {
+    /// Waits before another try: what the collector `asked` for, `ours` at least.
+    /// False where there is no time for one.
+    async fn pause(&mut self, asked: Duration, ours: Duration, until: Instant) -> bool {
         let closing = *self.closing.borrow_and_update();
-        if Instant::now() >= closing.unwrap_or(until) {
+        let left = closing.unwrap_or(until).saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return false;
         }
-        match closing {
-            Some(_) => tokio::time::sleep(wanted.min(RETRY_PAUSE)).await,
+        if closing.is_some() {
+            // There is no later any more.
+            tokio::time::sleep(RETRY_PAUSE.min(left)).await;
+        } else {
             // The end of the run ends the pause.
-            None => {
-                let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
-            }
+            let wanted = asked.max(ours).min(left);
+            let _ = tokio::time::timeout(wanted, self.closing.changed()).await;
         }
         true
     }
@@ -183,7 +213,11 @@ impl Connection {
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
         let answer =
             client.unary(request, PathAndQuery::from_static(A::METHOD), Encoded::new()).await;
-        Ok(answer.map_err(|status| refused(&status))?.into_inner())
+        let failed = |status: Status| match broken(&status) {
+            Some(failure) => failure,
+            None => refused(&status),
+        };
+        Ok(answer.map_err(failed)?.into_inner())
     }
 
     async fn post<A: Answer>(&self, client: &reqwest::Client, body: Bytes) -> Result<A, Failure> {
@@ -223,9 +257,20 @@ fn unanswered(error: reqwest::Error) -> Failure {
     Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
 }
 
+/// What became of a request whose connection broke: that is no answer of the collector,
+/// whatever code stands for it here.
+fn broken(status: &Status) -> Option<Failure> {
+    let mut cause = status.source()?;
+    while !cause.is::<tonic::transport::Error>() {
+        cause = cause.source()?;
+    }
+    Some(Failure { reason: described(status), is_passing: true, after: None })
+}
+
 /// Which codes pass is said by the OTLP specification, "Failures"; an exhausted
-/// collector says so itself.
+/// collector says so itself, and any may say when to come back ("OTLP/gRPC Throttling").
 fn refused(status: &Status) -> Failure {
+    let retry = status.get_details_retry_info();
     let is_passing = match status.code() {
         Code::Cancelled
         | Code::DeadlineExceeded
@@ -233,12 +278,11 @@ fn refused(status: &Status) -> Failure {
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss => true,
-        Code::ResourceExhausted => {
-            memchr::memmem::find(status.details(), b"google.rpc.RetryInfo").is_some()
-        }
+        Code::ResourceExhausted => retry.is_some(),
         _ => false,
     };
-    Failure { reason: described(status), is_passing, after: None }
+    let after = retry.and_then(|retry| retry.retry_delay);
+    Failure { reason: described(status), is_passing, after }
 }
 
 fn gzip(body: &[u8]) -> Vec<u8> {

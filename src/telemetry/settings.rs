@@ -1,6 +1,8 @@
 //! The export's settings: flags first, then the standard `OTEL_*` variables.
 //!
-//! The environment is read through a closure, in this file only.
+//! The environment is read through a closure, in this module only.
+
+mod endpoint;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,6 +14,8 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::{Config, TelemetryError};
+
+use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
 
 /// How a variable's value is looked up.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -29,11 +33,16 @@ pub(super) struct Settings {
     pub(super) traces: Option<Destination>,
     /// Time between exports.
     pub(super) interval: Duration,
+    /// Whether histograms are exponential.
+    pub(super) exponential: bool,
     /// `OTEL_SERVICE_NAME`.
     pub(super) service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub(super) resource_attributes: Vec<(String, String)>,
 }
+
+/// A certificate and its key, in PEM.
+type ClientPem = (Vec<u8>, Vec<u8>);
 
 /// A collector and how to talk to it. Not `Debug`: it holds secrets.
 pub(super) struct Destination {
@@ -51,7 +60,7 @@ pub(super) struct Destination {
     /// Authorities to trust instead of the system's, in PEM.
     pub(super) authorities: Option<Vec<u8>>,
     /// Our own certificate and its key, in PEM.
-    pub(super) client: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) client: Option<ClientPem>,
 }
 
 /// OTLP's transports.
@@ -82,6 +91,7 @@ impl Settings {
                 destination,
                 traces,
                 interval: Duration::ZERO,
+                exponential: config.exponential_histograms.unwrap_or(false),
                 service_name: None,
                 resource_attributes: Vec::new(),
             });
@@ -98,6 +108,7 @@ impl Settings {
                 &["OTEL_METRIC_EXPORT_INTERVAL"],
                 &given,
             )?,
+            exponential: exponential(config, &given)?,
             service_name: given("OTEL_SERVICE_NAME"),
             resource_attributes: pairs(&given, "OTEL_RESOURCE_ATTRIBUTES")?,
         })
@@ -107,6 +118,9 @@ impl Settings {
 /// A signal's own variables come first, then those for all signals.
 struct Signal {
     endpoint: &'static str,
+    /// Which exporters there are: `otlp`, or `none`.
+    exporter: &'static str,
+    insecure: [&'static str; 2],
     protocol: [&'static str; 2],
     compression: [&'static str; 2],
     headers: [&'static str; 2],
@@ -120,6 +134,8 @@ struct Signal {
 
 const METRICS: Signal = Signal {
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    exporter: "OTEL_METRICS_EXPORTER",
+    insecure: ["OTEL_EXPORTER_OTLP_METRICS_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
     protocol: ["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
     compression: ["OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
     headers: ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
@@ -135,6 +151,8 @@ const METRICS: Signal = Signal {
 
 const TRACES: Signal = Signal {
     endpoint: TRACES_ENDPOINT,
+    exporter: "OTEL_TRACES_EXPORTER",
+    insecure: ["OTEL_EXPORTER_OTLP_TRACES_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
     protocol: ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
     compression: ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"],
     headers: ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
@@ -148,41 +166,16 @@ const TRACES: Signal = Signal {
     path: TRACES_PATH,
 };
 
-/// What a collector's URL for metrics ends with, over HTTP.
-const METRICS_PATH: &str = "/v1/metrics";
-/// Likewise for traces.
-const TRACES_PATH: &str = "/v1/traces";
-
-/// The endpoint of all signals, as a base.
-const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-
-/// The variables that name a collector of traces where `--otel-url` does not.
-pub const TRACE_ENDPOINTS: [&str; 2] = [TRACES_ENDPOINT, BASE_ENDPOINT];
 
 fn no_collector() -> TelemetryError {
     TelemetryError::Setting {
         name: "--trace-sample",
-        reason: format!("needs a collector: give --otel-url, or set {BASE_ENDPOINT}"),
+        reason: format!(
+            "needs a collector: give --otel-url, or set {BASE_ENDPOINT} and have traces turned \
+             off neither by OTEL_SDK_DISABLED nor by OTEL_TRACES_EXPORTER"
+        ),
     }
-}
-
-/// Where an endpoint was named, which decides what becomes of its path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// `--otel-url`: for metrics as it is, for traces beside that.
-    Flag,
-    /// The signal's own variable: the URL is used as it is.
-    Signal,
-    /// The variable for all signals: a base that the signal's path is added to.
-    Base,
-}
-
-fn endpoint(signal: &Signal, config: &Config, given: Environment<'_>) -> Option<(String, Origin)> {
-    let flag = config.url.as_deref().map(str::trim).filter(|url| !url.is_empty());
-    flag.map(|url| (url.to_owned(), Origin::Flag))
-        .or_else(|| given(signal.endpoint).map(|url| (url, Origin::Signal)))
-        .or_else(|| given(BASE_ENDPOINT).map(|url| (url, Origin::Base)))
 }
 
 impl Destination {
@@ -192,19 +185,8 @@ impl Destination {
         config: &Config,
         given: Environment<'_>,
     ) -> Result<Option<Self>, TelemetryError> {
-        let Some((url, origin)) = endpoint(signal, config, given) else { return Ok(None) };
-        let mut url = parse_url(&url)?;
-        let speaks_http = [METRICS_PATH, TRACES_PATH].iter().any(|path| url.path().ends_with(path))
-            || url.port() == Some(4318);
-        let protocol = match protocol(signal, given)? {
-            Some(protocol) => protocol,
-            None if speaks_http => Protocol::Http,
-            None => Protocol::Grpc,
-        };
-        match protocol {
-            Protocol::Grpc => url.set_path(""),
-            Protocol::Http => url.set_path(&http_path(url.path(), origin, signal.path)),
-        }
+        let found = endpoint::find(signal, config.url.as_deref(), given)?;
+        let Some((url, protocol)) = found else { return Ok(None) };
         Ok(Some(Self {
             url,
             protocol,
@@ -217,7 +199,7 @@ impl Destination {
                 given,
             )?,
             authorities: file(given, &signal.certificate)?,
-            client: file(given, &signal.client_certificate)?.zip(file(given, &signal.client_key)?),
+            client: client(signal, given)?,
         }))
     }
 
@@ -228,62 +210,6 @@ impl Destination {
             && self.timeout == other.timeout
             && self.authorities == other.authorities
             && self.client == other.client
-    }
-}
-
-/// The path over HTTP of the signal that by itself goes to `own`.
-fn http_path(given: &str, origin: Origin, own: &str) -> String {
-    // The flag's URL may be that of metrics, as AIPerf has it: others are its siblings.
-    let base = match origin {
-        Origin::Flag if own != METRICS_PATH => given.strip_suffix(METRICS_PATH).unwrap_or(given),
-        Origin::Base => given,
-        Origin::Flag | Origin::Signal if given == "/" => given,
-        Origin::Flag | Origin::Signal => return given.to_owned(),
-    };
-    format!("{}{own}", base.trim_end_matches('/'))
-}
-
-/// Reads a collector's URL; without a scheme it is `http`.
-fn parse_url(text: &str) -> Result<Url, TelemetryError> {
-    let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let refuse = |reason: &str| TelemetryError::Url {
-        url: without_credentials(&with_scheme),
-        reason: reason.to_owned(),
-    };
-    let url = Url::parse(&with_scheme)
-        .map_err(|e| refuse(&format!("{e}; give one like http://localhost:4317")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(refuse("its scheme must be http or https, for gRPC too"));
-    }
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-        return Err(refuse("put credentials in OTEL_EXPORTER_OTLP_HEADERS instead"));
-    }
-    if url.host_str().is_none_or(str::is_empty) {
-        return Err(refuse("it names no host"));
-    }
-    Ok(url)
-}
-
-/// `scheme://host/path` of a URL that may not even parse.
-fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    format!("{scheme}://{host}")
-}
-
-fn protocol(
-    signal: &'static Signal,
-    given: Environment<'_>,
-) -> Result<Option<Protocol>, TelemetryError> {
-    let Some((name, value)) = first(given, &signal.protocol) else { return Ok(None) };
-    match value.to_ascii_lowercase().as_str() {
-        "grpc" => Ok(Some(Protocol::Grpc)),
-        "http/protobuf" => Ok(Some(Protocol::Http)),
-        _ => Err(TelemetryError::Setting {
-            name,
-            reason: format!("is {value:?}; aiperf speaks grpc and http/protobuf"),
-        }),
     }
 }
 
@@ -300,6 +226,25 @@ fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
             ),
         }),
         _ => Ok(()),
+    }
+}
+
+/// The flag, else the variable.
+fn exponential(config: &Config, given: Environment<'_>) -> Result<bool, TelemetryError> {
+    const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
+    let Some(value) = given(NAME).filter(|_| config.exponential_histograms.is_none()) else {
+        return Ok(config.exponential_histograms.unwrap_or(false));
+    };
+    match value.to_ascii_lowercase().as_str() {
+        "explicit_bucket_histogram" => Ok(false),
+        "base2_exponential_bucket_histogram" => Ok(true),
+        _ => Err(TelemetryError::Setting {
+            name: NAME,
+            reason: format!(
+                "is {value:?}; it must be explicit_bucket_histogram or \
+                 base2_exponential_bucket_histogram"
+            ),
+        }),
     }
 }
 
@@ -396,6 +341,24 @@ fn duration(
         name,
         reason: format!("is {seconds} s; it must be between {SHORTEST} and {LONGEST} s"),
     })
+}
+
+/// A certificate and its key: neither is of use without the other.
+fn client(
+    signal: &'static Signal,
+    given: Environment<'_>,
+) -> Result<Option<ClientPem>, TelemetryError> {
+    let half = |have: &[&'static str; 2], lacks: &[&'static str; 2]| {
+        let name = first(given, have).map_or(have[1], |(name, _)| name);
+        let reason = format!("is of no use without {}: set both or neither", lacks[1]);
+        Err(TelemetryError::Setting { name, reason })
+    };
+    match (file(given, &signal.client_certificate)?, file(given, &signal.client_key)?) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
+        (None, None) => Ok(None),
+        (Some(_), None) => half(&signal.client_certificate, &signal.client_key),
+        (None, Some(_)) => half(&signal.client_key, &signal.client_certificate),
+    }
 }
 
 fn file(given: Environment<'_>, names: &[&'static str]) -> Result<Option<Vec<u8>>, TelemetryError> {

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use opentelemetry_proto::transform::common::tonic::Attributes;
@@ -26,9 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::Interner;
 use super::connection::Connection;
-use super::protobuf::{FRAME, MOST_REQUEST_BYTES, append};
+use super::protobuf::{self, FRAME, MOST_REQUEST_BYTES, append};
 use super::queue::{Bounds, Parcel, Queue};
-use super::send::{Courier, Failure, SendTask};
+use super::send::{Courier, SendTask};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity, lock};
 use crate::metrics::metric::MeasuredRecord;
@@ -94,7 +93,9 @@ struct Trace(Vec<u8>);
 
 impl Trace {
     fn new(spans: &[Span]) -> Self {
-        let mut encoded = Vec::new();
+        // To the byte: what waits is bounded by its length.
+        let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
+        let mut encoded = Vec::with_capacity(length);
         for span in spans {
             message::encode(SPANS, span, &mut encoded);
         }
@@ -118,11 +119,11 @@ impl Traces {
         interval: Duration,
     ) -> Self {
         let head = Head::new(resource);
-        let batch = MOST_REQUEST_BYTES - head.bytes();
+        let batch = MOST_REQUEST_BYTES.saturating_sub(head.bytes());
         let queue = Queue::new(Bounds { bytes: MOST_BYTES, parcels: MOST_TRACES, batch });
         let (queue, tally) = (Arc::new(queue), Arc::<Mutex<TracesReport>>::default());
         let sender = (Arc::clone(&queue), Arc::clone(&tally));
-        let task = SendTask::start(connection, move |courier| {
+        let task = SendTask::start(connection, "the requests' traces", move |courier| {
             Sender { courier, head, queue: sender.0, tally: sender.1, interval }.run()
         });
         let chooser = Chooser {
@@ -175,8 +176,15 @@ impl Traces {
     }
 
     fn push(&self, trace: Trace) {
-        lock(&self.tally).sampled += 1;
-        self.queue.push(trace);
+        let gone = self.queue.push(trace);
+        let mut tally = lock(&self.tally);
+        tally.sampled += 1;
+        tally.lost += gone;
+    }
+
+    /// Requests so far whose spans will not reach the collector.
+    pub(super) fn lost(&self) -> u64 {
+        lock(&self.tally).lost
     }
 
     /// No request comes any more: the slowest are known, and what waits is sent.
@@ -188,10 +196,11 @@ impl Traces {
     }
 
     /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
-    pub(super) fn finish(self, patience: Duration) -> TracesReport {
+    pub(super) fn finish(&self, patience: Duration) -> TracesReport {
         self.close();
-        self.task.wait(patience);
+        self.task.end(patience);
         let report = lock(&self.tally).clone();
+        // What is still under way counts as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }
     }
 }
@@ -225,14 +234,9 @@ impl Head {
             .iter()
             .map(|(key, value)| opentelemetry::KeyValue::new(key.clone(), value.clone()));
         let resource = Resource { attributes: Attributes::from(pairs).0, ..Resource::default() };
-        let scope = InstrumentationScope {
-            name: env!("CARGO_PKG_NAME").to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..InstrumentationScope::default()
-        };
         let schema_url = SCHEMA_URL.to_owned();
-        let scope =
-            ScopeSpans { scope: Some(scope), schema_url: schema_url.clone(), spans: Vec::new() };
+        let scope = Some(protobuf::scope());
+        let scope = ScopeSpans { scope, schema_url: schema_url.clone(), spans: Vec::new() };
         let resource =
             ResourceSpans { resource: Some(resource), schema_url, scope_spans: Vec::new() };
         Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }
@@ -273,33 +277,18 @@ impl Sender {
             let Some(batch) = self.queue.next().await else { return };
             let request = self.head.request(&batch);
             match self.courier.send::<ExportTraceServiceResponse>(&request).await {
-                Ok(rejected) => self.note_taken(batch.len() as u64, rejected),
+                Ok(rejected) => {
+                    let mut tally = lock(&self.tally);
+                    tally.sent += batch.len() as u64;
+                    tally.rejected += rejected;
+                }
                 Err(failure) => {
-                    self.note_failed(&failure);
+                    lock(&self.tally).lost += batch.len() as u64;
                     if failure.is_passing && self.queue.is_closed() {
                         return;
                     }
                 }
             }
         }
-    }
-
-    fn note_taken(&self, traces: u64, rejected: u64) {
-        let mut tally = lock(&self.tally);
-        tally.sent += traces;
-        tally.rejected += rejected;
-        drop(tally);
-        if rejected > 0 {
-            self.courier.connection.complain(format_args!(
-                "rejected {rejected} spans of requests' traces; its log says why"
-            ));
-        }
-    }
-
-    fn note_failed(&self, failure: &Failure) {
-        self.courier.connection.complain(format_args!(
-            "did not take requests' traces ({}); the run goes on, and the files have the records",
-            failure.reason
-        ));
     }
 }

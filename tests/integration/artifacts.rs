@@ -108,11 +108,12 @@ fn a_complete_run_is_rebuilt_to_the_last_byte() {
     for name in SUMMARIES {
         fs::remove_file(run.directory().join(name)).unwrap();
     }
-    let rebuilt = report::rebuild(run.directory()).unwrap();
+    let mut rebuilt = report::rebuild(run.directory()).unwrap();
     assert!(rebuilt.notes.is_empty());
     let console = console::render(&rebuilt.report, Style::FILE);
-    let written = report::write(&rebuilt, &console).unwrap();
-    assert_eq!(written.len(), 3);
+    let written = report::write(&mut rebuilt, &console).unwrap();
+    assert_eq!(written.len(), 4, "three summaries and the table");
+    assert!(rebuilt.notes.is_empty(), "the rows are those of the run");
     for (name, before) in SUMMARIES.iter().zip(original) {
         let after = fs::read(run.directory().join(name)).unwrap();
         assert_eq!(String::from_utf8(after).unwrap(), String::from_utf8(before).unwrap(), "{name}");
@@ -125,8 +126,8 @@ fn without_a_manifest_the_summary_is_gone_by() {
     run.complete();
     let original = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
     fs::remove_file(run.directory().join("run_manifest.json")).unwrap();
-    let rebuilt = report::rebuild(run.directory()).unwrap();
-    report::write(&rebuilt, "").unwrap();
+    let mut rebuilt = report::rebuild(run.directory()).unwrap();
+    report::write(&mut rebuilt, "").unwrap();
     let again = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
     assert_eq!(again, original);
 }

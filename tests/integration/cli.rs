@@ -71,15 +71,15 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
     };
     // `-vv` is `-v` twice.
     for flag in aiperf_flags().filter(|flag| *flag != "-vv") {
-        let is_refused = aiperf_flags::REFUSED.contains(&flag);
+        let is_refused = aiperf_flags::refused().any(|(refused, _)| refused == flag);
         assert!(
             is_ours(flag) != is_refused,
             "{flag}: ours {}, refused {is_refused}",
             is_ours(flag)
         );
     }
-    for flag in aiperf_flags::REFUSED {
-        assert!(aiperf_flags().any(|known| known == *flag), "{flag} is not AIPerf's");
+    for (flag, _) in aiperf_flags::refused() {
+        assert!(aiperf_flags().any(|known| known == flag), "{flag} is not AIPerf's");
     }
 }
 
@@ -87,7 +87,8 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
 fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert_eq!(
         refusal("--gpu-telemetry all"),
-        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
+        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet: scrape the \
+         exporter: --server-metrics localhost:9400"
     );
     for flags in
         ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"]
@@ -196,6 +197,68 @@ fn a_search_and_what_it_needs() {
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
         "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin --cache-bust none",
+    );
+}
+
+#[test]
+fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another() {
+    profile("--url-strategy round_robin --request-content-type application/json --transport HTTP");
+    assert!(refusal("--request-content-type application-json").contains("application/json only"));
+    let busting = refusal("--cache-bust system_prefix");
+    assert!(busting.contains("'system_prefix'"), "{busting}");
+    assert!(busting.contains("--user-context-prompt-length"), "{busting}");
+}
+
+#[test]
+fn switches_take_a_value() {
+    assert!(profile("--streaming=true").endpoint.streaming);
+    assert!(!profile("--streaming=False").endpoint.streaming);
+    profile("--auto-plot=false --no-gpu-telemetry=true --plot-required=no --fixed-schedule=false");
+    assert!(refusal("--no-auto-plot=false").contains("--auto-plot"));
+    assert!(refusal("--per-chunk-usage=true").contains("--per-chunk-usage"));
+    assert!(refusal("--streaming=on").contains("--streaming"));
+    assert!(refusal("--streaming true").contains("'true'"));
+    assert!(refusal("--streaming --streaming=false").contains("--streaming"));
+    // The command line is kept as it was given.
+    assert!(profile("--streaming=false").cli_command.contains("--streaming=false"));
+}
+
+#[test]
+fn a_rate_of_inf_sends_all_at_once_or_as_there_is_room() {
+    let config = profile("--request-rate inf --request-count 20");
+    let phase = &config.schedule.phases[0];
+    assert_eq!((&phase.load, phase.concurrency), (&LoadPattern::ClosedLoop, None));
+    assert_eq!(phase.stop.requests, Some(20));
+    // AIPerf 0.13's name.
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-request_rateinf");
+    let phase = |flags: &str| profile(flags).schedule.phases[0].clone();
+    let capped = phase("--request-rate inf --concurrency 4 --arrival-pattern constant");
+    assert_eq!(
+        (capped.load, capped.concurrency),
+        (LoadPattern::ClosedLoop, Some(Limit::constant(4)))
+    );
+    assert_eq!(phase("--request-rate Infinity").stop.requests, Some(10));
+    let warmup = phase("--request-rate inf --warmup-request-count 3");
+    assert_eq!((warmup.concurrency, warmup.stop.requests), (None, Some(3)));
+    let warmup = phase("--request-rate 2 --warmup-request-rate inf --warmup-request-count 3");
+    assert_eq!((warmup.load, warmup.concurrency), (LoadPattern::ClosedLoop, None));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config = profile(&format!("--request-rate inf --input-file {}", file.path().display()));
+    assert_eq!(config.schedule.replay.schedule, UseOfTimestamps::Never);
+    for flags in [
+        "--request-rate inf --benchmark-duration 5",
+        "--request-rate inf --request-rate-ramp-duration 5",
+        "--request-rate 5 --warmup-request-rate inf --warmup-duration 5",
+        "--request-rate inf --request-count 9 --warmup-duration 5",
+        "--warmup-request-rate inf --warmup-request-count 5 --warmup-request-rate-ramp-duration 1",
+    ] {
+        assert!(refusal(flags).contains("inf"), "{flags}: {}", refusal(flags));
+    }
+    profile("--request-rate inf --benchmark-duration 5 --concurrency 4");
+    assert!(refusal("--request-rate nan").contains("finite"));
+    assert!(
+        refusal("--user-centric-rate inf --num-users 2 --session-turns-mean 2").contains("finite")
     );
 }
 
@@ -471,8 +534,8 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
     }
     assert!(refusal("--isl-block-size 16").contains("--input-file"));
-    let message = refusal("--endpoint-type responses");
-    assert!(message.contains("responses") && message.contains("completions"), "{message}");
+    let message = refusal("--endpoint-type telegram");
+    assert!(message.contains("telegram") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
 }
@@ -630,11 +693,21 @@ fn the_environment_gives_thresholds_and_flags_win() {
 #[test]
 fn streams_and_histograms() {
     let default = profile("").telemetry;
-    assert!(default.streams.metrics && default.streams.timing && !default.exponential_histograms);
+    assert!(
+        default.streams.metrics
+            && default.streams.timing
+            && default.exponential_histograms.is_none()
+    );
     let config = profile("--stream timing --otel-histograms exponential").telemetry;
-    assert!(!config.streams.metrics && config.streams.timing && config.exponential_histograms);
+    assert!(
+        !config.streams.metrics
+            && config.streams.timing
+            && config.exponential_histograms == Some(true)
+    );
     let both = profile("--stream metrics,timing --otel-histograms explicit").telemetry;
-    assert!(both.streams.metrics && both.streams.timing && !both.exponential_histograms);
+    assert!(
+        both.streams.metrics && both.streams.timing && both.exponential_histograms == Some(false)
+    );
 }
 
 #[test]
@@ -743,8 +816,11 @@ fn no_secret_is_shown() {
     // A flag given twice is refused, and the refusal must not repeat its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
     assert!(!twice.contains("SECRET"), "{twice}");
-    let once: Vec<&str> =
+    let mut once: Vec<&str> =
         arguments.into_iter().filter(|argument| *argument != "--api-key=SECRET2").collect();
+    let collector = parse_in(&once, &[]).unwrap_err().to_string();
+    assert!(collector.contains("//o:4318") && !collector.contains("SECRET"), "{collector}");
+    once.retain(|argument| !argument.starts_with("--otel-url"));
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
     for shown in
         [config.cli_command.clone(), config.input_config.to_string(), format!("{config:?}")]

@@ -2,59 +2,42 @@
 //! and no attribute beside it, and each with its kind, unit, text and values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, ResourceMetrics};
 
 use self::registry::{Attributes, Entry, Registry};
+use crate::load::{faults, mock};
 use crate::otlp_receiver::{OtlpReceiver, attribute};
-use crate::profile::aiperf;
+use crate::profile::{Run, profile_command};
+use crate::shards::now;
 
 #[path = "conformance/mistakes.rs"]
 mod mistakes;
+#[path = "conformance/provoked.rs"]
+mod provoked;
 #[path = "conformance/registry.rs"]
-mod registry;
+pub(crate) mod registry;
+#[path = "conformance/spans.rs"]
+mod spans;
 #[path = "conformance/specification.rs"]
 mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
-/// Metrics that no run here gives, by their beginnings, and why.
-const UNSEEN: [(&str, &str); 22] = [
-    ("aiperf.usage_prompt_audio", "no server here takes sound"),
-    ("aiperf.usage_completion_audio", "no server here gives sound"),
-    ("aiperf.total_usage_prompt_audio", "no server here takes sound"),
-    ("aiperf.total_usage_completion_audio", "no server here gives sound"),
-    ("aiperf.usage_prompt_cache_", "the mock server reports no such usage"),
-    ("aiperf.total_usage_prompt_cache_", "the mock server reports no such usage"),
-    ("aiperf.overall_usage_prompt_cache_read_pct", "the mock server reports no such usage"),
-    ("aiperf.usage_tool_use_prompt_tokens", "the mock server reports no such usage"),
-    ("aiperf.total_usage_tool_use_prompt_tokens", "the mock server reports no such usage"),
-    ("aiperf.usage_accepted_prediction_tokens", "the mock server predicts nothing"),
-    ("aiperf.usage_rejected_prediction_tokens", "the mock server predicts nothing"),
-    ("aiperf.total_usage_accepted_prediction_tokens", "the mock server predicts nothing"),
-    ("aiperf.total_usage_rejected_prediction_tokens", "the mock server predicts nothing"),
-    ("aiperf.usage_discrepancy_count", "the mock server's usage is right"),
-    ("aiperf.osl_mismatch_count", "the mock server gives as many tokens as it is asked for"),
-    ("aiperf.timing.sessions.cancelled", "only of a run that was stopped"),
-    ("aiperf.timing.phase.timeout_triggered", "only of a phase that ran out of time"),
-    ("aiperf.timing.phase.grace_timeout_triggered", "only of a phase that ran out of time"),
-    ("aiperf.timing.phase.was_cancelled", "only of a run that the user stopped"),
-    ("aiperf.client.retries", "only where a reused connection dies"),
-    ("aiperf.client.queue.spilled", "only where memory is short"),
+/// Metrics that no run here gives, and why.
+const UNSEEN: [(&str, &str); 2] = [
+    ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
 ];
-
-/// Why a metric of the registry may have been seen in no run.
-fn excuse(name: &str) -> Option<&'static str> {
-    let name = name.replace("aiperf.percentiles.", "aiperf.");
-    UNSEEN.iter().find(|(start, _)| name.starts_with(start)).map(|(_, reason)| *reason)
-}
 
 /// Everything in `export` that the registry does not say, in words. `seen` gets
 /// the names of its metrics.
@@ -102,11 +85,7 @@ fn of_own(
 ) -> Vec<String> {
     let mut found = Vec::new();
     for scope in &resource.scope_metrics {
-        let name = scope.scope.as_ref().map(|own| (own.name.as_str(), own.version.as_str()));
-        let expected = ("aiperf", env!("CARGO_PKG_VERSION"));
-        if name != Some(expected) || scope.schema_url != SCHEMA_URL {
-            found.push(format!("the scope is {name:?} with {:?}", scope.schema_url));
-        }
+        found.extend(of_scope(scope.scope.as_ref(), &scope.schema_url));
         for metric in &scope.metrics {
             seen.insert(metric.name.clone());
             let problems = match registry.metrics.get(&metric.name) {
@@ -117,6 +96,13 @@ fn of_own(
         }
     }
     found
+}
+
+fn of_scope(scope: Option<&InstrumentationScope>, schema_url: &str) -> Option<String> {
+    let name = scope.map(|own| (own.name.as_str(), own.version.as_str()));
+    let expected = ("aiperf", env!("CARGO_PKG_VERSION"));
+    (name != Some(expected) || schema_url != SCHEMA_URL)
+        .then(|| format!("the scope is {name:?} with {schema_url:?}"))
 }
 
 fn of_metric(metric: &Metric, entry: &Entry, registry: &Registry) -> Vec<String> {
@@ -193,15 +179,19 @@ fn of_attributes(have: &[KeyValue], listed: &Attributes, registry: &Registry) ->
             Some(Any::IntValue(_)) => "int",
             Some(Any::DoubleValue(_)) => "double",
             Some(Any::BoolValue(_)) => "boolean",
+            Some(Any::ArrayValue(list)) if list.values.iter().all(is_text) => "string[]",
             _ => "nothing plain",
         };
         if of != kind.of {
             found.push(format!("{} is {of}, not {}", pair.key, kind.of));
         }
-        let text = attribute(have, &pair.key).unwrap_or_default();
+        let text = match value {
+            Some(Any::StringValue(text)) => text.clone(),
+            _ => String::new(),
+        };
         // A provider of one's own is allowed by the conventions.
         let open = pair.key == "gen_ai.provider.name";
-        if !kind.values.is_empty() && !open && !kind.values.contains(&text) {
+        if !kind.values.is_empty() && of == "string" && !open && !kind.values.contains(&text) {
             found.push(format!("{} is {text:?}", pair.key));
         }
     }
@@ -213,47 +203,120 @@ fn of_attributes(have: &[KeyValue], listed: &Attributes, registry: &Registry) ->
     found
 }
 
-fn server(faults: &[&str]) -> MockServer {
-    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
-    let script = Script {
+fn is_text(value: &AnyValue) -> bool {
+    matches!(value.value, Some(Any::StringValue(_)))
+}
+
+fn server(faulty: &[&str]) -> MockServer {
+    mock(Script {
         ttft: Nanos::from_millis(20.0),
         itl: Nanos::from_millis(1.0),
         reasoning_tokens: 1,
         models: vec!["mock-model".into(), "other".into()],
-        faults,
+        faults: faults(faulty),
         ..Script::default()
-    };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+    })
+}
+
+/// What a collector took of a run.
+struct Exports {
+    metrics: Vec<ExportMetricsServiceRequest>,
+    traces: Vec<ExportTraceServiceRequest>,
+}
+
+impl Exports {
+    fn of(collector: &OtlpReceiver) -> Self {
+        Self {
+            metrics: collector.taken().into_iter().map(|export| export.message).collect(),
+            traces: collector.traces().into_iter().map(|export| export.message).collect(),
+        }
+    }
+}
+
+/// The program, with each request as a trace.
+fn command(
+    collector: &OtlpReceiver,
+    urls: &[&str],
+    directory: &Path,
+    arguments: &[&str],
+) -> Command {
+    let [first, others @ ..] = urls else { panic!("there is no server") };
+    let collector_url = collector.otel_url();
+    let mut extra = vec!["--otel-url", &collector_url, "--trace-sample", "all"];
+    extra.extend(others.iter().flat_map(|url| ["--url", url]));
+    profile_command(first, directory, &[&extra, arguments].concat())
 }
 
 /// Runs the program against the servers, and gives what the collector took.
-fn exports(
-    collector: &OtlpReceiver,
-    servers: &[&MockServer],
-    arguments: &[&str],
-) -> Vec<ExportMetricsServiceRequest> {
-    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-    let url = format!("{}{path}", collector.url());
+fn exports(collector: &OtlpReceiver, urls: &[&str], arguments: &[&str]) -> Exports {
     let directory = tempfile::tempdir().unwrap();
-    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-    command.args(["--ui", "none", "--otel-url", &url, "--artifact-dir"]).arg(directory.path());
-    for server in servers {
-        command.args(["--url", &server.url()]);
+    let output = command(collector, urls, directory.path(), arguments).output().unwrap();
+    Run { output, directory }.succeeded();
+    Exports::of(collector)
+}
+
+/// What a process of two that share a run sends. A machine that was not ready by the
+/// common start is given more time.
+fn shard(collector: &OtlpReceiver, url: &str) -> Exports {
+    for ahead in [4, 40, 200] {
+        let at = (now() + ahead).to_string();
+        let mut flags = vec!["--shard", "0/2", "--random-seed", "7", "--start-at", &at];
+        flags.extend(["--request-count", "8", "--concurrency", "2"]);
+        let directory = tempfile::tempdir().unwrap();
+        let output = command(collector, &[url], directory.path(), &flags).output().unwrap();
+        if output.status.success() {
+            return Exports::of(collector);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("--start-at was"), "{said}");
     }
-    if !arguments.contains(&"--input-file") {
-        command.args(["--isl", "20", "--osl", "4"]);
-    }
-    if !arguments.contains(&"--endpoint-type") {
-        command.arg("--streaming");
-    }
-    let output = command.args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    collector.taken().into_iter().map(|export| export.message).collect()
+    panic!("the machine was never ready in time");
 }
 
 const TRACE: &str = r#"{"timestamp": 0, "text_input": "a b c", "output_length": 4}
 {"timestamp": 20, "text_input": "a b d", "output_length": 4}
 "#;
+
+/// What was seen of the registry, and where exports were not as it says.
+struct Held<'r> {
+    registry: &'r Registry,
+    metrics: BTreeSet<String>,
+    /// Types of spans, events, and attributes after their span's type.
+    spans: BTreeSet<String>,
+    /// Problems, and the runs that had them.
+    problems: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Held<'_> {
+    fn hold(&mut self, exports: &Exports, run: &str) {
+        let mut found = Vec::new();
+        for export in &exports.metrics {
+            found.extend(differences(export, self.registry, &mut self.metrics));
+        }
+        for export in &exports.traces {
+            found.extend(spans::differences(export, self.registry, &mut self.spans));
+        }
+        if exports.traces.is_empty() {
+            found.push("no traces came".to_owned());
+        }
+        for problem in found {
+            self.problems.entry(problem).or_default().insert(run.to_owned());
+        }
+    }
+}
+
+/// The resources of an export, with whether each is a server's.
+fn resources(exports: &Exports) -> Vec<(bool, &[KeyValue])> {
+    let of_metrics = exports.metrics.iter().flat_map(|export| &export.resource_metrics);
+    let of_traces = exports.traces.iter().flat_map(|export| &export.resource_spans);
+    let all = of_metrics.map(|of| &of.resource).chain(of_traces.map(|of| &of.resource));
+    all.map(|resource| {
+        let attributes = &resource.as_ref().unwrap().attributes[..];
+        let name = attribute(attributes, "service.name");
+        (name.as_deref() == Some("inference-server"), attributes)
+    })
+    .collect()
+}
 
 #[test]
 fn what_a_collector_receives_is_what_the_registry_says() {
@@ -262,9 +325,12 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let trace = directory.path().join("trace.jsonl");
     std::fs::write(&trace, TRACE).unwrap();
     let trace = trace.to_str().unwrap();
-    let (one, two) = (server(&[]), server(&[]));
-    let failing = server(&["every=3:status=503,busy", "every=4:status=400"]);
-    let runs: [(&[&MockServer], &str); 10] = [
+    let servers =
+        [server(&[]), server(&[]), server(&["every=3:status=503,busy", "every=4:status=400"])];
+    let [one, two, failing] = servers.each_ref().map(MockServer::url);
+    let hanging = server(&["every=2:hang"]);
+    let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
+    let runs: [(&[&str], &str); 13] = [
         (&[&one], "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000"),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
         (&[&failing], "--request-count 12"),
@@ -278,24 +344,69 @@ fn what_a_collector_receives_is_what_the_registry_says() {
             "--model other --request-count 8 --request-cancellation-rate 50 --request-cancellation-delay 0.001",
         ),
         (&[&one], "--custom-dataset-type mooncake-trace --fixed-schedule --input-file"),
+        (&[&strange], "--request-count 4 --concurrency 1 --no-server-metrics"),
+        (&[&hanging], "--benchmark-duration 0.2 --benchmark-grace-period 0.1 --concurrency 2"),
+        (
+            &[&one],
+            "--request-count 2 --extra-inputs temperature:0.5 --extra-inputs top_p:0.9 --extra-inputs seed:5",
+        ),
     ];
-    let mut seen = BTreeSet::new();
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (index, (servers, arguments)) in runs.into_iter().enumerate() {
-        let collector = if index % 2 == 0 { OtlpReceiver::grpc() } else { OtlpReceiver::http() };
+    let mut held = Held {
+        registry: &registry,
+        metrics: BTreeSet::new(),
+        spans: BTreeSet::new(),
+        problems: BTreeMap::new(),
+    };
+    let collector = |number: usize| {
+        if number.is_multiple_of(2) { OtlpReceiver::grpc() } else { OtlpReceiver::http() }
+    };
+    for (index, (urls, arguments)) in runs.into_iter().enumerate() {
         let mut words: Vec<&str> = arguments.split(' ').collect();
         words.extend(arguments.ends_with("--input-file").then_some(trace));
-        for export in exports(&collector, servers, &words) {
-            for problem in differences(&export, &registry, &mut seen) {
-                found.entry(problem).or_default().insert(arguments.to_owned());
-            }
+        held.hold(&exports(&collector(index), urls, &words), arguments);
+    }
+    held.hold(&provoked::interrupted(&collector(0)), "interrupted");
+    held.hold(&provoked::secured(&collector(1)), "secured");
+    let sharded = shard(&collector(1), &one);
+    held.hold(&sharded, "sharded");
+    let resources = resources(&sharded);
+    for (is_server, attributes) in &resources {
+        let of = |key| attribute(attributes, key);
+        let (index, count) = (of("aiperf.shard.index"), of("aiperf.shard.count"));
+        if !is_server {
+            assert_eq!((index.as_deref(), count.as_deref()), (Some("0"), Some("2")));
+            let instance = format!("{}-0", of("aiperf.benchmark.id").unwrap());
+            assert_eq!(of("service.instance.id"), Some(instance));
         }
     }
-    assert!(found.is_empty(), "{found:#?}");
-    let unseen: Vec<_> = registry.metrics.keys().filter(|name| !seen.contains(*name)).collect();
-    let missing: Vec<_> = unseen.iter().filter(|name| excuse(name).is_none()).collect();
-    assert!(missing.is_empty(), "in no run and without a reason: {missing:?}");
-    eprintln!("{} of {} metrics were seen", seen.len(), registry.metrics.len());
+    assert!(resources.iter().any(|(is_server, _)| *is_server), "no server's metrics came");
+    let Held { metrics, spans, problems, .. } = held;
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert_seen("metrics", registry.metrics.keys().cloned(), &metrics, &UNSEEN);
+    assert_seen("spans", registered_spans(&registry), &spans, &[]);
+}
+
+/// Types of spans, their events, and their attributes.
+fn registered_spans(registry: &Registry) -> impl Iterator<Item = String> {
+    let attributes = registry
+        .spans
+        .iter()
+        .flat_map(|(kind, entry)| entry.attributes.keys().map(move |key| format!("{kind} {key}")));
+    registry.spans.keys().cloned().chain(registry.events.iter().cloned()).chain(attributes)
+}
+
+/// All that is registered was seen or has a reason; says what was not seen.
+fn assert_seen(
+    what: &str,
+    registered: impl Iterator<Item = String>,
+    seen: &BTreeSet<String>,
+    reasons: &[(&str, &str)],
+) {
+    let unseen: Vec<String> = registered.filter(|name| !seen.contains(name)).collect();
+    eprintln!("{} {what} were seen; in no run: {unseen:#?}", seen.len());
+    let missing: Vec<_> =
+        unseen.iter().filter(|name| reasons.iter().all(|(have, _)| have != name)).collect();
+    assert!(missing.is_empty(), "{what} in no run and without a reason: {missing:?}");
 }
 
 #[test]

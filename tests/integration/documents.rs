@@ -1,8 +1,12 @@
 //! The documentation is true: its commands run, its links lead somewhere, and
 //! what it names is there.
 
+#[path = "documents/migration.rs"]
+mod migration;
 #[path = "documents/page.rs"]
 mod page;
+#[path = "documents/queries.rs"]
+mod queries;
 #[path = "documents/stage.rs"]
 mod stage;
 
@@ -12,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use aiperf::artifacts::layout::Layout;
-use aiperf::cli::{aiperf_flags, command, parse_with};
+use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
 use aiperf::config::Environment;
 use aiperf::metrics::Registry;
 
@@ -236,7 +240,7 @@ fn flags() -> BTreeSet<String> {
 }
 
 /// Flags of the programs that the documents start beside this one.
-const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--set"];
+const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--mode", "--set"];
 
 #[test]
 fn flags_are_the_programs() {
@@ -245,6 +249,7 @@ fn flags_are_the_programs() {
     for page in page::all() {
         let is_of_another =
             page.path == Path::new("docs/migration.md") || page.path.starts_with("docs/decisions");
+        let refused = || aiperf_flags::refused().chain(aiperf_commands::refused());
         for (line, span) in page.spans() {
             // Of a span that names another program, flags are that one's.
             let is_ours = span.starts_with("--") || span.starts_with("aiperf ");
@@ -252,7 +257,7 @@ fn flags_are_the_programs() {
                 let word = word.trim_end_matches([',', '…', '.']);
                 let is_known = flags.contains(word)
                     || FLAGS_OF_OTHERS.contains(&word)
-                    || (is_of_another && aiperf_flags::REFUSED.contains(&word));
+                    || (is_of_another && refused().any(|(flag, _)| flag == word));
                 if !is_known {
                     failures.push(format!("{}: {word} is no flag of aiperf", page.at(line)));
                 }
@@ -288,13 +293,6 @@ fn files_of_a_run_are_those_that_are_written() {
     assert_none(&failures);
 }
 
-/// The lines of a list of names, each line the names of one thing.
-fn golden(name: &str) -> Vec<Vec<String>> {
-    let text = read(&format!("tests/golden/aiperf-0.13/{name}"));
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
-}
-
 fn page_at(path: &str) -> Page {
     Page::parse(path.into(), &read(path))
 }
@@ -302,69 +300,6 @@ fn page_at(path: &str) -> Page {
 /// The code spans of a cell.
 fn names(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-}
-
-#[test]
-fn every_flag_of_aiperf_is_on_the_migration_page_with_its_status() {
-    let page = page_at("docs/migration.md");
-    let below = page.prose.iter().skip_while(|(_, text)| text != "## Flags of profile");
-    let within = below.take_while(|(_, text)| text != "## Environment variables");
-    let rows = within.filter(|(_, text)| text.starts_with("| `-"));
-    let mut listed = Vec::new();
-    for (line, row) in rows {
-        let cells: Vec<_> = row.split(" | ").collect();
-        let status = cells[1].trim();
-        for flag in names(cells[0]) {
-            let place = format!("{}: {flag}", page.at(*line));
-            match status {
-                "same" | "same, but" => assert!(is_visible(&flag), "{place} is not the program's"),
-                "refused" => assert!(is_refused(&flag), "{place} is not refused"),
-                "accepted" => assert!(is_without_effect(&flag), "{place} is not accepted"),
-                other => panic!("{place}: {other:?} is no status"),
-            }
-            listed.push(flag);
-        }
-    }
-    let mut expected = golden("profile_flags.txt").concat();
-    listed.sort();
-    expected.sort();
-    assert_eq!(listed, expected, "a flag is missing, or there twice, or not AIPerf's");
-}
-
-fn profile_command() -> clap::Command {
-    let mut command = command();
-    command.build();
-    command.find_subcommand("profile").unwrap().clone()
-}
-
-fn is_visible(flag: &str) -> bool {
-    let is_it = |argument: &clap::Arg| {
-        let short = argument.get_short().is_some_and(|short| format!("-{short}") == flag);
-        let long = argument.get_long_and_visible_aliases().unwrap_or_default();
-        short || long.iter().any(|long| format!("--{long}") == flag)
-    };
-    // Twice `-v` is not a flag of its own.
-    flag == "-vv" || profile_command().get_arguments().any(|arg| is_it(arg) && !arg.is_hide_set())
-}
-
-/// What the program says to a run with these arguments as well.
-fn refusal(arguments: &[&str]) -> Option<String> {
-    let all = ["aiperf", "profile", "--model", "m"].iter().chain(arguments);
-    parse_with(all.map(Into::into), Environment::new(&|_| None))
-        .err()
-        .map(|error| error.to_string())
-}
-
-fn is_refused(flag: &str) -> bool {
-    refusal(&[flag]).is_some_and(|said| said.contains("does not have yet"))
-}
-
-fn is_without_effect(flag: &str) -> bool {
-    let value = aiperf_flags::ONLY_VALUE.iter().find(|(name, _)| *name == flag);
-    match value {
-        Some((_, value)) => refusal(&[flag, value]).is_none(),
-        None => aiperf_flags::OFF_SWITCHES.contains(&flag) && refusal(&[flag]).is_none(),
-    }
 }
 
 /// Every variable that a run's configuration asks for.
@@ -378,19 +313,6 @@ fn variables_read() -> BTreeSet<String> {
         "aiperf profile --model m --otel-url http://localhost:4317 --server-metrics-summary";
     parse_with(arguments.split(' ').map(Into::into), Environment::new(&lookup)).unwrap();
     asked.into_inner()
-}
-
-#[test]
-fn the_migration_page_has_the_variables_that_are_read() {
-    let page = page_at("docs/migration.md");
-    let below = page.prose.iter().skip_while(|(_, text)| text != "## Environment variables");
-    let list = below.skip(4).take_while(|(_, text)| !text.is_empty());
-    let listed: BTreeSet<_> = list.flat_map(|(_, text)| names(text)).collect();
-    let theirs: BTreeSet<_> = golden("variables.txt").concat().into_iter().collect();
-    let read = variables_read();
-    assert!(read.len() > 20, "{read:?}");
-    let expected: BTreeSet<_> = theirs.intersection(&read).cloned().collect();
-    assert_eq!(listed, expected);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointTraits, EndpointType, ParsedResponse};
-use aiperf::mock_server::{self, MockServer, RequestLog, Script};
+use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
 use aiperf::runner::{
     Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
@@ -199,8 +199,13 @@ pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
+/// Faults as `--fault` has them.
+pub(crate) fn faults(faults: &[&str]) -> Vec<FaultRule> {
+    faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect()
+}
+
 pub(crate) fn faulty(fault: &str) -> MockServer {
-    mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
+    mock(Script { faults: faults(&[fault]), ..Script::default() })
 }
 
 #[test]
@@ -216,6 +221,14 @@ fn the_server_sees_the_concurrency_asked_for() {
     assert_eq!((stats.sessions_sent, stats.sessions_completed), (64, 64));
     let sessions: BTreeSet<u64> = outcome.records.iter().map(|r| r.turn.session).collect();
     assert_eq!(sessions, (0..64).collect());
+}
+
+#[test]
+fn a_loop_without_a_bound_sends_all_at_once() {
+    let server = mock(Script { ttft: Nanos::from_seconds(2.0), ..Script::default() });
+    let phase = PhaseConfig { concurrency: None, ..closed_loop(1, 12) };
+    let outcome = Load { phases: vec![phase], workers: 2, ..Load::on(&server.url()) }.run();
+    assert_eq!((outcome.records.len(), outcome.peak_in_flight), (12, 12));
 }
 
 #[test]

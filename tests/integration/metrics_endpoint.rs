@@ -1,20 +1,32 @@
-//! A scripted Prometheus endpoint on a bare socket.
+//! A scripted Prometheus endpoint on a bare socket, and recordings of real ones.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::raw_server::{read_request, write};
 
 /// Longest wait for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The scrapes of a recorded series, such as `vllm/scrapes`, in order.
+pub(crate) fn recorded<T: DeserializeOwned>(series: &str) -> Vec<T> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let file = File::open(golden.join(format!("{series}.jsonl.gz"))).unwrap();
+    let lines = BufReader::new(GzDecoder::new(file)).lines();
+    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
 
 /// What is answered to one request.
 #[derive(Debug, Clone)]

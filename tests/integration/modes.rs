@@ -20,7 +20,7 @@ use aiperf::transport::{self, Connections};
 use aiperf::units::Nanos;
 
 use crate::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
-use crate::profile::{Run, aiperf, profile};
+use crate::profile::{Run, profile};
 use crate::raw_server;
 
 fn millis(millis: u64) -> Nanos {
@@ -429,12 +429,7 @@ fn timestamps_in_a_file_are_a_schedule_unless_refused() {
     std::fs::write(file.path(), lines.join("\n")).unwrap();
     let run = |flags: &[&str]| {
         let file = ["--input-file", file.path().to_str().unwrap()];
-        // No lengths of generated prompts.
-        let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-        let directory = tempfile::tempdir().unwrap();
-        command.args(["--url", &server.url(), "--ui", "none", "--streaming"]).args(file);
-        command.arg("--artifact-dir").arg(directory.path()).args(flags);
-        Run { output: command.output().unwrap(), directory }.succeeded()
+        profile(&server.url(), &[&file[..], flags].concat()).succeeded()
     };
     // The warmup's session is of the same conversation, and takes no time of the schedule's.
     let scheduled = run(&["--fixed-schedule-auto-offset", "--warmup-request-count", "1"]);

@@ -32,6 +32,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tonic_types::StatusExt as _;
 
 /// How the receiver answers an export.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +43,9 @@ pub(crate) enum Answer {
     Reject(i64),
     /// Fails with a code that asks for a retry later.
     Unavailable,
+    /// Fails, and asks for a retry after so many seconds: 503 with `Retry-After`, over
+    /// gRPC exhausted with `RetryInfo`.
+    RetryAfter(u64),
     /// Fails for good.
     Refuse,
     /// Never answers.
@@ -64,25 +68,23 @@ pub(crate) struct OtlpReceiver {
     _stop: oneshot::Sender<()>,
 }
 
-/// An export as it arrived.
+/// An export as it arrived, of metrics unless it says otherwise.
 #[derive(Debug, Clone)]
-pub(crate) struct Export {
+pub(crate) struct Export<M = ExportMetricsServiceRequest> {
     /// The message.
-    pub(crate) message: ExportMetricsServiceRequest,
+    pub(crate) message: M,
     /// Headers or metadata, in order of arrival.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Traces as they arrived.
-#[derive(Debug, Clone)]
-pub(crate) struct TraceExport {
-    /// The message.
-    pub(crate) message: ExportTraceServiceRequest,
-    /// Headers or metadata, in order of arrival.
-    pub(crate) headers: Vec<(String, String)>,
-}
+type TraceExport = Export<ExportTraceServiceRequest>;
 
-impl Export {
+impl<M> Export<M> {
+    fn over_grpc(request: tonic::Request<M>) -> Self {
+        let headers = pairs(&request.metadata().clone().into_headers());
+        Self { message: request.into_inner(), headers }
+    }
+
     /// A header's value.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
@@ -98,9 +100,13 @@ struct Script {
     next: VecDeque<Answer>,
     otherwise: Answer,
     taken: Vec<Export>,
-    traces: Vec<TraceExport>,
     /// Exports that arrived, however they were answered.
     seen: usize,
+    /// Answers to exports of traces; where there is none, that of all exports.
+    next_traces: VecDeque<Answer>,
+    otherwise_traces: Option<Answer>,
+    traces: Vec<TraceExport>,
+    seen_traces: usize,
 }
 
 impl OtlpReceiver {
@@ -134,8 +140,11 @@ impl OtlpReceiver {
             next: VecDeque::new(),
             otherwise: Answer::Take,
             taken: Vec::new(),
-            traces: Vec::new(),
             seen: 0,
+            next_traces: VecDeque::new(),
+            otherwise_traces: None,
+            traces: Vec::new(),
+            seen_traces: 0,
         };
         let shared = Arc::new(Shared { script: Mutex::new(script), changed: Condvar::new() });
         let (stop, stopped) = oneshot::channel();
@@ -169,6 +178,12 @@ impl OtlpReceiver {
         format!("http://{}", self.address)
     }
 
+    /// As `--otel-url` has it.
+    pub(crate) fn otel_url(&self) -> String {
+        let path = if self.is_grpc() { "" } else { "/v1/metrics" };
+        format!("{}{path}", self.url())
+    }
+
     /// Answers every further export like this.
     pub(crate) fn always(self, answer: Answer) -> Self {
         self.shared.script.lock().unwrap().otherwise = answer;
@@ -179,6 +194,22 @@ impl OtlpReceiver {
     pub(crate) fn first(self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.shared.script.lock().unwrap().next.extend(answers);
         self
+    }
+
+    /// Answers the next exports of traces like these, each once.
+    pub(crate) fn first_traces(self, answers: impl IntoIterator<Item = Answer>) -> Self {
+        self.shared.script.lock().unwrap().next_traces.extend(answers);
+        self
+    }
+
+    /// Answers every further export of traces like this.
+    pub(crate) fn now_traces(&self, answer: Answer) {
+        self.shared.script.lock().unwrap().otherwise_traces = Some(answer);
+    }
+
+    /// Waits until `count` exports of traces arrived, however they were answered.
+    pub(crate) fn wait_for_traces(&self, count: usize) {
+        self.wait_for(count, "traces", |script| script.seen_traces);
     }
 
     /// Changes the answer while running.
@@ -204,11 +235,15 @@ impl OtlpReceiver {
 
     /// Waits until `count` exports arrived, however they were answered.
     pub(crate) fn wait_for_exports(&self, count: usize) {
+        self.wait_for(count, "metrics", |script| script.seen);
+    }
+
+    fn wait_for(&self, count: usize, what: &str, seen: fn(&Script) -> usize) {
         let until = Instant::now() + Duration::from_secs(30);
         let mut script = self.shared.script.lock().unwrap();
-        while script.seen < count {
+        while seen(&script) < count {
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "only {} of {count} exports arrived", script.seen);
+            assert!(!left.is_zero(), "only {} of {count} exports of {what}", seen(&script));
             script = self.shared.changed.wait_timeout(script, left).unwrap().0;
         }
     }
@@ -225,16 +260,16 @@ impl Shared {
         self.changed.notify_all();
         answer
     }
-}
 
-impl Shared {
-    /// Traces are answered as all exports are that no special answer waits for.
     fn answer_traces(&self, export: TraceExport) -> Answer {
         let mut script = self.script.lock().unwrap();
-        let answer = script.otherwise;
+        let otherwise = script.otherwise_traces.unwrap_or(script.otherwise);
+        let answer = script.next_traces.pop_front().unwrap_or(otherwise);
         if matches!(answer, Answer::Take | Answer::Reject(_)) {
             script.traces.push(export);
         }
+        script.seen_traces += 1;
+        self.changed.notify_all();
         answer
     }
 }
@@ -263,14 +298,7 @@ impl MetricsService for Grpc {
         &self,
         request: tonic::Request<ExportMetricsServiceRequest>,
     ) -> Result<tonic::Response<ExportMetricsServiceResponse>, tonic::Status> {
-        let headers = pairs(&request.metadata().clone().into_headers());
-        match self.0.answer(Export { message: request.into_inner(), headers }) {
-            Answer::Take => Ok(tonic::Response::new(accepted(0))),
-            Answer::Reject(points) => Ok(tonic::Response::new(accepted(points))),
-            Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
-            Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
-            Answer::Hang => std::future::pending().await,
-        }
+        over_grpc(self.0.answer(Export::over_grpc(request)), accepted).await
     }
 }
 
@@ -280,15 +308,30 @@ impl TraceService for Grpc {
         &self,
         request: tonic::Request<ExportTraceServiceRequest>,
     ) -> Result<tonic::Response<ExportTraceServiceResponse>, tonic::Status> {
-        let headers = pairs(&request.metadata().clone().into_headers());
-        match self.0.answer_traces(TraceExport { message: request.into_inner(), headers }) {
-            Answer::Take => Ok(tonic::Response::new(accepted_spans(0))),
-            Answer::Reject(spans) => Ok(tonic::Response::new(accepted_spans(spans))),
-            Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
-            Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
-            Answer::Hang => std::future::pending().await,
-        }
+        over_grpc(self.0.answer_traces(Export::over_grpc(request)), accepted_spans).await
     }
+}
+
+/// The answer; `accepted` makes the one that rejects so many items.
+async fn over_grpc<R>(
+    answer: Answer,
+    accepted: fn(i64) -> R,
+) -> Result<tonic::Response<R>, tonic::Status> {
+    match answer {
+        Answer::Take => Ok(tonic::Response::new(accepted(0))),
+        Answer::Reject(items) => Ok(tonic::Response::new(accepted(items))),
+        Answer::Unavailable => Err(tonic::Status::unavailable("as scripted")),
+        Answer::RetryAfter(seconds) => Err(exhausted(seconds)),
+        Answer::Refuse => Err(tonic::Status::invalid_argument("as scripted")),
+        Answer::Hang => std::future::pending().await,
+    }
+}
+
+/// Exhausted, with the time after which to try again.
+fn exhausted(seconds: u64) -> tonic::Status {
+    let delay = Some(Duration::from_secs(seconds));
+    let details = tonic_types::ErrorDetails::with_retry_info(delay);
+    tonic::Status::with_error_details(tonic::Code::ResourceExhausted, "as scripted", details)
 }
 
 fn pairs(headers: &http::HeaderMap) -> Vec<(String, String)> {
@@ -358,7 +401,7 @@ async fn answer_http(
     };
     let (answer, rejecting): (Answer, fn(i64) -> Vec<u8>) = if path == "/v1/traces" {
         let message = ExportTraceServiceRequest::decode(&body[..]).unwrap();
-        let answer = shared.answer_traces(TraceExport { message, headers });
+        let answer = shared.answer_traces(Export { message, headers });
         (answer, |spans| accepted_spans(spans).encode_to_vec())
     } else {
         let message = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
@@ -369,6 +412,11 @@ async fn answer_http(
         Answer::Take => respond(200, rejecting(0)),
         Answer::Reject(items) => respond(200, rejecting(items)),
         Answer::Unavailable => respond(503, Vec::new()),
+        Answer::RetryAfter(seconds) => {
+            let mut response = respond(503, Vec::new());
+            response.headers_mut().insert("retry-after", seconds.into());
+            response
+        }
         Answer::Refuse => respond(400, Vec::new()),
         Answer::Hang => std::future::pending().await,
     }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
 use aiperf::telemetry::{Config, ScrapesReport, Streams, Telemetry, TelemetryReport};
-use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
@@ -18,11 +18,13 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics,
 };
 use prost::Message as _;
+use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::artifacts::table::run_python;
+use crate::metrics_endpoint::recorded;
 use crate::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
 use crate::telemetry::identity;
 
@@ -69,12 +71,6 @@ impl Capture {
     fn show(&self, telemetry: &Telemetry, index: usize) {
         show(telemetry, &self.url, index, self.first_byte_ns, &self.exposition());
     }
-}
-
-fn captures(name: &str) -> Vec<Capture> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
-    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
 fn show(telemetry: &Telemetry, url: &str, index: usize, time: u64, exposition: &Exposition<'_>) {
@@ -246,7 +242,7 @@ fn forward(name: &str, collector: &OtlpReceiver, gzip: bool) -> Vec<ResourceMetr
         ("OTEL_EXPORTER_OTLP_COMPRESSION", compression),
     ];
     let telemetry = start(&config(collector), &variables);
-    let captures = captures(name);
+    let captures: Vec<Capture> = recorded(name);
     for capture in &captures {
         capture.show(&telemetry, 0);
     }
@@ -284,7 +280,7 @@ fn points(metric: &Metric) -> usize {
 #[test]
 fn a_grpc_collector_has_every_line_of_vllm() {
     let collector = OtlpReceiver::grpc();
-    let received = forward("vllm/scrapes.jsonl.gz", &collector, true);
+    let received = forward("vllm/scrapes", &collector, true);
     let names: Vec<_> = metrics(&received).iter().map(|metric| metric.name.as_str()).collect();
     for name in ["vllm:generation_tokens_total", "vllm:time_to_first_token_seconds"] {
         assert!(names.contains(&name), "{name}");
@@ -309,14 +305,14 @@ fn a_grpc_collector_has_every_line_of_vllm() {
 
 #[test]
 fn an_http_collector_has_every_line_of_dynamo() {
-    for name in ["dynamo/scrapes_frontend.jsonl.gz", "dynamo/scrapes_worker.jsonl.gz"] {
+    for name in ["dynamo/scrapes_frontend", "dynamo/scrapes_worker"] {
         forward(name, &OtlpReceiver::http(), true);
     }
 }
 
 #[test]
 fn an_http_collector_has_every_line_of_llama_cpp() {
-    forward("llamacpp/scrapes.jsonl.gz", &OtlpReceiver::http(), false);
+    forward("llamacpp/scrapes", &OtlpReceiver::http(), false);
 }
 
 /// A data point for the checker: what a histogram has is still not cumulative.
@@ -368,7 +364,7 @@ fn the_points_are_what_prometheus_reads() {
     let directory = tempfile::tempdir().unwrap();
     let series = ["vllm/scrapes", "dynamo/scrapes_frontend", "dynamo/scrapes_worker"];
     for (number, name) in series.iter().chain(&["llamacpp/scrapes"]).enumerate() {
-        let captures = captures(&format!("{name}.jsonl.gz"));
+        let captures: Vec<Capture> = recorded(name);
         let collector = OtlpReceiver::grpc();
         let telemetry = start_for(&collector);
         let path = |what| -> PathBuf { directory.path().join(format!("{number}.{what}.jsonl")) };
@@ -427,9 +423,9 @@ fn a_scrape_above_4_mib_goes_in_pieces() {
 
 #[test]
 fn the_oldest_scrapes_fall_out_of_a_full_queue() {
-    // The first request hangs until its timeout; meanwhile the queue fills up.
-    let collector = OtlpReceiver::grpc().always(Answer::Hang);
-    let telemetry = start(&Config { timeout_seconds: 1.0, ..config(&collector) }, &[]);
+    // The first request is tried again and again; meanwhile the queue fills up.
+    let collector = OtlpReceiver::grpc().always(Answer::Unavailable);
+    let telemetry = start_for(&collector);
     let show = |n: u64| {
         let text = format!("n {n}\n");
         let exposition = Exposition::parse(text.as_bytes(), Format::Text).unwrap();
@@ -480,7 +476,7 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
 
 #[test]
 fn no_collector_at_the_address_fails_nothing() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
         let telemetry = start(&Config { url: Some(url), ..Config::default() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
@@ -513,6 +509,38 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         let names: Vec<_> = metrics(&received).iter().map(|metric| metric.name.clone()).collect();
         assert_eq!(names, ["taken"]);
     }
+}
+
+/// Takes a connection, and resets it as soon as a request has begun on it.
+fn reset_a_request(listener: &TcpListener) {
+    const PREFACE: usize = 24;
+    const HEADERS: u8 = 1;
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut frame = [0; 9];
+    stream.read_exact(&mut [0; PREFACE]).unwrap();
+    while frame[3] != HEADERS {
+        stream.read_exact(&mut frame).unwrap();
+        let length = u32::from_be_bytes([0, frame[0], frame[1], frame[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).unwrap();
+    }
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn what_a_broken_connection_took_along_is_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config { url: Some(format!("http://{address}")), ..Config::default() };
+    let telemetry = start(&config, &[]);
+    show_text(&telemetry, "a 1\n", Format::Text);
+    reset_a_request(&listener);
+    drop(listener);
+    let collector = OtlpReceiver::grpc_at(address);
+    collector.wait_for_exports(1);
+    let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+    assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (1, 0), "{report:?}");
+    assert_eq!((report.requests_ok, report.requests_failed), (1, 0));
+    assert!(report.delivered_final);
 }
 
 #[test]

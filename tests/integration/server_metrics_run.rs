@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::Script;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::profile::{Run, aiperf, profile, profile_command, signal};
+use crate::load::mock;
+use crate::profile::{Run, aiperf, json_lines, profile, profile_command, signal};
 use crate::raw_server;
 
 /// A server that answers each request for a completion, and `/metrics` as told.
@@ -75,18 +76,13 @@ fn successes(count: usize) -> String {
 
 const UNSTREAMED: [&str; 4] = ["--endpoint-type", "chat", "--request-count", "2"];
 
-fn mock() -> MockServer {
-    MockServer::start(Config { script: Script::default(), ..Config::default() }).unwrap()
-}
-
 fn json(run: &Run, name: &str) -> Value {
     serde_json::from_str(&run.text(name)).unwrap()
 }
 
 /// Scrapes as the file of lines has them.
 fn scrapes(run: &Run) -> Vec<Value> {
-    let text = run.text("server_metrics_export.jsonl");
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    json_lines(&run.path("server_metrics_export.jsonl"))
 }
 
 /// The files of the server's metrics in a run's directory, by name.
@@ -123,7 +119,7 @@ fn sum(run: &Run, phase: &str, metric: &str) -> f64 {
 
 #[test]
 fn each_phase_has_what_the_client_sent_in_it() {
-    let server = mock();
+    let server = mock(Script::default());
     let counts = ["--request-count", "20", "--warmup-request-count", "5", "--concurrency", "4"];
     let run = profile(&server.url(), &counts).succeeded();
     let export = json(&run, "server_metrics_export.json");
@@ -154,7 +150,7 @@ fn each_phase_has_what_the_client_sent_in_it() {
 
 #[test]
 fn phases_are_scraped_at_their_ends_and_nothing_is_waited_for() {
-    let server = mock();
+    let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
     let extra = [
         "--request-count",
@@ -208,7 +204,7 @@ fn nothing_is_scraped_where_it_is_turned_off() {
 
 #[test]
 fn files_are_those_asked_for_under_the_prefix() {
-    let server = mock();
+    let server = mock(Script::default());
     let run = profile(&server.url(), &["--request-count", "2"]).succeeded();
     let names = |endings: &[&str], stem: &str| -> Vec<String> {
         endings.iter().map(|ending| format!("{stem}.{ending}")).collect()
@@ -227,7 +223,7 @@ fn files_are_those_asked_for_under_the_prefix() {
 fn credentials_reach_the_server_and_nobody_else() {
     let other = Server::start(|_, since| Some(format!("# TYPE x gauge\nx {since}\n")));
     let asked = other.url.replace("http://", "http://user:s3cret@");
-    let server = mock();
+    let server = mock(Script::default());
     let extra = ["--request-count", "2", "--server-metrics", &asked, "--server-metrics-formats"];
     let formats = ["json", "csv", "jsonl", "parquet"];
     let run = profile(&server.url(), &[&extra[..], &formats].concat()).succeeded();

@@ -14,8 +14,9 @@ use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::store::{Labels, Store};
 use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
 use aiperf::units::Nanos;
-use flate2::read::GzDecoder;
 use serde_json::{Value, json};
+
+use crate::metrics_endpoint::recorded;
 
 /// Name, labels, value and timestamp.
 type Sample = (String, Vec<(String, String)>, String, Option<f64>);
@@ -32,9 +33,7 @@ fn golden(server: &str, file: &str) -> PathBuf {
 }
 
 fn scrapes(server: &str, file: &str) -> Vec<Value> {
-    let file = std::fs::File::open(golden(server, &format!("{file}.jsonl.gz"))).unwrap();
-    let text = std::io::read_to_string(GzDecoder::new(file)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    recorded(&format!("{server}/{file}"))
 }
 
 fn times(scrape: &Value) -> FetchTimes {

@@ -5,25 +5,25 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::artifacts::table::run_python;
+use crate::load::mock;
 use crate::otlp_receiver::{OtlpReceiver, Received, attribute};
-use crate::profile::{aiperf, signal};
+use crate::profile::{aiperf, json_lines, profile_command, signal, summary};
 
 const SHARDS: u64 = 3;
 
 fn server() -> MockServer {
-    let script = Script { ttft: Nanos::from_millis(30.0), ..Script::default() };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+    mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() })
 }
 
 /// The same run as a whole and in parts, each against a server of its own.
@@ -54,12 +54,7 @@ impl Sharded {
         let mut flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
         flags.extend(["--random-seed", "11", "--start-at", &at, "--export-level", "raw"]);
         flags.extend(more);
-        if !flags.contains(&"--input-file") {
-            flags.extend(["--isl", "20", "--osl", "4"]);
-        }
-        let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-        command.args(["--url", url, "--ui", "none", "--streaming", "--artifact-dir"]);
-        command.arg(directory).args(flags).spawn().unwrap()
+        profile_command(url, directory, &flags).spawn().unwrap()
     }
 
     fn start_all(&self, at: u64) -> Vec<Child> {
@@ -76,7 +71,8 @@ impl Sharded {
     }
 }
 
-fn now() -> u64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
@@ -102,20 +98,10 @@ fn run_together(all: &mut [Sharded]) -> u64 {
     panic!("the machine was never ready in time");
 }
 
-fn lines(directory: &Path, name: &str) -> Vec<Value> {
-    let text = fs::read_to_string(directory.join(name)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn summary(directory: &Path) -> Value {
-    let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
 /// All that a request is, but for when it happened and what it is called: phase,
 /// session, turn, conversation, body, and whether it was cancelled.
 fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
-    let read = |directory: &PathBuf| lines(directory, "profile_export_raw.jsonl");
+    let read = |directory: &PathBuf| json_lines(&directory.join("profile_export_raw.jsonl"));
     let mut all: Vec<String> = directories
         .into_iter()
         .flat_map(read)
@@ -141,7 +127,7 @@ fn due<'a>(
     directories: impl IntoIterator<Item = &'a PathBuf>,
     start: u64,
 ) -> BTreeMap<(u64, u64), u64> {
-    let read = |directory: &PathBuf| lines(directory, "profile_export.jsonl");
+    let read = |directory: &PathBuf| json_lines(&directory.join("profile_export.jsonl"));
     let all = directories.into_iter().flat_map(read).filter_map(|line| {
         let of = &line["metadata"];
         let due = of["request_due_ns"].as_u64().filter(|_| of["phase_index"] == 0)?;
@@ -209,7 +195,7 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     assert!(output.status.success(), "{said}");
     let combined = run.path("combined");
     let ids = |directory: &Path| -> Vec<String> {
-        let ids = lines(directory, "profile_export.jsonl").into_iter();
+        let ids = json_lines(&directory.join("profile_export.jsonl")).into_iter();
         ids.map(|line| line["metadata"]["x_request_id"].to_string()).collect()
     };
     let of_parts: Vec<String> = run.parts().iter().flat_map(|part| ids(part)).collect();
@@ -321,7 +307,7 @@ fn a_lost_part_is_said(run: &Sharded) {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("1 of 3 shards are missing: 1"), "{said}");
     assert!(said.contains("cut short"), "{said}");
-    assert!(said.contains("no rows of shard 2"), "{said}");
+    assert!(said.contains("the table is missing (shard 2)"), "{said}");
     let summary = summary(&place);
     assert_eq!(summary["is_complete"], false);
     let reason = summary["incomplete_reason"].as_str().unwrap();
@@ -329,12 +315,76 @@ fn a_lost_part_is_said(run: &Sharded) {
     assert_eq!(summary["shards"]["missing"], json!([1]));
     assert_eq!(summary.get("server_metrics"), None, "{}", summary["server_metrics"]);
     run_python("tests/check_profile_export.py", &place);
+    run_python("tests/read_parquet.py", &place);
+}
+
+/// Lines of records that are whole.
+fn whole_lines(directory: &Path) -> usize {
+    let text = fs::read(directory.join("profile_export.jsonl")).unwrap_or_default();
+    text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count()
+}
+
+/// Parts that go on until they are stopped, each with some records.
+fn running_parts(run: &mut Sharded) -> Vec<Child> {
+    for ahead in [8, 40, 200] {
+        let at = now() + ahead;
+        let part = |index| {
+            let shard = format!("{index}/{SHARDS}");
+            run.start(&run.parts.url(), &run.part(index), at, &["--shard", &shard])
+        };
+        let mut children: Vec<Child> = (0..SHARDS).map(part).collect();
+        let until = Instant::now() + Duration::from_secs(ahead + 60);
+        while children.iter_mut().all(|child| child.try_wait().unwrap().is_none()) {
+            if run.parts().iter().all(|part| whole_lines(part) > 3) {
+                return children;
+            }
+            assert!(Instant::now() < until, "the parts do nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for mut child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        *run = Sharded::new(&run.flags.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    panic!("the machine was never ready in time");
+}
+
+#[test]
+fn a_killed_part_is_in_every_file_of_the_whole() {
+    let mut run = Sharded::new(&["--concurrency", "6", "--benchmark-duration", "3600"]);
+    let mut children = running_parts(&mut run);
+    children[1].kill().unwrap();
+    for child in [&children[0], &children[2]] {
+        signal(child, Signal::INT);
+    }
+    for child in &mut children {
+        child.wait().unwrap();
+    }
+    assert!(!run.part(1).join("profile_export.parquet").exists());
+    let output = report(&run.parts(), &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("the table is missing (shard 1)"), "{said}");
+    let combined = run.path("combined");
+    let killed = whole_lines(&run.part(1));
+    assert_eq!(summary(&combined)["shards"]["parts"][1]["records"], killed);
+    let of_parts: usize = run.parts().iter().map(|part| whole_lines(part)).sum();
+    assert_eq!(whole_lines(&combined), of_parts);
+    run_python("tests/check_profile_export.py", &combined);
+    run_python("tests/read_parquet.py", &combined);
+    // And of the killed part alone.
+    assert!(report(&[run.part(1)], &[]).status.success());
+    let lines = fs::read_to_string(run.part(1).join("profile_export.jsonl")).unwrap();
+    if lines.ends_with('\n') {
+        run_python("tests/read_parquet.py", &run.part(1));
+    }
 }
 
 const DURATION: &str = "gen_ai.client.operation.duration";
 
-fn points(metric: &Metric) -> Vec<HistogramDataPoint> {
-    match &metric.data {
+fn points(received: &Received) -> Vec<HistogramDataPoint> {
+    match &received.metric(DURATION).data {
         Some(Data::Histogram(histogram)) => histogram.data_points.clone(),
         other => panic!("{other:?}"),
     }
@@ -350,28 +400,21 @@ fn a_collector_tells_the_parts_apart_and_adds_them_up() {
     let [run] = &all;
     let benchmark = summary(&run.part(0))["benchmark_id"].as_str().unwrap().to_owned();
     let mut instances: BTreeMap<String, Received> = BTreeMap::new();
+    // The last export of each instance.
     for export in collector.taken() {
         let received = Received(export.message);
         let instance = received.resource("service.instance.id").unwrap();
         if received.resource("aiperf.benchmark.id").as_deref() == Some(&*benchmark)
             && instance.starts_with(&benchmark)
         {
-            // The last that has any request: counts are cumulative, and on a busy
-            // machine an export may be taken after one that was sent later.
-            let requests = |received: &Received| -> u64 {
-                let metrics = received.metrics().into_iter();
-                let found = metrics.filter(|metric| metric.name == DURATION);
-                found.flat_map(points).map(|point| point.count).sum()
-            };
-            match instances.get(&instance) {
-                Some(have) if requests(have) > requests(&received) => {}
-                _ => drop(instances.insert(instance, received)),
-            }
+            instances.insert(instance, received);
         }
     }
     for part in run.parts() {
         let telemetry = &summary(&part)["telemetry"];
-        assert_eq!(telemetry["delivered_final"], true, "{telemetry}");
+        let said = fs::read_to_string(part.join("logs/aiperf.log")).unwrap();
+        assert_eq!(telemetry["delivered_final"], true, "{telemetry} {said}");
+        assert_eq!(telemetry["reconciled"], true, "{telemetry} {said}");
     }
     let names: Vec<&String> = instances.keys().collect();
     let expected: Vec<String> = (0..SHARDS).map(|index| format!("{benchmark}-{index}")).collect();
@@ -382,7 +425,7 @@ fn a_collector_tells_the_parts_apart_and_adds_them_up() {
     }
     let all: Vec<HistogramDataPoint> = instances
         .values()
-        .flat_map(|received| points(received.metric(DURATION)))
+        .flat_map(points)
         .filter(|point| {
             attribute(&point.attributes, "aiperf.benchmark_phase").as_deref() == Some("profiling")
         })
@@ -412,6 +455,10 @@ fn what_cannot_be_a_part_is_refused() {
     refused(&format!("{part} --concurrency 2"), "session in flight, and the profiling phase has 2");
     refused(&format!("{part} --request-rate 5 --request-count 2"), "has 2 in all");
     refused("--start-at 1000", "nothing was sent");
+    refused("--start-at -1", "before 1970");
+    refused("--start-at 1e300", "in seconds since 1970");
+    refused("--start-at 2026-11-21T15:04:05", "time zone");
+    refused(&format!("--start-at {far}000"), "milliseconds");
     refused(&format!("--start-at {}", now() + 100 * 3600), "give a time within 24 h");
 }
 

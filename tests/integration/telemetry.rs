@@ -184,6 +184,13 @@ fn record(telemetry: &Telemetry, request: &Request) {
     telemetry.record(&request.measured(), &[(increment, 1.0)]);
 }
 
+/// A request of its own identifier that succeeded.
+pub(crate) fn request(number: u128) -> MeasuredRecord {
+    let mut measured = Request::ok(10.0, 4.0, 16.0, 3.0).measured();
+    measured.record.request_id = Uuid::from_u128(number);
+    measured
+}
+
 /// Three that succeed and one that timed out after 2 s.
 fn four() -> [Request; 4] {
     let failed = Request {
@@ -307,6 +314,19 @@ fn a_grpc_collector_receives_what_was_recorded() {
     assert_delivered(&report);
     assert_eq!((report.exports_ok, report.exports_failed, report.rejected_data_points), (1, 0, 0));
     assert_eq!(report.endpoint, Some(format!("{}/", collector.url())));
+}
+
+/// As the thread that keeps scrapes does, where its last one takes too long.
+#[test]
+fn the_final_values_go_out_though_another_still_holds_the_telemetry() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = Arc::new(start(&config(Some(collector.url())), &[]));
+    record_four(&telemetry);
+    let held = Arc::clone(&telemetry);
+    assert_delivered(&telemetry.finish(PATIENCE));
+    assert_four(&collector.last());
+    drop(held);
+    assert_eq!(collector.taken().len(), 1);
 }
 
 #[test]
@@ -514,7 +534,7 @@ fn rejected_points_are_counted() {
 #[test]
 fn exponential_histograms_have_the_same_counts_and_sums() {
     let collector = OtlpReceiver::grpc();
-    let config = Config { exponential_histograms: true, ..config(Some(collector.url())) };
+    let config = Config { exponential_histograms: Some(true), ..config(Some(collector.url())) };
     let telemetry = start(&config, &[]);
     for n in 1..=1000 {
         record(&telemetry, &Request::ok(f64::from(n) * 7.3, f64::from(n) * 0.11, 16.0, 3.0));
@@ -740,7 +760,7 @@ fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
     }
 }
 
-fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
+pub(crate) fn queue(bytes: usize, spilled_records: u64) -> QueueStats {
     QueueStats { bytes, spilled_records, ..QueueStats::default() }
 }
 
@@ -774,7 +794,8 @@ fn assert_health(received: &Received) {
 #[test]
 fn everything_received_is_as_the_registry_says() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
+    let trace_sample = "errors".parse().ok();
+    let telemetry = start(&Config { trace_sample, ..config(Some(collector.url())) }, &[]);
     record_four(&telemetry);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;
@@ -873,12 +894,12 @@ proptest! {
         exponents in proptest::collection::vec(-20i32..40, 1..50),
         others in proptest::collection::vec(0.0..1e6f64, 1..50),
         boundaries in proptest::collection::vec(0usize..64, 1..20),
-        exponential_histograms: bool,
+        exponential: bool,
     ) {
         let bounds = LATENCY.instrument().unwrap().spec.boundaries;
         let powers = exponents.iter().map(|exponent| 2f64.powi(*exponent));
         let edges = boundaries.iter().map(|index| bounds[*index] * 1e3);
-        let telemetry = start(&Config { exponential_histograms, ..config(None) }, &[]);
+        let telemetry = start(&Config { exponential_histograms: Some(exponential), ..config(None) }, &[]);
         for value in powers.chain(others).chain(edges) {
             record(&telemetry, &Request::ok(value, value, value, value));
         }

@@ -1,240 +1,27 @@
 //! Requests as traces: what a collector receives is what the records say, and
 //! what servers are told is what is exported.
 
-use std::collections::{BTreeMap, BTreeSet};
+#[path = "traces/expected.rs"]
+mod expected;
+
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use regex_automata::meta::Regex;
 use serde_json::Value;
 
+use crate::load::{faults, mock};
 use crate::otlp_receiver::{Answer, OtlpReceiver, attribute};
 use crate::profile::{Run, profile};
 use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
+use expected::{assert_is, at, hex, nanos, trace_id, traceparent, traces};
 
-/// The spans of one request.
-struct Trace(Vec<Span>);
-
-impl Trace {
-    /// The one without a parent.
-    fn root(&self) -> &Span {
-        let roots: Vec<_> = self.0.iter().filter(|span| span.parent_span_id.is_empty()).collect();
-        assert_eq!(roots.len(), 1, "{:?}", self.0);
-        roots[0]
-    }
-
-    fn find(&self, name: &str) -> Option<&Span> {
-        let found: Vec<_> = self.0.iter().filter(|span| span.name == name).collect();
-        assert!(found.len() < 2, "{name}");
-        found.first().copied()
-    }
-
-    fn children(&self) -> BTreeSet<&str> {
-        let names = self.0.iter().filter(|span| !span.parent_span_id.is_empty());
-        names.map(|span| span.name.as_str()).collect()
-    }
-}
-
-/// Traces by their id, each exported once.
-fn traces(collector: &OtlpReceiver) -> BTreeMap<String, Trace> {
-    let mut traces: BTreeMap<String, Trace> = BTreeMap::new();
-    for export in collector.traces() {
-        for spans in export.message.resource_spans.iter().flat_map(|of| &of.scope_spans) {
-            for span in &spans.spans {
-                let trace = traces.entry(hex(&span.trace_id)).or_insert_with(|| Trace(Vec::new()));
-                assert!(trace.0.iter().all(|have| have.span_id != span.span_id), "sent twice");
-                trace.0.push(span.clone());
-            }
-        }
-    }
-    traces
-}
-
-fn trace_id(record: &Value) -> String {
-    record["metadata"]["x_request_id"].as_str().unwrap().replace('-', "")
-}
-
-/// What the request was sent with.
-fn traceparent(record: &Value) -> &str {
-    record["trace_data"]["request_headers"]["traceparent"].as_str().unwrap()
-}
-
-fn at(record: &Value, name: &str) -> Option<u64> {
-    record["trace_data"][name].as_u64()
-}
-
-fn times(span: &Span) -> (u64, u64) {
-    (span.start_time_unix_nano, span.end_time_unix_nano)
-}
-
-/// A metric of a record in nanoseconds; records have milliseconds.
-fn nanos(record: &Value, tag: &str) -> Option<u64> {
-    Some((record["metrics"][tag]["value"].as_f64()? * 1e6).round() as u64)
-}
-
-/// Holds a trace to the record of its request, which has its HTTP timing.
-fn assert_is(trace: &Trace, record: &Value) {
-    let metadata = &record["metadata"];
-    let root = trace.root();
-    let waits = ["connection_pool_wait_start_ns", "dns_lookup_start_ns", "tcp_connect_start_ns"];
-    let request_start = metadata["request_start_ns"].as_u64().unwrap();
-    let start = waits.iter().filter_map(|name| at(record, name)).fold(request_start, u64::min);
-    assert_eq!(times(root), (start, metadata["request_end_ns"].as_u64().unwrap()), "{record}");
-    assert_eq!((root.name.as_str(), root.kind), ("chat mock-model", SpanKind::Client as i32));
-
-    let plus = |start: &str, duration: &str| Some(at(record, start)? + at(record, duration)?);
-    let sent = plus("request_send_start_ns", "sending_ns");
-    let table = [
-        ("aiperf.http.blocked", at(record, waits[0]), at(record, "connection_pool_wait_end_ns")),
-        ("aiperf.http.dns", at(record, waits[1]), at(record, "dns_lookup_end_ns")),
-        ("aiperf.http.connect", at(record, waits[2]), at(record, "tcp_connect_end_ns")),
-        (
-            "aiperf.http.tls",
-            at(record, "tls_handshake_start_ns"),
-            at(record, "tls_handshake_end_ns"),
-        ),
-        ("aiperf.http.send", at(record, "request_send_start_ns"), sent),
-        ("aiperf.http.wait", sent, at(record, "response_receive_start_ns")),
-        (
-            "aiperf.http.receive",
-            at(record, "response_receive_start_ns"),
-            at(record, "response_receive_end_ns"),
-        ),
-    ];
-    let failed_at = at(record, "error_timestamp_ns");
-    for (name, start, end) in table {
-        // A phase that was begun ended by itself or with the exchange's failure.
-        let expected = start.zip(end.or(failed_at));
-        let span = trace.find(name);
-        assert_eq!(span.map(times), expected, "{name} of {record}");
-        let Some(span) = span else { continue };
-        let parent = match name {
-            "aiperf.http.tls" => &trace.find("aiperf.http.connect").unwrap().span_id,
-            _ => &root.span_id,
-        };
-        assert_eq!(&span.parent_span_id, parent, "{name}");
-        assert_eq!(span.kind, SpanKind::Internal as i32);
-        let (start, end) = times(span);
-        assert!(root.start_time_unix_nano <= start && start <= end, "{name}");
-        assert!(end <= root.end_time_unix_nano, "{name}");
-        assert_eq!(span.status.is_some(), failed_at.is_some_and(|_| end_is_missing(record, name)));
-    }
-    assert_ids(trace, record);
-    assert_events(root, record);
-    assert_attributes(root, record);
-}
-
-fn end_is_missing(record: &Value, name: &str) -> bool {
-    let end = match name {
-        "aiperf.http.blocked" => "connection_pool_wait_end_ns",
-        "aiperf.http.dns" => "dns_lookup_end_ns",
-        "aiperf.http.connect" => "tcp_connect_end_ns",
-        "aiperf.http.tls" => "tls_handshake_end_ns",
-        "aiperf.http.send" => "request_send_end_ns",
-        "aiperf.http.wait" => "response_receive_start_ns",
-        _ => "response_receive_end_ns",
-    };
-    at(record, end).is_none()
-}
-
-fn assert_ids(trace: &Trace, record: &Value) {
-    for span in &trace.0 {
-        assert_eq!(hex(&span.trace_id), trace_id(record));
-        assert!(span.span_id.len() == 8 && span.span_id != [0; 8]);
-        // Sampled as the server was told; the parent is in this process.
-        let flags = u32::from_str_radix(&traceparent(record)[53..], 16).unwrap();
-        assert_eq!(span.flags, 0x100 | flags);
-    }
-    assert_eq!(traceparent(record)[3..35], trace_id(record));
-    assert_eq!(traceparent(record)[36..52], hex(&trace.root().span_id));
-}
-
-fn assert_events(root: &Span, record: &Value) {
-    let events: Vec<_> =
-        root.events.iter().map(|event| (event.name.as_str(), event.time_unix_nano)).collect();
-    let start = record["metadata"]["request_start_ns"].as_u64().unwrap();
-    let expected: Vec<_> = [
-        ("aiperf.first_token", nanos(record, "time_to_first_token")),
-        ("aiperf.last_token", nanos(record, "request_latency")),
-    ]
-    .into_iter()
-    .filter_map(|(name, after)| Some((name, start + after?)))
-    .collect();
-    assert_eq!(events, expected, "{record}");
-}
-
-fn assert_attributes(root: &Span, record: &Value) {
-    let metadata = &record["metadata"];
-    let text = |value: &Value| match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    };
-    let error = &record["error"];
-    let retries = &metadata["retry_count"];
-    let table = [
-        ("gen_ai.operation.name", Some("chat".to_owned())),
-        ("gen_ai.request.model", Some("mock-model".to_owned())),
-        ("gen_ai.provider.name", Some("_OTHER".to_owned())),
-        ("gen_ai.conversation.id", text(&metadata["x_correlation_id"])),
-        ("aiperf.request.id", text(&metadata["x_request_id"])),
-        ("aiperf.session.number", text(&metadata["session_num"])),
-        ("aiperf.turn.index", text(&metadata["turn_index"])),
-        ("aiperf.benchmark_phase", text(&metadata["benchmark_phase"])),
-        ("gen_ai.request.max_tokens", text(&metadata["requested_output_tokens"])),
-        ("gen_ai.request.stream", Some("true".to_owned())),
-        ("error.type", text(&error["error_type"])),
-        ("http.response.status_code", text(&record["trace_data"]["response_status_code"])),
-        ("network.peer.address", text(&record["trace_data"]["remote_ip"])),
-        ("network.peer.port", text(&record["trace_data"]["remote_port"])),
-        ("http.request.resend_count", text(retries)),
-        ("gen_ai.usage.input_tokens", count(record, "input_sequence_length")),
-        ("gen_ai.usage.output_tokens", count(record, "output_sequence_length")),
-    ];
-    for (key, expected) in table {
-        assert_eq!(attribute(&root.attributes, key), expected, "{key} of {record}");
-    }
-    let seconds = |tag| nanos(record, tag).map(|ns| ns as f64 / 1e9);
-    assert_eq!(double(root, "aiperf.request.latency"), seconds("request_latency"));
-    assert_eq!(double(root, "gen_ai.response.time_to_first_chunk"), seconds("time_to_first_token"));
-    let due = metadata["request_due_ns"].as_u64();
-    let start = metadata["request_start_ns"].as_u64().unwrap();
-    let slip = due.map(|due| start.saturating_sub(due) as f64 / 1e9);
-    assert_eq!(double(root, "aiperf.request.slip"), slip);
-    let expected = (!error.is_null()).then(|| {
-        let code = text(&error["code"]).map(|code| format!("{code} ")).unwrap_or_default();
-        (StatusCode::Error as i32, format!("{code}{}", error["type"].as_str().unwrap()))
-    });
-    let status = root.status.as_ref().map(|status| (status.code, status.message.clone()));
-    assert_eq!(status, expected, "{record}");
-}
-
-fn count(record: &Value, tag: &str) -> Option<String> {
-    Some(record["metrics"][tag]["value"].as_f64()?.to_string())
-}
-
-fn double(span: &Span, key: &str) -> Option<f64> {
-    let pair = span.attributes.iter().find(|pair| pair.key == key)?;
-    match pair.value.as_ref()?.value.as_ref()? {
-        Any::DoubleValue(value) => Some(*value),
-        other => panic!("{key} is {other:?}"),
-    }
-}
-
-fn mock(faults: &[&str]) -> MockServer {
-    let faults = faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect();
-    let script = Script { faults, ttft: Nanos::from_millis(3.0), ..Script::default() };
-    MockServer::start(Config { script, ..Config::default() }).unwrap()
+fn server(faulty: &[&str]) -> MockServer {
+    mock(Script { faults: faults(faulty), ttft: Nanos::from_millis(3.0), ..Script::default() })
 }
 
 /// What the JSON summary says of traces.
@@ -246,9 +33,8 @@ fn told(run: &Run) -> [u64; 5] {
 
 /// Every request of a run with failures, to `collector`.
 fn traced_run(collector: &OtlpReceiver) {
-    let server = mock(&["every=5:status=503,busy"]);
-    let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-    let url = format!("{}{path}", collector.url());
+    let server = server(&["every=5:status=503,busy"]);
+    let url = collector.otel_url();
     let mut extra = vec!["--otel-url", &url, "--trace-sample", "all", "--export-http-trace"];
     extra.extend(["--request-rate", "200", "--arrival-pattern", "constant"]);
     extra.extend(["--request-count", "15", "--warmup-request-count", "4"]);
@@ -363,7 +149,7 @@ fn without_the_flag_no_request_bears_a_trace_context() {
 #[test]
 fn the_slowest_are_those_of_the_files_and_failures_are_told() {
     let collector = OtlpReceiver::grpc();
-    let server = mock(&["every=6:status=500,broken"]);
+    let server = server(&["every=6:status=500,broken"]);
     let sample = ["--trace-sample", "slowest:5,errors", "--export-http-trace"];
     let load = ["--request-count", "30", "--warmup-request-count", "12", "--concurrency", "4"];
     let url = collector.url();
@@ -474,7 +260,7 @@ fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
 
 #[test]
 fn a_dead_collector_costs_the_traces_alone() {
-    let server = mock(&[]);
+    let server = server(&[]);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{closed}");
     let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "10"];
@@ -485,11 +271,10 @@ fn a_dead_collector_costs_the_traces_alone() {
 
 #[test]
 fn what_the_collector_rejects_is_counted() {
-    let server = mock(&[]);
+    let server = server(&[]);
     for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
         let collector = collector.always(Answer::Reject(3));
-        let path = if collector.is_grpc() { "" } else { "/v1/metrics" };
-        let url = format!("{}{path}", collector.url());
+        let url = collector.otel_url();
         let extra = ["--otel-url", &url, "--trace-sample", "all", "--request-count", "4"];
         let run = profile(&server.url(), &extra).succeeded();
         let requests = collector.traces().len() as u64;
@@ -500,7 +285,7 @@ fn what_the_collector_rejects_is_counted() {
 
 #[test]
 fn traces_go_where_their_own_variables_say() {
-    let server = mock(&[]);
+    let server = server(&[]);
     let (metrics, traces_of) = (OtlpReceiver::grpc(), OtlpReceiver::http());
     let directory = tempfile::tempdir().unwrap();
     let extra = ["--trace-sample", "all", "--request-count", "3"];
@@ -519,6 +304,108 @@ fn traces_go_where_their_own_variables_say() {
         assert!(headers.contains(&(name.to_owned(), value.to_owned())), "{headers:?}");
     }
     metrics.last();
+}
+
+/// A server that has a trace of its own, and one that answers with another's.
+#[test]
+fn what_a_server_answers_with_changes_no_trace() {
+    let collector = OtlpReceiver::grpc();
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let answer = String::from_utf8_lossy(ANSWER).replacen(
+        "\r\n",
+        &format!(
+            "\r\ntraceparent: {foreign}\r\ntraceparent: nonsense\r\ntracestate: a=1,b=2\r\n\
+             traceresponse: {foreign}\r\n"
+        ),
+        1,
+    );
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = read_request(stream) {
+            seen.lock().unwrap().push(request);
+            write(stream, answer.as_bytes());
+        }
+    });
+    let url = collector.url();
+    let mut extra = vec!["--otel-url", &url, "--trace-sample", "all", "--export-http-trace"];
+    extra.extend(["--request-count", "3", "--no-server-metrics"]);
+    extra.extend(["--header", "tracestate: vendor=x"]);
+    let run = profile(&format!("http://{address}"), &extra).succeeded();
+    let traces = traces(&collector);
+    let records = run.records();
+    assert_eq!((records.len(), traces.len()), (3, 3));
+    for record in &records {
+        assert_is(&traces[&trace_id(record)], record);
+    }
+    for request in heads.lock().unwrap().iter() {
+        let of = |name: &str| -> Vec<&str> {
+            request.lines().filter_map(|line| line.strip_prefix(name)).collect()
+        };
+        assert_eq!(of("traceparent: ").len(), 1, "{request}");
+        // The user's own, and nothing of the server's.
+        assert_eq!(of("tracestate: "), ["vendor=x"]);
+        assert!(!request.contains(&foreign[3..35]));
+    }
+}
+
+/// Without the flag aiperf has no trace: the user's is sent.
+#[test]
+fn a_trace_of_the_users_own_is_sent_where_none_is_made() {
+    let (address, noted) = noting_server();
+    let own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let header = format!("traceparent: {own}");
+    let extra = ["--request-count", "2", "--no-server-metrics", "--header", &header];
+    profile(&format!("http://{address}"), &extra).succeeded();
+    let noted = noted.lock().unwrap();
+    assert_eq!(noted.len(), 2);
+    assert!(noted.iter().all(|(_, traceparent)| traceparent.as_deref() == Some(own)));
+}
+
+/// Exports over HTTP go by the environment's proxy, those over gRPC do not.
+#[test]
+fn proxies_are_for_http() {
+    let server = server(&[]);
+    let proxy = OtlpReceiver::http();
+    let grpc = OtlpReceiver::grpc();
+    let flags = ["--trace-sample", "all", "--request-count", "2", "--no-server-metrics"];
+    for (url, no_proxy, takes) in [
+        ("http://collector.invalid:4318".to_owned(), "", &proxy),
+        (format!("http://{}/v1/metrics", proxy.address()), "127.0.0.1", &proxy),
+        (grpc.url(), "", &grpc),
+    ] {
+        let before = takes.traces().len();
+        let directory = tempfile::tempdir().unwrap();
+        let extra = [&["--otel-url", &url], &flags[..]].concat();
+        let mut command = crate::profile::profile_command(&server.url(), directory.path(), &extra);
+        command.env("HTTP_PROXY", proxy.url()).env("http_proxy", proxy.url());
+        command.env("NO_PROXY", no_proxy).env("no_proxy", no_proxy);
+        let run = Run { output: command.output().unwrap(), directory }.succeeded();
+        assert_eq!(told(&run), [2, 2, 0, 0, 0], "{url}");
+        assert!(takes.traces().len() > before, "{url}");
+    }
+}
+
+/// Before the server is waited for.
+#[test]
+fn what_the_variables_say_wrongly_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |flags: &[&str], variables: &[(&str, &str)]| {
+        let flags = [flags, &["--wait-for-model-timeout", "600"]].concat();
+        let url = "http://127.0.0.1:1";
+        let mut command = crate::profile::profile_command(url, directory.path(), &flags);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/v1/metrics");
+    assert!(run(&[], &[base]).contains("set it to http://c:4318"));
+    let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    assert!(run(&["--otel-url", "c:1/otlp"], &[grpc]).contains("write http://c:1 as --otel-url"));
+    let secret = run(&["--otel-url", "http://me:s3cret@c:4317"], &[]);
+    assert!(secret.contains("OTEL_EXPORTER_OTLP_HEADERS") && !secret.contains("s3cret"));
+    let off = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317"), ("OTEL_SDK_DISABLED", "true")];
+    assert!(run(&["--trace-sample", "all"], &off).contains("OTEL_SDK_DISABLED"));
 }
 
 #[test]

@@ -28,27 +28,13 @@ def binary(given):
     return Path(target) / "release/aiperf"
 
 
-class Run:
-    """One `aiperf profile`: under way, then its files."""
+class Files:
+    """What a run, or a report of several, left in its folder."""
 
-    def __init__(self, program, name, url, otel_url, folder, flags):
+    def __init__(self, name, folder, flags=()):
         self.name = name
-        self.url = url
-        self.flags = flags
-        self.folder = folder / name
-        command = [program, "profile", "--url", url, "--otel-url", otel_url, "--ui", "none"]
-        command += ["--artifact-dir", self.folder, "--random-seed", "7", *flags]
-        self._started = time.monotonic()
-        self.process = Process(name, command, folder / f"{name}.log")
-        self.seconds = None
-
-    def finish(self):
-        """Waits for its end; it must have ended well."""
-        code = self.process.wait(LONGEST_RUN)
-        self.seconds = time.monotonic() - self._started
-        if code != 0:
-            raise StackError(f"aiperf ended with {code} in {self.name}\n{self.process.tail()}")
-        return self
+        self.folder = folder
+        self.flags = [str(flag) for flag in flags]
 
     @cached_property
     def summary(self):
@@ -66,9 +52,55 @@ class Run:
         """The run's identifier, the same in files and series."""
         return self.summary["benchmark_id"]
 
+    def flag(self, name):
+        """The value of one of its flags; None where it has none."""
+        return self.flags[self.flags.index(name) + 1] if name in self.flags else None
+
     def is_exponential(self):
         """Whether its histograms are exponential."""
-        return "exponential" in self.flags
+        return self.flag("--otel-histograms") == "exponential"
+
+    @property
+    def instance(self):
+        """What tells its series from those of other shards."""
+        shard = self.flag("--shard")
+        return f"{self.id}-{shard.split('/')[0]}" if shard else self.id
+
+    def scrapes_servers(self):
+        """Of shards the first one alone does."""
+        return (self.flag("--shard") or "0/1").startswith("0/")
+
+
+class Run(Files):
+    """One `aiperf profile`: under way, then its files."""
+
+    def __init__(self, program, name, url, otel_url, folder, flags):
+        super().__init__(name, folder / name, flags)
+        self.url = url
+        command = [program, "profile", "--url", url, "--otel-url", otel_url, "--ui", "none"]
+        command += ["--artifact-dir", self.folder, "--random-seed", "7", *self.flags]
+        self._started = time.monotonic()
+        self.process = Process(name, command, folder / f"{name}.log")
+        self.seconds = None
+
+    def finish(self):
+        """Waits for its end; it must have ended well."""
+        code = self.process.wait(LONGEST_RUN)
+        self.seconds = time.monotonic() - self._started
+        if code != 0:
+            raise StackError(f"aiperf ended with {code} in {self.name}\n{self.process.tail()}")
+        return self
+
+
+def combine(program, name, runs, folder):
+    """`aiperf report` of several runs: the files of all together."""
+    combined = Files(name, folder / name)
+    command = [program, "report", *(run.folder for run in runs), "--artifact-dir", combined.folder]
+    process = Process(name, command, folder / f"{name}.log")
+    code = process.wait(LONGEST_RUN)
+    if code != 0:
+        raise StackError(f"aiperf report ended with {code} in {name}\n{process.tail()}")
+    return combined
 
 
 class MockServer:

@@ -15,36 +15,44 @@ def check_report(report, run, outage=False):
     """aiperf's own report of a run whose Collector was there at the end; exports may
     have failed where there was an outage before."""
     telemetry = run.summary["telemetry"]
-    scrapes = telemetry["scrapes"]
     report.equal("the last export was delivered", telemetry["delivered_final"], True)
     report.equal("exported is what was recorded", telemetry["reconciled"], True)
     report.equal("rejected points", telemetry["rejected_data_points"], 0)
     report.holds("exports", telemetry["exports_ok"] > 0, f"{telemetry['exports_ok']} > 0")
+    if not outage:
+        report.equal("failed exports", telemetry["exports_failed"], 0)
+    if run.scrapes_servers():
+        _check_scrapes(report, telemetry["scrapes"], outage)
+    else:
+        report.equal("servers are scraped by the first shard alone", telemetry.get("scrapes"), None)
+
+
+def _check_scrapes(report, scrapes, outage):
     forwarded = scrapes["points_forwarded"]
     report.holds("points of servers forwarded", forwarded > 0, f"{forwarded} > 0")
     for count in ("points_rejected", "points_dropped", "points_inexpressible", "scrapes_dropped"):
         report.equal(f"{count} of servers", scrapes[count], 0)
     report.equal("the last scrape was delivered", scrapes["delivered_final"], True)
     if not outage:
-        report.equal("failed exports", telemetry["exports_failed"], 0)
         report.equal("failed requests with scrapes", scrapes["requests_failed"], 0)
 
 
-def check_collector(report, collector, at_least):
-    """The Collector's own metrics: it took everything and passed everything on."""
+def check_collector(report, collector, what, at_least):
+    """The Collector's own metrics: it took all of `what`, one of its signals, and passed
+    all on. The value is how many it took."""
     own = collector.telemetry()
-    accepted = own.total("otelcol_receiver_accepted_metric_points")
-    report.holds("points accepted", accepted >= at_least > 0, f"{accepted:g} >= {at_least}")
-    for exporter, sent in sorted(collector.exporters().items()):
-        report.equal(f"points sent by {exporter}", sent, accepted)
+    accepted = own.total(f"otelcol_receiver_accepted_{what}")
+    report.holds(f"{what} accepted", accepted >= at_least > 0, f"{accepted:g} >= {at_least}")
+    for exporter, sent in sorted(collector.exporters(what).items()):
+        report.equal(f"{what} sent by {exporter}", sent, accepted)
     for name in (
-        "receiver_refused_metric_points",
-        "receiver_failed_metric_points",
-        "processor_refused_metric_points",
-        "exporter_send_failed_metric_points",
-        "exporter_enqueue_failed_metric_points",
+        "receiver_refused",
+        "receiver_failed",
+        "processor_refused",
+        "exporter_send_failed",
+        "exporter_enqueue_failed",
     ):
-        report.equal(f"otelcol_{name}", own.total(f"otelcol_{name}"), 0)
+        report.equal(f"otelcol_{name}_{what}", own.total(f"otelcol_{name}_{what}"), 0)
     for labels, capacity in own.series("otelcol_exporter_queue_capacity"):
         size = own.total("otelcol_exporter_queue_size", exporter=labels["exporter"])
         report.holds(f"queue of {labels['exporter']}", size < capacity, f"{size:g} < {capacity:g}")

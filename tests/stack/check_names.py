@@ -39,6 +39,7 @@ UNSEEN = {
     r"aiperf_timing_sessions_cancelled_total": "only of a run that was stopped",
     r"aiperf_client_retries_total": "only where a reused connection dies",
     r"aiperf_client_queue_spilled_total": "only where memory is short",
+    r"aiperf_client_traces_lost_total": "only of a run with traces",
     r"aiperf_client_read_lag_seconds": "only where the kernel stamps what it receives",
 }
 

@@ -14,6 +14,9 @@ WAYS = {
     "remote-write": "to-prometheus-remote-write.yaml",
 }
 
+# What its own metrics call the items of metrics and traces.
+SIGNALS = ("metric_points", "spans")
+
 
 class Collector:
     """A Collector that can be killed and started again at the same addresses."""
@@ -65,20 +68,23 @@ class Collector:
         ]
         return exposition
 
-    def accepted(self):
-        """Points taken since it was started."""
-        return self.telemetry().total("otelcol_receiver_accepted_metric_points")
+    def accepted(self, what):
+        """Items taken since it was started; `what` is one of `SIGNALS`."""
+        return self.telemetry().total(f"otelcol_receiver_accepted_{what}")
 
-    def exporters(self):
-        """Its exporters of metrics, by name, with the points that each has sent."""
-        sent = self.telemetry().series("otelcol_exporter_sent_metric_points")
-        return {labels["exporter"]: points for labels, points in sent}
+    def exporters(self, what):
+        """Its exporters of such items, by name, with how many each has sent."""
+        sent = self.telemetry().series(f"otelcol_exporter_sent_{what}")
+        return {labels["exporter"]: items for labels, items in sent}
 
     def drain(self):
         """Waits until every exporter has sent what was accepted."""
 
         def is_drained():
-            accepted, sent = self.accepted(), self.exporters()
-            return sent and all(points >= accepted for points in sent.values())
+            for what in SIGNALS:
+                accepted, sent = self.accepted(what), self.exporters(what)
+                if (accepted and not sent) or any(items < accepted for items in sent.values()):
+                    return False
+            return True
 
         wait_until("the Collector's queues are empty", is_drained, 30, [self.process])

@@ -42,7 +42,7 @@ class Dynamo:
 
     model = "tiny"
 
-    def __init__(self, python, folder):
+    def __init__(self, python, folder, collector_url):
         port, self._worker_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.metrics_urls = [f"{self.url}/metrics", f"http://127.0.0.1:{self._worker_port}/metrics"]
@@ -54,6 +54,12 @@ class Dynamo:
             "DYN_DISCOVERY_BACKEND": "file",
             "DYN_REQUEST_PLANE": "tcp",
             "DYN_EVENT_PLANE": "zmq",
+            # Its log names traces, and it exports those that it is told to sample.
+            "DYN_LOGGING_JSONL": "1",
+            "OTEL_EXPORT_ENABLED": "true",
+            "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector_url,
+            "OTEL_BSP_SCHEDULE_DELAY": "500",
         }
         hosts = ("TCP_RPC", "TCP_RESPONSE_STREAM", "EVENT_PLANE", "HTTP_RPC", "SYSTEM")
         environment.update({f"DYN_{host}_HOST": "127.0.0.1" for host in hosts})
@@ -64,8 +70,8 @@ class Dynamo:
         self.worker = Process("dynamo.mocker", worker, folder / "dynamo-mocker.log", own, folder)
         frontend = [python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1"]
         frontend += ["--http-port", port, "--router-mode", "round-robin"]
-        log = folder / "dynamo-frontend.log"
-        self.frontend = Process("dynamo.frontend", frontend, log, environment, folder)
+        self.log = folder / "dynamo-frontend.log"
+        self.frontend = Process("dynamo.frontend", frontend, self.log, environment, folder)
         wait_until("Dynamo serves its model", self._serves, 90, [self.frontend, self.worker])
         of_worker = lambda: fetch(self.metrics_urls[1])  # noqa: E731
         wait_until("Dynamo's worker has metrics", of_worker, 30, [self.worker])

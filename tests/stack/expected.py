@@ -46,6 +46,9 @@ def of(run, registry):
         _add_results(expected, registry, phase, results)
     _add_percentiles(expected)
     _add_health(expected, run.summary["client_health"])
+    if "aiperf.client.traces.lost" in registry:
+        traces = run.summary["telemetry"].get("traces", {})
+        expected.counters["aiperf.client.traces.lost", "profiling", ""] = traces.get("lost", 0)
     return expected
 
 

@@ -29,7 +29,7 @@ TIMEOUT = 30
 STEP = 5
 
 # What a query needs beyond a streamed run: a pattern of metrics, and what `present`
-# calls a run or server that has them.
+# calls the servers and features that have them.
 NEEDS = [
     (r"vllm:num_requests_waiting_by_reason|vllm:prompt_tokens_by_source|vllm:generation_tokens", "vllm"),
     (r"vllm:", "vllm|dynamo"),
@@ -45,6 +45,13 @@ NEEDS = [
     (r"schedule_slip|rate_ratio", "rate"),
     (r"usage_", "usage"),
 ]
+# How people call what is not there.
+ABSENT = {
+    "vllm": "vLLM", "vllm|dynamo": "vLLM", "dynamo": "Dynamo", "dynamo-gpu": "Dynamo with GPUs",
+    "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives",
+    "reasoning": "reasoning", "cache": "cached prompts", "errors": "failures",
+    "rate": "a request rate", "usage": "usage",
+}
 # A streamed run at a request rate with --goodput, against a server that tells usage.
 USUAL = {"goodput", "rate", "usage"}
 
@@ -163,12 +170,13 @@ def panels(dashboard):
             yield panel
 
 
-def expected(expr, present):
-    """Whether data can be asked for, by what the run and its servers have."""
+def absent(expr, present):
+    """What the query needs and neither the run nor its servers have; None if there is
+    data to be asked for."""
     for pattern, needed in NEEDS:
         if re.search(pattern, expr) and not set(needed.split("|")) & present:
-            return False
-    return True
+            return ABSENT[needed]
+    return None
 
 
 def number(value):
@@ -195,6 +203,20 @@ def has_numbers(series):
         if any(not math.isnan(value) for value in values):
             return True
     return False
+
+
+def judged(expr, series, present):
+    """What is shown of the series, and whether that is data."""
+    lacking = absent(expr, present)
+    if has_numbers(series):
+        return shown(series), True
+    return (shown(series), False) if lacking is None else (f"absent: {lacking}", None)
+
+
+def completed(results, others):
+    """The results; where something was absent, those of another run that has it."""
+    return [other if result[4] is None and other[4] is not None else result
+            for result, other in zip(results, others, strict=True)]
 
 
 def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present=frozenset({"dynamo"}),
@@ -226,8 +248,7 @@ def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present
                         series = prometheus.instant(expr, end)
                     else:
                         series = prometheus.over(expr, start, end, window.step)
-                    value = shown(series)
-                    has_data = has_numbers(series) or (False if expected(expr, present) else None)
+                    value, has_data = judged(expr, series, present)
                 except ValueError as refused:
                     value, has_data = str(refused), False
                 results.append((path.stem, panel["title"], target["expr"], value, has_data))

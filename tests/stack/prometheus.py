@@ -6,6 +6,7 @@ import time
 import urllib.parse
 from dataclasses import dataclass
 
+import documents
 from collector import CONFIGURATION
 from processes import Process, fetch, free_port, wait_until
 
@@ -54,6 +55,10 @@ class Prometheus:
         shutil.copy(CONFIGURATION / configuration, own)
         # The file that is meant to differ between installations.
         (own / "targets.yaml").write_text(json.dumps([{"targets": targets}]))
+        # The rules of the document, by the one line that they need.
+        (own / "rules.yaml").write_text(documents.rules(documents.SCALING))
+        with open(own / configuration, "a") as file:
+            file.write("\nrule_files: [rules.yaml]\n")
         command = [self._program, f"--config.file={own / configuration}", *flags]
         command += [f"--web.listen-address={self._address}", f"--storage.tsdb.path={own / 'data'}"]
         self.process = Process("Prometheus", command, self._folder / "prometheus.log")
@@ -65,6 +70,15 @@ class Prometheus:
         parameters = urllib.parse.urlencode({"query": expression})
         answer = json.loads(fetch(f"{self.url}/api/v1/query?{parameters}", timeout=30))
         return [_series(result) for result in answer["data"]["result"]]
+
+    def query_range(self, expression, start, end, step):
+        """The (labels, values by time) that a query over time gives."""
+        asked = {"query": expression, "start": start, "end": end, "step": step}
+        answer = json.loads(fetch(f"{self.url}/api/v1/query_range?{urllib.parse.urlencode(asked)}"))
+        return [
+            (result["metric"], {time: float(value) for time, value in result["values"]})
+            for result in answer["data"]["result"]
+        ]
 
     def of_run(self, run_id):
         """Every series of a run with its last value, also where the series has ended."""

@@ -2,7 +2,7 @@
 """The stack test: aiperf against real servers, into a real Collector and a real
 Prometheus, and whether all of them say the same. README.md tells more.
 
-    python3 tests/stack/run.py [--aiperf PATH] [--mode MODE] [--keep]
+    python3 tests/stack/run.py [--aiperf PATH] [--mode MODE] [--keep] [--update]
 """
 
 import argparse
@@ -14,14 +14,24 @@ import time
 import aiperf
 import build
 import dynamo
+import panels
 from collector import WAYS
 from processes import Process, StackError
 from report import Report
-from runs import DYNAMO_RUNS, EXPONENTIAL_RUN, MOCK_RUNS
+from runs import (
+    DYNAMO,
+    DYNAMO_RUNS,
+    DYNAMO_SHARED,
+    EXPONENTIAL_RUN,
+    MOCK,
+    MOCK_RUNS,
+    MOCK_SHARED,
+    PACED,
+)
 from stack import CACHE, Stack
 
 
-def test(report, program, python, mode, keep):
+def test(report, program, python, mode, keep, update):
     """All runs and checks in one mode."""
     began = time.monotonic()
     stack = Stack(report, program, python, mode)
@@ -32,11 +42,17 @@ def test(report, program, python, mode, keep):
             stack.run_dynamo(name, flags)
         for name, (script, flags) in MOCK_RUNS.items():
             stack.run_mock(name, script, flags)
+        stack.run_shards("dynamo-shards", stack.dynamo, [*DYNAMO, *DYNAMO_SHARED])
+        server = stack.mock("mock-shards", PACED)
+        stack.run_shards("mock-shards", server, [*MOCK, *MOCK_SHARED])
+        server.process.stop()
         stack.check_names()
         if mode != "scrape":
             stack.run_mock("mock-exponential", *EXPONENTIAL_RUN)
         stack.check_all()
-        stack.check_panels()
+        results = stack.check_panels()
+        if update:
+            panels.update(results)
         stack.survive_restart()
         stack.survive_loss()
         passed = True
@@ -56,6 +72,8 @@ def main():
     parser.add_argument("--mode", choices=[*WAYS, "all"], default="scrape",
                         help="how the metrics come into Prometheus")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep logs and files")
+    parser.add_argument("--update", action="store_true",
+                        help="write the table of docs/dashboards.md")  # fmt: skip
     arguments = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)
     report = Report()
@@ -63,7 +81,7 @@ def main():
         program = aiperf.binary(arguments.aiperf)
         python = dynamo.interpreter(CACHE)
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
-            test(report, program, python, mode, arguments.keep)
+            test(report, program, python, mode, arguments.keep, arguments.update)
     except (StackError, build.Missing, subprocess.CalledProcessError) as error:
         report.holds("the test could be done", False, str(error))
     return report.finish()

@@ -10,6 +10,9 @@ CHAT = ["--streaming", "--isl", "60", "--isl-stddev", "20", "--osl", "12"]
 DYNAMO = ["--model", "tiny", "--tokenizer", TINY_MODEL, *CHAT]
 MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
 
+# All that a record has to be compared with its trace.
+TRACED = ["--export-http-trace", "--trace-sample"]
+
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
 DYNAMO_RUNS = {
     "dynamo-closed": ["--concurrency", "4", "--request-count", "240", "--warmup-request-count", "8",
@@ -17,7 +20,8 @@ DYNAMO_RUNS = {
     "dynamo-rate": ["--request-rate", "25", "--request-count", "250", "--warmup-request-count", "8",
                     "--arrival-pattern", "constant", "--goodput", "time_to_first_token:200"],
     "dynamo-turns": ["--concurrency", "3", "--num-sessions", "8", "--session-turns-mean", "3",
-                     "--session-turns-stddev", "1", "--num-warmup-sessions", "2"],
+                     "--session-turns-stddev", "1", "--num-warmup-sessions", "2",
+                     *TRACED, "50%,slowest:3,errors"],
 }  # fmt: skip
 
 # Runs against the mock server: the server's flags, then aiperf's.
@@ -25,11 +29,12 @@ PACED = ["--ttft", "20ms", "--itl", "2ms"]
 MOCK_RUNS = {
     "mock-streaming": ([*PACED, "--reasoning-tokens", "3"],
                        [*CHAT, "--concurrency", "8", "--request-count", "80",
-                        "--warmup-request-count", "10"]),
-    "mock-faults": ([*PACED, "--fault", "every=9:status=500", "--fault", "every=11:status=404",
-                     "--fault", "every=13:cut=3"],
-                    [*CHAT, "--concurrency", "4", "--request-count", "80",
-                     "--warmup-request-count", "20", "--request-cancellation-rate", "10"]),
+                        "--warmup-request-count", "10", *TRACED, "100%"]),
+    "mock-faults": ([*PACED, "--reasoning-tokens", "3", "--fault", "every=9:status=500",
+                     "--fault", "every=11:status=404", "--fault", "every=13:cut=3"],
+                    [*CHAT, "--request-rate", "15", "--request-count", "90",
+                     "--warmup-request-count", "20", "--request-cancellation-rate", "10",
+                     *TRACED, "5%,slowest:20,errors"]),
     "mock-whole": ([], ["--isl", "60", "--osl", "12", "--concurrency", "4",
                         "--request-count", "60", "--warmup-request-count", "4"]),
     "mock-completions": (PACED, [*CHAT, "--endpoint-type", "completions", "--request-rate", "40",
@@ -43,6 +48,12 @@ MOCK_RUNS = {
 # Prometheus 2 does not scrape native histograms where others have the same names.
 EXPONENTIAL_RUN = (PACED, [*CHAT, "--concurrency", "4", "--request-count", "60",
                            "--otel-histograms", "exponential"])  # fmt: skip
+
+# Schedules that several processes share, started together: time to get ready in.
+SHARDS, GET_READY_SECONDS = 3, 8
+DYNAMO_SHARED = ["--concurrency", "4", "--request-count", "150", "--warmup-request-count", "10"]
+MOCK_SHARED = [*CHAT, "--request-rate", "30", "--request-count", "180",
+               "--warmup-request-count", "10"]  # fmt: skip
 
 # Long enough for a Collector to be killed and to come back meanwhile.
 INTERRUPTED = ["--request-rate", "12", "--request-count", "180", "--arrival-pattern", "constant"]

@@ -1,5 +1,6 @@
 """The programs of one mode, and what is done with them."""
 
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -9,14 +10,17 @@ import check_delivery
 import check_names
 import check_prometheus
 import check_server
+import check_shards
+import check_traces
 import dynamo
 import panels
 import registry
-from aiperf import REPOSITORY, MockServer, Run
+import spans
+from aiperf import REPOSITORY, MockServer, Run, combine
 from collector import Collector
 from processes import wait_until
 from prometheus import Prometheus
-from runs import DYNAMO, INTERRUPTED, MOCK
+from runs import DYNAMO, GET_READY_SECONDS, INTERRUPTED, MOCK, SHARDS
 
 CACHE = REPOSITORY / "target/stack"
 
@@ -41,15 +45,20 @@ class Stack:
         self.collector = Collector(programs[1], self.folder, mode, url)
         self.prometheus.start(self.collector.scraped)
         self.collector.start()
-        self.dynamo = dynamo.Dynamo(python, self.folder)
+        self.dynamo = dynamo.Dynamo(python, self.folder, self.collector.otlp_grpc)
         self.runs = []
+        # Runs by several processes: the report of all, and each.
+        self.sharded = []
         self._exposed = {}
 
     def begin(self, name, server, flags, otel_url=None):
         """Starts a run."""
-        also = [part for url in server.metrics_urls[1:] for part in ("--server-metrics", url)]
+        if "--shard" not in flags:
+            # Given to all shards, it would make all of them scrape.
+            more = server.metrics_urls[1:]
+            flags = [*flags, *(part for url in more for part in ("--server-metrics", url))]
         otel_url = otel_url or self.collector.otlp_grpc
-        return Run(self._aiperf, name, server.url, otel_url, self.folder, [*flags, *also])
+        return Run(self._aiperf, name, server.url, otel_url, self.folder, flags)
 
     def end(self, run, server):
         """Waits for a run, and keeps what its server exposes then."""
@@ -74,38 +83,97 @@ class Stack:
         after = self._exposed[run.name][self.dynamo.metrics_urls[0]]
         self.report.section(f"{run.name}: the server's own counts")
         check_server.check_counts(self.report, run, before, after)
+        check_server.check_conservation(self.report, run)
         check_server.check_ttft(self.report, run, before, after)
+
+    def run_shards(self, name, server, flags):
+        """One schedule, driven by several processes at once."""
+        before = check_server.metrics(server)[server.metrics_urls[0]]
+        start = str(math.ceil(time.time()) + GET_READY_SECONDS)
+        shards = [
+            self.begin(f"{name}-{index}", server,
+                       [*flags, "--shard", f"{index}/{SHARDS}", "--start-at", start])
+            for index in range(SHARDS)
+        ]  # fmt: skip
+        for shard in shards:
+            self.end(shard, server)
+        after = check_server.metrics(server)[server.metrics_urls[0]]
+        combined = combine(self._aiperf, name, shards, self.folder)
+        self.report.section(f"{name}: the shards' files, and the server's own counts")
+        check_shards.check_files(self.report, shards, combined)
+        check_server.check_counts(self.report, combined, before, after)
+        if "server_metrics" in combined.summary:
+            # Not compared where the shard that scrapes was done before the others.
+            check_server.check_conservation(self.report, combined)
+        self.sharded.append((combined, shards))
 
     def run_mock(self, name, script, flags):
         """A run against a mock server of its own."""
-        server = MockServer(self._aiperf, self.folder, f"{name}-server", *script)
+        server = self.mock(name, script)
         # Half of the runs take the other protocol.
         by_http = len(self.runs) % 2 == 0
         otel_url = self.collector.otlp_http if by_http else self.collector.otlp_grpc
         self.run(name, server, [*MOCK, *flags], otel_url)
         server.process.stop()
 
+    def mock(self, name, script):
+        """A mock server for the run `name`."""
+        return MockServer(self._aiperf, self.folder, f"{name}-server", *script)
+
     def check_run(self, run, outage=False):
         """The run's files, its own report and Prometheus."""
-        series = self.prometheus.of_run(run.id)
+        series = own = self.prometheus.of_run(run.id)
+        if run.flag("--shard"):
+            own = [one for one in series if one.labels.get("service_instance_id") == run.instance]
         self.report.section(f"{run.name}: delivery")
         check_delivery.check_report(self.report, run, outage)
         self.report.section(f"{run.name}: Prometheus and the files")
-        check_prometheus.check(self.report, run, series, self._metrics)
+        check_prometheus.check(self.report, run, own, self._metrics)
+        if run.flag("--shard"):
+            # What the server counts goes on while other shards do.
+            return
         for url, server in self._exposed[run.name].items():
             check_server.check_forwarded(self.report, url, server, series)
+
+    def check_shards(self):
+        """What Prometheus has of shards together, by the queries of the document."""
+        for combined, shards in self.sharded:
+            self.report.section(f"{combined.name}: Prometheus and the combined files")
+            series = self.prometheus.of_run(combined.id)
+            check_shards.check_series(self.report, shards, combined, series, self._metrics)
+            self.report.section(f"{combined.name}: the queries of docs/scaling.md")
+            check_shards.check_queries(self.report, self.prometheus, combined, shards)
+            check_shards.check_rules(self.report, self.prometheus, combined)
+
+    def check_traces(self):
+        """The spans that the Collector took, and what they say of runs and servers."""
+        found = spans.read(self.collector.file)
+        self.report.section("the Collector: traces")
+        accepted = check_delivery.check_collector(self.report, self.collector, "spans", 1)
+        self.report.equal("spans in the file", float(len(found)), accepted)
+        for run in self.runs:
+            if run.flag("--trace-sample"):
+                self.report.section(f"{run.name}: traces")
+                check_traces.check(self.report, run, found)
+                if run.url == self.dynamo.url:
+                    check_traces.check_dynamo(self.report, run, found, self.dynamo.log)
 
     def check_all(self):
         """All runs up to now, and the Collector that took them."""
         self.prometheus.catch_up(self.collector)
-        self.report.section("the Collector")
-        points = [run.summary["telemetry"]["scrapes"]["points_forwarded"] for run in self.runs]
-        accepted = check_delivery.check_collector(self.report, self.collector, sum(points))
+        self.report.section("the Collector: metrics")
+        points = [run.summary["telemetry"].get("scrapes", {}).get("points_forwarded", 0)
+                  for run in self.runs]  # fmt: skip
+        accepted = check_delivery.check_collector(
+            self.report, self.collector, "metric_points", sum(points)
+        )
         self.report.section("the file exporter")
         path = self.collector.file
         check_delivery.check_file(self.report, path, self._metrics, self.runs, accepted)
         for run in self.runs:
             self.check_run(run)
+        self.check_shards()
+        self.check_traces()
 
     def survive_restart(self):
         """The Collector is killed in mid-run, and comes back: nothing is missing."""
@@ -117,7 +185,7 @@ class Stack:
         self.report.equal("the run was over before it was back", run.process.ended(), False)
         self.end(run, self.dynamo)
         self.prometheus.catch_up(self.collector)
-        check_delivery.check_collector(self.report, self.collector, 1)
+        check_delivery.check_collector(self.report, self.collector, "metric_points", 1)
         telemetry = run.summary["telemetry"]
         failed = telemetry["exports_failed"] + telemetry["scrapes"]["requests_failed"]
         self.report.holds("exports failed meanwhile", failed > 0, f"{failed} > 0")
@@ -175,19 +243,30 @@ class Stack:
         self.report.equal(f"{notes[-1]}; wrong", problems, [])
 
     def check_panels(self):
-        """Each query of the dashboards has data, where the run has what it is about."""
+        """Each query of the dashboards has data, where a run has what it is about. The
+        value is what each gave."""
         self.report.section("dashboards")
-        run, baseline = (next(run for run in self.runs if run.name == name)
-                         for name in ("dynamo-rate", "dynamo-closed"))  # fmt: skip
-        stamps = [record["metadata"]["request_end_ns"] / 1e9 for record in run.records]
-        begin, end = min(stamps) - 10, max(stamps) + 10
-        results = panels.evaluate(
-            self.prometheus.url, REPOSITORY / "dashboards", run.id, None, begin, end,
-            present={"dynamo", "cache"}, baseline=baseline.id,
-        )  # fmt: skip
+        results = panels.completed(
+            self._panels("dynamo-rate", {"dynamo", "cache"}, panels.USUAL, "dynamo-closed"),
+            self._panels("mock-faults", {"errors", "reasoning"}, {"rate", "usage"}),
+        )
         for dashboard, panel, query, value, has_data in results:
             if has_data is not None:
                 self.report.holds(f"{dashboard}: {panel}: {query}", has_data, value)
+        return results
+
+    def _panels(self, name, present, usual, baseline=None):
+        """What the dashboards' queries give for a run."""
+        run = self._run(name)
+        stamps = [record["metadata"]["request_end_ns"] / 1e9 for record in run.records]
+        return panels.evaluate(
+            self.prometheus.url, REPOSITORY / "dashboards", run.id, None, min(stamps) - 10,
+            max(stamps) + 10, present=present, baseline=baseline and self._run(baseline).id,
+            usual=usual,
+        )  # fmt: skip
+
+    def _run(self, name):
+        return next(run for run in self.runs if run.name == name)
 
 
 def _prometheus(mode):

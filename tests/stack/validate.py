@@ -12,8 +12,10 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import build
+import documents
 
 HERE = pathlib.Path(__file__).resolve().parent
 DESTINATIONS = (
@@ -76,6 +78,14 @@ def lines(text):
     """The lines of a YAML text that say something."""
     stripped = (line.split(" #")[0].rstrip() for line in text.splitlines())
     return [line for line in stripped if line and not line.lstrip().startswith("#")]
+
+
+def rules(promtool):
+    """Prometheus takes the recording rules of docs/scaling.md."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(documents.rules(documents.SCALING))
+        file.flush()
+        run(promtool, "check", "rules", file.name)
 
 
 def list_under(key, file):
@@ -153,6 +163,8 @@ def checks(config, aiperf):
     yield "prometheus-2.yaml by Prometheus 2", lambda: run(build.promtool2(), "check", "config", two)
     yield "prometheus-2.yaml by Prometheus 3", lambda: run(build.promtool3(), "check", "config", two)
     yield "prometheus.yaml by Prometheus 3", lambda: run(build.promtool3(), "check", "config", three)
+    yield "the rules of docs/scaling.md by Prometheus 2", lambda: rules(build.promtool2())
+    yield "the rules of docs/scaling.md by Prometheus 3", lambda: rules(build.promtool3())
     yield "one Prometheus configuration", lambda: same_prometheus(config)
     yield "image versions", lambda: same_versions(config)
     yield "compose.yaml", lambda: run(build.check(), config / "compose.yaml")

@@ -184,8 +184,7 @@ impl Run {
         health.selfcheck.clone_from(&self.selfcheck);
         telemetry.queue(PhaseKind::Profiling, &queue.stats());
         telemetry.health(PhaseKind::Profiling, &health);
-        let telemetry = Arc::into_inner(telemetry)
-            .map_or_else(TelemetryReport::default, |telemetry| telemetry.finish(EXPORT_DEADLINE));
+        let telemetry = telemetry.finish(EXPORT_DEADLINE);
         Ok(Measured {
             pipeline,
             phases,

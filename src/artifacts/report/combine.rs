@@ -6,31 +6,33 @@
 mod parts;
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::server_metrics::{self, Known};
-use super::{Gathered, Rebuilt, ReportError, error_counts, most_at_once};
+use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, error_counts, most_at_once};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::{Manifest, Outcome};
-use crate::artifacts::parquet::RecordTable;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
-use crate::artifacts::sink::LineSink;
-use crate::artifacts::{Combination, Part, RunReport, WriteFailure};
+use crate::artifacts::{Combination, Part, RunReport, WriteFailure, replace};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
-use parts::{Source, listed};
+use parts::Source;
+
+pub(in crate::artifacts::report) use parts::listed;
 
 /// Combines the parts of a run in `directories`; the files go to `place`, else to
 /// `combined` beside the parts. Records, tables and the manifest are written here,
 /// summaries by [`write`](super::write).
 pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuilt, ReportError> {
-    let mut sources = parts::find(directories)?;
+    let sources = parts::find(directories)?;
     let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
     let layout = parts::place(&sources, place)?;
     let mut run = first.run.clone();
@@ -42,23 +44,25 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
         config.shift_remove("shard");
     }
     let mut notes = Vec::new();
-    let mut written = Vec::new();
+    let mut written = Vec::from_iter(inputs(&sources, &layout)?);
     let mut gathered = Gathered::new(&registry);
-    let mut lines = LineSink::create(&layout.records)?;
+    let mut lines = MergedLines::begin(&layout.records)?;
+    let mut origins = Vec::new();
     let mut clients = Vec::new();
     let mut parts = Vec::new();
     for source in &sources {
         let before = gathered.records;
         notes.extend(source.records()?.read(&registry, |record, text| {
             gathered.take(record);
-            lines.append(Ok(text));
-            lines.append(Ok(b"\n"));
+            lines.append(text);
         })?);
+        let records = gathered.records - before;
+        origins.push(RowOrigin::new(source.name(), &source.layout, records));
         let end = source.end.as_ref();
         let health = end.and_then(|end| end.client_health.clone());
         parts.push(Part {
             index: source.shard.index(),
-            records: gathered.records - before,
+            records,
             start_wall_ns: end.map(|end| end.start_wall_ns),
             end_wall_ns: end.map(|end| end.end_wall_ns),
             is_complete: end
@@ -67,10 +71,10 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
         });
         clients.extend(health.map(|health| (source.name(), health)));
     }
-    written.push(lines.finish()?);
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
     }
+    written.push(lines.finish()?);
     let ends: Vec<&Outcome> = sources.iter().filter_map(|source| source.end.as_ref()).collect();
     let implied = gathered.end_of_a_killed_run();
     let unknown = (ends.len() < sources.len()).then_some(&implied);
@@ -110,18 +114,60 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
         run,
     };
     notes.extend(missing_note(report.shards.as_ref()));
-    written.extend(table(&sources, &layout, &registry, &report, &mut notes)?);
-    written.extend(inputs(&sources, &layout)?);
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)
         .map_err(|error| failed(&layout.manifest, &error))?;
     written.push(layout.manifest.clone());
-    sources.clear();
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, written })
+    let rows = Rows { registry, origins };
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, written, rows })
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> WriteFailure {
     WriteFailure { path: path.to_owned(), error: error.to_string() }
+}
+
+/// Copies a file; what is at `to`, be it a link to the file itself, is replaced.
+fn copy(from: &Path, to: &Path) -> Result<(), WriteFailure> {
+    let copied = |out: &mut dyn io::Write| {
+        let mut file = File::open(from)?;
+        io::copy(&mut file, out).map(drop)
+    };
+    replace::replace(to, copied).map_err(|error| failed(to, &error))
+}
+
+/// The lines of all parts, which get their name when they are whole: what has it now
+/// may be a link to a part's own.
+struct MergedLines {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+    failure: Option<io::Error>,
+}
+
+impl MergedLines {
+    fn begin(path: &Path) -> Result<Self, ReportError> {
+        replace::check(path)?;
+        let file = replace::beside(path).map_err(|error| failed(path, &error))?;
+        let file = BufWriter::with_capacity(1 << 17, file);
+        Ok(Self { path: path.to_owned(), file, failure: None })
+    }
+
+    fn append(&mut self, line: &[u8]) {
+        if self.failure.is_none() {
+            let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
+            self.failure = written.err();
+        }
+    }
+
+    fn finish(self) -> Result<PathBuf, WriteFailure> {
+        let Self { path, file, failure } = self;
+        let fail = |error: &dyn std::fmt::Display| failed(&path, error);
+        if let Some(failure) = failure {
+            return Err(fail(&failure));
+        }
+        let file = file.into_inner().map_err(|error| fail(error.error()))?;
+        file.persist(&path).map_err(|error| fail(&error.error))?;
+        Ok(path)
+    }
 }
 
 /// What was asked of all parts together, as the configuration has it, and what
@@ -186,38 +232,6 @@ fn incomplete_reason(combination: &Combination, sources: &[Source]) -> Option<St
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// The table of all requests, from the parts' tables. A part that was killed has
-/// none.
-fn table(
-    sources: &[Source],
-    layout: &Layout,
-    registry: &Registry,
-    report: &RunReport,
-    notes: &mut Vec<String>,
-) -> Result<Option<PathBuf>, ReportError> {
-    let (have, lack): (Vec<_>, Vec<_>) =
-        sources.iter().partition(|source| source.layout.table.exists());
-    if !lack.is_empty() {
-        notes.push(format!(
-            "{} has no rows of {}, which left no table",
-            layout.table.display(),
-            listed(lack.iter().map(|source| source.name()))
-        ));
-    }
-    if have.is_empty() {
-        return Ok(None);
-    }
-    let mut table = RecordTable::create(&layout.table, registry)?;
-    for source in have {
-        let path = &source.layout.table;
-        table.append(path).map_err(|error| ReportError::Unusable {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
-    }
-    Ok(Some(table.finish(report)?))
-}
-
 /// `inputs.json` is the same of all parts; one that differs shows another dataset.
 fn inputs(sources: &[Source], layout: &Layout) -> Result<Option<PathBuf>, ReportError> {
     let mut have = sources.iter().filter(|source| source.layout.inputs.exists());
@@ -228,8 +242,7 @@ fn inputs(sources: &[Source], layout: &Layout) -> Result<Option<PathBuf>, Report
             return Err(first.differs(other, "what was asked (inputs.json)"));
         }
     }
-    fs::copy(&first.layout.inputs, &layout.inputs)
-        .map_err(|error| failed(&layout.inputs, &error))?;
+    copy(&first.layout.inputs, &layout.inputs)?;
     Ok(Some(layout.inputs.clone()))
 }
 
@@ -273,7 +286,7 @@ fn servers(
         (&of.server_metrics_lines, &to.server_metrics_lines, false),
     ] {
         if from.exists() && !is_rewritten {
-            fs::copy(from, to).map_err(|error| failed(to, &error))?;
+            copy(from, to)?;
             written.push(to.clone());
         }
     }

@@ -1,8 +1,11 @@
 //! A file of lines that a kill may have cut short.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+/// Lines are shorter than this: a request's is some kilobytes, a scrape's some megabytes.
+const MOST_LINE_BYTES: u64 = 256 << 20;
 
 /// An open file of lines.
 pub(super) struct LineFile {
@@ -38,7 +41,12 @@ impl LineFile {
         let mut buffer = Vec::new();
         for number in 1.. {
             buffer.clear();
-            self.lines.read_until(b'\n', &mut buffer).map_err(LineFailure::Unreadable)?;
+            let mut line = (&mut self.lines).take(MOST_LINE_BYTES);
+            line.read_until(b'\n', &mut buffer).map_err(LineFailure::Unreadable)?;
+            if line.limit() == 0 {
+                let reason = format!("it is longer than {} MiB", MOST_LINE_BYTES >> 20);
+                return Err(LineFailure::Malformed { line: number, reason });
+            }
             let is_whole = buffer.ends_with(b"\n");
             let text = buffer.trim_ascii();
             if text.is_empty() {

@@ -101,7 +101,9 @@ impl RecordReader {
 
 /// The observation of one line.
 fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
-    let record: Record<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    // Of members that are not read no string would be looked at otherwise.
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let record: Record<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let error = record.error.map(RequestError::from);
     let mut values = RecordValues::with_capacity(registry.rows().len());
     for metric in registry.rows() {
@@ -198,6 +200,16 @@ mod tests {
         assert!(value(metric, "null").is_err());
         assert!(value(metric, "[1,]").is_err());
         assert!(value(metric, "{}").is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_refused_wherever_it_is_not() {
+        let line = |name: &[u8]| {
+            let head = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"warmup","worker_id":""#;
+            [head, name, br#""},"metrics":{},"error":null}"#].concat()
+        };
+        assert!(parse(&line(b"w"), &registry()).is_ok());
+        assert!(parse(&line(b"\xff"), &registry()).is_err());
     }
 
     proptest! {

@@ -37,6 +37,11 @@ impl Origin {
         self.manifest.is_some()
     }
 
+    /// Who wrote the manifest; empty where there is none.
+    pub(super) fn version(&self) -> &str {
+        self.manifest.as_ref().map_or("", |manifest| &manifest.aiperf_version)
+    }
+
     pub(super) fn prefix(&self) -> Option<&str> {
         self.manifest.as_ref()?.prefix.as_deref()
     }

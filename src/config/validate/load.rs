@@ -4,7 +4,9 @@ use super::ConfigError;
 use crate::config::RunConfig;
 use crate::dataset::Source;
 use crate::schedule::PhaseKind;
-use crate::schedule::config::{ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, Replay};
+use crate::schedule::config::{
+    ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, Replay, StopCondition,
+};
 
 /// A rate above this is a typing error.
 const MOST_PER_SECOND: f64 = 1e6;
@@ -44,8 +46,31 @@ fn validate_phase(phase: &PhaseConfig, streaming: bool) -> Result<(), ConfigErro
             at_most("--num-users", *users)?;
             rate_within("--user-centric-rate", *rate)
         }
-        LoadPattern::ClosedLoop | LoadPattern::FixedSchedule => Ok(()),
+        LoadPattern::ClosedLoop => validate_at_once(phase),
+        LoadPattern::FixedSchedule => Ok(()),
     }
+}
+
+/// A load without a bound has a count, or a file's: a duration is none.
+fn validate_at_once(phase: &PhaseConfig) -> Result<(), ConfigError> {
+    let StopCondition { requests, sessions, duration } = phase.stop;
+    let is_counted = requests.is_some() || sessions.is_some() || duration.is_none();
+    if phase.concurrency.is_some() || is_counted {
+        return Ok(());
+    }
+    let (flag, why) = match phase.kind {
+        PhaseKind::Profiling => (
+            "--request-rate",
+            "inf sends all at once, and a duration does not say how many: give --concurrency or \
+             --request-count",
+        ),
+        PhaseKind::Warmup => (
+            "--warmup-duration",
+            "a warmup at a rate of inf sends all at once, and a duration does not say how many: \
+             give --warmup-concurrency or --warmup-request-count",
+        ),
+    };
+    Err(ConfigError::flag(flag, why))
 }
 
 fn at_most(flag: &'static str, count: u64) -> Result<(), ConfigError> {

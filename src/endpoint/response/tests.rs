@@ -1,23 +1,16 @@
-use super::*;
-use crate::record::{ErrorKind, SseEvent};
 use proptest::prelude::*;
 
-/// A stream of these events; the `n`th arrives at `n` ns, from 1.
-fn stream(events: &[&str]) -> ResponseBody {
-    let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
-    for (index, event) in events.iter().enumerate() {
-        let start = body.bytes.len() as u32;
-        body.bytes.extend_from_slice(event.as_bytes());
-        let end = body.bytes.len() as u32;
-        body.bytes.extend_from_slice(b"\n\n");
-        body.events.push(SseEvent { arrival: Nanos(index as u64 + 1).into(), start, end });
-    }
-    body
+use super::super::fixture::{piece, stream, whole};
+use super::super::{ParsedResponse, reader};
+use super::Choices;
+use crate::record::{ErrorKind, ResponseBody};
+
+fn parse(body: &ResponseBody) -> ParsedResponse {
+    reader::parse::<Choices>(body)
 }
 
-fn whole(text: &[u8]) -> ResponseBody {
-    let event = SseEvent { arrival: Nanos(9).into(), start: 0, end: text.len() as u32 };
-    ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
+fn has_content(event: &[u8]) -> bool {
+    reader::has_content::<Choices>(event)
 }
 
 fn delta(members: &str) -> String {
@@ -26,10 +19,6 @@ fn delta(members: &str) -> String {
 
 const STOP: &str = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 const DONE: &str = "data: [DONE]";
-
-fn piece(arrival: u64, is_output: bool) -> ContentPiece {
-    ContentPiece { arrival: Nanos(arrival), is_output }
-}
 
 #[test]
 fn only_events_with_content_are_content() {
@@ -186,16 +175,6 @@ fn a_huge_index_costs_no_memory() {
 }
 
 proptest! {
-    #[test]
-    fn any_bytes_are_read(bytes: Vec<u8>, is_event_stream: bool, cut in 0..64_u32) {
-        let end = bytes.len() as u32;
-        let middle = cut.min(end);
-        let event = |start, end| SseEvent { arrival: Nanos(1).into(), start, end };
-        let events = vec![event(0, middle), event(middle, end), event(end, end + 5)];
-        let parsed = parse(&ResponseBody { bytes, is_event_stream, events });
-        prop_assert!(parsed.error.is_some() || !parsed.content.is_empty());
-    }
-
     #[test]
     fn texts_come_back_whole(texts in prop::collection::vec(any::<String>(), 1..8)) {
         let event = |text| format!("data: {}", serde_json::json!({"choices": [{"text": text}]}));

@@ -66,8 +66,8 @@ fn reasons(clients: &[(String, ClientHealth)]) -> Vec<Reason> {
 
 impl Reads {
     fn and(self, other: Self) -> Self {
-        let total = self.total + other.total;
-        let kernel_stamped = self.kernel_stamped + other.kernel_stamped;
+        let total = self.total.saturating_add(other.total);
+        let kernel_stamped = self.kernel_stamped.saturating_add(other.kernel_stamped);
         let kernel_share = kernel_stamped as f64 / total.max(1) as f64;
         Self { total, kernel_stamped, kernel_share }
     }
@@ -77,27 +77,27 @@ impl Queue {
     /// Budget and peak of two hosts add up too: each has memory of its own.
     const fn and(self, other: Self) -> Self {
         Self {
-            budget_bytes: self.budget_bytes + other.budget_bytes,
-            peak_bytes: self.peak_bytes + other.peak_bytes,
-            pauses: self.pauses + other.pauses,
-            spilled_records: self.spilled_records + other.spilled_records,
-            spilled_bytes: self.spilled_bytes + other.spilled_bytes,
-            kept_over_budget: self.kept_over_budget + other.kept_over_budget,
-            lost_records: self.lost_records + other.lost_records,
+            budget_bytes: self.budget_bytes.saturating_add(other.budget_bytes),
+            peak_bytes: self.peak_bytes.saturating_add(other.peak_bytes),
+            pauses: self.pauses.saturating_add(other.pauses),
+            spilled_records: self.spilled_records.saturating_add(other.spilled_records),
+            spilled_bytes: self.spilled_bytes.saturating_add(other.spilled_bytes),
+            kept_over_budget: self.kept_over_budget.saturating_add(other.kept_over_budget),
+            lost_records: self.lost_records.saturating_add(other.lost_records),
         }
     }
 }
 
 impl Cpu {
     fn and(self, other: Self) -> Self {
-        let workers = self.workers + other.workers;
+        let workers = self.workers.saturating_add(other.workers);
         let busy = |cpu: &Self| cpu.worker_mean * cpu.workers as f64;
         Self {
             workers,
             worker_max: self.worker_max.max(other.worker_max),
             worker_mean: (busy(&self) + busy(&other)) / workers.max(1) as f64,
             process: self.process + other.process,
-            cores: self.cores + other.cores,
+            cores: self.cores.saturating_add(other.cores),
         }
     }
 }

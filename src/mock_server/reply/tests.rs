@@ -1,13 +1,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mock_server::script::Script;
+use crate::endpoint::{self, EndpointType, ParsedResponse};
+use crate::mock_server::dialect;
+use crate::record::{ResponseBody, SseEvent};
 
 /// A chat answer of three tokens, the chunks of which are due at 110, 120 and 130.
 fn reply(fault: Option<Fault>) -> Reply {
     Reply {
-        vocabulary: Arc::new(Vocabulary::new(0)),
-        dialect: Dialect::Chat,
+        material: Arc::new(Material::new(&Script::default())),
+        dialect: dialect("/v1/chat/completions"),
         id: 10,
         created: 1_700_000_000,
         model: "\"m\"".to_owned(),
@@ -18,7 +20,14 @@ fn reply(fault: Option<Fault>) -> Reply {
         finish: Finish::Length,
         usage: None,
         fault,
+        prelude: String::new(),
+        ready: Nanos::ZERO,
     }
+}
+
+/// The dialect of a POST to `path`.
+fn dialect(path: &str) -> &'static dyn Dialect {
+    dialect::find(&http::Method::POST, path).unwrap().0
 }
 
 fn events(reply: Reply) -> Events {
@@ -78,7 +87,7 @@ fn chunks_do_not_mix_reasoning_and_content() {
 #[test]
 fn choices_take_turns_at_the_same_times() {
     let reply = Reply {
-        dialect: Dialect::Completions,
+        dialect: dialect("/v1/completions"),
         choices: 2,
         tokens: 2,
         usage: Some(5),
@@ -149,7 +158,7 @@ fn cuts_are_before_within_or_after_an_event() {
 #[test]
 fn a_whole_chat() {
     let reply = Reply { reasoning: 1, usage: Some(4), ..reply(None) };
-    let body: Value = serde_json::from_slice(&reply.whole("[]")).unwrap();
+    let body: Value = serde_json::from_slice(&reply.whole()).unwrap();
     let text = |first, count| {
         let mut text = String::new();
         Vocabulary::new(0).append(&mut text, first, count);
@@ -170,4 +179,94 @@ fn a_whole_chat() {
                       "completion_tokens_details": {"reasoning_tokens": 1}}
         })
     );
+}
+
+/// The server's and the client's side of each dialect that streams text.
+fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
+    let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
+    let pair = |kind: &EndpointType| {
+        let config = endpoint::Config {
+            endpoint_type: *kind,
+            streaming: true,
+            path: None,
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+        };
+        let path = config.path("m");
+        (dialect(path.split('?').next().unwrap()), endpoint::build(&config))
+    };
+    let produces = |kind: &&EndpointType| kind.traits().produces_tokens;
+    EndpointType::ALL.iter().filter(streams).filter(produces).map(pair).collect()
+}
+
+/// Some of what leaves together is several events.
+fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedResponse {
+    let text: String =
+        events.map(|event| String::from_utf8(event.bytes.to_vec()).unwrap()).collect();
+    let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
+    for part in text.split_terminator("\n\n") {
+        let start = body.bytes.len() as u32;
+        body.bytes.extend_from_slice(part.as_bytes());
+        let end = body.bytes.len() as u32;
+        body.events.push(SseEvent { arrival: Nanos(1).into(), start, end });
+    }
+    client.parse(&body)
+}
+
+/// A reply of 7 tokens, 3 of which are reasoning where the dialect has such.
+fn reply_of(dialect: &'static dyn Dialect, fault: Option<Fault>) -> Reply {
+    let reasoning = if dialect.reasons() { 3 } else { 0 };
+    Reply { dialect, tokens: 7, reasoning, per_chunk: 2, usage: Some(5), ..reply(fault) }
+}
+
+fn check_answer(parsed: &ParsedResponse, dialect: &dyn Dialect) {
+    let text = |first, count| {
+        let mut text = String::new();
+        Vocabulary::new(0).append(&mut text, first, count);
+        text
+    };
+    let reasoning = if dialect.reasons() { 3 } else { 0 };
+    assert_eq!(parsed.error, None, "{dialect:?}");
+    assert_eq!(parsed.output_text, text(reasoning, 7 - reasoning), "{dialect:?}");
+    assert_eq!(parsed.reasoning_text, text(0, reasoning), "{dialect:?}");
+    let usage = parsed.usage.unwrap();
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(5), Some(7)), "{dialect:?}");
+    assert!(parsed.finish_reason.is_some(), "{dialect:?}");
+}
+
+#[test]
+fn each_dialect_is_read_by_its_client() {
+    for (dialect, client) in both_sides() {
+        let reply = reply_of(dialect, None);
+        let (chunks, thoughts) = (reply.chunks(), reply.reasoning.div_ceil(reply.per_chunk));
+        let parsed = read_stream(&*client, events(reply));
+        check_answer(&parsed, dialect);
+        assert_eq!(parsed.content.len() as u64, chunks, "{dialect:?}");
+        let bears_thought = parsed.content.iter().filter(|piece| !piece.is_output).count();
+        assert_eq!(bears_thought as u64, thoughts, "{dialect:?}");
+
+        let bytes = reply_of(dialect, None).whole();
+        let end = bytes.len() as u32;
+        let event = SseEvent { arrival: Nanos(1).into(), start: 0, end };
+        let body =
+            ResponseBody { bytes: bytes.to_vec(), is_event_stream: false, events: vec![event] };
+        check_answer(&client.parse(&body), dialect);
+    }
+}
+
+#[test]
+fn each_dialect_fails_as_the_script_says() {
+    for (dialect, client) in both_sides() {
+        let error = |fault| {
+            let parsed = read_stream(&*client, events(reply_of(dialect, Some(fault))));
+            parsed.error.map(|error| (error.name, error.message))
+        };
+        let (_, message) = error(Fault::ErrorEvent { after_events: 1 }).unwrap();
+        assert_eq!(message, SCRIPTED, "{dialect:?}");
+        let (name, _) = error(Fault::GarbageJson { at_event: 2 }).unwrap();
+        assert_eq!(name, "InvalidJson", "{dialect:?}");
+        let (name, _) = error(Fault::EmptyStream).unwrap();
+        assert_eq!(name, "EmptyResponse", "{dialect:?}");
+    }
 }

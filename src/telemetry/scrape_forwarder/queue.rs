@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::super::lock;
 use super::super::protobuf::MOST_REQUEST_BYTES;
-use super::super::queue::{self, Bounds};
+use super::super::queue::{Bounds, Parcel, Queue};
 use super::ScrapesReport;
 use super::pack::Request;
 
@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 32 * 1024 * 1024;
 const MOST_SCRAPES: usize = 10_000;
 
 /// A scrape on its way.
-pub(super) struct Parcel {
+pub(super) struct PackedScrape {
     /// The endpoint's number.
     endpoint: usize,
     /// The how manieth of all scrapes.
@@ -27,7 +27,7 @@ pub(super) struct Parcel {
     points: u64,
 }
 
-impl queue::Parcel for Parcel {
+impl Parcel for PackedScrape {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -35,8 +35,8 @@ impl queue::Parcel for Parcel {
 
 /// A bounded queue that lets the oldest scrape go: values are cumulative, so the
 /// latest say the most.
-pub(super) struct Queue {
-    waiting: queue::Queue<Parcel>,
+pub(super) struct ScrapeQueue {
+    waiting: Queue<PackedScrape>,
     tally: Mutex<Tally>,
 }
 
@@ -54,7 +54,7 @@ struct Tally {
     requests_failed: u64,
 }
 
-impl Queue {
+impl ScrapeQueue {
     pub(super) fn new() -> Self {
         Self::with_room(MOST_BYTES)
     }
@@ -62,7 +62,7 @@ impl Queue {
     /// A queue for so many bytes.
     pub(super) fn with_room(bytes: usize) -> Self {
         let bounds = Bounds { bytes, parcels: MOST_SCRAPES, batch: MOST_REQUEST_BYTES };
-        Self { waiting: queue::Queue::new(bounds), tally: Mutex::default() }
+        Self { waiting: Queue::new(bounds), tally: Mutex::default() }
     }
 
     /// Appends a scrape, and lets the oldest go where there is no room.
@@ -76,7 +76,7 @@ impl Queue {
         tally.inexpressible_points += inexpressible;
         tally.last.insert(endpoint, (number, false));
         drop(tally);
-        self.waiting.push(Parcel { endpoint, number, requests, bytes, points });
+        self.waiting.push(PackedScrape { endpoint, number, requests, bytes, points });
     }
 
     /// No scrape comes any more.
@@ -90,7 +90,7 @@ impl Queue {
 
     /// Waits for scrapes: as many as fit in one request, or one that is larger.
     /// `None` once the queue is closed and empty.
-    pub(super) async fn next(&self) -> Option<Vec<Parcel>> {
+    pub(super) async fn next(&self) -> Option<Vec<PackedScrape>> {
         self.waiting.next().await
     }
 
@@ -108,12 +108,12 @@ impl Queue {
     }
 
     /// The collector took all requests of these scrapes.
-    pub(super) fn delivered(&self, parcels: &[Parcel]) {
+    pub(super) fn delivered(&self, scrapes: &[PackedScrape]) {
         let mut tally = self.lock();
-        tally.taken_scrapes += parcels.len() as u64;
-        for parcel in parcels {
-            if let Some(last) = tally.last.get_mut(&parcel.endpoint) {
-                last.1 |= last.0 == parcel.number;
+        tally.taken_scrapes += scrapes.len() as u64;
+        for scrape in scrapes {
+            if let Some(last) = tally.last.get_mut(&scrape.endpoint) {
+                last.1 |= last.0 == scrape.number;
             }
         }
     }
@@ -140,14 +140,14 @@ impl Queue {
 }
 
 /// The requests of `batch`; several scrapes become one.
-pub(super) fn requests(batch: &[Parcel]) -> Vec<Request> {
+pub(super) fn requests(batch: &[PackedScrape]) -> Vec<Request> {
     match batch {
         [one] => one.requests.clone(),
         many => {
-            let pieces = many.iter().flat_map(|parcel| &parcel.requests);
+            let pieces = many.iter().flat_map(|scrape| &scrape.requests);
             // Messages one behind the other are one message with the contents of all.
             let body: Vec<u8> = pieces.flat_map(|piece| piece.body.iter().copied()).collect();
-            let points = many.iter().map(|parcel| parcel.points).sum();
+            let points = many.iter().map(|scrape| scrape.points).sum();
             vec![Request { body: body.into(), points }]
         }
     }

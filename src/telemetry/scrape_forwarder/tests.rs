@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use uuid::Uuid;
 
+use super::pack::Request;
 use super::queue::requests;
 use super::unit::ucum;
 use super::*;
@@ -433,7 +434,7 @@ fn request(body: &'static [u8]) -> Request {
 
 #[test]
 fn the_queue_is_bounded_by_bytes_and_lets_the_oldest_go() {
-    let queue = Queue::with_room(10);
+    let queue = ScrapeQueue::with_room(10);
     queue.push(0, vec![request(b"aaaa")], 0);
     queue.push(1, vec![request(b"bb"), request(b"bb")], 0);
     queue.push(0, vec![request(b"cccc")], 2);
@@ -460,7 +461,7 @@ fn the_queue_is_bounded_by_bytes_and_lets_the_oldest_go() {
 
 #[test]
 fn a_scrape_that_is_larger_than_the_queue_is_dropped() {
-    let queue = Queue::with_room(10);
+    let queue = ScrapeQueue::with_room(10);
     queue.push(0, vec![request(b"aaaaaaaaaaaaa")], 0);
     let report = queue.report().unwrap_or_default();
     assert_eq!((report.scrapes_dropped, report.points_dropped), (1, 1));
@@ -468,7 +469,7 @@ fn a_scrape_that_is_larger_than_the_queue_is_dropped() {
 }
 
 /// The batch of a queue that has one.
-fn futures_now(next: impl Future<Output = Option<Vec<Parcel>>>) -> Vec<Parcel> {
+fn futures_now(next: impl Future<Output = Option<Vec<PackedScrape>>>) -> Vec<PackedScrape> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap_or_else(|e| panic!("{e}")).block_on(next).unwrap_or_default()
 }

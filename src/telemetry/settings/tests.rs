@@ -21,20 +21,258 @@ fn complaint(url: Option<&str>, variables: &[(&str, &str)]) -> String {
     resolve(url, variables).err().expect("was accepted").to_string()
 }
 
+/// What the flag says, where metrics go and where traces go.
+const FLAGS: [(&str, &str, &str, Protocol); 14] = [
+    ("localhost:4317", "http://localhost:4317/", "http://localhost:4317/", Protocol::Grpc),
+    (
+        "https://c.example:4317",
+        "https://c.example:4317/",
+        "https://c.example:4317/",
+        Protocol::Grpc,
+    ),
+    ("http://c:9999/", "http://c:9999/", "http://c:9999/", Protocol::Grpc),
+    ("http://c:4318", "http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
+    ("c:4318/", "http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
+    (
+        "http://c:4318/v1/metrics",
+        "http://c:4318/v1/metrics",
+        "http://c:4318/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "http://c:4318/v1/metrics/",
+        "http://c:4318/v1/metrics",
+        "http://c:4318/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "http://c:4318/v1/traces",
+        "http://c:4318/v1/metrics",
+        "http://c:4318/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "http://c:4318/custom",
+        "http://c:4318/custom/v1/metrics",
+        "http://c:4318/custom/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "https://c/otlp/v1/metrics",
+        "https://c/otlp/v1/metrics",
+        "https://c/otlp/v1/traces",
+        Protocol::Http,
+    ),
+    // The receivers of Prometheus 3 and of a hosted backend.
+    (
+        "http://localhost:9090/api/v1/otlp",
+        "http://localhost:9090/api/v1/otlp/v1/metrics",
+        "http://localhost:9090/api/v1/otlp/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "http://localhost:9090/api/v1/otlp/",
+        "http://localhost:9090/api/v1/otlp/v1/metrics",
+        "http://localhost:9090/api/v1/otlp/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "localhost:9090/api/v1/otlp/v1/metrics",
+        "http://localhost:9090/api/v1/otlp/v1/metrics",
+        "http://localhost:9090/api/v1/otlp/v1/traces",
+        Protocol::Http,
+    ),
+    (
+        "https://gw.example/otlp",
+        "https://gw.example/otlp/v1/metrics",
+        "https://gw.example/otlp/v1/traces",
+        Protocol::Http,
+    ),
+];
+
 #[test]
-fn the_url_decides_the_protocol_and_the_path() {
-    let table = [
-        ("localhost:4317", "http://localhost:4317/", Protocol::Grpc),
-        ("https://c.example:4317", "https://c.example:4317/", Protocol::Grpc),
-        ("http://c:9999/", "http://c:9999/", Protocol::Grpc),
-        ("http://c:4318", "http://c:4318/v1/metrics", Protocol::Http),
-        ("http://c:4318/v1/metrics", "http://c:4318/v1/metrics", Protocol::Http),
-        ("https://c/otlp/v1/metrics", "https://c/otlp/v1/metrics", Protocol::Http),
-        ("http://c:4318/custom", "http://c:4318/custom", Protocol::Http),
-    ];
-    for (given, url, protocol) in table {
-        assert_eq!(destination(Some(given), &[]), (url.into(), protocol), "{given}");
+fn the_flag_is_a_base_or_the_url_of_a_signal() {
+    for (given, metrics, of_traces, protocol) in FLAGS {
+        assert_eq!(destination(Some(given), &[]), (metrics.into(), protocol), "{given}");
+        assert_eq!(traces(Some(given), &[]), (of_traces.into(), protocol, true), "{given}");
     }
+}
+
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+/// "OTLP Exporter Configuration", "Endpoint URLs for OTLP/HTTP": its examples, and
+/// that a base is one with and without a slash at its end.
+#[test]
+fn variables_are_used_as_opentelemetry_says() {
+    const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const METRICS: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+    const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+    let table: [(Variables<'_>, &str, &str); 7] = [
+        (
+            &[(BASE, "http://collector:4318")],
+            "http://collector:4318/v1/metrics",
+            "http://collector:4318/v1/traces",
+        ),
+        (
+            &[(BASE, "http://collector:4318/mycollector/")],
+            "http://collector:4318/mycollector/v1/metrics",
+            "http://collector:4318/mycollector/v1/traces",
+        ),
+        (
+            &[(BASE, "http://collector/mycollector")],
+            "http://collector/mycollector/v1/metrics",
+            "http://collector/mycollector/v1/traces",
+        ),
+        (
+            &[
+                (TRACES, "http://collector:4318/"),
+                (METRICS, "https://collector.example.com/v1/metrics"),
+            ],
+            "https://collector.example.com/v1/metrics",
+            "http://collector:4318/",
+        ),
+        (
+            &[(BASE, "http://example.com/api/"), (METRICS, "http://a:4318")],
+            "http://a:4318/",
+            "http://example.com/api/v1/traces",
+        ),
+        (
+            &[(BASE, "http://example.com/api"), (TRACES, "http://t/custom/")],
+            "http://example.com/api/v1/metrics",
+            "http://t/custom/",
+        ),
+        (
+            &[(METRICS, "http://c/v1/metrics/"), (TRACES, "http://c/v1/traces")],
+            "http://c/v1/metrics/",
+            "http://c/v1/traces",
+        ),
+    ];
+    for (variables, metrics, of_traces) in table {
+        assert_eq!(destination(None, variables), (metrics.into(), Protocol::Http), "{variables:?}");
+        assert_eq!(traces(None, variables).0, of_traces, "{variables:?}");
+    }
+}
+
+/// Flag, variables, and words of the refusal.
+type Case<'a> = (Option<&'a str>, Vec<(&'a str, &'a str)>, &'a [&'a str]);
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_to_write() {
+    let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let base = |url| ("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+    let metrics = |url| ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", url);
+    let table: [Case<'_>; 6] = [
+        (
+            Some("http://c:4318/v1/metrics"),
+            vec![grpc],
+            &["write http://c:4318 as --otel-url", "OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf"],
+        ),
+        (Some("c:9090/api/v1/otlp"), vec![grpc], &["write http://c:9090 as --otel-url"]),
+        (
+            None,
+            vec![base("http://c:4317/x"), grpc],
+            &["write http://c:4317 as OTEL_EXPORTER_OTLP_ENDPOINT"],
+        ),
+        (
+            None,
+            vec![base("http://c/otlp/v1/metrics")],
+            &["set it to http://c/otlp,", "set OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"],
+        ),
+        (None, vec![base("http://c:4318/v1/traces/")], &["set it to http://c:4318,"]),
+        (None, vec![metrics("http://c:4318/v1/traces")], &["set it to http://c:4318/v1/metrics"]),
+    ];
+    for (flag, variables, wanted) in table {
+        let said = complaint(flag, &variables);
+        assert!(wanted.iter().all(|words| said.contains(words)), "{said}");
+    }
+}
+
+#[test]
+fn without_a_scheme_a_variable_says_whether_the_way_is_secure() {
+    let insecure = |value| [("OTEL_EXPORTER_OTLP_INSECURE", value)];
+    for (given, variables, url) in [
+        ("c:4317", &[][..], "http://c:4317/"),
+        ("c:4317", &insecure("true"), "http://c:4317/"),
+        ("c:4317", &insecure("False"), "https://c:4317/"),
+        ("http://c:4317", &insecure("false"), "http://c:4317/"),
+        ("https://c:4317", &insecure("true"), "https://c:4317/"),
+    ] {
+        assert_eq!(destination(Some(given), variables).0, url, "{given} {variables:?}");
+    }
+}
+
+#[test]
+fn variables_turn_off_what_variables_turned_on() {
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317");
+    let is_on = |flag, more| resolve(flag, &[base, more]).unwrap().destination.is_some();
+    for (off, on) in [
+        (("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_SDK_DISABLED", "1")),
+        (("OTEL_METRICS_EXPORTER", "none"), ("OTEL_METRICS_EXPORTER", "console, otlp")),
+    ] {
+        assert!(!is_on(None, off), "{off:?}");
+        assert!(is_on(None, on), "{on:?}");
+        assert!(is_on(Some("f:4317"), off), "the flag wins over {off:?}");
+    }
+    let other = ("OTEL_METRICS_EXPORTER", "prometheus");
+    assert!(complaint(None, &[base, other]).contains("set it to otlp, or to none"));
+    assert!(is_on(Some("f:4317"), other));
+    // Nothing is exported anyway.
+    assert!(resolve(None, &[other]).unwrap().destination.is_none());
+    // Each signal has its own.
+    let (url, _, _) = traces(None, &[base, ("OTEL_METRICS_EXPORTER", "none")]);
+    assert_eq!(url, "http://c:4317/");
+    for off in ["OTEL_TRACES_EXPORTER", "OTEL_SDK_DISABLED"] {
+        let value = if off == "OTEL_SDK_DISABLED" { "true" } else { "none" };
+        let found = |name: &str| match name {
+            "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://c:4317".to_owned()),
+            _ => (name == off).then(|| value.to_owned()),
+        };
+        let refused = Settings::resolve(&traced(None), &found).err().expect("was accepted");
+        assert!(refused.to_string().contains(off), "{refused}");
+    }
+}
+
+#[test]
+fn the_kind_of_histograms_is_the_flags_else_the_variables() {
+    const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
+    let of = |flag, value: &str| {
+        let url = Some("c:4317".to_owned());
+        let config = Config { url, exponential_histograms: flag, ..Config::default() };
+        Settings::resolve(&config, &|name| (name == NAME).then(|| value.to_owned()))
+            .map(|settings| settings.exponential)
+    };
+    let (explicit, exponential) =
+        ("explicit_bucket_histogram", "BASE2_exponential_bucket_histogram");
+    for (flag, value, wanted) in [
+        (None, "", false),
+        (None, explicit, false),
+        (None, exponential, true),
+        (Some(false), exponential, false),
+        (Some(true), explicit, true),
+    ] {
+        assert_eq!(of(flag, value).ok(), Some(wanted), "{flag:?} {value:?}");
+    }
+    assert!(
+        of(None, "exponential")
+            .err()
+            .unwrap()
+            .to_string()
+            .contains(exponential.to_lowercase().as_str())
+    );
+}
+
+#[test]
+fn a_certificate_without_its_key_is_refused() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tls/client.pem");
+    let (certificate, key) =
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY");
+    let said = complaint(Some("c:4317"), &[(certificate, file)]);
+    assert!(
+        said.starts_with(certificate) && said.contains("OTEL_EXPORTER_OTLP_CLIENT_KEY"),
+        "{said}"
+    );
+    assert!(complaint(Some("c:4317"), &[(key, file)]).starts_with(key));
+    assert!(resolve(Some("c:4317"), &[(certificate, file), (key, file)]).is_ok());
 }
 
 /// Where traces go, and whether they go with the metrics.
@@ -56,20 +294,6 @@ fn traced(url: Option<&str>) -> Config {
 }
 
 #[test]
-fn traces_go_beside_the_metrics_that_the_flag_sends() {
-    let table = [
-        ("localhost:4317", "http://localhost:4317/", Protocol::Grpc),
-        ("http://c:4318", "http://c:4318/v1/traces", Protocol::Http),
-        ("http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
-        ("https://c/otlp/v1/metrics", "https://c/otlp/v1/traces", Protocol::Http),
-        ("http://c:4318/custom", "http://c:4318/custom/v1/traces", Protocol::Http),
-    ];
-    for (given, url, protocol) in table {
-        assert_eq!(traces(Some(given), &[]), (url.into(), protocol, true), "{given}");
-    }
-}
-
-#[test]
 fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/otlp/");
     let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4318/t");
@@ -81,7 +305,8 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     let flag = Some("http://flag:4317");
     assert_eq!(traces(flag, &[base, own]), ("http://flag:4317/".into(), Protocol::Grpc, true));
     let grpc = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
-    assert_eq!(of(&[base, grpc]), ("http://base:4318/".into(), Protocol::Grpc, false));
+    let plain = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318");
+    assert_eq!(of(&[plain, grpc]), ("http://base:4318/".into(), Protocol::Grpc, false));
     let slow = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "30000");
     assert!(!of(&[base, slow]).2, "a channel has one timeout");
 
@@ -98,7 +323,7 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
 fn the_variable_decides_the_protocol_over_the_url() {
     let grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
     assert_eq!(
-        destination(Some("http://c:4318/v1/metrics"), &grpc),
+        destination(Some("http://c:4318"), &grpc),
         ("http://c:4318/".into(), Protocol::Grpc)
     );
     let both = [

@@ -1,7 +1,6 @@
 //! `server_metrics_export.jsonl` and `.parquet`, and what is computed from them again.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +15,6 @@ use aiperf::server_metrics::snapshot::{Kind, Snapshot};
 use aiperf::server_metrics::store::Store;
 use aiperf::server_metrics::{Endpoint, FetchTimes, PhaseMark, Scrape};
 use aiperf::units::Nanos;
-use flate2::read::GzDecoder;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde::Deserialize;
@@ -24,6 +22,7 @@ use serde_json::Value;
 
 use super::run::TestRun;
 use super::table::run_python;
+use crate::metrics_endpoint::recorded;
 
 const LINES: &str = "server_metrics_export.jsonl";
 const TABLE: &str = "server_metrics_export.parquet";
@@ -42,13 +41,6 @@ impl Fetch {
         let Self { request_sent_ns, first_byte_ns, last_byte_ns, .. } = *self;
         FetchTimes { request_sent_ns, first_byte_ns, last_byte_ns }
     }
-}
-
-/// A recorded series of scrapes.
-fn capture(name: &str) -> Vec<Fetch> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
-    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
 /// One scrape a second, from second 1.
@@ -85,7 +77,7 @@ impl ServedRun {
     /// vLLM's load in two halves, the first as the warmup; the last scrapes come
     /// after both.
     fn vllm() -> Self {
-        let fetches = capture("vllm/scrapes.jsonl.gz");
+        let fetches: Vec<Fetch> = recorded("vllm/scrapes");
         let at = |number: usize| fetches[number].first_byte_ns;
         let (last, middle) = (fetches.len() - 6, fetches.len() / 2);
         let windows = Windows {
@@ -193,8 +185,8 @@ impl ServedRun {
 
     /// Rebuilds and writes; gives the notes.
     fn report(&self) -> Vec<String> {
-        let rebuilt = rebuild::rebuild(self.run.directory()).unwrap();
-        rebuild::write(&rebuilt, "").unwrap();
+        let mut rebuilt = rebuild::rebuild(self.run.directory()).unwrap();
+        rebuild::write(&mut rebuilt, "").unwrap();
         rebuilt.notes
     }
 }
@@ -312,7 +304,7 @@ fn samples_give_the_statistics_of_the_profiling_phase() {
 #[test]
 fn samples_of_a_server_that_grows_are_rebuilt_too() {
     let [frontend, worker] =
-        ["frontend", "worker"].map(|name| capture(&format!("dynamo/scrapes_{name}.jsonl.gz")));
+        ["frontend", "worker"].map(|name| recorded::<Fetch>(&format!("dynamo/scrapes_{name}")));
     let profiling = Window {
         start_ns: frontend[2].first_byte_ns + 1,
         end_ns: frontend.last().unwrap().first_byte_ns,

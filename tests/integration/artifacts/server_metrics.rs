@@ -1,8 +1,6 @@
 //! `server_metrics_export.json` and `.csv`, read by pandas and jq where there are any.
 
 use std::fs;
-use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
@@ -21,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::run::TestRun;
 use super::table::run_python;
+use crate::metrics_endpoint::recorded;
 
 const FIRST: &str = "http://node1:8000/metrics";
 const SECOND: &str = "http://node2:9000/metrics";
@@ -234,17 +233,9 @@ fn pandas_and_jq_read_what_is_meant() {
     run_python("tests/read_server_metrics.py", run.directory());
 }
 
-/// The lines of a recorded series of scrapes.
-fn capture(name: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let mut lines = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_string(&mut lines).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 /// The statistics of recorded scrapes, the first quarter of which is the warmup.
 fn of_captures(names: &[&str]) -> ServerMetrics {
-    let captures: Vec<_> = names.iter().map(|name| capture(name)).collect();
+    let captures: Vec<_> = names.iter().map(|name| recorded(name)).collect();
     let url = |capture: &Vec<Value>| Arc::from(capture[0]["url"].as_str().unwrap());
     let mut store = Store::new(captures.iter().map(url));
     for (endpoint, capture) in captures.iter().enumerate() {
@@ -274,9 +265,9 @@ fn of_captures(names: &[&str]) -> ServerMetrics {
 #[test]
 fn pandas_reads_what_real_servers_expose() {
     for (captures, least) in [
-        (&["vllm/scrapes.jsonl.gz"][..], 80),
-        (&["llamacpp/scrapes.jsonl.gz"], 8),
-        (&["dynamo/scrapes_frontend.jsonl.gz", "dynamo/scrapes_worker.jsonl.gz"], 80),
+        (&["vllm/scrapes"][..], 80),
+        (&["llamacpp/scrapes"], 8),
+        (&["dynamo/scrapes_frontend", "dynamo/scrapes_worker"], 80),
     ] {
         let server_metrics = of_captures(captures);
         let all: usize = server_metrics.report.metrics.iter().map(|m| m.series.len()).sum();
@@ -388,6 +379,6 @@ fn a_rebuilt_report_writes_them_as_the_run_did() {
     }
     let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
     rebuilt.report.server_metrics = Some(server_metrics());
-    rebuild::write(&rebuilt, "").unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
     assert_eq!(files(), original);
 }

@@ -6,9 +6,11 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, ResourceMetrics};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span, Status};
 
 use super::registry::Registry;
-use super::{differences, exports, server};
+use super::{differences, exports, server, spans};
 use crate::otlp_receiver::{OtlpReceiver, attribute};
 
 /// Changes something, as a wrong program would say it.
@@ -79,8 +81,8 @@ fn each_kind_of_difference_is_found() {
     let registry = Registry::read();
     let server = server(&[]);
     let collector = OtlpReceiver::grpc();
-    let captured = exports(&collector, &[&server], &["--request-count", "2"]);
-    let captured = captured.into_iter().rev().find(|export| {
+    let captured = exports(&collector, &[&server.url()], &["--request-count", "2"]);
+    let captured = captured.metrics.into_iter().rev().find(|export| {
         let resource = export.resource_metrics[0].resource.as_ref().unwrap();
         attribute(&resource.attributes, "service.name").as_deref() == Some("aiperf")
     });
@@ -91,5 +93,60 @@ fn each_kind_of_difference_is_found() {
         let mut wrong = captured.clone();
         change(&mut wrong.resource_metrics[0]);
         assert!(!differences(&wrong, &registry, seen).is_empty(), "{what} was not found");
+    }
+}
+
+/// Likewise in traces.
+type SpanMistake = (&'static str, fn(&mut ResourceSpans));
+
+fn root(of: &mut ResourceSpans) -> &mut Span {
+    let spans = &mut of.scope_spans[0].spans;
+    spans.iter_mut().find(|span| span.parent_span_id.is_empty()).unwrap()
+}
+
+fn phase(of: &mut ResourceSpans) -> &mut Span {
+    let spans = &mut of.scope_spans[0].spans;
+    spans.iter_mut().find(|span| span.name == "aiperf.http.send").unwrap()
+}
+
+const SPAN_MISTAKES: [SpanMistake; 11] = [
+    ("a name", |all| phase(all).name.push('s')),
+    ("a name that the attributes do not make", |all| root(all).name = "chat".into()),
+    ("a kind", |all| root(all).kind = SpanKind::Internal as i32),
+    ("an attribute that is missing", |all| {
+        root(all).attributes.retain(|pair| pair.key != "aiperf.request.id");
+    }),
+    ("an attribute too many", |all| {
+        let more = root(all).attributes[0].clone();
+        phase(all).attributes.push(more);
+    }),
+    ("an attribute's type", |all| {
+        let attributes = &mut root(all).attributes;
+        let of = |key: &str| attributes.iter().position(|pair| pair.key == key).unwrap();
+        let (latency, model) = (of("aiperf.request.latency"), of("gen_ai.request.model"));
+        attributes[latency].value = attributes[model].value.clone();
+    }),
+    ("a failure without its type", |all| {
+        root(all).status = Some(Status { code: 2, ..Status::default() });
+    }),
+    ("a parent", |all| phase(all).parent_span_id.clear()),
+    ("an event", |all| root(all).events[0].name.push('s')),
+    ("a scope", |all| all.scope_spans[0].scope = None),
+    ("a resource", |all| all.resource.as_mut().unwrap().attributes.clear()),
+];
+
+#[test]
+fn each_kind_of_difference_in_spans_is_found() {
+    let registry = Registry::read();
+    let server = server(&[]);
+    let collector = OtlpReceiver::grpc();
+    let captured = exports(&collector, &[&server.url()], &["--request-count", "2"]);
+    let captured = captured.traces.into_iter().next().unwrap();
+    let seen = &mut BTreeSet::new();
+    assert_eq!(spans::differences(&captured, &registry, seen), Vec::<String>::new());
+    for (what, change) in SPAN_MISTAKES {
+        let mut wrong = captured.clone();
+        change(&mut wrong.resource_spans[0]);
+        assert!(!spans::differences(&wrong, &registry, seen).is_empty(), "{what} was not found");
     }
 }

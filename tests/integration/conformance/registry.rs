@@ -49,11 +49,22 @@ pub(crate) struct Entry {
     pub(crate) attributes: Attributes,
 }
 
+/// What the registry says of a span.
+#[derive(Debug, Clone)]
+pub(crate) struct SpanEntry {
+    pub(crate) kind: String,
+    /// With attributes in braces.
+    pub(crate) name: String,
+    pub(crate) attributes: Attributes,
+}
+
 /// All files together.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) metrics: BTreeMap<String, Entry>,
     pub(crate) groups: BTreeMap<String, Attributes>,
+    pub(crate) spans: BTreeMap<String, SpanEntry>,
+    pub(crate) events: BTreeSet<String>,
     pub(crate) attributes: BTreeMap<String, Kind>,
     /// What is wrong with the files themselves.
     pub(crate) problems: Vec<String>,
@@ -140,10 +151,15 @@ impl Registry {
                 None => registry.problems.push(format!("{of} is refined but not imported")),
             }
         }
-        for other in ["spans", "events", "entities"] {
-            for signal in files.iter().flat_map(|file| list(file, other)) {
-                let _ = registry.resolve(signal);
-            }
+        for span in files.iter().flat_map(|file| list(file, "spans")) {
+            registry.span(span);
+        }
+        for event in files.iter().flat_map(|file| list(file, "events")) {
+            let _ = registry.resolve(event);
+            registry.events.insert(text(event, "name"));
+        }
+        for entity in files.iter().flat_map(|file| list(file, "entities")) {
+            let _ = registry.resolve(entity);
         }
         registry
     }
@@ -219,6 +235,22 @@ impl Registry {
             }
         }
         attributes.insert(key, level.and_then(Value::as_str) == Some("required"));
+    }
+
+    /// A span; its name is what its note has in backticks.
+    fn span(&mut self, span: &Value) {
+        let attributes = self.resolve(span);
+        let (id, kind) = (text(span, "type"), text(span, "kind"));
+        let note = span.get("name").map(|name| text(name, "note")).unwrap_or_default();
+        let name = note.trim_matches('`').to_owned();
+        let kinds = ["client", "server", "internal", "producer", "consumer"];
+        if name.is_empty() || !kinds.contains(&kind.as_str()) || text(span, "brief").is_empty() {
+            self.problems.push(format!("the span {id} is not well described"));
+        }
+        let entry = SpanEntry { kind, name, attributes };
+        if self.spans.insert(id.clone(), entry).is_some() {
+            self.problems.push(format!("the span {id} is there twice"));
+        }
     }
 
     /// A metric of our own.

@@ -1,22 +1,25 @@
 //! Which series there can be, and which labels they have.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use aiperf::semconv::{InstrumentKind, prometheus_label, prometheus_name};
-use flate2::read::GzDecoder;
 use serde_json::Value;
+
+use crate::conformance::registry::Registry;
+use crate::metrics_endpoint::recorded;
 
 /// Labels by series.
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
 /// What every series has, from its resource or from Prometheus itself.
-const OF_THE_RESOURCE: [&str; 6] = [
+const OF_THE_RESOURCE: [&str; 8] = [
     "service.name",
     "service.instance.id",
     "aiperf.benchmark.id",
     "aiperf.endpoint.type",
     "aiperf.model.name",
+    "aiperf.shard.index",
+    "aiperf.shard.count",
     "instance",
 ];
 
@@ -123,36 +126,12 @@ fn add<'a>(names: &mut Names, name: &str, kind: &str, labels: impl IntoIterator<
     names.entry(format!("{name}_bucket")).or_default().extend(labels);
 }
 
-fn read(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-}
-
 /// The registry's metrics, by its own files.
 fn of_aiperf() -> Names {
     let mut names = Names::new();
-    let gen_ai: Value = serde_norway::from_str(&read("semconv/gen-ai.yaml")).unwrap();
-    for file in ["aiperf-metrics", "aiperf-client", "aiperf-timing"] {
-        let registry: Value =
-            serde_norway::from_str(&read(&format!("semconv/{file}.yaml"))).unwrap();
-        for metric in registry["metrics"].as_array().unwrap() {
-            let text = |key: &str| metric[key].as_str().unwrap();
-            let (kind, series) = (kind(text("instrument")), text("instrument"));
-            let attributes = attributes(&metric["attributes"], &gen_ai);
-            let name = prometheus_name(text("name"), text("unit"), kind);
-            add(&mut names, &name, series, attributes.iter().map(String::as_str));
-        }
-    }
-    let of_request =
-        attributes(&serde_json::json!([{"ref_group": "aiperf.request.attributes"}]), &gen_ai);
-    for metric in
-        aiperf::semconv::metric::ALL.iter().filter(|each| each.name.starts_with("gen_ai."))
-    {
-        let name = prometheus_name(metric.name, metric.unit, metric.kind);
-        let mut labels: Vec<&str> = of_request.iter().map(String::as_str).collect();
-        if metric.name == "gen_ai.client.token.usage" {
-            labels.push("gen_ai.token.type");
-        }
-        add(&mut names, &name, metric.kind.as_str(), labels);
+    for (name, entry) in &Registry::read().metrics {
+        let name = prometheus_name(name, &entry.unit, kind(&entry.instrument));
+        add(&mut names, &name, &entry.instrument, entry.attributes.keys().map(String::as_str));
     }
     names
 }
@@ -167,29 +146,13 @@ fn kind(instrument: &str) -> InstrumentKind {
     }
 }
 
-/// The attributes that a metric refers to, with those of its groups.
-fn attributes(references: &Value, groups: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for reference in references.as_array().unwrap() {
-        if let Some(name) = reference["ref"].as_str() {
-            found.push(name.to_owned());
-            continue;
-        }
-        let wanted = &reference["ref_group"];
-        let all = groups["attribute_groups"].as_array().unwrap();
-        let group = all.iter().find(|group| group["id"] == *wanted).unwrap();
-        found.extend(attributes(&group["attributes"], groups));
-    }
-    found
-}
-
 /// The series of the last exposition of a capture.
 fn of_capture(names: &mut Names, capture: &str) {
-    let path = format!("{}/tests/golden/{capture}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
-    let lines =
-        std::io::read_to_string(GzDecoder::new(std::fs::File::open(path).unwrap())).unwrap();
-    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    for line in last["body"].as_str().unwrap().lines().filter(|line| !line.starts_with('#')) {
+    let scrapes: Vec<Value> = recorded(capture);
+    for line in scrapes.last().unwrap()["body"].as_str().unwrap().lines() {
+        if line.starts_with('#') {
+            continue;
+        }
         let series = line.rsplit_once(' ').unwrap().0;
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let pairs = labels.trim_end_matches('}').split("\",");

@@ -229,14 +229,23 @@ fn panel(panel: &Value, names: &Names) -> Vec<String> {
 
 /// A query that parses, of metrics and labels that there are.
 fn query(raw: &str, legend: &str, names: &Names) -> Vec<String> {
+    query_with(raw, legend, Visit::new(names))
+}
+
+/// The same of a query that stands in no dashboard: its ranges are its own.
+pub(super) fn query_of_its_own(raw: &str, names: &Names) -> Vec<String> {
+    query_with(raw, "", Visit { any_range: true, ..Visit::new(names) })
+}
+
+fn query_with(raw: &str, legend: &str, mut visit: Visit<'_>) -> Vec<String> {
     let expr = match parser::parse(&without_variables(raw)) {
         Ok(expr) => expr,
         Err(error) => return vec![format!("{error}: {raw}")],
     };
-    let mut visit = Visit::new(names);
     visit.of(&expr);
-    let Visit { mut faults, grouped, made, labels, aggregates, .. } = visit;
-    for label in grouped.iter().filter(|&label| !labels.contains(label) && !made.contains(label)) {
+    let Visit { mut faults, grouped, left_out, made, labels, aggregates, .. } = visit;
+    let is_missing = |label: &&String| !labels.contains(*label) && !made.contains(*label);
+    for label in grouped.iter().chain(&left_out).filter(is_missing) {
         faults.push(format!("groups by {label}, which none of its metrics has: {raw}"));
     }
     for groups in PLACEHOLDER.captures_iter(legend) {
@@ -273,16 +282,20 @@ struct Visit<'a> {
     /// Labels of the metrics asked.
     labels: BTreeSet<String>,
     grouped: BTreeSet<String>,
+    /// What `without` names.
+    left_out: BTreeSet<String>,
     /// Labels that the query itself makes.
     made: BTreeSet<String>,
     aggregates: bool,
+    /// Whether ranges need not be the dashboard's.
+    any_range: bool,
 }
 
 impl<'a> Visit<'a> {
     fn new(names: &'a Names) -> Self {
-        let (faults, aggregates) = (Vec::new(), false);
-        let [labels, grouped, made] = [const { BTreeSet::new() }; 3];
-        Self { names, faults, labels, grouped, made, aggregates }
+        let (faults, aggregates, any_range) = (Vec::new(), false, false);
+        let [labels, grouped, left_out, made] = [const { BTreeSet::new() }; 4];
+        Self { names, faults, labels, grouped, left_out, made, aggregates, any_range }
     }
 
     fn of(&mut self, expr: &Expr) {
@@ -336,7 +349,7 @@ impl<'a> Visit<'a> {
             "rate" | "increase" | "irate" => RATE,
             _ => RANGE,
         };
-        if matrix.range != wanted.1 {
+        if !self.any_range && matrix.range != wanted.1 {
             self.faults.push(format!("{function} over a range of its own"));
         }
     }
@@ -351,8 +364,14 @@ impl ExprVisitor for Visit<'_> {
             Expr::MatrixSelector(matrix) => self.selector(&matrix.vs),
             Expr::Aggregate(aggregate) => {
                 self.aggregates = true;
-                if let Some(LabelModifier::Include(labels)) = &aggregate.modifier {
-                    self.grouped.extend(labels.labels.iter().cloned());
+                match &aggregate.modifier {
+                    Some(LabelModifier::Include(labels)) => {
+                        self.grouped.extend(labels.labels.iter().cloned());
+                    }
+                    Some(LabelModifier::Exclude(labels)) => {
+                        self.left_out.extend(labels.labels.iter().cloned());
+                    }
+                    None => {}
                 }
             }
             Expr::Call(call) => {

@@ -17,10 +17,14 @@ use crate::artifacts::{ArtifactError, RunDescription};
 /// Of many, as many are named.
 const MOST_NAMED: usize = 10;
 
+/// Of a setting that differs, characters that are shown.
+const MOST_SHOWN: usize = 100;
+
 /// A part's directory.
 pub(super) struct Source {
     pub(super) layout: Layout,
     pub(super) prefix: Option<String>,
+    version: String,
     pub(super) shard: Shard,
     pub(super) run: RunDescription,
     /// Absent where it was killed.
@@ -54,16 +58,21 @@ pub(super) fn find(directories: &[PathBuf]) -> Result<Vec<Source>, ReportError> 
 impl Source {
     fn open(directory: &Path) -> Result<Self, ReportError> {
         let not_a_part = || ReportError::NotAPart { directory: directory.to_owned() };
+        let found = fs::metadata(directory).and_then(|found| {
+            found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+        });
+        found.map_err(|source| ReportError::NoDirectory { path: directory.to_owned(), source })?;
         let origin = Origin::find(directory)?;
         if !origin.has_manifest() {
             return Err(not_a_part());
         }
         let prefix = origin.prefix().map(ToOwned::to_owned);
+        let version = origin.version().to_owned();
         let layout = Layout::new(directory, prefix.as_deref());
         let files = origin.server_metrics_files();
         let (run, end) = origin.describe(&layout)?;
         let shard = run.shard.ok_or_else(not_a_part)?;
-        Ok(Self { layout, prefix, shard, run, end, files })
+        Ok(Self { layout, prefix, version, shard, run, end, files })
     }
 
     /// `shard 3`
@@ -78,7 +87,8 @@ impl Source {
     /// Scrapes that were answered.
     pub(super) fn fetches(&self) -> u64 {
         let outcome = self.end.as_ref().and_then(|end| end.server_metrics.as_ref());
-        outcome.map_or(0, |outcome| outcome.endpoints.iter().map(|end| end.fetches).sum())
+        let fetches = outcome.iter().flat_map(|outcome| &outcome.endpoints).map(|end| end.fetches);
+        fetches.fold(0, u64::saturating_add)
     }
 
     pub(super) fn differs(&self, other: &Self, differences: &str) -> ReportError {
@@ -99,10 +109,16 @@ impl Source {
             if one != other {
                 let shown =
                     |value: Option<Value>| value.map_or("none".to_owned(), |v| v.to_string());
-                all.push(format!("{what} ({} and {})", shown(one), shown(other)));
+                let [one, other] = around_the_difference(&shown(one), &shown(other));
+                all.push(format!("{what} ({one} and {other})"));
             }
         };
         let number = |number: Option<u64>| number.map(Value::from);
+        hold(
+            "the version of aiperf",
+            Some(self.version.as_str().into()),
+            Some(other.version.as_str().into()),
+        );
         hold(
             "the number of shards",
             number(Some(self.shard.count())),
@@ -126,6 +142,21 @@ impl Source {
         }
         all
     }
+}
+
+/// Two texts, or where they are long some of each from before they differ.
+fn around_the_difference(one: &str, other: &str) -> [String; 2] {
+    let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let skipped = same.saturating_sub(MOST_SHOWN / 2);
+    [one, other].map(|text| {
+        if text.chars().count() <= MOST_SHOWN {
+            return text.to_owned();
+        }
+        let mut rest = text.chars().skip(skipped);
+        let shown: String = rest.by_ref().take(MOST_SHOWN).collect();
+        let mark = |is_cut: bool| if is_cut { "…" } else { "" };
+        format!("{}{shown}{}", mark(skipped > 0), mark(rest.next().is_some()))
+    })
 }
 
 /// The files of the whole: in `place`, else in `combined` where all parts are.
@@ -189,7 +220,7 @@ pub(super) fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 /// `a, b, c`; of many the first few, and how many more there are.
-pub(super) fn listed(all: impl Iterator<Item = String>) -> String {
+pub(in crate::artifacts::report) fn listed(all: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = all.collect();
     let rest = all.len().saturating_sub(MOST_NAMED);
     all.truncate(MOST_NAMED);

@@ -1,0 +1,43 @@
+//! Directories of two parts with any records and any manifests become one report, or
+//! are refused with a message; the parts stay as they are.
+#![no_main]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use aiperf::artifacts::report;
+use aiperf::console::{self, Style};
+use libfuzzer_sys::fuzz_target;
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+
+// Manifest and records of one part, then of the other, with NUL between them.
+fuzz_target!(|input: &[u8]| {
+    // A prefix names files elsewhere.
+    if input.windows(6).any(|text| text == b"prefix") {
+        return;
+    }
+    let mut files = input.splitn(4, |byte| *byte == 0);
+    let mut written = Vec::new();
+    let parts: Vec<PathBuf> = ["a", "b"].map(|part| DIRECTORY.path().join(part)).into();
+    for part in &parts {
+        fs::create_dir_all(part).unwrap();
+        for name in ["run_manifest.json", "profile_export.jsonl"] {
+            let content = files.next().unwrap_or_default();
+            fs::write(part.join(name), content).unwrap();
+            written.push((part.join(name), content));
+        }
+    }
+    match report::combine(&parts, Some(DIRECTORY.path().join("whole"))) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(mut rebuilt) => {
+            let text = console::render(&rebuilt.report, Style::FILE);
+            report::write(&mut rebuilt, &text).unwrap();
+        }
+    }
+    for (path, content) in written {
+        assert_eq!(fs::read(path).unwrap(), content);
+    }
+});

@@ -1,0 +1,15 @@
+//! Any `--start-at` is refused, or is the time that it is written back as.
+#![no_main]
+
+use aiperf::schedule::start_at;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match start_at(text) {
+        Ok(nanos) => {
+            let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+            assert_eq!(start_at(&format!("{seconds}.{rest:09}")), Ok(nanos));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

@@ -1,0 +1,97 @@
+//! What is made of the command line's own definition: completions and man pages.
+
+use std::io;
+
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use super::{Cli, CliError};
+
+/// A page of the manual's section 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManPage {
+    /// Name of its file: `aiperf-profile.1`.
+    pub file: String,
+    /// The page, in roff.
+    pub text: String,
+}
+
+/// The script for `shell`.
+pub(super) fn completions(shell: Shell) -> Result<String, CliError> {
+    let mut script = Vec::new();
+    // What is only taken for AIPerf's sake is nothing to complete.
+    clap_complete::generate(shell, &mut Cli::command(), "aiperf", &mut script);
+    text(script)
+}
+
+/// The program's page and those of its commands.
+pub(super) fn man_pages() -> Result<Vec<ManPage>, CliError> {
+    let command = built();
+    [&command].into_iter().chain(command.get_subcommands()).map(page).collect()
+}
+
+/// The page of the command `name`, else the program's.
+pub(super) fn man_page(name: Option<&str>) -> Result<String, CliError> {
+    let command = built();
+    let found = name.map_or(Some(&command), |name| command.find_subcommand(name));
+    let Some(found) = found else {
+        let names: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+        let why = format!("error: there is no such command: give one of {}", names.join(", "));
+        return Err(CliError::Usage(why));
+    };
+    page(found).map(|page| page.text)
+}
+
+fn built() -> Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    // Only then is it known which flags take a value.
+    command.build();
+    command.mut_subcommands(|command| command.mut_args(with_names))
+}
+
+/// The flag with its values and its other names in its text, as `--help` has them:
+/// [`Man`] gives each value a paragraph, and other names none.
+fn with_names(argument: Arg) -> Arg {
+    let values = argument.get_possible_values();
+    let values: Vec<_> = values.iter().map(|value| value.get_name().to_owned()).collect();
+    let aliases = argument.get_visible_aliases().unwrap_or_default();
+    let aliases: Vec<_> = aliases.iter().map(|alias| format!("--{alias}")).collect();
+    let list = |what: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!(" [{what}: {}]", names.join(", ")),
+    };
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help + &list("possible values", &values) + &list("aliases", &aliases);
+    argument.help(help).hide_possible_values(!values.is_empty())
+}
+
+fn page(command: &Command) -> Result<ManPage, CliError> {
+    let version = concat!("aiperf ", env!("CARGO_PKG_VERSION"));
+    // An empty date would be left out, and what follows it take its place.
+    let man = Man::new(command.clone()).date(" ").source(version).manual("aiperf");
+    let mut page = Vec::new();
+    render(&man, command, &mut page).map_err(|error| CliError::Usage(format!("error: {error}")))?;
+    Ok(ManPage { file: man.get_filename(), text: text(page)? })
+}
+
+/// The sections that say something here; the synopsis is the usage, where
+/// [`Man`]'s own names each of a hundred flags.
+fn render(man: &Man, command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim();
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    Roff::new().control("SH", ["SYNOPSIS"]).text([roman(usage)]).to_writer(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(page)?;
+    }
+    Ok(())
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, CliError> {
+    String::from_utf8(bytes).map_err(|error| CliError::Usage(format!("error: {error}")))
+}

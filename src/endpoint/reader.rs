@@ -1,0 +1,211 @@
+//! What the readers of all dialects that generate text have in common: events,
+//! errors, cut streams.
+//!
+//! A dialect says what one event's data, or a whole body, bears; that the event
+//! bears content is asked of the same code, so that the two cannot disagree.
+
+use serde::de::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::text::Text;
+use super::{ContentPiece, ParsedResponse, Usage, error, sse};
+use crate::record::{RequestError, ResponseBody};
+use crate::units::Nanos;
+
+/// Reads a dialect's responses.
+pub(super) trait Reader: Default {
+    /// Reads the data of one event, or a whole body. What it returns an error
+    /// of must have left nothing in `answer`.
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error>;
+
+    /// Whether the stream said that it is complete, other than by `[DONE]`.
+    fn is_complete(&self, answer: &Answer) -> bool {
+        answer.response.finish_reason.is_some()
+    }
+
+    /// Hands over the texts that it kept.
+    fn end(&mut self, _answer: &mut Answer) {}
+}
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) response: ParsedResponse,
+    pub(super) usage: Usage,
+    /// What kinds of content the event being read bears.
+    pub(super) found: Found,
+    is_done: bool,
+    reported: Option<RequestError>,
+    invalid: Option<RequestError>,
+}
+
+/// Kinds of content.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found {
+    pub(super) output: bool,
+    pub(super) reasoning: bool,
+}
+
+/// Reads the whole body.
+///
+/// Of several failures the first that the server reports counts, then the first
+/// event that is no JSON, then a cut stream, then the lack of content.
+pub(super) fn parse<R: Reader>(body: &ResponseBody) -> ParsedResponse {
+    let mut reader = R::default();
+    let mut answer = Answer::default();
+    for (index, event) in body.events.iter().enumerate() {
+        let raw = body.raw(event);
+        if body.is_event_stream {
+            let fields = sse::data(raw);
+            if fields.event == Some(b"error") {
+                answer.report(|| error::error_event(&fields));
+            } else if let Some(data) = &fields.data {
+                answer.data(&mut reader, data, index, body, event.arrival.at);
+            }
+        } else {
+            answer.data(&mut reader, raw, index, body, event.arrival.at);
+        }
+    }
+    answer.finish(reader, body)
+}
+
+/// Whether an event of a stream bears content.
+///
+/// Asked of few events, the ones before the first that has some.
+pub(super) fn has_content<R: Reader>(event: &[u8]) -> bool {
+    let fields = sse::data(event);
+    let Some(data) = fields.data.filter(|_| fields.event != Some(b"error")) else { return false };
+    let mut answer = Answer::default();
+    let json = String::from_utf8_lossy(&data);
+    R::default().read(json.as_bytes(), &mut answer).is_ok()
+        && (answer.found.output || answer.found.reasoning)
+}
+
+impl Answer {
+    /// Text, a tool call or a refusal.
+    pub(super) fn output(&mut self, text: &str) {
+        self.found.output |= !text.is_empty();
+        self.response.output_text.push_str(text);
+    }
+
+    pub(super) fn reasoning(&mut self, text: &str) {
+        self.found.reasoning |= !text.is_empty();
+        self.response.reasoning_text.push_str(text);
+    }
+
+    /// Whether any event so far, the one being read included, bore content.
+    pub(super) fn has_content(&self) -> bool {
+        self.found.output || self.found.reasoning || !self.response.content.is_empty()
+    }
+
+    pub(super) fn usage(&mut self, usage: Option<&RawValue>) {
+        if let Some(usage) = usage {
+            self.usage.merge(usage);
+        }
+    }
+
+    /// The model that answers: the first that is named.
+    pub(super) fn model(&mut self, model: &Text<'_>) {
+        if let (Some(model), None) = (model.non_empty(), &self.response.model) {
+            self.response.model = Some(model.to_owned());
+        }
+    }
+
+    /// Why generation ended: the last reason that is given.
+    pub(super) fn finish_reason(&mut self, reason: &Text<'_>) {
+        if let Some(reason) = reason.non_empty()
+            && self.response.finish_reason.as_deref() != Some(reason)
+        {
+            self.response.finish_reason = Some(reason.to_owned());
+        }
+    }
+
+    /// An error that the server reports: the first one counts.
+    pub(super) fn report(&mut self, error: impl FnOnce() -> RequestError) {
+        self.reported.get_or_insert_with(error);
+    }
+
+    /// An error that the server reports as JSON.
+    pub(super) fn report_json(&mut self, json: &[u8]) {
+        self.report(|| error::reported(&serde_json::from_slice(json).unwrap_or(Value::Null)));
+    }
+
+    fn data<R: Reader>(
+        &mut self,
+        reader: &mut R,
+        data: &[u8],
+        index: usize,
+        body: &ResponseBody,
+        arrival: Nanos,
+    ) {
+        if body.is_event_stream {
+            match data.trim_ascii() {
+                b"[DONE]" => {
+                    self.is_done = true;
+                    return;
+                }
+                // llama.cpp opens batches with an event of `null`.
+                b"" | b"null" => return,
+                _ => {}
+            }
+        }
+        if let Err(why) = self.json(reader, data, arrival) {
+            // Streams are decoded with replacement characters, so bytes that
+            // are no UTF-8 make no invalid JSON.
+            if std::str::from_utf8(data).is_err()
+                && self.json(reader, String::from_utf8_lossy(data).as_bytes(), arrival).is_ok()
+            {
+                return;
+            }
+            let count = body.events.len();
+            let invalid = || error::invalid_json(index + 1, count, data, &why);
+            self.invalid.get_or_insert_with(invalid);
+        }
+    }
+
+    fn json<R: Reader>(
+        &mut self,
+        reader: &mut R,
+        json: &[u8],
+        arrival: Nanos,
+    ) -> Result<(), serde_json::Error> {
+        self.found = Found::default();
+        reader.read(json, self)?;
+        let Found { output, reasoning } = self.found;
+        if output || reasoning {
+            self.response.content.push(ContentPiece { arrival, is_output: output });
+        }
+        Ok(())
+    }
+
+    fn finish<R: Reader>(mut self, mut reader: R, body: &ResponseBody) -> ParsedResponse {
+        let is_complete = self.is_done || reader.is_complete(&self);
+        let is_cut = body.is_event_stream && !body.events.is_empty() && !is_complete;
+        reader.end(&mut self);
+        let mut response = self.response;
+        response.usage = (!self.usage.is_empty()).then_some(self.usage);
+        response.error = self.reported.or(self.invalid).or_else(|| {
+            if is_cut {
+                Some(error::cut_stream(body.events.len()))
+            } else if response.content.is_empty() {
+                Some(error::empty_response(self.usage.completion_tokens))
+            } else {
+                None
+            }
+        });
+        response
+    }
+}
+
+/// For lists that may be `null`.
+pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

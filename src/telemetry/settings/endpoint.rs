@@ -1,0 +1,201 @@
+//! The URL and protocol of a signal, by OpenTelemetry's "OTLP Exporter
+//! Configuration": the variable for all signals is a base that the signal's path
+//! is added to, a signal's own variable is used as it is. The flag takes either.
+
+use url::Url;
+
+use super::{Environment, Protocol, Signal, first};
+use crate::telemetry::TelemetryError;
+
+/// What a collector's URL for metrics ends with, over HTTP.
+pub(super) const METRICS_PATH: &str = "/v1/metrics";
+/// Likewise for traces.
+pub(super) const TRACES_PATH: &str = "/v1/traces";
+
+/// The endpoint of all signals, as a base.
+pub(super) const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// Port of OTLP over HTTP; the one of gRPC, 4317, needs no mention.
+const HTTP_PORT: u16 = 4318;
+
+/// Where an endpoint was named, which decides what becomes of its path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// `--otel-url`: a base, or the URL of a signal, whose siblings the others are.
+    Flag,
+    /// The signal's own variable: the URL is used as it is.
+    Signal,
+    /// The variable for all signals: a base.
+    Base,
+}
+
+/// An endpoint as it was given.
+struct Named {
+    text: String,
+    origin: Origin,
+    /// The flag or variable.
+    by: &'static str,
+}
+
+/// Where `signal` goes and how, if the flag or a variable says so.
+pub(super) fn find(
+    signal: &'static Signal,
+    flag: Option<&str>,
+    given: Environment<'_>,
+) -> Result<Option<(Url, Protocol)>, TelemetryError> {
+    let Some(named) = named(signal, flag, given)? else { return Ok(None) };
+    let mut url =
+        named.parse(first(given, &signal.insecure).is_some_and(|(_, it)| !is_true(&it)))?;
+    let path = url.path().trim_end_matches('/').to_owned();
+    let protocol = match protocol(signal, given)? {
+        Some((variable, Protocol::Grpc)) if !path.is_empty() => {
+            return Err(named.grpc_has_no_path(&url, variable));
+        }
+        Some((_, protocol)) => protocol,
+        None if !path.is_empty() || url.port() == Some(HTTP_PORT) => Protocol::Http,
+        None => Protocol::Grpc,
+    };
+    let path = match protocol {
+        Protocol::Grpc => path,
+        Protocol::Http => named.http_path(&url, &path, signal)?,
+    };
+    url.set_path(&path);
+    Ok(Some((url, protocol)))
+}
+
+/// The endpoint of `signal`: of the flag, unless there is none; then the variables',
+/// unless others turn the export off.
+fn named(
+    signal: &Signal,
+    flag: Option<&str>,
+    given: Environment<'_>,
+) -> Result<Option<Named>, TelemetryError> {
+    if let Some(url) = flag.map(str::trim).filter(|url| !url.is_empty()) {
+        return Ok(Some(Named { text: url.to_owned(), origin: Origin::Flag, by: "--otel-url" }));
+    }
+    let Some((by, text)) = first(given, &[signal.endpoint, BASE_ENDPOINT]) else { return Ok(None) };
+    if given("OTEL_SDK_DISABLED").is_some_and(|it| is_true(&it)) || !is_by_otlp(signal, given)? {
+        return Ok(None);
+    }
+    let origin = if by == BASE_ENDPOINT { Origin::Base } else { Origin::Signal };
+    Ok(Some(Named { text, origin, by }))
+}
+
+/// OpenTelemetry: whatever is not `true`, in any case, is false.
+fn is_true(value: &str) -> bool {
+    value.eq_ignore_ascii_case("true")
+}
+
+/// What `OTEL_METRICS_EXPORTER` and `OTEL_TRACES_EXPORTER` choose.
+fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
+    let name = signal.exporter;
+    let Some(value) = given(name) else { return Ok(true) };
+    let has = |wanted: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(wanted));
+    if has("otlp") || has("none") {
+        return Ok(has("otlp"));
+    }
+    let reason = format!("is {value:?}; aiperf exports by otlp alone: set it to otlp, or to none");
+    Err(TelemetryError::Setting { name, reason })
+}
+
+fn protocol(
+    signal: &'static Signal,
+    given: Environment<'_>,
+) -> Result<Option<(&'static str, Protocol)>, TelemetryError> {
+    let Some((name, value)) = first(given, &signal.protocol) else { return Ok(None) };
+    match value.to_ascii_lowercase().as_str() {
+        "grpc" => Ok(Some((name, Protocol::Grpc))),
+        "http/protobuf" => Ok(Some((name, Protocol::Http))),
+        _ => Err(TelemetryError::Setting {
+            name,
+            reason: format!("is {value:?}; aiperf speaks grpc and http/protobuf"),
+        }),
+    }
+}
+
+impl Named {
+    /// Reads the URL; without a scheme it is `http`, unless `is_secure`.
+    fn parse(&self, is_secure: bool) -> Result<Url, TelemetryError> {
+        let scheme = if is_secure { "https" } else { "http" };
+        let text = &self.text;
+        let with_scheme =
+            if text.contains("://") { text.clone() } else { format!("{scheme}://{text}") };
+        let refuse = |reason: &str| TelemetryError::Url {
+            url: without_credentials(&with_scheme),
+            reason: reason.to_owned(),
+        };
+        let url = Url::parse(&with_scheme)
+            .map_err(|e| refuse(&format!("{e}; give one like http://localhost:4317")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refuse("its scheme must be http or https, for gRPC too"));
+        }
+        let has_more = url.query().is_some() || url.fragment().is_some();
+        if !url.username().is_empty() || url.password().is_some() || has_more {
+            return Err(refuse(
+                "write it without user, query and fragment; credentials belong into \
+                 OTEL_EXPORTER_OTLP_HEADERS",
+            ));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(refuse("it names no host"));
+        }
+        Ok(url)
+    }
+
+    /// The path over HTTP of `signal`; `path` is that of `url` without a slash at its end.
+    fn http_path(&self, url: &Url, path: &str, signal: &Signal) -> Result<String, TelemetryError> {
+        let own = signal.path;
+        let of_signal = [METRICS_PATH, TRACES_PATH].into_iter().find(|end| path.ends_with(end));
+        let base = of_signal.and_then(|end| path.strip_suffix(end)).unwrap_or(path);
+        match (self.origin, of_signal) {
+            (Origin::Base, Some(_)) => Err(refuse(
+                url,
+                format!(
+                    "{BASE_ENDPOINT} is a base, to which {own} is added: set it to {}, or set {} \
+                     to the whole URL",
+                    with_path(url, base),
+                    signal.endpoint,
+                ),
+            )),
+            (Origin::Signal, Some(end)) if end != own => Err(refuse(
+                url,
+                format!("{} is used as it is: set it to {}", self.by, at(url, base, own)),
+            )),
+            (Origin::Signal, _) => Ok(url.path().to_owned()),
+            (Origin::Flag | Origin::Base, _) => Ok(format!("{base}{own}")),
+        }
+    }
+
+    fn grpc_has_no_path(&self, url: &Url, variable: &str) -> TelemetryError {
+        let root = with_path(url, "");
+        let reason = format!(
+            "{variable} is grpc, which has no paths: write {root} as {}, or set {variable} to \
+             http/protobuf",
+            self.by
+        );
+        refuse(url, reason)
+    }
+}
+
+fn refuse(url: &Url, reason: String) -> TelemetryError {
+    TelemetryError::Url { url: url.to_string(), reason }
+}
+
+/// `url` with another path, without a slash at its end.
+fn with_path(url: &Url, path: &str) -> String {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+fn at(url: &Url, base: &str, own: &str) -> String {
+    with_path(url, &format!("{base}{own}"))
+}
+
+/// `scheme://host/path` of a URL that may not even parse.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{host}")
+}

@@ -1,0 +1,177 @@
+//! The migration page has what AIPerf has, each with what became of it.
+
+use std::collections::BTreeSet;
+
+use aiperf::cli::{aiperf_commands, aiperf_flags, command, parse_with};
+use aiperf::config::Environment;
+
+use super::{assert_none, names, page_at, read, rows, variables_read};
+
+/// The lines of a list of names, each line the names of one thing.
+fn golden(name: &str) -> Vec<Vec<String>> {
+    let text = read(&format!("tests/golden/aiperf-0.13/{name}"));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn every_flag_of_aiperf_is_on_the_migration_page_with_its_status() {
+    let page = page_at("docs/migration.md");
+    let below = page.prose.iter().skip_while(|(_, text)| text != "## Flags of profile");
+    let within = below.take_while(|(_, text)| text != "## Environment variables");
+    let rows = within.filter(|(_, text)| text.starts_with("| `-"));
+    let mut listed = Vec::new();
+    for (line, row) in rows {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let status = cells[1].trim();
+        for flag in names(cells[0]) {
+            let place = format!("{}: {flag}", page.at(*line));
+            match status {
+                "same" | "same, but" => assert!(is_visible(&flag), "{place} is not the program's"),
+                "refused" => assert_refused(&flag, &plain(cells[2]), &place),
+                "accepted" => assert_without_effect(&flag, &plain(cells[2]), &place),
+                other => panic!("{place}: {other:?} is no status"),
+            }
+            listed.push(flag);
+        }
+    }
+    let mut expected = golden("profile_flags.txt").concat();
+    listed.sort();
+    expected.sort();
+    assert_eq!(listed, expected, "a flag is missing, or there twice, or not AIPerf's");
+}
+
+fn profile_command() -> clap::Command {
+    let mut command = command();
+    command.build();
+    command.find_subcommand("profile").unwrap().clone()
+}
+
+fn is_visible(flag: &str) -> bool {
+    let is_it = |argument: &clap::Arg| {
+        let short = argument.get_short().is_some_and(|short| format!("-{short}") == flag);
+        let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+        short || long.iter().any(|long| format!("--{long}") == flag)
+    };
+    // Twice `-v` is not a flag of its own.
+    flag == "-vv" || profile_command().get_arguments().any(|arg| is_it(arg) && !arg.is_hide_set())
+}
+
+/// What the program says to a run with these arguments as well.
+fn refusal(arguments: &[&str]) -> Option<String> {
+    let all = ["aiperf", "profile", "--model", "m"].iter().chain(arguments);
+    parse_with(all.map(Into::into), Environment::new(&|_| None))
+        .err()
+        .map(|error| error.to_string())
+}
+
+/// A cell as the terminal has it: without its marks, and links in brackets.
+fn plain(cell: &str) -> String {
+    let cell = cell.trim().trim_end_matches('|').replace('`', "");
+    cell.split(" ([").next().unwrap_or_default().trim().to_owned()
+}
+
+fn assert_refused(flag: &str, advice: &str, place: &str) {
+    let expected = format!("does not have yet: {advice}");
+    let said = refusal(&[flag]).unwrap_or_default();
+    assert!(!advice.is_empty() && said.ends_with(&expected), "{place}: {said:?}, not {expected:?}");
+}
+
+fn assert_without_effect(flag: &str, advice: &str, place: &str) {
+    let Some((_, value, _)) = aiperf_flags::ONLY_VALUE.iter().find(|(name, ..)| *name == flag)
+    else {
+        assert!(aiperf_flags::OFF_SWITCHES.contains(&flag), "{place} is no switch");
+        assert_eq!(refusal(&[flag]), None, "{place}");
+        return;
+    };
+    for spelling in [(*value).to_owned(), value.to_uppercase(), value.replace('-', "_")] {
+        assert_eq!(refusal(&[flag, &spelling]), None, "{place}");
+    }
+    let said = refusal(&[flag, "other"]).unwrap_or_default();
+    assert!(advice.starts_with(value) && said.contains(advice), "{place}: {said:?}");
+}
+
+/// What the program says to these arguments.
+fn said(arguments: &[&str]) -> String {
+    let all = ["aiperf"].iter().chain(arguments);
+    parse_with(all.map(Into::into), Environment::new(&|_| None)).unwrap_err().to_string()
+}
+
+#[test]
+fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
+    let page = page_at("docs/migration.md");
+    let mut listed = BTreeSet::new();
+    for (line, cells) in rows(&page, "| AIPerf | here |") {
+        let Some(advice) = cells[1].strip_prefix("none: ") else { continue };
+        for name in names(&cells[0]) {
+            let expected = format!("does not have yet: {}", plain(advice));
+            for arguments in [vec![name.as_str()], vec![name.as_str(), "file.jsonl", "--flag"]] {
+                let said = said(&arguments);
+                assert!(said.ends_with(&expected), "{}: {said}", page.at(line));
+            }
+            listed.insert(name);
+        }
+    }
+    let refused = aiperf_commands::refused().map(|(name, _)| name.to_owned());
+    assert_eq!(listed, refused.collect());
+    // `aiperf --help` of AIPerf 0.13, without those that are here.
+    for name in [
+        "analyze",
+        "analyze-trace",
+        "chat",
+        "config",
+        "kube",
+        "plot",
+        "plugins",
+        "proxy",
+        "service",
+        "speed-bench-report",
+        "synthesize",
+        "validate",
+        "--install-completion",
+    ] {
+        assert!(listed.contains(name), "{name}");
+    }
+    assert!(said(&["plots"]).contains("unrecognized subcommand"));
+}
+
+/// The words of a command line, those in `'` being one.
+fn shell_words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect()
+}
+
+#[test]
+fn usual_command_lines_of_aiperf_are_taken_or_refused_with_what_to_do() {
+    let text = read("tests/golden/aiperf-0.13/command_lines.txt");
+    let mut failures = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (expected, arguments) = line.split_once(" | ").unwrap();
+        let arguments =
+            arguments.replace("FILE", concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+        let all = ["aiperf", "profile"].into_iter().chain(shell_words(&arguments));
+        let parsed = parse_with(all.map(Into::into), Environment::new(&|_| None));
+        let said = parsed.err().map_or("taken".to_owned(), |error| error.to_string());
+        if !said.contains(expected) {
+            failures.push(format!("{arguments}\n{said}"));
+        }
+    }
+    assert_none(&failures);
+}
+
+#[test]
+fn the_migration_page_has_the_variables_that_are_read() {
+    let page = page_at("docs/migration.md");
+    let below = page.prose.iter().skip_while(|(_, text)| text != "## Environment variables");
+    let list = below.skip(4).take_while(|(_, text)| !text.is_empty());
+    let listed: BTreeSet<_> = list.flat_map(|(_, text)| names(text)).collect();
+    let theirs: BTreeSet<_> = golden("variables.txt").concat().into_iter().collect();
+    let read = variables_read();
+    assert!(read.len() > 20, "{read:?}");
+    let expected: BTreeSet<_> = theirs.intersection(&read).cloned().collect();
+    assert_eq!(listed, expected);
+}

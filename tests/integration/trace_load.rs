@@ -1,0 +1,150 @@
+//! Every request as a trace, faster than the collector takes them: what waits is
+//! bounded, the run's end too, and each trace was sent or is counted.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aiperf::schedule::PhaseKind;
+use aiperf::telemetry::{Config, Telemetry, TracesReport};
+
+use crate::otlp_receiver::{Answer, OtlpReceiver};
+use crate::telemetry::{identity, queue, request};
+
+/// As many requests may wait.
+const WAITING: u64 = 20_000;
+
+/// Long enough for any healthy collector on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(collector: &OtlpReceiver) -> Telemetry {
+    let config = Config {
+        url: Some(collector.url()),
+        trace_sample: "all".parse().ok(),
+        interval_seconds: 0.02,
+        // Far beyond all deadlines: no request ends by itself.
+        timeout_seconds: 3600.0,
+        ..Config::default()
+    };
+    let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+    let variable = |name: &str| (name == "OTEL_EXPORTER_OTLP_PROTOCOL").then(|| protocol.into());
+    Telemetry::start_in(&config, &identity(), &[], &variable).unwrap()
+}
+
+/// Requests of these numbers, one after the other.
+fn send(telemetry: &Telemetry, numbers: std::ops::RangeInclusive<u64>) {
+    numbers.for_each(|number| telemetry.record(&request(number.into()), &[]));
+}
+
+/// The numbers of the requests whose traces were taken.
+fn taken(collector: &OtlpReceiver) -> BTreeSet<u64> {
+    let exports = collector.traces();
+    let resources = exports.iter().flat_map(|export| &export.message.resource_spans);
+    let spans = resources.flat_map(|of| &of.scope_spans).flat_map(|scope| &scope.spans);
+    let number = |id: &[u8]| u128::from_be_bytes(id.try_into().unwrap()).try_into().unwrap();
+    spans.map(|span| number(&span.trace_id)).collect()
+}
+
+/// What the counter said last.
+fn counted(collector: &OtlpReceiver) -> f64 {
+    let phase = [("aiperf.benchmark_phase", "profiling")];
+    collector.last().number("aiperf.client.traces.lost", &phase)
+}
+
+fn both() -> [OtlpReceiver; 2] {
+    [OtlpReceiver::grpc(), OtlpReceiver::http()]
+}
+
+#[test]
+fn each_trace_is_sent_or_counted_whatever_the_collector_answers() {
+    for collector in both() {
+        let mood = [
+            Answer::Refuse,
+            Answer::Unavailable,
+            Answer::RetryAfter(0),
+            Answer::Reject(2),
+            Answer::Take,
+            Answer::Refuse,
+        ];
+        let collector = collector.first_traces(mood);
+        let telemetry = start(&collector);
+        send(&telemetry, 1..=1_500);
+        // Refused, and the next is tried three times.
+        collector.wait_for_traces(1);
+        send(&telemetry, 1_501..=3_000);
+        collector.wait_for_traces(4);
+        send(&telemetry, 3_001..=4_500);
+        collector.wait_for_traces(5);
+        send(&telemetry, 4_501..=6_000);
+        collector.wait_for_traces(6);
+        send(&telemetry, 6_001..=7_000);
+        let report = telemetry.finish(PATIENCE);
+        let traces = report.traces.unwrap();
+        let sent = taken(&collector).len() as u64;
+        assert!(0 < sent && sent < 7_000, "{sent}");
+        let expected = TracesReport {
+            sampled: 7_000,
+            sent,
+            rejected: 2,
+            lost: 7_000 - sent,
+            errors_left_out: 0,
+        };
+        assert_eq!(traces, expected);
+        assert!(report.reconciled, "{:?}", report.discrepancies);
+    }
+}
+
+#[test]
+fn what_a_hanging_collector_makes_wait_is_bounded_and_so_is_the_end() {
+    for collector in both() {
+        collector.now_traces(Answer::Hang);
+        let telemetry = start(&collector);
+        send(&telemetry, 1..=1);
+        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        collector.wait_for_traces(1);
+        let most = WAITING + 5_000;
+        send(&telemetry, 2..=most + 1);
+        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        // One is on its way, 20,000 wait, and the others are lost by now.
+        let report = telemetry.finish(Duration::from_millis(1_500));
+        assert_eq!(counted(&collector), 5_000.0);
+        let expected =
+            TracesReport { sampled: most + 1, lost: most + 1, ..TracesReport::default() };
+        assert_eq!(report.traces, Some(expected));
+        assert!(report.delivered_final && report.reconciled, "{:?}", report.discrepancies);
+    }
+}
+
+#[test]
+fn a_collector_that_comes_back_gets_the_latest() {
+    for collector in both() {
+        // It asks for more time than there is: the end of the run is heeded first.
+        collector.now_traces(Answer::RetryAfter(86_400));
+        let telemetry = start(&collector);
+        send(&telemetry, 1..=1);
+        collector.wait_for_traces(1);
+        send(&telemetry, 2..=WAITING + 3_001);
+        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        collector.now_traces(Answer::Take);
+        let report = telemetry.finish(PATIENCE);
+        assert_eq!(counted(&collector), 3_000.0);
+        let expected = TracesReport {
+            sampled: WAITING + 3_001,
+            sent: WAITING + 1,
+            lost: 3_000,
+            ..TracesReport::default()
+        };
+        assert_eq!(report.traces, Some(expected));
+        let latest: BTreeSet<u64> = [1].into_iter().chain(3_002..=WAITING + 3_001).collect();
+        assert_eq!(taken(&collector), latest);
+    }
+}
+
+#[test]
+fn where_nothing_is_lost_the_counter_says_so() {
+    let collector = OtlpReceiver::grpc();
+    let telemetry = start(&collector);
+    send(&telemetry, 1..=3);
+    telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+    let report = telemetry.finish(PATIENCE).traces.unwrap();
+    assert_eq!((report.sent, counted(&collector)), (3, 0.0));
+}

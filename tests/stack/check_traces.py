@@ -1,0 +1,212 @@
+"""The spans that the Collector wrote against the records of the requests that they
+are of (docs/traces.md): which there are, whose children, and when, to the nanosecond."""
+
+import json
+from collections import defaultdict
+
+INTERNAL, CLIENT = 1, 3
+ERROR = 2
+
+# Spans of the phases, and the times of a record at which they start and end. A phase
+# without an end is the one in which the request failed.
+PHASES = {
+    "aiperf.http.blocked": ("connection_pool_wait_start_ns", "connection_pool_wait_end_ns"),
+    "aiperf.http.dns": ("dns_lookup_start_ns", "dns_lookup_end_ns"),
+    "aiperf.http.connect": ("tcp_connect_start_ns", "tcp_connect_end_ns"),
+    "aiperf.http.tls": ("tls_handshake_start_ns", "tls_handshake_end_ns"),
+    "aiperf.http.send": ("request_send_start_ns", "sent"),
+    "aiperf.http.wait": ("sent", "response_receive_start_ns"),
+    "aiperf.http.receive": ("response_receive_start_ns", "response_receive_end_ns"),
+}
+# What comes before a request's own start and still is in its span.
+WAITS = ("connection_pool_wait_start_ns", "dns_lookup_start_ns", "tcp_connect_start_ns")
+
+# Dynamo's spans, each below the one before, the first below aiperf's.
+OF_DYNAMO = ("http-request", "router.route_request", "handle_payload")
+
+
+def check(report, run, spans):
+    """The spans of a run with --trace-sample and --export-http-trace."""
+    records, own = chosen(run), by_trace(spans, run)
+    report.equal("traces", len(own), len(records))
+    missing, more = sorted(records.keys() - own.keys()), sorted(own.keys() - records.keys())
+    report.equal("traces that are missing", missing, [])
+    report.equal("traces that were not asked for", more, [])
+    _check_told(report, run, len(records))
+    wrong, compared = [], 0
+    for trace in records.keys() & own.keys():
+        want = of_record(records[trace], run.flag("--model"), own[trace])
+        have = sorted(map(_told_by_record, own[trace]))
+        compared += len(want)
+        if have != want:
+            wrong.append({"trace": trace, "seen": have, "expected": want})
+    text = f"{compared} spans of {len(records)} requests; wrong: {wrong[:1]}"
+    report.holds("name, kind, parent, times, events, flags of each span", compared and not wrong, text)
+    _check_attributes(report, records, own)
+
+
+def by_trace(spans, run):
+    """aiperf's own spans of a run, by trace."""
+    own = defaultdict(list)
+    for span in spans:
+        if span.run == run.id:
+            own[span.trace].append(span)
+    return own
+
+
+def chosen(run):
+    """The records that --trace-sample asks for, by the id that their traces must have."""
+    share, slowest, errors = 0.0, 0, False
+    for part in run.flag("--trace-sample").split(","):
+        if part.endswith("%"):
+            share = float(part[:-1]) / 100
+        elif part.startswith("slowest:"):
+            slowest = int(part.removeprefix("slowest:"))
+        else:
+            errors = part == "errors"
+    fine = [one for one in run.records if one["error"] is None and _phase(one) == "profiling"]
+    fine.sort(key=lambda one: one["metrics"]["request_latency"]["value"])
+    took = {trace_id(one): one for one in fine[-slowest:]} if slowest else {}
+    for one in run.records:
+        failed = one["error"] is not None and not one["metadata"]["was_cancelled"]
+        if is_sampled(one, share) or (errors and failed):
+            took[trace_id(one)] = one
+    return took
+
+
+def is_sampled(record, share):
+    """OpenTelemetry's consistent sampling: by the last 56 bits of the trace id."""
+    return int(trace_id(record)[-14:], 16) >= (1 - share) * 2**56
+
+
+def trace_id(record):
+    return record["metadata"]["x_request_id"].replace("-", "")
+
+
+def _phase(record):
+    return record["metadata"]["benchmark_phase"]
+
+
+def context(record):
+    """The parent's id and the flags that the server was told."""
+    version, trace, span, flags = record["trace_data"]["request_headers"]["traceparent"].split("-")
+    assert (version, trace) == ("00", trace_id(record)), record["trace_data"]["request_headers"]
+    return span, int(flags, 16)
+
+
+def _told_by_record(span):
+    """What of a span the record of its request tells."""
+    return (span.name, span.kind, span.parent, span.start, span.end, span.status == ERROR,
+            span.flags & 0xFF, span.events)  # fmt: skip
+
+
+def of_record(record, model, spans):
+    """The spans that a record tells of, as `_told_by_record` gives them. What cannot be
+    known from outside is the identifier of the one phase that has another within."""
+    metadata, trace = record["metadata"], record["trace_data"]
+    root, flags = context(record)
+    failed = record["error"] is not None
+    times = {"request_start_ns": metadata["request_start_ns"], **trace}
+    if "sending_ns" in trace:
+        times["sent"] = trace["request_send_start_ns"] + trace["sending_ns"]
+    start = min(times[name] for name in ("request_start_ns", *WAITS) if name in times)
+    end = metadata["request_end_ns"]
+    wanted = [(f"chat {model}", CLIENT, "", start, end, failed, flags, events(record))]
+    connect = next((span.id for span in spans if span.name == "aiperf.http.connect"), None)
+    for name, (begin, end) in PHASES.items():
+        until = times.get(end, times.get("error_timestamp_ns"))
+        if begin in times and until is not None:
+            parent = connect if name == "aiperf.http.tls" else root
+            cut = failed and end not in times
+            wanted.append((name, INTERNAL, parent, times[begin], until, cut, flags, ()))
+    return sorted(wanted)
+
+
+def events(record):
+    """First and last token of a stream. A failed request's record has no metrics; its
+    tokens came with the first and the last bytes that the server sent."""
+    names, trace = ("aiperf.first_token", "aiperf.last_token"), record["trace_data"]
+    if record["error"] is not None:
+        read = trace.get("response_chunks") if trace.get("response_status_code") == 200 else None
+        return ((names[0], read[0][0]), (names[1], read[-1][0])) if read else ()
+    start = record["metadata"]["request_start_ns"]
+    after = [record["metrics"][tag]["value"] for tag in ("time_to_first_token", "request_latency")]
+    return tuple((name, start + round(ms * 1e6)) for name, ms in zip(names, after, strict=True))
+
+
+def _check_told(report, run, requests):
+    none = dict.fromkeys(("rejected", "lost", "errors_left_out"), 0)
+    want = {"sampled": requests, "sent": requests, **none}
+    report.equal("traces by aiperf's own report", run.summary["telemetry"]["traces"], want)
+
+
+def _check_attributes(report, records, own):
+    """A few that lead from a trace to the files, and what the request was about."""
+    wrong = {}
+    for trace in records.keys() & own.keys():
+        record = records[trace]
+        metadata, metrics = record["metadata"], record["metrics"]
+        want = {
+            "aiperf.request.id": metadata["x_request_id"],
+            "gen_ai.conversation.id": metadata["x_correlation_id"],
+            "aiperf.session.number": metadata["session_num"],
+            "aiperf.turn.index": metadata["turn_index"],
+            "aiperf.benchmark_phase": metadata["benchmark_phase"],
+            "error.type": (record["error"] or {}).get("error_type"),
+            "gen_ai.usage.input_tokens": metrics.get("input_sequence_length", {}).get("value"),
+            "gen_ai.usage.output_tokens": metrics.get("output_sequence_length", {}).get("value"),
+        }
+        root = next(span for span in own[trace] if not span.parent)
+        have = {name: root.attributes.get(name) for name in want}
+        if have != want:
+            wrong[trace] = {"seen": have, "expected": want}
+    report.holds("attributes of the requests' spans", not wrong, f"wrong: {list(wrong.items())[:1]}")
+
+
+def check_dynamo(report, run, spans, log):
+    """Dynamo's half: its log has every request's trace and parent, as sent, and those that
+    it was told to sample have its spans, below aiperf's and begun within."""
+    logged = logged_contexts(log)
+    sent = {trace_id(record): context(record) for record in run.records}
+    wrong = {trace: (logged.get(trace), parent) for trace, parent in sent.items()
+             if logged.get(trace) != {parent}}  # fmt: skip
+    text = f"{len(sent)} requests; seen, expected: {dict(list(wrong.items())[:2])}"
+    report.holds("traces in Dynamo's log", sent and not wrong, text)
+    theirs = defaultdict(dict)
+    for span in spans:
+        if span.service == "dynamo" and span.trace in sent:
+            theirs[span.trace][span.name] = span
+    sampled = {trace for trace, (_, flags) in sent.items() if flags & 1}
+    report.equal("requests with Dynamo's spans", len(theirs), len(sampled))
+    report.equal("those that are not the ones it was told to sample", theirs.keys() ^ sampled, set())
+    wrong = [trace for trace in sampled if not _is_below(theirs[trace], by_trace(spans, run)[trace])]
+    text = f"{len(sampled)} of {' < '.join(OF_DYNAMO)}; wrong: {wrong[:3]}"
+    report.holds("Dynamo's spans below aiperf's", sampled and not wrong, text)
+
+
+def _is_below(theirs, own):
+    """Whether a trace has Dynamo's spans, each below the one before, begun within
+    aiperf's. The last may end after aiperf has read the last byte."""
+    root = next((span for span in own if not span.parent), None)
+    parent = root
+    for name in OF_DYNAMO:
+        span = theirs.get(name)
+        if span is None or parent is None or span.parent != parent.id:
+            return False
+        if not root.start <= span.start <= root.end:
+            return False
+        parent = span
+    return True
+
+
+def logged_contexts(log):
+    """The parents and flags that the lines of Dynamo's log name, by trace."""
+    contexts = defaultdict(set)
+    with open(log, errors="replace") as lines:
+        for line in lines:
+            if '"span_name":"http-request"' in line:
+                said = json.loads(line)
+                if "parent_id" in said:
+                    flags = int(said["trace_flags"], 16)
+                    contexts[said["trace_id"]].add((said["parent_id"], flags))
+    return contexts
