@@ -6,6 +6,7 @@
 //! nanoseconds since the epoch; values are in display units. A failed write
 //! never stops a run: it is kept and told at the end.
 
+pub mod aggregate;
 mod csv;
 mod decimal;
 mod inputs;

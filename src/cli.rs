@@ -12,6 +12,7 @@ mod input_config;
 mod load;
 mod load_args;
 mod mock;
+mod multi_run;
 mod profile;
 mod resolve;
 mod selfcheck;
@@ -32,9 +33,15 @@ pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
 
-/// Says in `input_config` what the dataset has made of the phases.
-pub fn record_phases(config: &mut RunConfig) {
+/// Says in `input_config` what the dataset, or the place among many runs, has made
+/// of phases, directory and seed.
+pub fn record_changes(config: &mut RunConfig) {
     config.input_config["phases"] = input_config::phases(&config.schedule);
+    config.input_config["artifacts"]["dir"] =
+        config.artifacts.directory.display().to_string().into();
+    if let Some(seed) = config.dataset.random_seed {
+        config.input_config["random_seed"] = seed.into();
+    }
 }
 
 /// What the user wants done.

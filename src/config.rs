@@ -5,6 +5,7 @@
 //! that says which settings do not go together.
 
 pub mod env;
+mod many;
 pub mod metrics_url;
 pub mod selfcheck;
 pub mod tokenizer;
@@ -18,6 +19,7 @@ use ::url::Url;
 use uuid::Uuid;
 
 use crate::dataset::Seed;
+use crate::multi_run::{self, Member};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry};
@@ -61,6 +63,10 @@ pub struct RunConfig {
     pub show_server_metrics: bool,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// How often it is run, or what the runs search for.
+    pub multi_run: multi_run::Config,
+    /// Its place among other runs, where it is one of many.
+    pub member: Option<Member>,
     /// What was set, as the JSON export's `input_config` has it; no secrets.
     pub input_config: serde_json::Value,
     /// The command line, secrets redacted.
@@ -80,7 +86,10 @@ impl RunConfig {
             [] => String::new(),
         };
         let safe = name.replace(['/', '\\'], "_");
-        let load = self.schedule.phases.last().map_or_else(String::new, load_name);
+        let load = match &self.multi_run.search {
+            Some(_) => format!("-{}", multi_run::search::RECIPE.replace('-', "_")),
+            None => self.schedule.phases.last().map_or_else(String::new, load_name),
+        };
         let traits = self.endpoint.endpoint_type.traits();
         let directory =
             PathBuf::from("artifacts").join(format!("{safe}-openai-{}{load}", traits.name));

@@ -6,6 +6,7 @@
 mod health;
 mod live;
 mod panel;
+pub mod runs;
 mod server_metrics;
 mod table;
 mod warning;

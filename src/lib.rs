@@ -27,6 +27,8 @@ pub mod runner;
 
 pub mod metrics;
 
+pub mod multi_run;
+
 pub mod server_metrics;
 
 pub mod telemetry;

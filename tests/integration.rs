@@ -36,6 +36,8 @@ mod hostile;
 mod layout;
 #[path = "integration/load.rs"]
 mod load;
+#[path = "integration/many_runs.rs"]
+mod many_runs;
 #[path = "integration/metric_table.rs"]
 mod metric_table;
 #[path = "integration/metrics.rs"]

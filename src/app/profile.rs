@@ -1,8 +1,10 @@
 //! One benchmark run, from its configuration to its files.
 
+mod many;
 mod measure;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -12,15 +14,15 @@ use super::readiness::Probe;
 use super::start::Start;
 use super::{Outcome, interrupt, terminal_style};
 use crate::artifacts::report::error_counts;
-use crate::artifacts::{RunDescription, RunReport};
+use crate::artifacts::{ArtifactError, RunDescription, RunReport};
 use crate::cli;
 use crate::config::{RunConfig, Secret, selfcheck, url as urls};
 use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
 use crate::endpoint::{self, Endpoint};
-use crate::metrics::Registry;
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::{Accumulator, Registry};
 use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
 use crate::schedule;
 use crate::tokenizer::TokenCounter;
@@ -32,6 +34,9 @@ const LATE_START: Nanos = Nanos(60_000_000_000);
 
 /// Runs the benchmark that `config` describes; results go to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    if config.multi_run.is_many() {
+        return many::profile(config, out);
+    }
     let start = Start::of(&config)?;
     let mut run = Run::prepare(config)?;
     // Until here there is nothing to drain or to write: a signal just ends it.
@@ -43,22 +48,58 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
         run.clock = Clock::start();
     }
     let measured = run.measure(&interrupt, None)?;
-    run.conclude(measured, out)
+    run.conclude(measured).show(out)
 }
 
 /// Shown each record when it has been measured.
 pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
 
-/// Runs as [`profile`] does and shows each record to `observer`.
+/// Makes a single run, and shows each record to `observer`; the user may end it by
+/// `interrupt`.
 pub(super) fn observed(
     config: RunConfig,
+    interrupt: &watch::Receiver<Interrupt>,
     observer: Observer,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let run = Run::prepare(config)?;
-    let interrupt = interrupt::listen()?;
-    let measured = run.measure(&interrupt, Some(observer))?;
-    run.conclude(measured, out)
+    let measured = run.measure(interrupt, Some(observer))?;
+    run.conclude(measured).show(out)
+}
+
+/// What is read and made before a run; any number of runs may use it.
+#[derive(Clone)]
+struct Material {
+    seed: Seed,
+    counter: Arc<TokenCounter>,
+    dataset: Arc<Dataset>,
+}
+
+impl Material {
+    /// Loads tokenizer and dataset; the dataset settles what `config` leaves to it.
+    fn load(config: &mut RunConfig) -> anyhow::Result<Self> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
+        raise_file_limit();
+        Self::with(config, counter)
+    }
+
+    /// Loads the dataset; `counter` counts its tokens.
+    fn with(config: &mut RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
+        let seed = Seed::or_random(config.dataset.random_seed);
+        let traits = config.endpoint.endpoint_type.traits();
+        let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
+        let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
+        if !traits.takes_messages && dataset.bears_messages() {
+            anyhow::bail!(
+                "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
+            );
+        }
+        settle_schedule(config, &mut dataset)?;
+        config.validate_shares()?;
+        config.validate_searched()?;
+        Ok(Self { seed, counter, dataset: Arc::new(dataset) })
+    }
 }
 
 /// A run that is ready to start.
@@ -79,22 +120,15 @@ struct Run {
 impl Run {
     /// Loads tokenizer and dataset and makes the request bodies.
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
-        let environment = |name: &str| std::env::var(name).ok();
-        let seed = Seed::or_random(config.dataset.random_seed);
-        let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
+        let material = Material::load(&mut config)?;
+        Self::new(config, material)
+    }
+
+    /// Makes the request bodies of `material`, which was loaded for this load.
+    fn new(mut config: RunConfig, material: Material) -> anyhow::Result<Self> {
+        let Material { seed, counter, dataset } = material;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
-        let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
-        raise_file_limit();
-        let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
-        if !traits.takes_messages && dataset.bears_messages() {
-            anyhow::bail!(
-                "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
-            );
-        }
-        settle_schedule(&mut config, &mut dataset)?;
-        config.validate_shares()?;
-        let dataset = Arc::new(dataset);
         let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
@@ -121,6 +155,7 @@ impl Run {
             input_config: config.input_config.clone(),
             cli_command: config.cli_command.clone(),
             random_seed: Some(seed.0),
+            member: config.member.clone(),
             shard: config.schedule.shard,
             start_at_ns: config.schedule.start_at,
             show_trace_timing: config.show_trace_timing,
@@ -155,29 +190,24 @@ impl Run {
         probe.wait(interrupt)
     }
 
-    /// Writes the summaries, prints them, and says how the run ended.
-    fn conclude(self, measured: Measured, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    /// Writes the summaries.
+    fn conclude(self, measured: Measured) -> Concluded {
         let report = self.report(&measured);
         let Measured { pipeline, failure, .. } = measured;
-        // The files first: whoever reads the output may have gone away, which
-        // changes nothing of how the run ended.
         let files = pipeline.sink.set.finish(&report, &console::render(&report, Style::FILE));
-        let shown = out.write_all(console::render(&report, terminal_style()).as_bytes());
-        let directory = &self.config.artifacts.directory;
-        let files = files?;
-        let shown =
-            shown.and_then(|()| out.write_all(console::render_files(directory, &files).as_bytes()));
-        match failure {
+        let directory = self.config.artifacts.directory;
+        let outcome = match failure {
             Some(failure) => Err(failure),
             None if report.was_cancelled => Ok(Outcome::Interrupted),
             None if report.average("request_count").is_none_or(|count| count == 0.0) => {
-                anyhow::bail!(
+                Err(anyhow::anyhow!(
                     "no request succeeded; the error summary says why, and the records are in `{}`",
                     directory.display()
-                )
+                ))
             }
-            None => Ok(shown.map(|()| Outcome::Done)?),
-        }
+            None => Ok(Outcome::Done),
+        };
+        Concluded { report, profiling: pipeline.profiling, directory, files, outcome }
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
@@ -220,6 +250,31 @@ impl Run {
     }
 }
 
+/// A run that has ended, and whose files are written.
+struct Concluded {
+    report: RunReport,
+    /// The values of its measurement.
+    profiling: Accumulator,
+    directory: PathBuf,
+    files: Result<Vec<PathBuf>, ArtifactError>,
+    /// How the load went.
+    outcome: anyhow::Result<Outcome>,
+}
+
+impl Concluded {
+    /// Prints the summaries and says how the run ended. Whoever reads the output may
+    /// have gone away, which changes nothing of that.
+    fn show(self, out: &mut impl Write) -> anyhow::Result<Outcome> {
+        let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
+        let files = console::render_files(&self.directory, &self.files?);
+        let shown = shown.and_then(|()| out.write_all(files.as_bytes()));
+        match self.outcome? {
+            Outcome::Done => Ok(shown.map(|()| Outcome::Done)?),
+            other => Ok(other),
+        }
+    }
+}
+
 /// Lets the dataset decide what it decides about the schedule.
 fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
@@ -228,10 +283,10 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
     config.warnings.extend(late_start(&config.schedule, dataset));
     if config.schedule.is_fixed_schedule() && !was_fixed {
-        cli::record_phases(config);
         if has_default_directory {
             config.artifacts.directory = config.default_directory();
         }
+        cli::record_changes(config);
     }
     Ok(())
 }

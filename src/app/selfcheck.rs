@@ -16,12 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use jiff::Zoned;
+use tokio::sync::watch;
 
 use super::profile::{self, Observer};
-use super::{Outcome, terminal_style};
+use super::{Outcome, interrupt, terminal_style};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::metrics::health::{Limits, SelfCheck};
+use crate::runner::Interrupt;
 use cores::Cores;
 use errors::{Errors, Sample, Served};
 use report::{Load, Report, Step};
@@ -39,7 +41,8 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     // Before this thread is kept to some of the cores.
     let machine = selfcheck::machine();
     let cores = Cores::split();
-    let mut check = Check { asked, cores: &cores, interrupted: false };
+    let interrupt = interrupt::listen()?;
+    let mut check = Check { asked, cores: &cores, interrupt, interrupted: false };
     let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
     let rates = check.rising(asked.rates.iter().map(|n| Load::RequestRate(*n)))?;
     if check.interrupted {
@@ -101,6 +104,7 @@ const fn server_flags(load: Load) -> &'static [&'static str] {
 struct Check<'a> {
     asked: &'a cli::SelfCheck,
     cores: &'a Cores,
+    interrupt: watch::Receiver<Interrupt>,
     interrupted: bool,
 }
 
@@ -185,7 +189,7 @@ impl Check<'_> {
         let observer: Observer = Box::new(move |measured| {
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(Sample::of(measured));
         });
-        let outcome = profile::observed(*config, observer, &mut io::sink())?;
+        let outcome = profile::observed(*config, &self.interrupt, observer, &mut io::sink())?;
         self.interrupted = outcome == Outcome::Interrupted;
         Ok(std::mem::take(&mut *samples.lock().unwrap_or_else(PoisonError::into_inner)))
     }

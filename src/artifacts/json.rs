@@ -7,8 +7,9 @@ use jiff::tz::TimeZone;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::RunReport;
+use super::{RunDescription, RunReport};
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::multi_run::{Member, Variation};
 use crate::server_metrics::conservation::Comparison;
 
 /// Version of the layout that is followed.
@@ -26,24 +27,15 @@ impl Serialize for Summary<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(report) = self;
         let run = &report.run;
-        let benchmark_id = run.benchmark_id.to_string();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema_version", SCHEMA_VERSION)?;
         map.serialize_entry("aiperf_version", env!("CARGO_PKG_VERSION"))?;
-        map.serialize_entry("benchmark_id", &benchmark_id)?;
+        map.serialize_entry("benchmark_id", &run.benchmark_id.to_string())?;
         for result in exported(report, &report.results) {
             map.serialize_entry(result.metric.tag, &Entry::of(result))?;
         }
         map.serialize_entry("input_config", &run.input_config)?;
-        map.serialize_entry(
-            "run_info",
-            &RunInfo {
-                benchmark_id,
-                random_seed: run.random_seed,
-                trial: 0,
-                cli_command: run.cli_command.clone(),
-            },
-        )?;
+        map.serialize_entry("run_info", &RunInfo::of(run))?;
         if let Some(shard) = &run.shard {
             map.serialize_entry("shard", shard)?;
         }
@@ -90,11 +82,64 @@ struct ServerSide<'a> {
 pub(super) struct RunInfo {
     pub(super) benchmark_id: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    sweep_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) random_seed: Option<u64>,
     #[serde(default)]
-    pub(super) trial: u64,
+    trial: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    run_label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    variation_label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    variation_index: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    variation_values: Option<VariationValues>,
     #[serde(default)]
     pub(super) cli_command: String,
+}
+
+/// What makes a load another, by its path in the configuration.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct VariationValues {
+    #[serde(rename = "phases.profiling.concurrency")]
+    pub(super) concurrency: u64,
+}
+
+impl RunInfo {
+    fn of(run: &RunDescription) -> Self {
+        let member = run.member.as_ref();
+        let variation = member.and_then(|member| member.variation.as_ref());
+        Self {
+            benchmark_id: run.benchmark_id.to_string(),
+            sweep_id: member.map(|member| member.sweep_id.clone()),
+            random_seed: run.random_seed,
+            trial: member.map_or(0, |member| member.trial),
+            run_label: member.map(|member| member.run_label.clone()),
+            variation_label: variation.map(|variation| variation.label.clone()),
+            variation_index: variation.map(|variation| variation.index),
+            variation_values: variation
+                .map(|variation| VariationValues { concurrency: variation.concurrency }),
+            cli_command: run.cli_command.clone(),
+        }
+    }
+
+    /// Its place among others, where it was one of many.
+    pub(super) fn member(&self) -> Option<Member> {
+        let variation = || {
+            Some(Variation {
+                label: self.variation_label.clone()?,
+                index: self.variation_index?,
+                concurrency: self.variation_values?.concurrency,
+            })
+        };
+        Some(Member {
+            sweep_id: self.sweep_id.clone()?,
+            trial: self.trial,
+            run_label: self.run_label.clone()?,
+            variation: variation(),
+        })
+    }
 }
 
 struct Warmup<'a>(&'a RunReport);

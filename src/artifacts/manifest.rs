@@ -12,6 +12,7 @@ use super::{Combination, RunDescription, RunReport, replace};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::multi_run::Member;
 use crate::schedule::Shard;
 use crate::telemetry::TelemetryReport;
 
@@ -29,6 +30,8 @@ pub(super) struct Manifest {
     streaming: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     random_seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    member: Option<Member>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     shard: Option<Shard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -98,6 +101,7 @@ impl Manifest {
             endpoint_type: run.endpoint.name.to_owned(),
             streaming: run.streaming,
             random_seed: run.random_seed,
+            member: run.member.clone(),
             shard: run.shard,
             start_at_ns: run.start_at_ns,
             cli_command: run.cli_command.clone(),
@@ -151,6 +155,7 @@ impl Manifest {
             input_config: self.input_config.clone(),
             cli_command: self.cli_command.clone(),
             random_seed: self.random_seed,
+            member: self.member.clone(),
             shard: self.shard,
             start_at_ns: self.start_at_ns,
             show_trace_timing: self.show_trace_timing,

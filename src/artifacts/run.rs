@@ -7,6 +7,7 @@ use crate::endpoint::EndpointTraits;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::{ClientHealth, LoadReport, Slices};
+use crate::multi_run::Member;
 use crate::record::RequestError;
 use crate::schedule::{PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
@@ -31,6 +32,8 @@ pub struct RunDescription {
     pub cli_command: String,
     /// Seed of the run.
     pub random_seed: Option<u64>,
+    /// Its place among others, where it is one of many.
+    pub member: Option<Member>,
     /// Which part of the run this is, where several processes share it.
     pub shard: Option<Shard>,
     /// When it was to start, nanoseconds since the epoch, if that was said.

@@ -141,18 +141,16 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Multi-Run
     (
-        "--profile-run-cooldown-seconds --confidence-level \
-         --profile-run-disable-warmup-after-first --set-consistent-seed --vary-seed-per-trial \
-         --convergence-metric --convergence-stat --convergence-threshold --convergence-mode \
-         --parameter-sweep-cooldown-seconds --parameter-sweep-same-seed --parameter-sweep-mode \
-         --sweep-type --search-space --search-metric --search-stat --search-direction \
-         --search-max-iterations --search-initial-points --search-random-seed --search-planner \
-         --optuna-sampler --optuna-acquisition --optuna-terminator --search-percentile-pooling \
+        "--convergence-metric --convergence-stat --convergence-threshold \
+         --convergence-mode --parameter-sweep-cooldown-seconds \
+         --parameter-sweep-same-seed --parameter-sweep-mode --sweep-type --search-space \
+         --search-metric --search-stat --search-direction --search-max-iterations \
+         --search-initial-points --search-random-seed --search-planner --optuna-sampler \
+         --optuna-acquisition --optuna-terminator --search-percentile-pooling \
          --bo-constraint-mode --variant --sweep-variant --search-sla --search-sla-tier \
-         --search-recipe --ttft-sla-ms --isl-osl-pairs --itl-sla-ms --tpot-sla-ms --e2e-sla-ms \
-         --error-rate-sla --slo-attainment-fraction --search-style --degradation-threshold \
+         --isl-osl-pairs --error-rate-sla --search-style --degradation-threshold \
          --degradation-metric-tag --degradation-stat --isl-min --isl-max --isl-steps \
-         --concurrency-min --concurrency-max --concurrency-steps --osl-min --osl-max --osl-steps",
+         --concurrency-steps --osl-min --osl-max --osl-steps",
         LOOP,
     ),
 ];
@@ -164,8 +162,7 @@ const REFUSED_SWITCHES: &str = "\
     --tokenizer-trust-remote-code --apply-chat-template --use-think-time-only \
     --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
     --unsafe-override --auto-plot --plot-required --export-outputs-json \
-    --network-latency-automatic --profile-run-disable-warmup-after-first --set-consistent-seed \
-    --vary-seed-per-trial --parameter-sweep-same-seed --accuracy-enable-cot \
+    --network-latency-automatic --parameter-sweep-same-seed --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
 /// Switches that turn off what is never on here, or on what always is: accepted
@@ -176,9 +173,6 @@ pub const OFF_SWITCHES: &[&str] = &[
     "--open-loop-replay",
     "--no-force-min-tokens",
     "--no-gpu-telemetry",
-    "--no-profile-run-disable-warmup-after-first",
-    "--no-set-consistent-seed",
-    "--no-vary-seed-per-trial",
     "--no-parameter-sweep-same-seed",
     "--no-sweep-table",
 ];
@@ -196,7 +190,6 @@ pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
         "for other targets vary the prompts, or give each conversation a context by \
          --user-context-prompt-length",
     ),
-    ("--num-profile-runs", "1", "repeat the command, and compare the files"),
 ];
 
 /// Adds the flags that are accepted without effect, hidden from the help.

@@ -14,7 +14,7 @@ use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
 use crate::units::Nanos;
-use crate::{redact, tokenizer};
+use crate::{multi_run, redact, tokenizer};
 
 /// The object; members that were not set are absent, secrets are redacted.
 pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
@@ -32,6 +32,7 @@ pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put("otel", otel(config))
         .put("runtime", runtime(config))
         .put_some("random_seed", config.dataset.random_seed)
+        .put_some("multi_run", multi_run(&config.multi_run))
         .put_some("shard", config.schedule.shard.map(|shard| shard.to_string()))
         .put_some("start_at_ns", config.schedule.start_at)
         .into_value()
@@ -309,6 +310,28 @@ fn otel(config: &RunConfig) -> Value {
         .put_some("gen_ai_provider", config.telemetry.provider.clone())
         .put_some("trace_sample", config.telemetry.trace_sample.map(|sample| sample.to_string()))
         .into_value()
+}
+
+/// How often the load is run, and what the runs search for.
+fn multi_run(config: &multi_run::Config) -> Option<Value> {
+    let search = config.search.map(|search| {
+        json!({
+            "recipe": multi_run::search::RECIPE,
+            "concurrency_min": search.min,
+            "concurrency_max": search.max,
+            "slo_attainment_fraction": search.attainment,
+        })
+    });
+    config.is_many().then(|| {
+        Object::default()
+            .put("num_runs", config.runs)
+            .put("cooldown_seconds", config.cooldown.as_seconds())
+            .put("confidence_level", config.confidence_level)
+            .put("disable_warmup_after_first", !config.repeats_warmup)
+            .put("vary_seed_per_trial", config.varies_seed)
+            .put_some("search", search)
+            .into_value()
+    })
 }
 
 fn runtime(config: &RunConfig) -> Value {

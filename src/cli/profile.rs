@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 
 use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::multi_run::MultiRunArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
@@ -109,6 +110,8 @@ pub(super) struct ProfileArgs {
     pub(super) cancellation: CancellationArgs,
     #[command(flatten)]
     pub(super) distributed: DistributedArgs,
+    #[command(flatten)]
+    pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]

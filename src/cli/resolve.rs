@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
-use super::{connections, input_config, load, server_metrics, value};
+use super::{connections, input_config, load, multi_run, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
 use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
 use crate::metrics::metric::Settings;
-use crate::metrics::parse_objectives;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, redact, telemetry};
 
@@ -29,8 +28,9 @@ pub(super) fn run_config(
     let transport = transport(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &transport, &path, environment)?;
+    let multi_run = multi_run::config(flags)?;
     let mut config = RunConfig {
-        dataset: dataset(flags)?,
+        dataset: dataset(flags, multi_run::seed(flags, &multi_run))?,
         tokenizer,
         runner: RunnerConfig {
             workers: flags.service.workers_max.map(|count| count as usize),
@@ -44,6 +44,8 @@ pub(super) fn run_config(
         server_metrics,
         show_server_metrics: flags.server_metrics.server_metrics_summary,
         log_level: log_level(flags),
+        multi_run,
+        member: None,
         input_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
@@ -96,7 +98,7 @@ fn tokenizer(
     (source, warning.filter(|_| !flags.endpoint.use_server_token_count))
 }
 
-fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
+fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
             only_synthetic(&flags.conversation, &flags.prompt)?;
@@ -116,7 +118,7 @@ fn dataset(flags: &ProfileArgs) -> Result<dataset::Config, ConfigError> {
         sampling: flags.input.dataset_sampling_strategy,
         output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
-        random_seed: flags.input.random_seed,
+        random_seed,
     })
 }
 
@@ -257,11 +259,9 @@ fn headers(flags: &InputArgs) -> Result<Vec<(String, String)>, ConfigError> {
 
 fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Settings, ConfigError> {
     let defaults = Settings::default();
-    let objectives = parse_objectives(&flags.input.goodput.join(" "))
-        .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
     let number = |name, default| environment.number(name, default);
     Ok(Settings {
-        objectives,
+        objectives: multi_run::objectives(flags)?,
         usage_diff_threshold_percent: number(
             "AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD",
             defaults.usage_diff_threshold_percent,

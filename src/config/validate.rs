@@ -1,6 +1,7 @@
 //! Which settings do not go together, and what to do about it.
 
 mod load;
+mod many;
 mod shard;
 
 use std::path::Path;
@@ -78,6 +79,7 @@ impl RunConfig {
         self.validate_dataset()?;
         load::validate(self)?;
         self.validate_shard()?;
+        self.validate_many()?;
         self.validate_transport()
     }
 

@@ -292,9 +292,10 @@ impl Accumulator {
         Some(Stats { avg: f64::INFINITY, distribution: Some(distribution) })
     }
 
-    /// The values of a record metric, in its display unit; none of one that is not
-    /// computed.
-    fn column(&self, tag: MetricTag) -> &[f64] {
+    /// The values of the record metric `tag` in its display unit, lists flattened; none
+    /// where it is not measured.
+    #[must_use]
+    pub fn column(&self, tag: MetricTag) -> &[f64] {
         match self.registry.position(tag).map(|at| &self.cells[at]) {
             Some(Cell::Column(column)) => column,
             _ => &[],

@@ -29,6 +29,8 @@ pub mod attribute {
     pub const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
     /// `aiperf.shard.index`
     pub const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
+    /// `aiperf.sweep.id`
+    pub const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
     /// `aiperf.turn.index`
     pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `error.type`

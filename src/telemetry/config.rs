@@ -83,6 +83,8 @@ impl Default for Config {
 pub struct Identity {
     /// `aiperf.benchmark.id`.
     pub benchmark_id: Uuid,
+    /// `aiperf.sweep.id`, where it is one of many runs.
+    pub sweep_id: Option<String>,
     /// Which part of the run, where several processes share it.
     pub shard: Option<Shard>,
     /// `aiperf.endpoint.type`, and `gen_ai.operation.name` by it.

@@ -33,6 +33,9 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
         KeyValue::new("os.type", os_type()),
         KeyValue::new("os.version", host.release().to_string_lossy().into_owned()),
     ];
+    if let Some(sweep) = &identity.sweep_id {
+        attributes.push(KeyValue::new(attribute::AIPERF_SWEEP_ID, sweep.clone()));
+    }
     if let Some(shard) = identity.shard {
         let count = |key, count: u64| KeyValue::new(key, count.cast_signed());
         attributes.push(count(attribute::AIPERF_SHARD_INDEX, shard.index()));

@@ -103,6 +103,97 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
 }
 
 #[test]
+fn many_runs_and_what_is_the_same_in_them() {
+    let config = profile("--num-profile-runs 5 --profile-run-cooldown-seconds 1.5");
+    assert_eq!((config.multi_run.runs, config.multi_run.confidence_level), (5, 0.95));
+    assert_eq!(config.multi_run.cooldown, Nanos(1_500_000_000));
+    assert_eq!(config.dataset.random_seed, Some(42));
+    assert_eq!(config.input_config["random_seed"], 42);
+    assert_eq!(config.input_config["multi_run"]["num_runs"], 5);
+    let given = profile("--num-profile-runs 2 --random-seed 7 --vary-seed-per-trial");
+    assert_eq!(given.dataset.random_seed, Some(7));
+    assert!(given.multi_run.varies_seed && !given.multi_run.repeats_warmup);
+    assert_eq!(profile("--num-profile-runs 2 --no-set-consistent-seed").dataset.random_seed, None);
+    assert_eq!(profile("--num-profile-runs 1").dataset.random_seed, None);
+    profile("--no-vary-seed-per-trial");
+    for wrong in ["0", "11", "-1", "1.5", "x", "1,2"] {
+        let said = refusal(&format!("--num-profile-runs {wrong}"));
+        assert!(said.contains("--num-profile-runs"), "{wrong}: {said}");
+    }
+    for wrong in ["0", "1", "95", "nan"] {
+        let said = refusal(&format!("--num-profile-runs 2 --confidence-level {wrong}"));
+        assert!(said.contains("--confidence-level"), "{wrong}: {said}");
+    }
+    for alone in [
+        "--profile-run-cooldown-seconds 1",
+        "--confidence-level 0.9",
+        "--set-consistent-seed",
+        "--no-set-consistent-seed",
+        "--vary-seed-per-trial",
+        "--profile-run-disable-warmup-after-first",
+        "--no-profile-run-disable-warmup-after-first",
+    ] {
+        assert!(refusal(alone).contains("--num-profile-runs 2 or more"), "{alone}");
+    }
+    let shard = "--num-profile-runs 2 --random-seed 1 --start-at 1795273445";
+    assert!(refusal(shard).contains("--start-at: nobody knows"));
+    assert!(refusal(&format!("{shard} --shard 0/2 --concurrency 2")).contains("--shard: nobody"));
+}
+
+#[test]
+fn a_search_and_what_it_needs() {
+    let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100";
+    let config = profile(search);
+    let wanted = config.multi_run.search.unwrap();
+    assert_eq!((wanted.min, wanted.max, wanted.attainment), (1, 1000, 0.95));
+    assert_eq!(config.dataset.random_seed, Some(42));
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
+    // Two rounds of the sessions in flight, and the warmup with it.
+    let warm = profile(&format!("{search} --request-count 30 --warmup-request-count 8"));
+    let at = warm.at_concurrency(20);
+    let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
+    assert_eq!(
+        (measured.concurrency, measured.stop.requests),
+        (Some(Limit::constant(20)), Some(40))
+    );
+    assert_eq!((warmup.concurrency, warmup.stop.requests), (Some(Limit::constant(8)), Some(8)));
+    assert_eq!(warm.at_concurrency(2).schedule.phases[1].stop.requests, Some(30));
+    let own = format!("{search} --warmup-request-count 8 --warmup-concurrency 3");
+    let own = profile(&own).at_concurrency(20);
+    assert_eq!(own.schedule.phases[0].concurrency, Some(Limit::constant(3)));
+    let named = profile(
+        "--search-recipe MAX_GOODPUT_UNDER_SLO --ttft-sla-ms 5 --tpot-sla-ms 6 --e2e-sla-ms 7 \
+         --streaming --slo-attainment-fraction 1 --concurrency-min 2 --concurrency-max 9",
+    );
+    let objectives = named.metrics.objectives.iter().map(|o| (o.tag, o.threshold));
+    assert_eq!(
+        objectives.collect::<Vec<_>>(),
+        [("time_to_first_token", 5.0), ("inter_token_latency", 6.0), ("request_latency", 7.0)]
+    );
+    for (flags, said) in [
+        ("--search-recipe max-goodput-under-slo", "nothing says which requests are good"),
+        ("--search-recipe pareto-sweep", "does not have yet"),
+        ("--search-recipe nothing", "no such recipe"),
+        ("--concurrency-min 2", "--search-recipe"),
+        ("--ttft-sla-ms 2", "--search-recipe"),
+    ] {
+        assert!(refusal(flags).contains(said), "{flags}: {}", refusal(flags));
+    }
+    for (flags, said) in [
+        ("--concurrency 4", "--concurrency-min and --concurrency-max"),
+        ("--request-rate 4", "closed loop"),
+        ("--concurrency-min 5 --concurrency-max 5", "no less than"),
+        ("--slo-attainment-fraction 0", "above 0"),
+        ("--slo-attainment-fraction 1.1", "at most 1"),
+        ("--e2e-sla-ms 100", "--goodput names request_latency too"),
+    ] {
+        let all = format!("{search} {flags}");
+        assert!(refusal(&all).contains(said), "{all}: {}", refusal(&all));
+    }
+}
+
+#[test]
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
         "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin --cache-bust none",

@@ -80,6 +80,7 @@ fn catalogue() -> Vec<&'static Metric> {
 pub(crate) fn identity() -> Identity {
     Identity {
         benchmark_id: Uuid::from_u128(7),
+        sweep_id: None,
         shard: None,
         endpoint_type: EndpointType::CHAT,
         models: vec!["tiny".into()],

@@ -298,6 +298,7 @@ impl Run {
     fn identity(&self) -> Identity {
         Identity {
             benchmark_id: self.description.benchmark_id,
+            sweep_id: self.description.member.as_ref().map(|member| member.sweep_id.clone()),
             shard: self.config.schedule.shard,
             endpoint_type: self.config.endpoint.endpoint_type,
             models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),

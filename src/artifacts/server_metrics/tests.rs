@@ -36,6 +36,7 @@ fn description(input_config: &Value) -> RunDescription {
         input_config: input_config.clone(),
         cli_command: String::new(),
         random_seed: None,
+        member: None,
         shard: None,
         start_at_ns: None,
         show_trace_timing: false,

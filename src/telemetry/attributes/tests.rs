@@ -58,6 +58,7 @@ fn upper_case_hosts_are_the_same_hosts() {
 fn interner(models: &[&str]) -> Interner {
     let identity = Identity {
         benchmark_id: Uuid::nil(),
+        sweep_id: None,
         shard: None,
         endpoint_type: EndpointType::COMPLETIONS,
         models: models.iter().map(|name| Arc::from(*name)).collect(),

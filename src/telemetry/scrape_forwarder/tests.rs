@@ -23,6 +23,7 @@ const TIME: u64 = 1_800_000_000_000_000_000;
 fn run() -> Run {
     let identity = Identity {
         benchmark_id: Uuid::from_u128(7),
+        sweep_id: None,
         shard: None,
         endpoint_type: EndpointType::CHAT,
         models: Vec::new(),

@@ -53,6 +53,7 @@ fn identity() -> Identity {
         endpoint_type: EndpointType::CHAT,
         models: vec!["m".into()],
         urls: vec!["http://127.0.0.1:8000".into()],
+        sweep_id: None,
         shard: None,
     }
 }

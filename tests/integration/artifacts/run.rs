@@ -165,6 +165,7 @@ fn description(settings: Settings) -> RunDescription {
         }),
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
+        member: None,
         shard: None,
         start_at_ns: None,
         show_trace_timing: false,

@@ -268,6 +268,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
             input_config: serde_json::Value::Null,
             cli_command: String::new(),
             random_seed: None,
+            member: None,
             shard: None,
             start_at_ns: None,
             show_trace_timing: false,

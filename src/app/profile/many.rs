@@ -1,0 +1,280 @@
+//! Many runs, one after the other: each with a directory, an id and telemetry of
+//! its own, all with one group's id.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{Concluded, Material, Run};
+use crate::app::{Outcome, interrupt, terminal_style};
+use crate::artifacts::RunReport;
+use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
+use crate::cli;
+use crate::config::RunConfig;
+use crate::console;
+use crate::multi_run::search::{End, History, Point, Search};
+use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
+use crate::runner::{Interrupt, RunnerError};
+use crate::units::{Clock, Nanos};
+
+/// Between two looks at whether the user wants a pause to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Makes the runs that `config` asks for; what they came to goes to `out`.
+pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    let search = config.multi_run.search;
+    let mut group = Group::prepare(config)?;
+    let mut shown = Shown { out, outcome: Ok(()) };
+    let outcome = match search {
+        Some(search) => group.search(search, &mut shown)?,
+        None => group.repeat(&mut shown)?,
+    };
+    shown.outcome?;
+    Ok(outcome)
+}
+
+/// The output, whose reader may have gone away: the runs go on without.
+struct Shown<'a, W> {
+    out: &'a mut W,
+    outcome: io::Result<()>,
+}
+
+impl<W: Write> Shown<'_, W> {
+    fn say(&mut self, text: &str) {
+        if self.outcome.is_ok() {
+            self.outcome = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        }
+    }
+}
+
+/// What the runs have in common.
+struct Group {
+    config: RunConfig,
+    sweep_id: Uuid,
+    material: Material,
+    interrupt: watch::Receiver<Interrupt>,
+    /// A pause comes before every run but the first.
+    has_run: bool,
+}
+
+impl Group {
+    /// Loads what the first run needs.
+    fn prepare(config: RunConfig) -> anyhow::Result<Self> {
+        let sweep_id = Uuid::new_v4();
+        let variation = config.multi_run.search.map(|search| Variation::new(0, search.min));
+        let first = Member::new(sweep_id, 0, variation);
+        let mut settled = config.clone();
+        settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
+        let material = Material::load(&mut settled)?;
+        let config = RunConfig { dataset: config.dataset, ..settled };
+        // Until here there is nothing to drain or to write: a signal just ends it.
+        let interrupt = interrupt::listen()?;
+        Ok(Self { config, sweep_id, material, interrupt, has_run: false })
+    }
+
+    /// Makes the same run again and again, and statistics over all.
+    fn repeat(&mut self, shown: &mut Shown<'_, impl Write>) -> anyhow::Result<Outcome> {
+        let directory = self.config.artifacts.directory.clone();
+        let files = AggregateFiles::create(&directory)?;
+        let config = self.config.clone();
+        let trials = self.trials(&config, None, |run| {
+            shown.say(&console::runs::render_run(run, config.multi_run.runs));
+        });
+        let rows = aggregate::rows(&trials);
+        let written = files.write(&trials, &rows)?;
+        shown.say(&console::runs::render(&trials, &rows, terminal_style()));
+        shown.say(&console::render_files(&directory, &written));
+        let next = Member::new(self.sweep_id, trials.runs.len() as u64, None).directory();
+        if directory.join(&next).exists() {
+            shown.say(&format!("{} is of an earlier command\n", next.display()));
+        }
+        if trials.was_cancelled() {
+            return Ok(Outcome::Interrupted);
+        }
+        match trials.failed().count() {
+            0 => Ok(Outcome::Done),
+            failed => bail!("{failed} of {} runs failed", trials.runs.len()),
+        }
+    }
+
+    /// Tries one load after the other until the search knows enough.
+    fn search(
+        &mut self,
+        wanted: search::Config,
+        shown: &mut Shown<'_, impl Write>,
+    ) -> anyhow::Result<Outcome> {
+        let directory = self.config.artifacts.directory.clone();
+        let file = SearchFile::create(&directory)?;
+        let mut history = History { config: wanted, points: Vec::new(), end: None };
+        let mut search = Search::new(wanted);
+        let mut failure = String::new();
+        let end = loop {
+            let concurrency = match search.next() {
+                Ok(concurrency) => concurrency,
+                Err(end) => break end,
+            };
+            let variation = Variation::new(history.points.len() as u64, concurrency);
+            let trials = self.tried(&variation)?;
+            if trials.was_cancelled() {
+                break End::Cancelled;
+            }
+            if let Some(message) = of_the_client(&trials) {
+                failure = message;
+                break End::Failed;
+            }
+            let point = Point::of(variation, &trials, wanted.attainment);
+            shown.say(&console::runs::render_point(&point));
+            search.learn(concurrency, point.is_feasible);
+            history.points.push(point);
+            file.write(&history, &self.config.metrics.objectives)?;
+        };
+        history.end = Some(end);
+        let written = file.write(&history, &self.config.metrics.objectives)?;
+        shown.say(&console::runs::render_search(&history, terminal_style()));
+        shown.say(&console::render_files(&directory, &[written]));
+        match end {
+            End::Cancelled => Ok(Outcome::Interrupted),
+            End::Failed => bail!("a run could not be made: {failure}"),
+            End::NoneFeasible => bail!("no load that was tried meets the objectives"),
+            End::Found | End::AllFeasible | End::MostPoints => Ok(Outcome::Done),
+        }
+    }
+
+    /// The runs of one load of a search; of several, statistics over them too.
+    fn tried(&mut self, variation: &Variation) -> anyhow::Result<Trials> {
+        let config = self.config.at_concurrency(variation.concurrency);
+        let files = match config.multi_run.runs {
+            1 => None,
+            _ => Some(AggregateFiles::create(
+                &self.config.artifacts.directory.join(&variation.label),
+            )?),
+        };
+        let trials = self.trials(&config, Some(variation), |_| {});
+        if let Some(files) = files {
+            files.write(&trials, &aggregate::rows(&trials))?;
+        }
+        Ok(trials)
+    }
+
+    /// Makes the runs of one load and shows each to `ended`. Ends with the user's
+    /// interrupt; a run that fails ends nothing.
+    fn trials(
+        &mut self,
+        config: &RunConfig,
+        variation: Option<&Variation>,
+        mut ended: impl FnMut(&RunResult),
+    ) -> Trials {
+        let asked = config.multi_run.clone();
+        let mut trials = Trials { config: asked, sweep_id: self.sweep_id, runs: Vec::new() };
+        for trial in 0..config.multi_run.runs {
+            if !self.pause() {
+                break;
+            }
+            let run = self.one(config, Member::new(self.sweep_id, trial, variation.cloned()));
+            ended(&run);
+            trials.runs.push(run);
+        }
+        trials
+    }
+
+    /// The pause before a run: whether there is to be one.
+    fn pause(&mut self) -> bool {
+        let is_wanted = || *self.interrupt.borrow() == Interrupt::None;
+        if self.has_run {
+            let end = Clock::now() + self.config.multi_run.cooldown;
+            while is_wanted() {
+                match end.since(Clock::now()) {
+                    Nanos::ZERO => break,
+                    left => thread::sleep(LOOK.min(left.into())),
+                }
+            }
+        }
+        self.has_run = true;
+        is_wanted()
+    }
+
+    fn one(&mut self, config: &RunConfig, member: Member) -> RunResult {
+        let load = member.variation.as_ref().map_or("", |variation| variation.label.as_str());
+        let directory = PathBuf::from(load).join(member.directory());
+        let place = self.config.artifacts.directory.join(&directory);
+        let keeps_values = config.multi_run.runs > 1;
+        match self.make(config.run_of_many(member.clone(), place)) {
+            Ok(concluded) => concluded.result(member, directory, keeps_values),
+            Err(error) => RunResult {
+                member,
+                benchmark_id: None,
+                directory,
+                random_seed: None,
+                failure: Some(Failure::Client(format!("{error:#}"))),
+                results: Vec::new(),
+                values: None,
+                verdict: None,
+            },
+        }
+    }
+
+    fn make(&mut self, mut config: RunConfig) -> anyhow::Result<Concluded> {
+        let has_material = config.dataset.random_seed == Some(self.material.seed.0)
+            || config.member.as_ref().is_some_and(Member::is_first);
+        if !has_material {
+            let counter = Arc::clone(&self.material.counter);
+            self.material = Material::with(&mut config, counter)?;
+        }
+        cli::record_changes(&mut config);
+        let run = Run::new(config, self.material.clone())?;
+        run.wait_until_ready(&self.interrupt)?;
+        let measured = run.measure(&self.interrupt, None)?;
+        Ok(run.conclude(measured))
+    }
+}
+
+impl Concluded {
+    /// What the run `member`, whose files are in `directory`, came to.
+    fn result(self, member: Member, directory: PathBuf, keeps_values: bool) -> RunResult {
+        let Self { report, profiling, files, outcome, .. } = self;
+        let failure = match (outcome, files) {
+            (Err(error), _) if is_of_the_load(&error, &report) => {
+                Some(Failure::Load(format!("{error:#}")))
+            }
+            (Err(error), _) => Some(Failure::Client(format!("{error:#}"))),
+            (Ok(Outcome::Done), Ok(_)) => None,
+            (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
+            (Ok(_), _) => Some(Failure::Cancelled(
+                report.incomplete_reason.unwrap_or_else(|| "it was not completed".to_owned()),
+            )),
+        };
+        RunResult {
+            member,
+            benchmark_id: Some(report.run.benchmark_id),
+            directory,
+            random_seed: report.run.random_seed,
+            failure,
+            results: report.results,
+            values: keeps_values.then_some(profiling),
+            verdict: report.client_health.and_then(|health| health.verdict),
+        }
+    }
+}
+
+/// Whether a run failed because its requests did.
+fn is_of_the_load(error: &anyhow::Error, report: &RunReport) -> bool {
+    match error.downcast_ref::<RunnerError>() {
+        Some(RunnerError::TooManyFailures { .. }) => true,
+        Some(_) => false,
+        None => report.average("request_count").is_none_or(|count| count == 0.0),
+    }
+}
+
+/// What went wrong in a run beside its requests, if anything did.
+fn of_the_client(trials: &Trials) -> Option<String> {
+    trials.failed().find_map(|(_, failure)| match failure {
+        Failure::Client(message) => Some(message.clone()),
+        Failure::Load(_) | Failure::Cancelled(_) => None,
+    })
+}

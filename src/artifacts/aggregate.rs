@@ -1,0 +1,345 @@
+//! The files of many runs: statistics over them, the requests of all of them, and
+//! what a search has tried.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::csv::Sections;
+use super::{ArtifactError, WriteFailure, replace, write_whole};
+use crate::metrics::Verdict;
+use crate::metrics::metric::Objective;
+use crate::multi_run::aggregate::{Across, Row};
+use crate::multi_run::pooled::{Pooled, pooled};
+use crate::multi_run::search::{self, History, Point};
+use crate::multi_run::{RunResult, Trials};
+
+/// Versions of the layouts that are followed.
+const AGGREGATE_VERSION: &str = "1.0";
+const COLLATED_VERSION: &str = "1.0.0";
+
+/// What a search varies, by its path in the configuration.
+const VARIED: &str = "phases.profiling.concurrency";
+
+/// Where the files go that are over all runs.
+#[derive(Debug)]
+pub struct AggregateFiles {
+    json: PathBuf,
+    csv: PathBuf,
+    collated: PathBuf,
+}
+
+impl AggregateFiles {
+    /// In `aggregate` in the directory of the runs, which is made; every path is tried.
+    pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
+        let directory = directory.join("aggregate");
+        make(&directory)?;
+        let files = Self {
+            json: directory.join("profile_export_aiperf_aggregate.json"),
+            csv: directory.join("profile_export_aiperf_aggregate.csv"),
+            collated: directory.join("profile_export_aiperf_collated.json"),
+        };
+        [&files.json, &files.csv, &files.collated]
+            .into_iter()
+            .try_for_each(|p| replace::check(p))?;
+        Ok(files)
+    }
+
+    /// Writes all of them; `rows` are the statistics over the runs.
+    pub fn write(&self, trials: &Trials, rows: &[Row]) -> Result<Vec<PathBuf>, WriteFailure> {
+        Ok(vec![
+            write_whole(&self.json, |out| pretty(out, &aggregate(trials, rows)))?,
+            write_whole(&self.csv, |out| write_csv(out, trials, rows))?,
+            write_whole(&self.collated, |out| pretty(out, &collated(trials)))?,
+        ])
+    }
+}
+
+fn make(directory: &Path) -> Result<(), ArtifactError> {
+    std::fs::create_dir_all(directory)
+        .map_err(|source| ArtifactError::Directory { path: directory.to_owned(), source })
+}
+
+fn pretty(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+/// `profile_export_aiperf_aggregate.json`.
+fn aggregate(trials: &Trials, rows: &[Row]) -> Value {
+    let mut metadata = metadata(trials, "confidence");
+    metadata.insert("confidence_level".to_owned(), json!(trials.config.confidence_level));
+    if trials.successful().count() == 1 {
+        metadata.insert("single_run".to_owned(), json!(true));
+    }
+    let metrics: Map<String, Value> = rows.iter().map(|row| (row.key(), statistics(row))).collect();
+    json!({
+        "schema_version": AGGREGATE_VERSION,
+        "aiperf_version": env!("CARGO_PKG_VERSION"),
+        "metadata": metadata,
+        "metrics": metrics,
+    })
+}
+
+/// What is not known of a single run is null.
+fn statistics(row: &Row) -> Value {
+    let Across { runs, mean, min, max, spread } = row.across;
+    json!({
+        "mean": mean,
+        "std": spread.map(|spread| spread.std),
+        "min": min,
+        "max": max,
+        "cv": spread.and_then(|spread| spread.cv),
+        "se": spread.map(|spread| spread.se),
+        "ci_low": spread.map(|spread| spread.ci_low),
+        "ci_high": spread.map(|spread| spread.ci_high),
+        "t_critical": spread.map(|spread| spread.t_critical),
+        "unit": row.metric.display_unit.label(),
+        "num_runs": runs,
+    })
+}
+
+/// What both files say of the runs.
+fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
+    let failed: Vec<Value> = trials
+        .failed()
+        .map(|(run, failure)| json!({"label": run.member.run_label, "error": failure.message()}))
+        .collect();
+    let labels: Vec<&str> = trials.successful().map(|run| run.member.run_label.as_str()).collect();
+    let runs: Vec<Value> = trials.runs.iter().map(described).collect();
+    let members = [
+        ("aggregation_type", json!(kind)),
+        ("num_profile_runs", json!(trials.config.runs)),
+        ("num_successful_runs", json!(labels.len())),
+        ("failed_runs", json!(failed)),
+        ("cooldown_seconds", json!(trials.config.cooldown.as_seconds())),
+        ("run_labels", json!(labels)),
+        ("sweep_id", json!(trials.sweep_id.to_string())),
+        ("runs", json!(runs)),
+        ("was_cancelled", json!(trials.was_cancelled())),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Where a run is to be found, and whether it may be believed.
+fn described(run: &RunResult) -> Value {
+    #[derive(Serialize)]
+    struct Described<'a> {
+        label: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        benchmark_id: Option<String>,
+        directory: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        random_seed: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        client_verdict: Option<&'static str>,
+    }
+    json!(Described {
+        label: &run.member.run_label,
+        benchmark_id: run.benchmark_id.map(|id| id.to_string()),
+        directory: run.directory.display().to_string(),
+        random_seed: run.random_seed,
+        client_verdict: run.verdict.map(Verdict::as_str),
+    })
+}
+
+/// `profile_export_aiperf_aggregate.csv`: a row a statistic, then what it is of.
+fn write_csv(out: &mut dyn Write, trials: &Trials, rows: &[Row]) -> io::Result<()> {
+    const HEADER: [&str; 11] = [
+        "metric",
+        "mean",
+        "std",
+        "min",
+        "max",
+        "cv",
+        "se",
+        "ci_low",
+        "ci_high",
+        "t_critical",
+        "unit",
+    ];
+    let mut sections = Sections::new(out);
+    sections.write(HEADER.map(str::to_owned), rows.iter().map(csv_row))?;
+    let labels: Vec<&str> = trials.successful().map(|run| run.member.run_label.as_str()).collect();
+    let facts = [
+        ("Total Runs", trials.config.runs.to_string()),
+        ("Successful Runs", labels.len().to_string()),
+        ("Confidence Level", trials.config.confidence_level.to_string()),
+        ("Cooldown Seconds", trials.config.cooldown.as_seconds().to_string()),
+        ("Run Labels", labels.join(" ")),
+    ];
+    let pair = |(name, value): (&str, String)| vec![name.to_owned(), value];
+    let first = ["Aggregation Type", "confidence"].map(str::to_owned);
+    sections.write(first, facts.into_iter().map(pair))
+}
+
+fn csv_row(row: &Row) -> Vec<String> {
+    let Across { mean, min, max, spread, .. } = row.across;
+    let two = |value: Option<f64>| value.map(|value| format!("{value:.2}")).unwrap_or_default();
+    let four = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
+    vec![
+        row.key(),
+        two(Some(mean)),
+        two(spread.map(|spread| spread.std)),
+        two(Some(min)),
+        two(Some(max)),
+        four(spread.and_then(|spread| spread.cv)),
+        four(spread.map(|spread| spread.se)),
+        two(spread.map(|spread| spread.ci_low)),
+        two(spread.map(|spread| spread.ci_high)),
+        four(spread.map(|spread| spread.t_critical)),
+        row.metric.display_unit.label().to_owned(),
+    ]
+}
+
+/// `profile_export_aiperf_collated.json`.
+fn collated(trials: &Trials) -> Value {
+    let of = |pooled: &Pooled| {
+        let [p50, p90, p95, p99] = pooled.percentiles;
+        let per_run: Vec<Value> = pooled
+            .per_run
+            .iter()
+            .map(|run| json!({"label": run.label, "mean": run.mean, "count": run.count}))
+            .collect();
+        json!({
+            "combined": {
+                "mean": pooled.mean, "std": pooled.std, "p50": p50, "p90": p90, "p95": p95,
+                "p99": p99, "count": pooled.count,
+            },
+            "per_run": per_run,
+            "unit": pooled.unit,
+        })
+    };
+    let metrics: Map<String, Value> =
+        pooled(trials).iter().map(|pooled| (pooled.tag.to_owned(), of(pooled))).collect();
+    json!({
+        "schema_version": COLLATED_VERSION,
+        "aiperf_version": env!("CARGO_PKG_VERSION"),
+        "description": "The requests of all successful runs as one population. The aggregate \
+                        beside it has statistics over what each run came to.",
+        "metadata": metadata(trials, "detailed"),
+        "metrics": metrics,
+    })
+}
+
+/// `search_history.json`: what a search has tried, and what it found.
+#[derive(Debug)]
+pub struct SearchFile(PathBuf);
+
+impl SearchFile {
+    /// In `directory`, which is made; the path is tried.
+    pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
+        make(directory)?;
+        let path = directory.join("search_history.json");
+        replace::check(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Replaces the file; to be called after each load.
+    pub fn write(
+        &self,
+        history: &History,
+        objectives: &[Objective],
+    ) -> Result<PathBuf, WriteFailure> {
+        write_whole(&self.0, |out| pretty(out, &found(history, objectives)))
+    }
+}
+
+fn found(history: &History, objectives: &[Objective]) -> Value {
+    let iterations: Vec<Value> = history.points.iter().map(iteration).collect();
+    let feasible = history.points.iter().filter(|point| point.is_feasible).count();
+    let best = history.best().map(|point| {
+        json!([{
+            "iteration_idx": point.variation.index,
+            "objective_values": objective_values(point),
+            "variation_values": {VARIED: point.variation.concurrency},
+            "feasible": point.is_feasible,
+            "feasible_count": feasible,
+            "pareto_rank": 0,
+        }])
+    });
+    let [below, above] = history.neighbours().map(|point| point.map(iteration));
+    json!({
+        "config": config(history, objectives),
+        "iterations": iterations,
+        "best_trials": best,
+        "best_neighbours": {"below": below, "above": above},
+        "boundary_summary": boundary(history),
+        "recipe": search::RECIPE,
+        "convergence_reason": history.end.map(search::End::as_str),
+    })
+}
+
+fn config(history: &History, objectives: &[Objective]) -> Value {
+    let slos: Map<String, Value> =
+        objectives.iter().map(|o| (o.tag.to_owned(), json!(o.threshold))).collect();
+    json!({
+        "planner": "monotonic",
+        "objectives": [
+            {"metric": search::OBJECTIVE, "stat": "avg", "direction": "MAXIMIZE", "threshold": null}
+        ],
+        "outcome_constraints": [],
+        "max_iterations": search::MOST_POINTS,
+        "search_space": [
+            {"path": VARIED, "lo": history.config.min, "hi": history.config.max, "kind": "int"}
+        ],
+        "sla_filters": [constraint(history)],
+        "slos": slos,
+    })
+}
+
+/// When a load meets the objectives.
+fn constraint(history: &History) -> Value {
+    json!({
+        "metric_tag": search::FEASIBILITY, "stat": "avg", "op": "ge",
+        "threshold": history.config.attainment,
+    })
+}
+
+fn iteration(point: &Point) -> Value {
+    json!({
+        "iteration_idx": point.variation.index,
+        "variation_values": {VARIED: point.variation.concurrency},
+        "objective_values": objective_values(point),
+        "feasible": point.is_feasible,
+        // Between a good and a bad load only loads between them are tried.
+        "non_monotonic_warning": false,
+        "good_request_fraction": point.good_fraction,
+        "client_verdict": point.verdict.map(Verdict::as_str),
+        "error": point.error,
+        "directory": point.variation.label,
+    })
+}
+
+fn objective_values(point: &Point) -> Option<[f64; 1]> {
+    point.goodput.map(|goodput| [goodput])
+}
+
+/// Between which loads the objectives cease to be met; null before any was tried.
+fn boundary(history: &History) -> Option<Value> {
+    (!history.points.is_empty()).then(|| {
+        let feasible = history.feasible_max().map(|point| {
+            json!({
+                "value": point.variation.concurrency,
+                "iteration_idx": point.variation.index,
+                "objective_value": point.goodput,
+            })
+        });
+        let infeasible = history.infeasible_min().map(|point| {
+            let mut breach = constraint(history);
+            breach["observed"] = json!(point.good_fraction);
+            json!({
+                "value": point.variation.concurrency,
+                "iteration_idx": point.variation.index,
+                "first_breach": breach,
+            })
+        });
+        json!({
+            "swept_dim_path": VARIED,
+            "feasible_max": feasible,
+            "infeasible_min": infeasible,
+        })
+    })
+}

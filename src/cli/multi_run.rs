@@ -1,0 +1,209 @@
+//! The flags about many runs of one load, and about the search for a load.
+
+use clap::Args;
+
+use super::profile::ProfileArgs;
+use super::value::{above_zero, number, positive, ratio};
+use crate::config::ConfigError;
+use crate::metrics::metric::Objective;
+use crate::metrics::parse_objectives;
+use crate::multi_run::{Config, search};
+use crate::units::Nanos;
+
+/// Most runs of one load: more add time and next to no certainty.
+const MOST_RUNS: u64 = 10;
+
+/// The seed that runs have in common where none is given.
+const COMMON_SEED: u64 = 42;
+
+/// Where a search begins and ends, unless it is said, as in AIPerf.
+const BOUNDS: (u64, u64) = (1, 1000);
+
+/// Share of good requests that is enough, unless it is said, as in AIPerf.
+const ATTAINMENT: f64 = 0.95;
+
+/// AIPerf's other recipes.
+const OTHER_RECIPES: [&str; 7] = [
+    "max-throughput-ttft-sla",
+    "max-throughput-itl-sla",
+    "max-concurrency-under-sla",
+    "concurrency-ramp",
+    "prefill-ttft-curve",
+    "decode-itl-curve",
+    "pareto-sweep",
+];
+
+/// How often a load is run, and which load is searched for.
+#[derive(Args)]
+#[command(next_help_heading = "Multi-Run")]
+pub(super) struct MultiRunArgs {
+    /// Runs of the load, 1 to 10: with more than one, statistics over them
+    #[arg(long, value_name = "COUNT", value_parser = runs, default_value = "1")]
+    pub(super) num_profile_runs: u64,
+    /// Pause between two runs, in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = number)]
+    pub(super) profile_run_cooldown_seconds: Option<f64>,
+    /// How sure an interval is to hold the mean over runs, between 0 and 1 [default: 0.95]
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    pub(super) confidence_level: Option<f64>,
+    /// Make the warmup in the first run only: the default
+    #[arg(long, overrides_with = "no_profile_run_disable_warmup_after_first")]
+    pub(super) profile_run_disable_warmup_after_first: bool,
+    /// Make the warmup in each run
+    #[arg(long, overrides_with = "profile_run_disable_warmup_after_first")]
+    pub(super) no_profile_run_disable_warmup_after_first: bool,
+    /// Ask the same in each run, by seed 42 where --random-seed names none: the default
+    #[arg(long, overrides_with = "no_set_consistent_seed")]
+    pub(super) set_consistent_seed: bool,
+    /// Without --random-seed, ask something else in each run
+    #[arg(long, overrides_with = "set_consistent_seed")]
+    pub(super) no_set_consistent_seed: bool,
+    /// Give each run a seed of its own, that follows from the common one
+    #[arg(long, overrides_with = "no_vary_seed_per_trial")]
+    pub(super) vary_seed_per_trial: bool,
+    /// Give each run the same seed: the default
+    #[arg(long, overrides_with = "vary_seed_per_trial")]
+    pub(super) no_vary_seed_per_trial: bool,
+    /// Search for a load, in a run or more for each that is tried: max-goodput-under-slo finds the
+    /// concurrency of the most good requests a second; needs --goodput
+    #[arg(long, value_name = "RECIPE", value_parser = recipe)]
+    pub(super) search_recipe: Option<&'static str>,
+    /// Least share of good requests, above 0 and at most 1 [default: 0.95]
+    #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe")]
+    pub(super) slo_attainment_fraction: Option<f64>,
+    /// Least concurrency that is tried [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
+    pub(super) concurrency_min: Option<u64>,
+    /// Most concurrency that is tried [default: 1000]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
+    pub(super) concurrency_max: Option<u64>,
+    /// Objective on the time to first token, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
+    pub(super) ttft_sla_ms: Option<f64>,
+    /// Objective on the inter token latency, in milliseconds
+    #[arg(long, visible_alias = "itl-sla-ms", value_name = "MS", value_parser = above_zero,
+          requires = "search_recipe")]
+    pub(super) tpot_sla_ms: Option<f64>,
+    /// Objective on the request latency, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
+    pub(super) e2e_sla_ms: Option<f64>,
+}
+
+fn runs(text: &str) -> Result<u64, String> {
+    match positive(text)? {
+        count if count <= MOST_RUNS => Ok(count),
+        _ => Err(format!("give at most {MOST_RUNS}")),
+    }
+}
+
+/// A share above 0 and below 1.
+fn level(text: &str) -> Result<f64, String> {
+    match above_zero(text)? {
+        level if level < 1.0 => Ok(level),
+        _ => Err("give less than 1, as in 0.95".to_owned()),
+    }
+}
+
+/// A share above 0, at most 1.
+fn share(text: &str) -> Result<f64, String> {
+    match ratio(text)? {
+        share if share > 0.0 => Ok(share),
+        _ => Err("give a share above 0".to_owned()),
+    }
+}
+
+fn recipe(text: &str) -> Result<&'static str, String> {
+    let name = text.trim().to_ascii_lowercase().replace('_', "-");
+    if name == search::RECIPE {
+        return Ok(search::RECIPE);
+    }
+    if OTHER_RECIPES.contains(&name.as_str()) {
+        return Err(format!(
+            "it is a recipe of AIPerf's that aiperf does not have yet; {} is there",
+            search::RECIPE
+        ));
+    }
+    Err(format!("there is no such recipe; {} is there", search::RECIPE))
+}
+
+/// What `flags` ask of the runs.
+pub(super) fn config(flags: &ProfileArgs) -> Result<Config, ConfigError> {
+    let given = &flags.multi_run;
+    let defaults = Config::default();
+    let config = Config {
+        runs: given.num_profile_runs,
+        cooldown: given.profile_run_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
+        confidence_level: given.confidence_level.unwrap_or(defaults.confidence_level),
+        repeats_warmup: given.no_profile_run_disable_warmup_after_first,
+        varies_seed: given.vary_seed_per_trial,
+        search: given.search_recipe.map(|_| searched(flags)).transpose()?,
+    };
+    if !config.is_many() {
+        refuse_for_one(given)?;
+    }
+    Ok(config)
+}
+
+/// Refuses what says nothing of a single run.
+fn refuse_for_one(given: &MultiRunArgs) -> Result<(), ConfigError> {
+    let of_many = [
+        ("--profile-run-cooldown-seconds", given.profile_run_cooldown_seconds.is_some()),
+        ("--confidence-level", given.confidence_level.is_some()),
+        ("--profile-run-disable-warmup-after-first", given.profile_run_disable_warmup_after_first),
+        (
+            "--no-profile-run-disable-warmup-after-first",
+            given.no_profile_run_disable_warmup_after_first,
+        ),
+        ("--set-consistent-seed", given.set_consistent_seed),
+        ("--no-set-consistent-seed", given.no_set_consistent_seed),
+        ("--vary-seed-per-trial", given.vary_seed_per_trial),
+    ];
+    match of_many.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            let why =
+                "it is about several runs: give --num-profile-runs 2 or more, or leave it out";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn searched(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
+    let given = &flags.multi_run;
+    if flags.load.concurrency.is_some() {
+        let why = "the search chooses it: give --concurrency-min and --concurrency-max instead";
+        return Err(ConfigError::flag("--concurrency", why));
+    }
+    Ok(search::Config {
+        min: given.concurrency_min.unwrap_or(BOUNDS.0),
+        max: given.concurrency_max.unwrap_or(BOUNDS.1),
+        attainment: given.slo_attainment_fraction.unwrap_or(ATTAINMENT),
+        warmup_follows: flags.warmup.warmup_concurrency.is_none(),
+    })
+}
+
+/// The seed of all runs.
+pub(super) fn seed(flags: &ProfileArgs, config: &Config) -> Option<u64> {
+    let is_common = config.is_many() && !flags.multi_run.no_set_consistent_seed;
+    flags.input.random_seed.or_else(|| is_common.then_some(COMMON_SEED))
+}
+
+/// The objectives of `--goodput`, and those that a search has flags for.
+pub(super) fn objectives(flags: &ProfileArgs) -> Result<Vec<Objective>, ConfigError> {
+    let mut objectives = parse_objectives(&flags.input.goodput.join(" "))
+        .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
+    let given = &flags.multi_run;
+    for (flag, tag, threshold) in [
+        ("--ttft-sla-ms", "time_to_first_token", given.ttft_sla_ms),
+        ("--tpot-sla-ms", "inter_token_latency", given.tpot_sla_ms),
+        ("--e2e-sla-ms", "request_latency", given.e2e_sla_ms),
+    ] {
+        let Some(threshold) = threshold else { continue };
+        if objectives.iter().any(|objective| objective.tag == tag) {
+            let why = format!("--goodput names {tag} too: keep one of the two");
+            return Err(ConfigError::flag(flag, why));
+        }
+        objectives.push(Objective { tag, threshold });
+    }
+    Ok(objectives)
+}

@@ -1,0 +1,253 @@
+//! What many runs came to: a line each, then a table over all of them.
+
+use std::fmt::Write as _;
+
+use super::{Style, figures, number, printable};
+use crate::metrics::{ConsoleGroup, Verdict};
+use crate::multi_run::aggregate::{Row, Spread};
+use crate::multi_run::search::{End, History, Point};
+use crate::multi_run::{RunResult, Trials};
+use crate::units::Unit;
+
+/// The line about one run of `asked`, as soon as it has ended.
+#[must_use]
+pub fn render_run(run: &RunResult, asked: u64) -> String {
+    let name = format!("Run {} of {asked}", run.member.trial + 1);
+    let directory = printable(&run.directory.display().to_string());
+    if let Some(failure) = &run.failure {
+        let why = printable(failure.message());
+        return format!("{name} is left out ({directory}): {why}\n");
+    }
+    let count = |tag| run.average(tag).unwrap_or(0.0);
+    let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
+    format!(
+        "{name} ({directory}): {} requests, {} failed, {} requests/sec{}\n",
+        count("request_count"),
+        count("error_request_count"),
+        number(run.average("request_throughput")),
+        health.unwrap_or_default(),
+    )
+}
+
+/// The statistics over the runs, and what was left out of them.
+#[must_use]
+pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
+    let successful = trials.successful().count();
+    let mut text = match successful {
+        0 => "No run was completed: there is nothing to be said of all of them.\n".to_owned(),
+        1 => "One run does not say how much runs differ: there is no interval.\n".to_owned(),
+        _ => String::new(),
+    };
+    text.push('\n');
+    if successful > 0 {
+        text.push_str(&table(trials, rows, successful, style));
+        text.push('\n');
+    }
+    let mut notes = String::new();
+    for (run, failure) in trials.failed() {
+        let (label, error) = (&run.member.run_label, printable(failure.message()));
+        // Writing to a string cannot fail.
+        let _ = writeln!(notes, "{label} is left out: {error}");
+    }
+    for run in trials.successful() {
+        let doubt = run.verdict.filter(|verdict| *verdict != Verdict::Valid);
+        if let Some(verdict) = doubt {
+            let (label, verdict) = (&run.member.run_label, verdict.as_str());
+            let _ = writeln!(notes, "{label}: client {verdict}; its own console text says why.");
+        }
+    }
+    if !notes.is_empty() {
+        text.push_str(&notes);
+        text.push('\n');
+    }
+    text
+}
+
+fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> String {
+    let percent = number_of_percent(trials.config.confidence_level);
+    let runs = if successful == 1 { "1 run".to_owned() } else { format!("{successful} runs") };
+    let title = format!("aiperf | Over {runs}, with {percent}% confidence intervals");
+    let header = ["Metric", "mean", "ci low", "ci high", "std", "cv", "min", "max"];
+    let mut shown: Vec<&Row> = rows.iter().filter(|row| is_shown(row)).collect();
+    // Stable: the mean of a metric stays before its percentiles.
+    shown.sort_by_key(|row| row.metric.order.unwrap_or(u32::MAX));
+    figures(&title, header, shown.into_iter().map(cells), style)
+}
+
+/// The means of the main table, and the tails of its latencies.
+fn is_shown(row: &Row) -> bool {
+    let is_tail = row.statistic == "p99" && row.metric.display_unit == Unit::Milliseconds;
+    row.metric.group == ConsoleGroup::Default
+        && row.metric.is_on_console(false)
+        && (row.statistic == "avg" || is_tail)
+}
+
+fn cells(row: &Row) -> [String; 8] {
+    let across = row.across;
+    let spread = |field: fn(&Spread) -> f64| number(across.spread.as_ref().map(field));
+    let cv = across.spread.and_then(|spread| spread.cv);
+    let statistic = if row.statistic == "avg" { "" } else { " p99" };
+    [
+        format!("{}{statistic} ({})", row.metric.header, row.metric.display_unit),
+        number(Some(across.mean)),
+        spread(|spread| spread.ci_low),
+        spread(|spread| spread.ci_high),
+        spread(|spread| spread.std),
+        cv.map_or_else(|| "N/A".to_owned(), |cv| format!("{:.1}%", cv * 100.0)),
+        number(Some(across.min)),
+        number(Some(across.max)),
+    ]
+}
+
+/// `95`, `99.5`: without digits that say nothing.
+fn number_of_percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The line about one load of a search, as soon as it was tried.
+#[must_use]
+pub fn render_point(point: &Point) -> String {
+    let Point { variation, goodput, good_fraction, .. } = point;
+    let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
+    let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
+    format!(
+        "Concurrency {}: {} good requests/sec, {} of requests good, {}{}{}\n",
+        variation.concurrency,
+        number(*goodput),
+        percent(*good_fraction),
+        if point.is_feasible { "enough" } else { "too few" },
+        verdict.unwrap_or_default(),
+        error.unwrap_or_default(),
+    )
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "N/A".to_owned(), |share| format!("{:.1}%", share * 100.0))
+}
+
+/// The loads that a search has tried, and what it found.
+#[must_use]
+pub fn render_search(history: &History, style: Style) -> String {
+    let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
+    let header = ["Concurrency", "Goodput (requests/sec)", "Good", "Enough", "Client", "", "Files"];
+    let rows = history.by_concurrency().into_iter().map(|point| {
+        let is_best = Some(point.variation.index) == best;
+        [
+            point.variation.concurrency.to_string(),
+            number(point.goodput),
+            percent(point.good_fraction),
+            if point.is_feasible { "yes" } else { "no" }.to_owned(),
+            point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
+            if is_best { "best" } else { "" }.to_owned(),
+            point.variation.label.clone(),
+        ]
+    });
+    let table = match history.points.as_slice() {
+        [] => String::new(),
+        _ => figures("aiperf | Search for the most goodput", header, rows, style),
+    };
+    format!("\n{table}\n{}\n\n", conclusion(history))
+}
+
+/// What was found, in a sentence or two.
+fn conclusion(history: &History) -> String {
+    let wanted = percent(Some(history.config.attainment));
+    let best = history.best().filter(|best| best.is_feasible);
+    let found = match best {
+        Some(best) => format!(
+            "Most goodput: {} requests/sec at concurrency {}, where {} of requests are good and \
+             {wanted} are enough.",
+            number(best.goodput),
+            best.variation.concurrency,
+            percent(best.good_fraction),
+        ),
+        None => format!("No load that was tried is feasible: {wanted} of requests must be good."),
+    };
+    let doubt = match best.and_then(|best| best.verdict) {
+        None | Some(Verdict::Valid) => "",
+        Some(Verdict::Suspect) => " Its client is suspect: the console text of its run says why.",
+        Some(Verdict::Invalid) => {
+            " Its client is invalid, so that this may be the client's limit and not the server's: \
+             the console text of its run says why."
+        }
+    };
+    let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
+        (Some(End::AllFeasible), Some(most), _) => format!(
+            " Even concurrency {}, the most that was to be tried, is feasible: a greater \
+             --concurrency-max may give more.",
+            most.variation.concurrency
+        ),
+        (Some(End::NoneFeasible), _, Some(least)) => format!(
+            " At concurrency {}, the least that was to be tried, {} are: lower \
+             --concurrency-min, or ask for less.",
+            least.variation.concurrency,
+            percent(least.good_fraction),
+        ),
+        (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
+        (Some(End::MostPoints), ..) => {
+            " The search ended after the most loads it tries.".to_owned()
+        }
+        (_, Some(most), Some(least)) => format!(
+            " The limit is between {} and {}.",
+            most.variation.concurrency, least.variation.concurrency
+        ),
+        _ => String::new(),
+    };
+    found + doubt + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multi_run::Variation;
+    use crate::multi_run::search::Config;
+
+    fn history(points: &[(u64, f64, bool)], end: End) -> History {
+        let point =
+            |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
+                variation: Variation::new(index, *concurrency),
+                goodput: Some(*goodput),
+                good_fraction: Some(if *is_feasible { 1.0 } else { 0.5 }),
+                is_feasible: *is_feasible,
+                verdict: None,
+                error: None,
+            };
+        History {
+            config: Config { min: 1, max: 8, attainment: 0.95, warmup_follows: true },
+            points: (0..).zip(points).map(point).collect(),
+            end: Some(end),
+        }
+    }
+
+    #[test]
+    fn a_search_says_what_it_found() {
+        let found = history(&[(1, 10.0, true), (2, 19.5, true), (4, 12.0, false)], End::Found);
+        assert_eq!(
+            conclusion(&found),
+            "Most goodput: 19.50 requests/sec at concurrency 2, where 100.0% of requests are good \
+             and 95.0% are enough. The limit is between 2 and 4."
+        );
+        let table = render_search(&found, Style::FILE);
+        let best = table.lines().find(|line| line.contains("best")).unwrap();
+        assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
+        let all = conclusion(&history(&[(8, 80.0, true)], End::AllFeasible));
+        assert!(all.contains("Even concurrency 8"), "{all}");
+        let none = conclusion(&history(&[(1, 1.0, false)], End::NoneFeasible));
+        assert!(none.starts_with("No load") && none.contains("50.0% are"), "{none}");
+        let nothing = render_search(&history(&[], End::Cancelled), Style::FILE);
+        assert!(nothing.contains("interrupted"), "{nothing}");
+    }
+
+    #[test]
+    fn an_invalid_client_may_be_the_limit() {
+        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)], End::Found);
+        found.points[0].verdict = Some(Verdict::Invalid);
+        assert!(conclusion(&found).contains("may be the client's limit"));
+    }
+
+    #[test]
+    fn levels_have_no_digits_too_many() {
+        assert_eq!([0.95, 0.995, 0.5, 0.9].map(number_of_percent), ["95", "99.5", "50", "90"]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Statistics over runs: of each statistic of each metric, its mean over the runs
+//! and how sure that is.
+
+use super::Trials;
+use super::student_t;
+use crate::metrics::metric::{Distribution, Kind, MetricResult, Stats};
+use crate::metrics::percentile::exact_sum;
+use crate::metrics::{Metric, Registry};
+
+/// A statistic of one run.
+type Statistic = (&'static str, fn(&Stats) -> Option<f64>);
+
+/// The statistics of a run, in the order of AIPerf's files.
+const STATISTICS: [Statistic; 14] = [
+    ("avg", |stats| Some(stats.avg)),
+    ("min", |stats| of(stats, |d| d.min)),
+    ("max", |stats| of(stats, |d| d.max)),
+    ("sum", |stats| of(stats, |d| d.sum)),
+    ("p1", |stats| of(stats, |d| d.p1)),
+    ("p5", |stats| of(stats, |d| d.p5)),
+    ("p10", |stats| of(stats, |d| d.p10)),
+    ("p25", |stats| of(stats, |d| d.p25)),
+    ("p50", |stats| of(stats, |d| d.p50)),
+    ("p75", |stats| of(stats, |d| d.p75)),
+    ("p90", |stats| of(stats, |d| d.p90)),
+    ("p95", |stats| of(stats, |d| d.p95)),
+    ("p99", |stats| of(stats, |d| d.p99)),
+    ("std", |stats| of(stats, |d| d.std)),
+];
+
+fn of(stats: &Stats, field: fn(&Distribution) -> f64) -> Option<f64> {
+    stats.distribution.as_ref().map(field)
+}
+
+/// A statistic of a metric, over runs.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The metric.
+    pub metric: &'static Metric,
+    /// Which of its statistics: `avg`, `p99` and the like.
+    pub statistic: &'static str,
+    /// What it is over the runs, in the metric's display unit.
+    pub across: Across,
+}
+
+impl Row {
+    /// `time_to_first_token_p99` and the like.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}_{}", self.metric.tag, self.statistic)
+    }
+}
+
+/// A value over runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Across {
+    /// Runs that have it.
+    pub runs: usize,
+    /// Its mean over them.
+    pub mean: f64,
+    /// Its smallest.
+    pub min: f64,
+    /// Its largest.
+    pub max: f64,
+    /// How it varies; one run does not say.
+    pub spread: Option<Spread>,
+}
+
+/// How a value varies over runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Sample standard deviation: squared differences over n - 1.
+    pub std: f64,
+    /// Coefficient of variation, std / |mean|; absent where the mean is 0.
+    pub cv: Option<f64>,
+    /// Standard error of the mean, std / √n.
+    pub se: f64,
+    /// Lower end of the interval: mean - `t_critical` · se.
+    pub ci_low: f64,
+    /// Its upper end: mean + `t_critical` · se.
+    pub ci_high: f64,
+    /// The bound of Student's t with n - 1 degrees of freedom.
+    pub t_critical: f64,
+}
+
+impl Across {
+    /// Of `values`, one a run, with an interval for their mean that `level` says how
+    /// sure it is to be. `None` without values.
+    #[must_use]
+    pub fn of(values: &[f64], level: f64) -> Option<Self> {
+        let runs = values.len();
+        let min = values.iter().copied().reduce(f64::min)?;
+        let max = values.iter().copied().reduce(f64::max)?;
+        let n = runs as f64;
+        // Rounding must not take the mean of equal values away from them.
+        let mean = (exact_sum(values.iter().copied()) / n).clamp(min, max);
+        let degrees = u32::try_from(runs - 1).unwrap_or(u32::MAX);
+        let spread = student_t::critical(level, degrees).map(|t_critical| {
+            let squares = exact_sum(values.iter().map(|value| (value - mean).powi(2)));
+            let std = (squares / (n - 1.0)).sqrt();
+            let se = std / n.sqrt();
+            Spread {
+                std,
+                cv: (mean != 0.0).then(|| std / mean.abs()),
+                se,
+                ci_low: mean - t_critical * se,
+                ci_high: mean + t_critical * se,
+                t_critical,
+            }
+        });
+        Some(Self { runs, mean, min, max, spread })
+    }
+}
+
+/// Every statistic of every metric that a successful run has, in the catalogue's
+/// order. Instants are left out: a mean of when runs began says nothing.
+#[must_use]
+pub fn rows(trials: &Trials) -> Vec<Row> {
+    let is_instant = |metric: &Metric| matches!(metric.kind, Kind::Earliest(_) | Kind::Latest(_));
+    let level = trials.config.confidence_level;
+    let mut rows = Vec::new();
+    for metric in Registry::catalogue().iter().filter(|metric| !is_instant(metric)) {
+        let results: Vec<&MetricResult> = trials
+            .successful()
+            .filter_map(|run| run.results.iter().find(|found| found.metric.tag == metric.tag))
+            .collect();
+        for (statistic, read) in STATISTICS {
+            let values = results.iter().filter_map(|result| read(&result.stats));
+            let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+            let across = Across::of(&values, level);
+            rows.extend(across.map(|across| Row { metric, statistic, across }));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn three_runs_by_hand() {
+        let across = Across::of(&[10.0, 12.0, 17.0], 0.95).unwrap();
+        assert_eq!((across.runs, across.mean, across.min, across.max), (3, 13.0, 10.0, 17.0));
+        let spread = across.spread.unwrap();
+        // Squares 9 + 1 + 16 over 2.
+        assert!((spread.std - 13.0_f64.sqrt()).abs() < 1e-12);
+        assert!((spread.cv.unwrap() - 13.0_f64.sqrt() / 13.0).abs() < 1e-12);
+        assert!((spread.se - (13.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        // t for 2 degrees at 95 %, by the tables: 4.303.
+        assert!((spread.t_critical - 4.302_652_729_749_462).abs() < 1e-9);
+        assert!((spread.ci_low - (13.0 - 4.302_652_729_749_462 * spread.se)).abs() < 1e-9);
+        assert!((spread.ci_high - (13.0 + 4.302_652_729_749_462 * spread.se)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_no_runs_have_nothing() {
+        let one = Across::of(&[5.0], 0.95).unwrap();
+        assert_eq!(one, Across { runs: 1, mean: 5.0, min: 5.0, max: 5.0, spread: None });
+        assert_eq!(Across::of(&[], 0.95), None);
+    }
+
+    #[test]
+    fn a_mean_of_zero_has_no_relative_spread() {
+        assert_eq!(Across::of(&[-1.0, 1.0], 0.9).unwrap().spread.unwrap().cv, None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_is_within_its_interval_and_the_values(
+            values in prop::collection::vec(-1e9_f64..1e9, 2..10), level in 0.5_f64..0.999,
+        ) {
+            let across = Across::of(&values, level).unwrap();
+            let spread = across.spread.unwrap();
+            prop_assert!(across.min <= across.mean && across.mean <= across.max);
+            prop_assert!(spread.ci_low <= across.mean && across.mean <= spread.ci_high);
+            prop_assert!(spread.se <= spread.std && spread.std >= 0.0);
+        }
+
+        #[test]
+        fn equal_values_do_not_vary(value in -1e12_f64..1e12, runs in 2_usize..10) {
+            let across = Across::of(&vec![value; runs], 0.95).unwrap();
+            let spread = across.spread.unwrap();
+            prop_assert_eq!((across.mean, spread.std), (value, 0.0));
+            prop_assert_eq!((spread.ci_low, spread.ci_high), (value, value));
+        }
+    }
+}

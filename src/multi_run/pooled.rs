@@ -1,0 +1,106 @@
+//! The requests of all runs as one population.
+
+use super::Trials;
+use crate::metrics::percentile::{exact_sum, percentile};
+use crate::metrics::{Metric, MetricFlags, Registry};
+
+/// The values of a metric in all successful runs together, in its display unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pooled {
+    /// The metric's tag.
+    pub tag: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Number of values.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Sample standard deviation: squared differences over n - 1; 0 of one value.
+    pub std: f64,
+    /// Median, 90th, 95th and 99th percentile, as numpy's default has them.
+    pub percentiles: [f64; 4],
+    /// The runs that have values, in order.
+    pub per_run: Vec<Share>,
+}
+
+/// What a run gave to the population.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// The run.
+    pub label: String,
+    /// Mean of its values.
+    pub mean: f64,
+    /// Number of them.
+    pub count: usize,
+}
+
+/// Every metric that successful requests of successful runs have, in the
+/// catalogue's order.
+#[must_use]
+pub fn pooled(trials: &Trials) -> Vec<Pooled> {
+    let of_successes = |metric: &&&'static Metric| !metric.flags.contains(MetricFlags::ERROR_ONLY);
+    Registry::catalogue()
+        .iter()
+        .filter(of_successes)
+        .filter_map(|metric| {
+            let columns: Vec<(&str, &[f64])> = trials
+                .successful()
+                .filter_map(|run| {
+                    let column = run.values.as_ref()?.column(metric.tag);
+                    Some((run.member.run_label.as_str(), column))
+                })
+                .filter(|(_, column)| !column.is_empty())
+                .collect();
+            pool(metric, &columns)
+        })
+        .collect()
+}
+
+fn pool(metric: &'static Metric, columns: &[(&str, &[f64])]) -> Option<Pooled> {
+    let mut all: Vec<f64> = columns.iter().flat_map(|(_, column)| column.iter().copied()).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    let count = all.len();
+    let mean = mean(&all);
+    let squares = exact_sum(all.iter().map(|value| (value - mean).powi(2)));
+    let std = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
+    let [p50, p90, p95, p99] = [50.0, 90.0, 95.0, 99.0].map(|percent| percentile(&all, percent));
+    let share = |(label, column): &(&str, &[f64])| Share {
+        label: (*label).to_owned(),
+        mean: self::mean(column),
+        count: column.len(),
+    };
+    Some(Pooled {
+        tag: metric.tag,
+        unit: metric.display_unit.label(),
+        count,
+        mean,
+        std,
+        percentiles: [p50?, p90?, p95?, p99?],
+        per_run: columns.iter().map(share).collect(),
+    })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    exact_sum(values.iter().copied()) / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_by_hand() {
+        let metric = Registry::find("request_latency").unwrap();
+        let pooled = pool(metric, &[("a", &[1.0, 2.0]), ("b", &[6.0])]).unwrap();
+        assert_eq!((pooled.count, pooled.mean, pooled.unit), (3, 3.0, "ms"));
+        // Squares 4 + 1 + 9 over 2.
+        assert!((pooled.std - 7.0_f64.sqrt()).abs() < 1e-12);
+        // numpy.percentile([1, 2, 6], [50, 90, 95, 99])
+        for (found, expected) in pooled.percentiles.iter().zip([2.0, 5.2, 5.6, 5.92]) {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+        let share = |label: &str, mean, count| Share { label: label.to_owned(), mean, count };
+        assert_eq!(pooled.per_run, [share("a", 1.5, 2), share("b", 6.0, 1)]);
+        assert_eq!(pool(metric, &[]), None);
+    }
+}

@@ -1,0 +1,537 @@
+//! Many runs of one load in one process, statistics over them, and the search for
+//! a load.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::units::Nanos;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::artifacts::table::run_python;
+use crate::otlp_receiver::{OtlpReceiver, Received};
+use crate::profile::{Run, profile, profile_command, signal};
+use crate::raw_server;
+
+/// Longest wait for what another process does.
+const BOUND: Duration = Duration::from_mins(1);
+
+fn mock(script: Script) -> MockServer {
+    MockServer::start(Config { script, ..Config::default() }).unwrap()
+}
+
+fn faulty(fault: &str) -> MockServer {
+    mock(Script { faults: vec![Script::parse_fault(fault).unwrap()], ..Script::default() })
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn aggregate(directory: &Path) -> Value {
+    json(&directory.join("aggregate/profile_export_aiperf_aggregate.json"))
+}
+
+fn run_directory(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("profile_runs/run_{number:04}"))
+}
+
+fn summary(directory: &Path, number: u64) -> Value {
+    json(&run_directory(directory, number).join("profile_export_aiperf.json"))
+}
+
+#[test]
+fn statistics_are_those_of_the_runs_files() {
+    let script = Script { ttft: Nanos::from_millis(2.0), ..Script::default() };
+    let server = mock(script);
+    let run = profile(
+        &server.url(),
+        &[
+            "--concurrency",
+            "3",
+            "--request-count",
+            "12",
+            "--warmup-request-count",
+            "3",
+            "--num-profile-runs",
+            "3",
+            "--confidence-level",
+            "0.9",
+            "--goodput",
+            "request_latency:1000",
+        ],
+    )
+    .succeeded();
+    let directory = run.directory.path();
+    assert_eq!(server.requests_received(), 3 + 3 * 12, "one warmup");
+    let summaries: Vec<Value> = (1..=3).map(|number| summary(directory, number)).collect();
+    let ids: BTreeSet<_> = summaries.iter().map(|s| s["benchmark_id"].to_string()).collect();
+    assert_eq!(ids.len(), 3, "each has an id of its own");
+    let found = aggregate(directory);
+    assert_eq!(found["metadata"]["num_profile_runs"], 3);
+    assert_eq!(found["metadata"]["num_successful_runs"], 3);
+    assert_eq!(found["metadata"]["aggregation_type"], "confidence");
+    assert_eq!(found["metadata"]["confidence_level"], 0.9);
+    for (trial, summary) in summaries.iter().enumerate() {
+        let info = &summary["run_info"];
+        assert_eq!(info["trial"], trial);
+        assert_eq!(info["run_label"], format!("trial_{:04}", trial + 1));
+        assert_eq!(info["sweep_id"], found["metadata"]["sweep_id"]);
+        assert_eq!(info["random_seed"], 42);
+        assert_eq!(found["metadata"]["runs"][trial]["benchmark_id"], summary["benchmark_id"]);
+        assert_eq!(summary["input_config"]["phases"].as_array().unwrap().len(), 2 - trial.min(1));
+        assert_eq!(summary.get("warmup_metrics").is_some(), trial == 0);
+        let place = run_directory(directory, trial as u64 + 1);
+        assert_eq!(summary["input_config"]["artifacts"]["dir"], place.display().to_string());
+        for file in ["profile_export.jsonl", "profile_export_console.txt", "logs/aiperf.log"] {
+            assert!(place.join(file).is_file(), "{file}");
+        }
+    }
+    // The same seed: the same prompts.
+    let inputs = |number| fs::read(run_directory(directory, number).join("inputs.json")).unwrap();
+    assert_eq!(inputs(1), inputs(3));
+    let stdout = run.stdout();
+    assert!(stdout.contains("Run 2 of 3 (profile_runs/run_0002): 12 requests"), "{stdout}");
+    assert!(stdout.contains("Over 3 runs, with 90% confidence intervals"), "{stdout}");
+    run_python("tests/check_many_runs.py", directory);
+    // A report from the records says the same of the run's place.
+    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    assert!(report.unwrap().status.success());
+    assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
+    fs::remove_file(run_directory(directory, 2).join("run_manifest.json")).unwrap();
+    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    assert!(report.unwrap().status.success());
+    assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
+}
+
+#[test]
+fn the_table_of_students_t_is_scipys() {
+    run_python(
+        "tests/check_student_t.py",
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").as_path(),
+    );
+}
+
+#[test]
+fn seeds_may_differ_and_warmups_be_repeated() {
+    let server = mock(Script::default());
+    let flags = [
+        "--request-count",
+        "4",
+        "--warmup-request-count",
+        "2",
+        "--num-profile-runs",
+        "2",
+        "--no-profile-run-disable-warmup-after-first",
+        "--vary-seed-per-trial",
+        "--random-seed",
+        "7",
+    ];
+    let [first, again] = [(), ()].map(|()| profile(&server.url(), &flags).succeeded());
+    assert_eq!(server.requests_received(), 2 * 2 * 6);
+    let seed = |run: &Run, number| {
+        summary(run.directory.path(), number)["run_info"]["random_seed"].clone()
+    };
+    let seeds = [seed(&first, 1), seed(&first, 2)];
+    assert_ne!(seeds[0], seeds[1]);
+    assert_eq!(seeds, [seed(&again, 1), seed(&again, 2)], "they follow from the common one");
+    let inputs =
+        |number| fs::read(run_directory(first.directory.path(), number).join("inputs.json"));
+    assert_ne!(inputs(1).unwrap(), inputs(2).unwrap());
+    let inconsistent = profile(
+        &server.url(),
+        &["--request-count", "4", "--num-profile-runs", "2", "--no-set-consistent-seed"],
+    )
+    .succeeded();
+    assert_ne!(seed(&inconsistent, 1), seed(&inconsistent, 2));
+}
+
+#[test]
+fn a_failed_run_is_named_and_the_next_one_made() {
+    // The second run's requests, without a warmup.
+    let server = faulty("requests=7,8,9,10,11,12:status=503");
+    let run = profile(&server.url(), &["--request-count", "6", "--num-profile-runs", "3"]);
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    assert!(run.stderr().contains("1 of 3 runs failed"), "{}", run.stderr());
+    let directory = run.directory.path();
+    let found = aggregate(directory);
+    let failed = found["metadata"]["failed_runs"].as_array().unwrap();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0]["label"], "trial_0002");
+    assert!(failed[0]["error"].as_str().unwrap().contains("no request succeeded"), "{failed:?}");
+    assert_eq!(found["metadata"]["run_labels"], serde_json::json!(["trial_0001", "trial_0003"]));
+    assert_eq!(found["metrics"]["request_count_avg"]["num_runs"], 2);
+    assert_eq!(summary(directory, 2)["error_request_count"]["avg"], 6.0);
+    assert!(run.stdout().contains("trial_0002 is left out: no request"), "{}", run.stdout());
+    run_python("tests/check_many_runs.py", directory);
+}
+
+#[test]
+fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("profile_runs")).unwrap();
+    fs::write(run_directory(directory.path(), 2), "in the way").unwrap();
+    let flags = ["--request-count", "4", "--num-profile-runs", "3"];
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["run_labels"], serde_json::json!(["trial_0001", "trial_0003"]));
+    let error = found["metadata"]["failed_runs"][0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("cannot create the artifact directory"), "{error}");
+    // A search would take it for the load's fault.
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("search_iter_0001"), "in the way").unwrap();
+    let flags = [
+        "--request-count",
+        "4",
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--goodput",
+        "request_latency:60000",
+    ];
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    assert!(run.stderr().contains("a run could not be made"), "{}", run.stderr());
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "aborted");
+    assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
+}
+
+#[test]
+fn one_run_of_many_has_no_interval() {
+    let server = faulty("requests=5,6,7,8:status=503");
+    let run = profile(&server.url(), &["--request-count", "4", "--num-profile-runs", "2"]);
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["single_run"], true);
+    let latency = &found["metrics"]["request_latency_avg"];
+    assert_eq!(latency["mean"], latency["max"]);
+    for absent in ["std", "cv", "se", "ci_low", "ci_high", "t_critical"] {
+        assert_eq!(latency[absent], Value::Null, "{absent}");
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains("One run does not say how much runs differ"), "{stdout}");
+}
+
+#[test]
+fn no_run_that_succeeds_leaves_files_all_the_same() {
+    let server = faulty("all:status=503");
+    let run = profile(&server.url(), &["--request-count", "2", "--num-profile-runs", "2"]);
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["num_successful_runs"], 0);
+    assert_eq!(found["metadata"]["failed_runs"].as_array().unwrap().len(), 2);
+    assert_eq!(found["metrics"], serde_json::json!({}));
+}
+
+/// Waits for the end of a program that was sent a signal.
+fn ended(child: Child, directory: tempfile::TempDir) -> Run {
+    let output: Output = child.wait_with_output().unwrap();
+    Run { output, directory }
+}
+
+#[test]
+fn an_interrupt_in_a_run_ends_with_the_runs_before_it() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--request-count", "50", "--num-profile-runs", "3"];
+    let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    while server.requests_received() < 55 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::INT);
+    let run = ended(child, directory);
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["num_profile_runs"], 3);
+    assert_eq!(found["metadata"]["num_successful_runs"], 1);
+    assert_eq!(found["metadata"]["was_cancelled"], true);
+    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(found["metadata"]["failed_runs"][0]["error"], "cancelled by the user");
+    assert_eq!(summary(run.directory.path(), 2)["was_cancelled"], true);
+    assert!(!run_directory(run.directory.path(), 3).exists());
+}
+
+#[test]
+fn an_interrupt_in_the_pause_ends_with_what_is_there() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        "--request-count",
+        "4",
+        "--num-profile-runs",
+        "3",
+        "--profile-run-cooldown-seconds",
+        "600",
+    ];
+    let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    let manifest = run_directory(directory.path(), 1).join("run_manifest.json");
+    let begun = Instant::now();
+    while !fs::read_to_string(&manifest).is_ok_and(|text| text.contains("\"end\"")) {
+        assert!(begun.elapsed() < BOUND, "the first run does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, Signal::INT);
+    let run = ended(child, directory);
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let found = aggregate(run.directory.path());
+    assert_eq!(found["metadata"]["num_successful_runs"], 1);
+    assert_eq!(found["metadata"]["failed_runs"], serde_json::json!([]));
+    assert_eq!(found["metadata"]["was_cancelled"], true);
+}
+
+#[test]
+fn each_run_has_telemetry_of_its_own() {
+    let server = mock(Script::default());
+    let collector = OtlpReceiver::grpc();
+    let url = format!("http://{}", collector.address());
+    let run = profile(
+        &server.url(),
+        &["--request-count", "6", "--num-profile-runs", "3", "--otel-url", &url],
+    )
+    .succeeded();
+    let directory = run.directory.path();
+    let mut of_runs: Vec<(String, u64)> = (1..=3)
+        .map(|number| (summary(directory, number)["benchmark_id"].as_str().unwrap().to_owned(), 0))
+        .collect();
+    let sweep = aggregate(directory)["metadata"]["sweep_id"].as_str().map(str::to_owned);
+    for export in collector.taken() {
+        let received = Received(export.message);
+        let id = received.resource("aiperf.benchmark.id");
+        let Some(run) = of_runs.iter_mut().find(|(run, _)| Some(run) == id.as_ref()) else {
+            panic!("an export of no run: {id:?}")
+        };
+        // The servers' own metrics say only which run looked at them.
+        if received.resource("service.name").as_deref() == Some("aiperf") {
+            assert_eq!(received.resource("aiperf.sweep.id"), sweep);
+            let count = received.number("aiperf.request_count", &[]);
+            run.1 = run.1.max(count as u64);
+        }
+    }
+    // Counts begin anew in each run.
+    assert!(of_runs.iter().all(|(_, count)| *count == 6), "{of_runs:?}");
+}
+
+/// Threads and open files of a process: the least of what is seen for a while, since
+/// what has ended may take a moment to be gone.
+fn held(pid: u32) -> [usize; 2] {
+    let count = |kind: &str| fs::read_dir(format!("/proc/{pid}/{kind}")).map_or(0, Iterator::count);
+    let mut least = [usize::MAX; 2];
+    for _ in 0..60 {
+        let now = ["task", "fd"].map(count);
+        least = [least[0].min(now[0]), least[1].min(now[1])];
+        thread::sleep(Duration::from_millis(5));
+    }
+    least
+}
+
+/// The nice value of the threads of a process whose names begin so.
+fn nice(pid: u32, name: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    stats
+        .filter_map(|stat| {
+            let (head, fields) = stat.rsplit_once(") ")?;
+            // The 19th field, counted from 1; the name is the second.
+            let nice = fields.split(' ').nth(16)?.to_owned();
+            head.split_once('(')?.1.starts_with(name).then_some(nice)
+        })
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn runs_leave_neither_threads_nor_files_behind() {
+    // Each run sends one request; what the process holds is counted before it is answered.
+    let pid: Arc<OnceLock<u32>> = Arc::default();
+    let counts: Arc<Mutex<Vec<[usize; 2]>>> = Arc::default();
+    let (of, kept) = (Arc::clone(&pid), Arc::clone(&counts));
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            if !request.starts_with("POST") {
+                raw_server::write(stream, b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+                continue;
+            }
+            let pid = *of.wait();
+            // Who sends is never among those that give way.
+            assert_eq!(nice(pid, "worker"), nice(pid, "signals"));
+            kept.lock().unwrap().push(held(pid));
+            let body = r#"{"choices":[{"message":{"role":"assistant","content":"one"}}]}"#;
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+            let answer = format!("{head} {}\r\n\r\n{body}", body.len());
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    let collector = OtlpReceiver::grpc();
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("http://{address}");
+    let otel = format!("http://{}", collector.address());
+    let mut command =
+        crate::profile::aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+    command.args(["--url", &url, "--otel-url", &otel, "--ui", "none", "--request-count", "1"]);
+    command.args(["--num-profile-runs", "5", "--artifact-dir"]).arg(directory.path());
+    let child = command.spawn().unwrap();
+    pid.set(child.id()).unwrap();
+    let run = ended(child, directory).succeeded();
+    assert_eq!(aggregate(run.directory.path())["metadata"]["num_successful_runs"], 5);
+    let counts = counts.lock().unwrap().clone();
+    assert_eq!(counts.len(), 5);
+    assert!(counts.iter().flatten().all(|count| *count > 2), "{counts:?}");
+    // What is made once for the process is there from the second on.
+    assert!(counts[4][0] <= counts[1][0] && counts[4][1] <= counts[1][1], "{counts:?}");
+}
+
+/// Requests that the server below has room for at once.
+const CAPACITY: u64 = 3;
+
+/// A server that answers after 450 ms. Where one more request is in flight than it has
+/// room for, they wait 150 ms each if they come one by one; if they come all at once, one
+/// of each four waits for a whole answer.
+fn server_of_three() -> MockServer {
+    mock(Script {
+        ttft: Nanos::from_millis(450.0),
+        max_concurrent: Some(CAPACITY as usize),
+        ..Script::default()
+    })
+}
+
+fn history(run: &Run) -> Value {
+    json(&run.path("search_history.json"))
+}
+
+#[test]
+fn the_search_finds_the_capacity() {
+    let server = server_of_three();
+    let run = profile(
+        &server.url(),
+        &[
+            "--search-recipe",
+            "max-goodput-under-slo",
+            "--goodput",
+            "request_latency:525",
+            "--request-count",
+            "20",
+            "--slo-attainment-fraction",
+            "0.8",
+            "--concurrency-min",
+            "2",
+            "--concurrency-max",
+            "100",
+        ],
+    )
+    .succeeded();
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    assert_eq!(found["recipe"], "max-goodput-under-slo");
+    let at = |value: &Value| value["variation_values"]["phases.profiling.concurrency"].as_u64();
+    let best = &found["best_trials"][0];
+    let capacity = at(best).unwrap();
+    // A machine that is held up may miss it by a step.
+    assert!(capacity.abs_diff(CAPACITY) <= 1, "{found:#}");
+    assert_eq!(best["feasible"], true);
+    let boundary = &found["boundary_summary"];
+    assert_eq!(boundary["feasible_max"]["value"], capacity);
+    assert_eq!(boundary["infeasible_min"]["value"], capacity + 1);
+    assert_eq!(boundary["infeasible_min"]["first_breach"]["metric_tag"], "good_request_fraction");
+    assert_eq!(at(&found["best_neighbours"]["above"]), Some(capacity + 1));
+    let tried: Vec<u64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
+    assert_eq!(tried[..2], [2, 4]);
+    for (index, concurrency) in tried.iter().enumerate() {
+        let place = run.path(&format!("search_iter_{index:04}/profile_runs/run_0001"));
+        let summary = json(&place.join("profile_export_aiperf.json"));
+        assert_eq!(summary["load"]["requested_concurrency"], *concurrency);
+        assert_eq!(summary["run_info"]["variation_label"], format!("search_iter_{index:04}"));
+        let values = &summary["run_info"]["variation_values"];
+        assert_eq!(values["phases.profiling.concurrency"], *concurrency);
+        let iteration = &found["iterations"][index];
+        assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
+        assert_eq!(iteration["good_request_fraction"], summary["good_request_fraction"]["avg"]);
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains("Search for the most goodput"), "{stdout}");
+    assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
+}
+
+#[test]
+fn an_interrupt_ends_a_search_with_the_loads_before_it() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--goodput",
+        "request_latency:60000",
+        "--request-count",
+        "50",
+    ];
+    let child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    while server.requests_received() < 55 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::INT);
+    let run = ended(child, directory);
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "cancelled");
+    assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
+    assert_eq!(found["best_trials"][0]["feasible"], true);
+}
+
+#[test]
+fn a_search_says_when_nothing_is_feasible_and_when_all_is() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let search = |slo: &str, more: &[&str]| {
+        let mut flags = vec!["--search-recipe", "max-goodput-under-slo", "--goodput", slo];
+        flags.extend(more);
+        profile(&server.url(), &flags)
+    };
+    let none = search("request_latency:1", &["--request-count", "5"]);
+    assert_eq!(none.exit_code(), Some(1), "{}", none.stderr());
+    let found = history(&none);
+    assert_eq!(found["convergence_reason"], "monotonic_no_pass_in_range");
+    assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
+    assert_eq!(found["best_trials"][0]["feasible_count"], 0);
+    assert_eq!(found["boundary_summary"]["feasible_max"], Value::Null);
+    assert!(none.stdout().contains("No load that was tried is feasible"), "{}", none.stdout());
+    assert!(none.stderr().contains("meets the objectives"), "{}", none.stderr());
+    let all = search("request_latency:60000", &["--concurrency-max", "3"]).succeeded();
+    let found = history(&all);
+    assert_eq!(found["convergence_reason"], "monotonic_no_failure_in_range");
+    assert_eq!(found["boundary_summary"]["feasible_max"]["value"], 3);
+    assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
+    assert!(all.stdout().contains("a greater --concurrency-max"), "{}", all.stdout());
+    // The recipe's own flags name the same objectives.
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--ttft-sla-ms",
+        "60000",
+        "--itl-sla-ms",
+        "60000",
+        "--e2e-sla-ms",
+        "60000",
+        "--concurrency-max",
+        "2",
+        "--num-profile-runs",
+        "2",
+    ];
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    let found = history(&run);
+    assert_eq!(found["config"]["slos"].as_object().unwrap().len(), 3);
+    assert_eq!(found["iterations"].as_array().unwrap().len(), 2);
+    for iteration in ["search_iter_0000", "search_iter_0001"] {
+        assert_eq!(aggregate(&run.path(iteration))["metadata"]["num_successful_runs"], 2);
+    }
+}
