@@ -111,9 +111,9 @@ fn files_are_there_where_they_are_asked_for() {
     assert_eq!(slices(directory.path()).len(), 1);
     // Those of the run before are no part of this one.
     assert!(names(&[]).is_empty());
-    let named = ["foo_timeslices.json", "foo_timeslices.csv"].map(str::to_owned);
+    let foo = ["foo_timeslices.json", "foo_timeslices.csv"].map(str::to_owned);
     let prefix = ["--slice-duration", "10", "--profile-export-prefix", "foo_timeslices.csv"];
-    assert_eq!(names(&prefix), named.into());
+    assert_eq!(names(&prefix), foo.into());
 }
 
 #[test]
