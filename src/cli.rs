@@ -11,6 +11,7 @@ mod load;
 mod load_args;
 mod mock;
 mod profile;
+mod rankings;
 mod resolve;
 mod selfcheck;
 mod server_metrics;

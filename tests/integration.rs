@@ -64,6 +64,8 @@ mod server_statistics;
 mod shards;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/templates.rs"]
+mod templates;
 #[path = "integration/trace_load.rs"]
 mod trace_load;
 #[path = "integration/traces.rs"]

@@ -23,7 +23,7 @@ use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
 use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
 use crate::schedule;
-use crate::tokenizer::TokenCounter;
+use crate::tokenizer::{self, TokenCounter};
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
 
@@ -81,7 +81,7 @@ impl Run {
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
         let environment = |name: &str| std::env::var(name).ok();
         let seed = Seed::or_random(config.dataset.random_seed);
-        let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
+        let counter = Arc::new(counter(&config, &environment)?);
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
@@ -92,6 +92,7 @@ impl Run {
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
         }
+        check_conversations(&*endpoint, &dataset)?;
         settle_schedule(&mut config, &mut dataset)?;
         config.validate_shares()?;
         let dataset = Arc::new(dataset);
@@ -113,6 +114,7 @@ impl Run {
             targets(&config, &dataset)?,
             Arc::new(of_load),
         );
+        check_chat_template(&counter, &workload)?;
         let description = RunDescription {
             benchmark_id: config.benchmark_id(seed),
             endpoint: traits,
@@ -212,6 +214,48 @@ impl Run {
             shards: None,
         }
     }
+}
+
+/// The tokenizer, with the chat template where it counts.
+fn counter(
+    config: &RunConfig,
+    environment: tokenizer::Environment<'_>,
+) -> anyhow::Result<TokenCounter> {
+    let counter = TokenCounter::load(&config.tokenizer, environment)?;
+    if !config.apply_chat_template {
+        return Ok(counter);
+    }
+    Ok(counter.with_chat_template(&config.tokenizer, environment)?)
+}
+
+/// Refuses what the endpoint cannot ask.
+fn check_conversations(endpoint: &dyn Endpoint, dataset: &Dataset) -> anyhow::Result<()> {
+    for (number, conversation) in (1..).zip(&dataset.conversations) {
+        endpoint
+            .check(conversation)
+            .map_err(|why| anyhow::anyhow!("conversation {number} of the dataset: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Refuses messages of which the chat template makes no text.
+fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::Result<()> {
+    if !counter.has_chat_template() {
+        return Ok(());
+    }
+    for (number, body) in (1..).zip(workload.first_bodies().iter()) {
+        let text = endpoint::chat_messages(body)
+            .and_then(|chat| counter.chat_text(&chat.messages, &chat.tools));
+        match text {
+            Some(Err(why)) => anyhow::bail!(
+                "--apply-chat-template: the template of {} makes no text of conversation \
+                 {number}: {why}",
+                counter.name()
+            ),
+            Some(Ok(_)) | None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Lets the dataset decide what it decides about the schedule.

@@ -47,7 +47,6 @@ pub const REFUSED: &[&str] = &[
     "--wandb-tag",
     // Tokenizer
     "--tokenizer-trust-remote-code",
-    "--apply-chat-template",
     // Load generator
     "--trajectory-start-min-ratio",
     "--trajectory-start-max-ratio",
@@ -69,13 +68,6 @@ pub const REFUSED: &[&str] = &[
     "--random-range-ratio",
     "--random-corpus-style",
     "--prompt-corpus",
-    // Rankings
-    "--rankings-passages-mean",
-    "--rankings-passages-stddev",
-    "--rankings-passages-prompt-token-mean",
-    "--rankings-passages-prompt-token-stddev",
-    "--rankings-query-prompt-token-mean",
-    "--rankings-query-prompt-token-stddev",
     // Synthesis
     "--synthesis-speedup-ratio",
     "--synthesis-prefix-len-multiplier",

@@ -112,7 +112,7 @@ fn switches_for_what_is_never_on_are_accepted() {
 fn a_prompt_is_generated_for_each_request() {
     let entries = |flags: &str| match profile(flags).dataset.source {
         Source::Synthetic(synthetic) => synthetic.entries,
-        Source::File { .. } => panic!("not synthetic"),
+        other => panic!("not synthetic: {other:?}"),
     };
     assert_eq!(entries("--request-count 640 --concurrency 8"), 640);
     assert_eq!(entries("--request-count 640 --warmup-request-count 64"), 704);
