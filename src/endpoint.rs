@@ -5,6 +5,7 @@ pub mod body;
 pub mod chat;
 pub mod completions;
 mod detect;
+mod dialect;
 pub mod embeddings;
 pub mod error;
 mod field;

@@ -21,6 +21,8 @@ mod connections;
 mod dashboards;
 #[path = "integration/dataset.rs"]
 mod dataset;
+#[path = "integration/dialects.rs"]
+mod dialects;
 #[cfg(unix)]
 #[path = "integration/documents.rs"]
 mod documents;

@@ -1,4 +1,5 @@
-//! Any bytes, split into events anywhere, are a response: content or an error.
+//! Any bytes, split into events anywhere, are a response of each dialect: content or
+//! an error, and the first event alone tells whether it bears content.
 #![no_main]
 
 use aiperf::endpoint::{Config, EndpointType, build};
@@ -14,7 +15,7 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
         .map(|(start, end)| SseEvent { arrival: Nanos(1).into(), start, end })
         .to_vec();
     let body = ResponseBody { bytes, is_event_stream, events };
-    for endpoint_type in [EndpointType::CHAT, EndpointType::COMPLETIONS, EndpointType::EMBEDDINGS] {
+    for endpoint_type in EndpointType::ALL.iter().copied() {
         let endpoint = build(&Config {
             endpoint_type,
             streaming: true,
@@ -25,5 +26,10 @@ fuzz_target!(|input: (bool, u8, Vec<u8>)| {
         });
         let parsed = endpoint.parse(&body);
         assert!(parsed.error.is_some() || !parsed.content.is_empty());
+        if is_event_stream && endpoint_type.traits().supports_streaming {
+            let bears = endpoint.has_content(&body.bytes[..middle as usize]);
+            let first = ResponseBody { events: body.events[..1].to_vec(), ..body.clone() };
+            assert_eq!(bears, !endpoint.parse(&first).content.is_empty());
+        }
     }
 });

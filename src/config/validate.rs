@@ -10,7 +10,6 @@ use thiserror::Error;
 
 use super::RunConfig;
 use crate::dataset::{Source, Spread};
-use crate::endpoint::EndpointType;
 use crate::transport::ProxyError;
 
 /// Why a run cannot be configured: what is wrong and what to do.
@@ -144,8 +143,11 @@ impl RunConfig {
         if let Some(output_tokens) = self.dataset.output_tokens {
             spread("--osl", output_tokens, 1.0)?;
         }
-        if synthetic.batch_size > 1 && self.endpoint.endpoint_type == EndpointType::CHAT {
-            let why = "a chat request asks one prompt: use it with completions or embeddings";
+        let traits = self.endpoint.endpoint_type.traits();
+        if synthetic.batch_size > 1 && traits.repeats_history {
+            let name = traits.name;
+            let why =
+                format!("a {name} request asks one prompt: use it with completions or embeddings");
             return Err(ConfigError::flag("--batch-size", why));
         }
         if (synthetic.prefix_pool_size == 0) != (synthetic.prefix_length == 0) {

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::tokenizer::TokenCounter;
 
-/// Tokens of the body's texts: of its messages, its `prompt` or its `input`.
-/// `None` where it has no text, or a prompt that is given in tokens.
+/// Tokens of the body's texts: of its system message, its messages, its contents,
+/// its `prompt`, its `input` or its `inputs`, whichever a dialect has. `None` where it has no text, or a prompt that is given in tokens.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
     let texts = texts(&body)?;
@@ -26,15 +26,26 @@ fn contents(messages: &Value) -> Vec<&str> {
 }
 
 fn texts(body: &Value) -> Option<Vec<&str>> {
-    let mut texts = contents(&body["messages"]);
-    for name in ["prompt", "input"] {
+    let system = [&body["system"], &body["instructions"], &body["systemInstruction"]["parts"]];
+    let mut texts: Vec<&str> = system.into_iter().flat_map(parts).collect();
+    texts.extend(contents(&body["messages"]));
+    let said = body["contents"].as_array().into_iter().flatten();
+    texts.extend(said.flat_map(|content| parts(&content["parts"])));
+    for name in ["prompt", "input", "inputs"] {
         match &body[name] {
-            Value::Null => {}
-            Value::Array(items) if items.iter().any(|item| !item.is_string()) => return None,
-            batch_or_text => texts.extend(parts(batch_or_text)),
+            Value::Array(items) if items.iter().any(is_tokens) => return None,
+            batch_or_items => {
+                texts.extend(parts(batch_or_items));
+                texts.extend(contents(batch_or_items));
+            }
         }
     }
     Some(texts)
+}
+
+/// A token, or a prompt that is given in tokens.
+fn is_tokens(item: &Value) -> bool {
+    item.is_number() || item.is_array()
 }
 
 /// The text, or the texts among the parts; parts of other kinds have none.
@@ -69,5 +80,19 @@ mod tests {
         assert_eq!(texts(&json!({"input": ["a", "b"]})), Some(vec!["a", "b"]));
         assert_eq!(texts(&json!({"prompt": [1, 2]})), None);
         assert_eq!(texts(&json!({"messages": "none"})), Some(Vec::new()));
+        let responses = json!({"instructions": "a", "input": [
+            {"type": "message", "role": "user", "content": "b"},
+            {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": "c"}]},
+            {"type": "function_call_output", "output": "d"},
+        ]});
+        assert_eq!(texts(&responses), Some(vec!["a", "b", "c"]));
+        let messages = json!({"system": [{"type": "text", "text": "a"}], "messages": [
+            {"role": "user", "content": "b"}]});
+        assert_eq!(texts(&messages), Some(vec!["a", "b"]));
+        let gemini = json!({"systemInstruction": {"parts": [{"text": "a"}]}, "contents": [
+            {"role": "user", "parts": [{"text": "b"}, {"inlineData": {"data": ""}}]}]});
+        assert_eq!(texts(&gemini), Some(vec!["a", "b"]));
+        assert_eq!(texts(&json!({"inputs": "a", "parameters": {}})), Some(vec!["a"]));
     }
 }

@@ -69,20 +69,22 @@ impl<'a> Body<'a> {
         self
     }
 
+    /// The body with one more member, if there is one.
+    pub(super) fn with_some(self, name: &'static str, value: Option<Member<'a>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
     /// The body with what dialects that generate text have in common. Usage is
     /// asked for in every stream: it is one small event at the end.
     pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
-        let mut body = self
-            .with("model", Member::Text(&turn.model))
-            .with("stream", Member::Switch(config.streaming));
-        if let Some(max_tokens) = turn.max_tokens {
-            body = body.with(limit, Member::Number(max_tokens));
-        }
-        if config.streaming {
-            let options = StreamOptions { include_usage: true };
-            body = body.with("stream_options", Member::StreamOptions(options));
-        }
-        body
+        let options = Member::StreamOptions(StreamOptions { include_usage: true });
+        self.with("model", Member::Text(&turn.model))
+            .with("stream", Member::Switch(config.streaming))
+            .with_some(limit, turn.max_tokens.map(Member::Number))
+            .with_some("stream_options", config.streaming.then_some(options))
     }
 
     /// The body as JSON.

@@ -1,22 +1,18 @@
 //! OpenAI chat completions.
 
-use std::sync::Arc;
-
-use super::body::{self, Body, Content, Member, Message};
-use super::history::{Said, history};
+use super::body::{Body, Content, Member, Message};
+use super::dialect::{Asked, Dialect, build};
+use super::history::Said;
 use super::response::Choices;
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::dataset::{Conversation, MediaKinds, Turn};
-use crate::record::ResponseBody;
+use super::{Config, EndpointTraits};
+use crate::dataset::{MediaKinds, Turn};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::all(),
     takes_messages: true,
     repeats_history: true,
-    ..EndpointTraits::text("chat", "/v1/chat/completions", |config| {
-        Arc::new(ChatCompletions::new(config))
-    })
+    ..EndpointTraits::text("chat", "/v1/chat/completions", build::<Chat>)
 };
 
 /// `/v1/chat/completions`.
@@ -24,62 +20,28 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// A request bears the system message, the context, every earlier turn with its
 /// answer, and this turn. A turn of several texts is several messages. Turns that
 /// bear their whole history, or messages of their own, are sent alone.
-#[derive(Debug)]
-pub struct ChatCompletions {
-    config: Config,
-}
+struct Chat;
 
-impl ChatCompletions {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for Chat {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for ChatCompletions {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Choices;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(this) = conversation.turns.get(turn) else { return Vec::new() };
-        if let Some(raw) = body::raw(this) {
-            return raw;
-        }
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
         let limit =
-            if self.config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
-        let messages = match &this.messages {
+            if config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
+        let messages = match &asked.turn.messages {
             Some(messages) => Member::Raw(messages),
-            None => Member::Messages(messages(conversation, turn, answers)),
+            None => Member::Messages(messages(asked)),
         };
-        Body::new(&self.config, "messages", messages)
-            .generating(&self.config, limit, this)
-            .to_json()
-    }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Choices>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Choices>(body)
+        Body::new(config, "messages", messages).generating(config, limit, asked.turn)
     }
 }
 
-fn messages<'a>(
-    conversation: &'a Conversation,
-    turn: usize,
-    answers: &'a [Arc<str>],
-) -> Vec<Message<'a>> {
-    let system = conversation.system.as_deref();
+fn messages<'a>(asked: &Asked<'a>) -> Vec<Message<'a>> {
+    let system = asked.conversation.system.as_deref();
     let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });
-    let said = history(conversation, turn, answers);
+    let said = asked.history();
     let mut messages = Vec::with_capacity(said.len() + 1);
     messages.extend(opening);
     for said in said {

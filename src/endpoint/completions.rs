@@ -1,19 +1,14 @@
 //! OpenAI completions.
 
-use std::sync::Arc;
-
 use super::body::{self, Body};
+use super::dialect::{Asked, Dialect, build};
 use super::response::Choices;
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::dataset::Conversation;
-use crate::record::ResponseBody;
+use super::{Config, EndpointTraits};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
     operation_name: "text_completion",
-    ..EndpointTraits::text("completions", "/v1/completions", |config| {
-        Arc::new(Completions::new(config))
-    })
+    ..EndpointTraits::text("completions", "/v1/completions", build::<Completions>)
 };
 
 /// `/v1/completions`.
@@ -21,43 +16,15 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// A request bears its own turn's text, or the list of its texts; earlier turns
 /// and answers are not repeated, for there is no dialect-wide way to write them.
 /// The limit is `max_tokens`: completions know no other name.
-#[derive(Debug)]
-pub struct Completions {
-    config: Config,
-}
+struct Completions;
 
-impl Completions {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for Completions {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for Completions {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Choices;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
-        body::raw(turn).unwrap_or_else(|| {
-            Body::new(&self.config, "prompt", body::prompt(conversation, turn))
-                .generating(&self.config, "max_tokens", turn)
-                .to_json()
-        })
-    }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Choices>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Choices>(body)
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let prompt = body::prompt(asked.conversation, asked.turn);
+        Body::new(config, "prompt", prompt).generating(config, "max_tokens", asked.turn)
     }
 }

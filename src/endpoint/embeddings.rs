@@ -1,18 +1,14 @@
 //! OpenAI embeddings.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::body::{self, Body, Member};
+use super::dialect::{Asked, Dialect, build};
+use super::reader::{Answer, Reader};
 use super::text::Text;
-use super::{Config, ContentPiece, Endpoint, EndpointTraits, ParsedResponse, Usage, error};
-use crate::dataset::Conversation;
-use crate::record::ResponseBody;
-use crate::units::Nanos;
+use super::{Config, EndpointTraits};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
@@ -20,61 +16,29 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     produces_tokens: false,
     metrics_title: "Embeddings Metrics",
     operation_name: "embeddings",
-    ..EndpointTraits::text("embeddings", "/v1/embeddings", |config| {
-        Arc::new(Embeddings::new(config))
-    })
+    ..EndpointTraits::text("embeddings", "/v1/embeddings", build::<Embeddings>)
 };
 
 /// `/v1/embeddings`.
 ///
 /// A request bears its own turn's text, or the list of its texts. The response
 /// is one piece of content without text; its vectors are not read.
-#[derive(Debug)]
-pub struct Embeddings {
-    config: Config,
-}
+struct Embeddings;
 
-impl Embeddings {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
+impl Dialect for Embeddings {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
+
+    type Reader = Vectors;
+
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        Body::new(config, "input", body::prompt(asked.conversation, asked.turn))
+            .with("model", Member::Text(&asked.turn.model))
     }
 }
 
-impl Endpoint for Embeddings {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
-
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        _answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
-        body::raw(turn).unwrap_or_else(|| {
-            Body::new(&self.config, "input", body::prompt(conversation, turn))
-                .with("model", Member::Text(&turn.model))
-                .to_json()
-        })
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        let mut response = ParsedResponse::default();
-        let Some(event) = body.events.first() else {
-            response.error = Some(error::empty_response(None));
-            return response;
-        };
-        let raw = body.raw(event);
-        match serde_json::from_slice::<Reply<'_>>(raw) {
-            Ok(reply) => reply.read(raw, event.arrival.at, &mut response),
-            Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
-        }
-        response
-    }
-}
+/// Nothing is kept: there is one body.
+#[derive(Default)]
+struct Vectors;
 
 #[derive(Deserialize)]
 struct Reply<'a> {
@@ -90,28 +54,17 @@ struct Reply<'a> {
     message: Text<'a>,
 }
 
-impl Reply<'_> {
-    fn read(&self, raw: &[u8], arrival: Nanos, response: &mut ParsedResponse) {
-        response.model = self.model.non_empty().map(str::to_owned);
-        if let Some(reported) = self.usage {
-            let mut usage = Usage::default();
-            usage.merge(reported);
-            response.usage = (!usage.is_empty()).then_some(usage);
+impl Reader for Vectors {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let reply: Reply<'_> = serde_json::from_slice(json)?;
+        answer.model(&reply.model);
+        answer.usage(reply.usage);
+        answer.found.output = reply.data.is_some_and(|vectors| !vectors.is_empty());
+        if let Some(error) = reply.error {
+            answer.report_json(error.get().as_bytes());
+        } else if !answer.found.output && reply.message.non_empty().is_some() {
+            answer.report_json(json);
         }
-        if self.data.as_ref().is_some_and(|vectors| !vectors.is_empty()) {
-            response.content.push(ContentPiece { arrival, is_output: true });
-        }
-        response.error = match (self.error, self.message.non_empty()) {
-            (Some(error), _) => {
-                let value = serde_json::from_str(error.get()).unwrap_or(Value::Null);
-                Some(error::reported(&value))
-            }
-            (None, Some(_)) if response.content.is_empty() => {
-                let value = serde_json::from_slice(raw).unwrap_or(Value::Null);
-                Some(error::reported(&value))
-            }
-            _ if response.content.is_empty() => Some(error::empty_response(None)),
-            _ => None,
-        };
+        Ok(())
     }
 }

@@ -2,17 +2,14 @@
 
 mod read;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use serde_json::Map;
 
 use self::read::Chunks;
-use super::body::{self, Body, Content, Member, made};
-use super::history::history;
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::dataset::{Conversation, Media, MediaContent, MediaKinds};
-use crate::record::ResponseBody;
+use super::body::{Body, Content, Member, made};
+use super::dialect::{Asked, Dialect, build};
+use super::{Config, EndpointTraits};
+use crate::dataset::{Media, MediaContent, MediaKinds};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
@@ -20,9 +17,7 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     api_key_header: "x-goog-api-key",
     takes: MediaKinds::all(),
     repeats_history: true,
-    ..EndpointTraits::text("gemini", "/v1beta/models/{model}:generateContent", |config| {
-        Arc::new(Gemini::new(config))
-    })
+    ..EndpointTraits::text("gemini", "/v1beta/models/{model}:generateContent", build::<Gemini>)
 };
 
 /// `/v1beta/models/{model}:generateContent`, and `:streamGenerateContent` for
@@ -31,59 +26,32 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// A request bears the context, every earlier turn with its answer, and this
 /// turn as contents; the system message is `systemInstruction`. An extra input
 /// `generationConfig` is laid over the one that bears the limit.
-#[derive(Debug)]
-pub struct Gemini {
-    config: Config,
-}
+struct Gemini;
 
-impl Gemini {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for Gemini {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for Gemini {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Chunks;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(this) = conversation.turns.get(turn) else { return Vec::new() };
-        if let Some(raw) = body::raw(this) {
-            return raw;
-        }
-        let contents: Vec<_> = history(conversation, turn, answers)
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let contents: Vec<_> = asked
+            .history()
             .into_iter()
             .map(|said| Message {
                 role: Some(if said.role() == "assistant" { "model" } else { said.role() }),
                 parts: said.parts(|text| Part::Text { text }, part),
             })
             .collect();
-        let mut body = Body::new(&self.config, "contents", made(&contents));
-        if let Some(system) = &conversation.system {
+        let system = asked.conversation.system.as_deref().map(|system| {
             let parts = vec![Part::Text { text: Content::Plain(system) }];
-            body = body.with("systemInstruction", made(&Message { role: None, parts }));
-        }
-        if let Some(max_tokens) = this.max_tokens {
-            let limit = Map::from_iter([("maxOutputTokens".to_owned(), max_tokens.into())]);
-            body = body.with("generationConfig", Member::Object(limit));
-        }
-        body.to_json()
-    }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Chunks>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Chunks>(body)
+            made(&Message { role: None, parts })
+        });
+        let limit = asked.turn.max_tokens.map(|max_tokens| {
+            Member::Object(Map::from_iter([("maxOutputTokens".to_owned(), max_tokens.into())]))
+        });
+        Body::new(config, "contents", made(&contents))
+            .with_some("systemInstruction", system)
+            .with_some("generationConfig", limit)
     }
 }
 

@@ -2,16 +2,14 @@
 
 mod read;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use self::read::Events;
-use super::body::{self, Body, Content, Member, made};
-use super::history::{Saying, history};
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::dataset::{Conversation, Media, MediaContent, MediaKinds};
-use crate::record::ResponseBody;
+use super::body::{Body, Content, Member, made};
+use super::dialect::{Asked, Dialect, build};
+use super::history::Saying;
+use super::{Config, EndpointTraits};
+use crate::dataset::{Media, MediaContent, MediaKinds};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
@@ -19,7 +17,7 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     headers: &[("anthropic-version", "2023-06-01")],
     takes: MediaKinds::IMAGE,
     repeats_history: true,
-    ..EndpointTraits::text("messages", "/v1/messages", |config| Arc::new(Messages::new(config)))
+    ..EndpointTraits::text("messages", "/v1/messages", build::<Messages>)
 };
 
 /// The API wants a limit in every request; this one where the turn names none.
@@ -29,60 +27,29 @@ const DEFAULT_MAX_TOKENS: u32 = 1024;
 ///
 /// A request bears the context, every earlier turn with its answer, and this
 /// turn; the system message is `system`.
-#[derive(Debug)]
-pub struct Messages {
-    config: Config,
-}
+struct Messages;
 
-impl Messages {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for Messages {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for Messages {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Events;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(this) = conversation.turns.get(turn) else { return Vec::new() };
-        if let Some(raw) = body::raw(this) {
-            return raw;
-        }
-        let messages: Vec<_> = history(conversation, turn, answers)
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let messages: Vec<_> = asked
+            .history()
             .into_iter()
             .map(|said| Message {
                 role: said.role(),
                 content: said.saying(|text| Part::Text { text }, image),
             })
             .collect();
-        let limit = this.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-        let mut body = Body::new(&self.config, "model", Member::Text(&this.model))
+        let limit = asked.turn.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        let system = asked.conversation.system.as_deref();
+        Body::new(config, "model", Member::Text(&asked.turn.model))
             .with("messages", made(&messages))
-            .with("max_tokens", Member::Number(limit));
-        if self.config.streaming {
-            body = body.with("stream", Member::Switch(true));
-        }
-        if let Some(system) = &conversation.system {
-            body = body.with("system", Member::Text(system));
-        }
-        body.to_json()
-    }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Events>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Events>(body)
+            .with("max_tokens", Member::Number(limit))
+            .with_some("stream", config.streaming.then_some(Member::Switch(true)))
+            .with_some("system", system.map(Member::Text))
     }
 }
 

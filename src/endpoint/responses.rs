@@ -2,22 +2,20 @@
 
 mod read;
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use self::read::Events;
-use super::body::{self, Body, Content, Member, made};
-use super::history::{Saying, history};
-use super::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
-use crate::dataset::{Conversation, Media, MediaContent, MediaKinds};
-use crate::record::ResponseBody;
+use super::body::{Body, Content, Member, made};
+use super::dialect::{Asked, Dialect, build};
+use super::history::Saying;
+use super::{Config, EndpointTraits};
+use crate::dataset::{Media, MediaContent, MediaKinds};
 
 /// What the dialect is and what it can do.
 pub static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::IMAGE.union(MediaKinds::AUDIO),
     repeats_history: true,
-    ..EndpointTraits::text("responses", "/v1/responses", |config| Arc::new(Responses::new(config)))
+    ..EndpointTraits::text("responses", "/v1/responses", build::<Responses>)
 };
 
 /// `/v1/responses`.
@@ -25,60 +23,29 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// A request bears the context, every earlier turn with its answer, and this
 /// turn as input items; the system message is `instructions`. The server is
 /// asked to keep nothing: each request bears its whole conversation.
-#[derive(Debug)]
-pub struct Responses {
-    config: Config,
-}
+struct Responses;
 
-impl Responses {
-    /// The dialect with these settings.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        Self { config: config.clone() }
-    }
-}
+impl Dialect for Responses {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
 
-impl Endpoint for Responses {
-    fn traits(&self) -> &'static EndpointTraits {
-        &TRAITS
-    }
+    type Reader = Events;
 
-    fn request_body(
-        &self,
-        conversation: &Conversation,
-        turn: usize,
-        answers: &[Arc<str>],
-    ) -> Vec<u8> {
-        let Some(this) = conversation.turns.get(turn) else { return Vec::new() };
-        if let Some(raw) = body::raw(this) {
-            return raw;
-        }
-        let items: Vec<_> = history(conversation, turn, answers)
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let items: Vec<_> = asked
+            .history()
             .into_iter()
             .map(|said| Item {
                 kind: "message",
                 role: said.role(),
-                content: said.saying(|text| Part::InputText { text }, part),
+                content: said.saying(|text| Part::Text { text }, part),
             })
             .collect();
-        let mut body = Body::new(&self.config, "input", made(&items))
-            .with("model", Member::Text(&this.model))
-            .with("stream", Member::Switch(self.config.streaming));
-        if let Some(system) = &conversation.system {
-            body = body.with("instructions", Member::Text(system));
-        }
-        if let Some(max_tokens) = this.max_tokens {
-            body = body.with("max_output_tokens", Member::Number(max_tokens));
-        }
-        body.to_json()
-    }
-
-    fn has_content(&self, event: &[u8]) -> bool {
-        reader::has_content::<Events>(event)
-    }
-
-    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        reader::parse::<Events>(body)
+        let system = asked.conversation.system.as_deref();
+        Body::new(config, "input", made(&items))
+            .with("model", Member::Text(&asked.turn.model))
+            .with("stream", Member::Switch(config.streaming))
+            .with_some("instructions", system.map(Member::Text))
+            .with_some("max_output_tokens", asked.turn.max_tokens.map(Member::Number))
     }
 }
 
@@ -91,12 +58,16 @@ struct Item<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Part<'a> {
-    InputText { text: Content<'a> },
-    InputImage { image_url: String },
-    InputAudio { input_audio: Audio<'a> },
-    InputFile { file_url: &'a str },
+    #[serde(rename = "input_text")]
+    Text { text: Content<'a> },
+    #[serde(rename = "input_image")]
+    Image { image_url: String },
+    #[serde(rename = "input_audio")]
+    Audio { input_audio: Audio<'a> },
+    #[serde(rename = "input_file")]
+    File { file_url: &'a str },
 }
 
 #[derive(Serialize)]
@@ -107,11 +78,11 @@ struct Audio<'a> {
 
 fn part(media: &Media) -> Part<'_> {
     match &media.content {
-        content if media.kind == MediaKinds::IMAGE => Part::InputImage { image_url: content.url() },
-        MediaContent::Url(url) => Part::InputFile { file_url: url },
+        content if media.kind == MediaKinds::IMAGE => Part::Image { image_url: content.url() },
+        MediaContent::Url(url) => Part::File { file_url: url },
         MediaContent::Inline(file) => {
             let format = file.media_type.rsplit('/').next().unwrap_or_default();
-            Part::InputAudio { input_audio: Audio { data: file.base64(), format } }
+            Part::Audio { input_audio: Audio { data: file.base64(), format } }
         }
     }
 }

@@ -8,7 +8,8 @@
 //! | reasoning | `completion_tokens_details.reasoning_tokens` | `output_tokens_details.reasoning_tokens` | `thoughtsTokenCount` |
 //! | cache read | `prompt_tokens_details.cached_tokens` | `input_tokens_details.cached_tokens`, `cache_read_input_tokens` | `cachedContentTokenCount` |
 //!
-//! Anthropic adds `cache_creation_input_tokens`, DeepSeek
+//! Anthropic adds `cache_creation_input_tokens` (its `input_tokens` leave out both
+//! of the cache's: the dialect's reader adds them), DeepSeek
 //! `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, Mistral
 //! `prompt_audio_seconds`. Values that are no count are taken as absent.
 

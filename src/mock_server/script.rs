@@ -25,7 +25,7 @@ pub struct Script {
     pub output_tokens: u64,
     /// Tokens in one event of a stream.
     pub tokens_per_chunk: u64,
-    /// How many of the generated tokens are `reasoning_content`, sent before the content.
+    /// How many of the generated tokens are reasoning, sent before the rest, where a dialect has it.
     pub reasoning_tokens: u64,
     /// Whether usage is told: in streams when asked for, otherwise always.
     pub usage: bool,
@@ -72,8 +72,8 @@ impl Script {
     /// | `cut=EVENTS` | closes the connection after so many content events |
     /// | `cut-mid=EVENTS` | the same, with half of the next event sent |
     /// | `garbage=EVENT` | this content event (from 0) is broken JSON |
-    /// | `empty` | a 200 stream of nothing but `[DONE]` |
-    /// | `no-done` | a stream that ends without `[DONE]` |
+    /// | `empty` | a 200 stream of nothing but its end, as `[DONE]` is one |
+    /// | `no-done` | a stream that lacks what says that it ends, as `[DONE]` does |
     /// | `error=EVENTS` | an `error` event after so many content events |
     /// | `hang` | never answers |
     /// | `close` | closes the connection without an answer |
@@ -204,11 +204,11 @@ pub enum Fault {
         /// Which, from 0.
         at_event: u64,
     },
-    /// 200, and nothing but `[DONE]`; an empty body where nothing is streamed.
+    /// 200, and nothing but the stream's end (`[DONE]`, say); an empty body where nothing is streamed.
     EmptyStream,
-    /// The stream ends without `[DONE]`.
+    /// The stream lacks what says that it ends (`[DONE]`, say).
     NoDone,
-    /// An `error` event inside the 200 stream, then `[DONE]`.
+    /// An `error` event inside the 200 stream, then `[DONE]` where the dialect has it.
     ErrorEvent {
         /// Content events sent before.
         after_events: u64,

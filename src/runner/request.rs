@@ -138,6 +138,27 @@ mod tests {
     }
 
     #[test]
+    fn a_dialect_may_have_headers_of_its_own() {
+        let ids = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let of = |endpoint: EndpointType, users: &[(String, String)]| {
+            let builder = RequestBuilder::new(endpoint.traits(), true, Some("k3y"), users);
+            builder.unwrap().headers(ids.0, ids.1)
+        };
+        let headers = of(EndpointType::MESSAGES, &[]);
+        assert_eq!(
+            (&headers["x-api-key"], &headers["anthropic-version"]),
+            (&HeaderValue::from_static("k3y"), &HeaderValue::from_static("2023-06-01"))
+        );
+        assert!(!headers.contains_key("authorization"));
+        assert!(!format!("{headers:?}").contains("k3y"));
+        assert!(!redact::headers(&headers).iter().any(|(_, value)| value.contains("k3y")));
+        assert_eq!(of(EndpointType::GEMINI, &[])["x-goog-api-key"], "k3y");
+        assert_eq!(of(EndpointType::RESPONSES, &[])["authorization"], "Bearer k3y");
+        let users = [("anthropic-version".to_owned(), "2024-01-01".to_owned())];
+        assert_eq!(of(EndpointType::MESSAGES, &users)["anthropic-version"], "2024-01-01");
+    }
+
+    #[test]
     fn only_traced_requests_bear_a_trace_context() {
         let id = Uuid::from_u128(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         let plain = RequestBuilder::new(CHAT, true, None, &[]).unwrap();

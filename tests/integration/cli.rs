@@ -380,8 +380,8 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
     }
     assert!(refusal("--isl-block-size 16").contains("--input-file"));
-    let message = refusal("--endpoint-type responses");
-    assert!(message.contains("responses") && message.contains("completions"), "{message}");
+    let message = refusal("--endpoint-type telegram");
+    assert!(message.contains("telegram") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
 }

@@ -2,8 +2,9 @@
 //! same files by Python's `json`.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use aiperf::endpoint::{Config, EndpointType, ParsedResponse, Usage, build, http_error};
+use aiperf::endpoint::{Config, Endpoint, EndpointType, ParsedResponse, Usage, build, http_error};
 use aiperf::record::{ErrorKind, ResponseBody, SseEvent};
 use aiperf::units::Nanos;
 
@@ -52,24 +53,28 @@ fn response(capture: &Capture, end: &str) -> ResponseBody {
     body
 }
 
-fn read(server: &str, name: &str) -> ParsedResponse {
-    let endpoint_type = if name.starts_with("chat") || name.starts_with("err_bad") {
-        EndpointType::CHAT
-    } else if name.starts_with("embed") {
-        EndpointType::EMBEDDINGS
-    } else {
-        EndpointType::COMPLETIONS
+/// The dialect of a capture.
+pub(crate) fn dialect(name: &str) -> Arc<dyn Endpoint> {
+    let endpoint_type = match name.split('_').next() {
+        Some("chat" | "err") => EndpointType::CHAT,
+        Some("embeddings") => EndpointType::EMBEDDINGS,
+        Some("responses") => EndpointType::RESPONSES,
+        Some("messages") => EndpointType::MESSAGES,
+        _ => EndpointType::COMPLETIONS,
     };
-    let config = Config {
+    build(&Config {
         endpoint_type,
         streaming: true,
         path: None,
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
-    };
+    })
+}
+
+fn read(server: &str, name: &str) -> ParsedResponse {
     let capture = capture(server, name);
-    let endpoint = build(&config);
+    let endpoint = dialect(name);
     let parsed = endpoint.parse(&response(&capture, "\n"));
     for end in ["\r\n", "\r"] {
         assert_eq!(endpoint.parse(&response(&capture, end)), parsed, "{server} {name} {end:?}");
@@ -170,7 +175,41 @@ pub(crate) const STREAMS: &[Row] = &[
         " inspectodulesodulesinvalidstats run",
         of(3, 3, Some(2)),
     ),
+    ("vllm", "responses_stream", 4, " host59eymin ackocol suffixstrip", of(14, 8, Some(0))),
+    ("dynamo", "responses_stream", 8, "valid 2005test derivWI fr EXPRESS'))", of(14, 8, Some(0))),
+    (
+        "llamacpp",
+        "responses_stream",
+        8,
+        " CONDITION after SHALLwordward heapsecondsmin",
+        of(14, 8, Some(13)),
+    ),
+    (
+        "vllm",
+        "messages_stream",
+        6,
+        "hel Reservedandle changamesve",
+        Some([Some(13), Some(6), None, None]),
+    ),
+    (
+        "llamacpp",
+        "messages_stream",
+        6,
+        "helread afterild after credit",
+        // 7, and 6 of the cache.
+        Some([Some(13), Some(6), None, Some(6)]),
+    ),
 ];
+
+/// Why an answer ended, in the words of its server.
+fn finish_reason(server: &str, name: &str) -> &'static str {
+    match (server, name.split('_').next()) {
+        ("llamacpp", Some("responses")) => "completed",
+        (_, Some("responses")) => "max_output_tokens",
+        (_, Some("messages")) => "max_tokens",
+        _ => "length",
+    }
+}
 
 #[test]
 fn streams_of_real_servers() {
@@ -182,7 +221,8 @@ fn streams_of_real_servers() {
         assert_eq!(parsed.content.len(), *pieces, "{context}");
         assert!(parsed.content.iter().all(|piece| piece.is_output), "{context}");
         assert_eq!(counts(parsed.usage), *usage, "{context}");
-        assert_eq!(parsed.finish_reason.as_deref(), Some("length"), "{context}");
+        let reason = finish_reason(server, name);
+        assert_eq!(parsed.finish_reason.as_deref(), Some(reason), "{context}");
         assert_eq!(parsed.model.as_deref(), Some("tiny"), "{context}");
     }
 }
@@ -193,6 +233,17 @@ fn the_first_content_is_the_first_event_with_text() {
     for (server, first) in [("vllm", 2), ("llamacpp", 2), ("dynamo", 1)] {
         let parsed = read(server, "chat_stream");
         assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server}");
+    }
+    // Four events of a response and two of a message come before its text.
+    for (server, name, first) in [
+        ("vllm", "responses_stream", 5),
+        ("dynamo", "responses_stream", 5),
+        ("llamacpp", "responses_stream", 5),
+        ("vllm", "messages_stream", 3),
+        ("llamacpp", "messages_stream", 3),
+    ] {
+        let parsed = read(server, name);
+        assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server} {name}");
     }
 }
 
@@ -227,6 +278,21 @@ fn bodies_that_are_not_streamed() {
             " 4SEQUENTIALadapt rel59 CONTcolor rel\n                        Reis zero",
             of(35, 12, None),
         ),
+        ("vllm", "responses_nonstream", 1, "hel lineno heap ioeverDO aftermin", of(14, 8, Some(0))),
+        (
+            "dynamo",
+            "responses_nonstream",
+            1,
+            "with run httpars199 distributionorporep",
+            of(14, 8, Some(0)),
+        ),
+        (
+            "llamacpp",
+            "responses_nonstream",
+            1,
+            "helhel repr optionalsecondsmin heapTICE",
+            of(14, 8, Some(0)),
+        ),
     ];
     for (server, name, pieces, text, usage) in rows {
         let parsed = read(server, name);
@@ -254,6 +320,7 @@ fn statuses_other_than_200_keep_the_servers_words() {
     for (server, name, status, reason) in [
         ("vllm", "err_bad_model", 404, "Not Found"),
         ("dynamo", "err_bad_model", 404, "Not Found"),
+        ("dynamo", "messages_stream", 404, "Not Found"),
         ("llamacpp", "err_context_too_long", 400, "Bad Request"),
     ] {
         let capture = capture(server, name);
@@ -268,20 +335,12 @@ fn statuses_other_than_200_keep_the_servers_words() {
 fn a_stream_that_stops_early_is_cut_wherever_it_stops() {
     let capture = capture("vllm", "chat_stream");
     let whole = response(&capture, "\n");
-    let config = Config {
-        endpoint_type: EndpointType::CHAT,
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-    };
     // 1 role, 16 texts of which the last finishes, usage, [DONE].
     assert_eq!(whole.events.len(), 19);
     for kept in 1..19 {
         let mut cut = whole.clone();
         cut.events.truncate(kept);
-        let parsed = build(&config).parse(&cut);
+        let parsed = dialect("chat").parse(&cut);
         let name = parsed.error.map(|error| error.name);
         assert_eq!(name.as_deref(), (kept < 17).then_some("CutStream"), "{kept} events");
         assert_eq!(parsed.content.len(), kept.saturating_sub(1).min(16), "{kept} events");

@@ -1,26 +1,13 @@
 //! Responses of real servers, sent again byte for byte over a socket, however
 //! the bytes are split: content, usage and text are those of the capture.
 
-use aiperf::endpoint::{self, Config, EndpointType};
 use aiperf::record::{ResponseBody, SseEvent};
 use aiperf::transport::SseDecoder;
 use aiperf::units::Nanos;
 
-use crate::endpoint::{STREAMS, capture};
+use crate::endpoint::{STREAMS, capture, dialect};
 use crate::load::Load;
 use crate::raw_server;
-
-fn dialect(name: &str) -> std::sync::Arc<dyn endpoint::Endpoint> {
-    let chat = name.starts_with("chat");
-    endpoint::build(&Config {
-        endpoint_type: if chat { EndpointType::CHAT } else { EndpointType::COMPLETIONS },
-        streaming: true,
-        path: None,
-        extra_inputs: Vec::new(),
-        use_legacy_max_tokens: false,
-        use_server_token_count: false,
-    })
-}
 
 /// The stream's bytes in HTTP's chunked framing, `size` bytes a chunk.
 fn framed(body: &str, size: usize) -> Vec<u8> {

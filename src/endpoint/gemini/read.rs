@@ -11,73 +11,75 @@ use super::super::text::Text;
 #[derive(Default)]
 pub(super) struct Chunks;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Chunk<'a> {
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     candidates: Vec<Candidate<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     prompt_feedback: Option<Feedback<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     usage_metadata: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     model_version: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Candidate<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     content: Option<Content<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     finish_reason: Text<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Content<'a> {
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     parts: Vec<Part<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Part<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
     /// Whether the text is reasoning.
-    #[serde(default)]
     thought: Option<bool>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     function_call: Option<Call<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     executable_code: Option<Code<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     inline_data: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Call<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     args: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Code<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     code: Text<'a>,
 }
 
 /// What became of the prompt.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Feedback<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     block_reason: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     block_reason_message: Text<'a>,
 }
 

@@ -13,37 +13,37 @@ pub(super) struct Tokens {
 }
 
 /// One event of a stream, or an answer that is not streamed.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     token: Option<Token<'a>>,
     /// The whole text, in the last event.
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     generated_text: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     details: Option<Details<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error_type: Text<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Token<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
     /// Whether it is none of the text's, such as the one that ends it.
-    #[serde(default)]
     special: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Details<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     finish_reason: Text<'a>,
-    #[serde(default)]
     generated_tokens: Number,
-    #[serde(default)]
     input_length: Number,
 }
 

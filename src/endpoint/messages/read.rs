@@ -13,61 +13,65 @@ pub(super) struct Events {
 }
 
 /// An event, or a whole message.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     // What `message_start` begins; a text in errors of other forms.
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     message: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     content_block: Option<Block<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     delta: Option<Delta<'a>>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     content: Vec<Block<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     stop_reason: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     usage: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 /// A message that begins.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Start<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
 
 /// A block of content: text, thinking, or the use of a tool.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Block<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
 /// What is added to a block (its signature is no content), or to the message.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Delta<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     partial_json: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     stop_reason: Text<'a>,
 }
 
@@ -110,6 +114,16 @@ impl Reader for Events {
 
     fn is_complete(&self, answer: &Answer) -> bool {
         self.stopped || answer.response.finish_reason.is_some()
+    }
+
+    /// `input_tokens` leaves out what the cache had and what it took; a prompt's
+    /// tokens are all of them, as in the other dialects.
+    fn end(&mut self, answer: &mut Answer) {
+        let usage = &mut answer.usage;
+        let of_cache = [usage.prompt_cache_read_tokens, usage.prompt_cache_write_tokens];
+        if let Some(prompt) = &mut usage.prompt_tokens {
+            *prompt += of_cache.into_iter().flatten().sum::<u64>();
+        }
     }
 }
 

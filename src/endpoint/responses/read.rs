@@ -27,88 +27,90 @@ struct PartId {
 }
 
 /// An event, or a whole response: an event has a `type`, a response has none.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     delta: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     item_id: Text<'a>,
-    #[serde(default)]
     output_index: Number,
-    #[serde(default)]
     content_index: Number,
-    #[serde(default)]
     summary_index: Number,
     // What a part says when it is done, by its kind.
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     refusal: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     arguments: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     input: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     code: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     item: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     response: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     message: Text<'a>,
 }
 
 /// A response, whole or as far as it has come.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Response<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     incomplete_details: Option<Incomplete<'a>>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     output: Vec<Item<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     output_text: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     usage: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Incomplete<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     reason: Text<'a>,
 }
 
 /// An item of the output.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Item<'a> {
-    #[serde(borrow, default, rename = "type")]
+    #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    #[serde(borrow, deserialize_with = "null_is_empty")]
     content: Vec<Part<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     summary: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     arguments: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     input: Text<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Part<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     refusal: Text<'a>,
 }
 

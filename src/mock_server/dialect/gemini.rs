@@ -9,7 +9,8 @@ use crate::mock_server::activity::Finish;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Part, missing};
 
-/// `/v1beta/models/{model}:generateContent` and `:streamGenerateContent`.
+/// `/v1beta/models/{model}:generateContent` and `:streamGenerateContent`, and the
+/// same below `/v1`.
 /// Reasoning is in parts that are thoughts; every event tells usage so far.
 #[derive(Debug)]
 pub(super) struct Gemini;
@@ -44,6 +45,8 @@ impl Dialect for Gemini {
             &[
                 Route::generate("/v1beta/models/{model}:generateContent"),
                 Route::stream("/v1beta/models/{model}:streamGenerateContent"),
+                Route::generate("/v1/models/{model}:generateContent"),
+                Route::stream("/v1/models/{model}:streamGenerateContent"),
             ]
         }
     }
