@@ -11,19 +11,19 @@ use crate::dataset::{Rankings, Spread};
 #[derive(Args)]
 #[command(next_help_heading = "Rankings")]
 pub(super) struct RankingsArgs {
-    /// Passages of a ranking, mean [default: 1]
+    /// Passages of a ranking, mean [default: 10]
     #[arg(long, value_name = "COUNT", value_parser = positive_number)]
     rankings_passages_mean: Option<f64>,
     /// Passages of a ranking, standard deviation [default: 0]
     #[arg(long, value_name = "COUNT", value_parser = number)]
     rankings_passages_stddev: Option<f64>,
-    /// Tokens of a passage, mean [default: 550]
+    /// Tokens of a passage, mean [default: 128]
     #[arg(long, value_name = "TOKENS", value_parser = positive_number)]
     rankings_passages_prompt_token_mean: Option<f64>,
     /// Tokens of a passage, standard deviation [default: 0]
     #[arg(long, value_name = "TOKENS", value_parser = number)]
     rankings_passages_prompt_token_stddev: Option<f64>,
-    /// Tokens of the query, mean [default: 550]
+    /// Tokens of the query, mean [default: 32]
     #[arg(long, value_name = "TOKENS", value_parser = positive_number)]
     rankings_query_prompt_token_mean: Option<f64>,
     /// Tokens of the query, standard deviation [default: 0]
@@ -77,15 +77,15 @@ pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings,
     let args = &flags.rankings;
     Ok(Rankings {
         entries,
-        passages: spread(args.rankings_passages_mean, 1.0, args.rankings_passages_stddev),
+        passages: spread(args.rankings_passages_mean, 10.0, args.rankings_passages_stddev),
         passage_tokens: spread(
             args.rankings_passages_prompt_token_mean,
-            550.0,
+            128.0,
             args.rankings_passages_prompt_token_stddev,
         ),
         query_tokens: spread(
             args.rankings_query_prompt_token_mean,
-            550.0,
+            32.0,
             args.rankings_query_prompt_token_stddev,
         ),
     })

@@ -102,11 +102,10 @@ impl RunConfig {
 
     fn validate_chat_template(&self) -> Result<(), ConfigError> {
         let flag = "--apply-chat-template";
-        let endpoint = self.endpoint.endpoint_type;
-        let name = endpoint.traits().name;
-        let own_bodies = [EndpointType::RAW, EndpointType::TEMPLATE].contains(&endpoint);
-        if !endpoint.traits().repeats_history && !own_bodies {
-            let why = format!("{name} requests bear no messages of a chat: leave it out");
+        let traits = self.endpoint.endpoint_type.traits();
+        // Where the URL is the whole path, bodies are the user's own.
+        if !traits.repeats_history && !traits.path.is_empty() {
+            let why = format!("{} requests bear no messages of a chat: leave it out", traits.name);
             return Err(ConfigError::flag(flag, why));
         }
         if self.metrics.use_server_token_count {

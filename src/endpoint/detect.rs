@@ -1,13 +1,12 @@
 //! Responses whose dialect nobody names: told from their content.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::field::FieldPath;
 use super::reader::{self, Answer, Reader};
+use super::response::Choices;
 use super::text::Text;
-use super::{Config, Endpoint, EndpointType, ParsedResponse, build, sse};
+use super::{Config, ParsedResponse, gemini, huggingface_generate, messages, responses};
 use crate::record::ResponseBody;
 
 /// Name of the extra input that says where the content is.
@@ -18,25 +17,12 @@ pub(super) const RESPONSE_FIELD: &str = "response_field";
 pub(super) struct Detect {
     /// Where the content is, if that is said.
     field: Result<Option<FieldPath>, String>,
-    chat: Arc<dyn Endpoint>,
-    responses: Arc<dyn Endpoint>,
-    messages: Arc<dyn Endpoint>,
-    gemini: Arc<dyn Endpoint>,
-    generate: Arc<dyn Endpoint>,
 }
 
 impl Detect {
     /// With the path that the extra input of this name says; `text` says nothing.
     pub(super) fn new(config: &Config) -> Self {
-        let dialect = |endpoint_type| build(&Config { endpoint_type, ..config.clone() });
-        Self {
-            field: field(config),
-            chat: dialect(EndpointType::CHAT),
-            responses: dialect(EndpointType::RESPONSES),
-            messages: dialect(EndpointType::MESSAGES),
-            gemini: dialect(EndpointType::GEMINI),
-            generate: dialect(EndpointType::HUGGINGFACE_GENERATE),
-        }
+        Self { field: field(config) }
     }
 
     /// Says what is wrong with the path, if anything is.
@@ -45,59 +31,103 @@ impl Detect {
     }
 
     pub(super) fn parse(&self, body: &ResponseBody) -> ParsedResponse {
-        let mut events = body.events.iter().map(|event| body.raw(event));
-        let dialect = if body.is_event_stream {
-            events.find_map(|event| self.of_event(event))
-        } else {
-            events.next().and_then(|body| self.of_data(body))
-        };
-        match dialect {
-            Some(dialect) => dialect.parse(body),
-            None => reader::parse_with(self.plain(), body),
-        }
+        reader::parse_with(self.reader(), body)
     }
 
     pub(super) fn has_content(&self, event: &[u8]) -> bool {
-        match self.of_event(event) {
-            Some(dialect) => dialect.has_content(event),
-            None => reader::has_content_with(self.plain(), event),
+        reader::has_content_with(self.reader(), event)
+    }
+
+    fn reader(&self) -> Any<'_> {
+        let field = self.field.as_ref().ok().and_then(Option::as_ref);
+        Any { plain: Plain { field }, ..Any::default() }
+    }
+}
+
+/// The readers of all dialects; each event goes to that of its own.
+#[derive(Default)]
+struct Any<'f> {
+    /// The dialect of the last event that told its own.
+    last: Option<Shape>,
+    choices: Choices,
+    responses: responses::read::Events,
+    messages: messages::read::Events,
+    gemini: gemini::read::Chunks,
+    generate: huggingface_generate::read::Tokens,
+    plain: Plain<'f>,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Choices,
+    Responses,
+    Messages,
+    Gemini,
+    Generate,
+}
+
+impl Any<'_> {
+    fn of(&mut self, shape: Option<Shape>) -> &mut dyn Reader {
+        match shape {
+            None => &mut self.plain,
+            Some(Shape::Choices) => &mut self.choices,
+            Some(Shape::Responses) => &mut self.responses,
+            Some(Shape::Messages) => &mut self.messages,
+            Some(Shape::Gemini) => &mut self.gemini,
+            Some(Shape::Generate) => &mut self.generate,
+        }
+    }
+}
+
+impl Reader for Any<'_> {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let shape = match self.plain.field {
+            Some(_) => None,
+            None => serde_json::from_slice(json).ok().and_then(|value| shape(&value)),
+        };
+        self.last = shape.or(self.last);
+        self.of(shape).read(json, answer)
+    }
+
+    fn is_complete(&self, answer: &Answer) -> bool {
+        match self.last {
+            // What is of no dialect has no sign of its end.
+            None => true,
+            Some(Shape::Choices) => self.choices.is_complete(answer),
+            Some(Shape::Responses) => self.responses.is_complete(answer),
+            Some(Shape::Messages) => self.messages.is_complete(answer),
+            Some(Shape::Gemini) => self.gemini.is_complete(answer),
+            Some(Shape::Generate) => self.generate.is_complete(answer),
         }
     }
 
-    fn named(&self) -> Option<&FieldPath> {
-        self.field.as_ref().ok()?.as_ref()
-    }
-
-    fn plain(&self) -> Plain<'_> {
-        Plain { field: self.named() }
-    }
-
-    fn of_event(&self, event: &[u8]) -> Option<&Arc<dyn Endpoint>> {
-        self.of_data(&sse::data(event).data?)
-    }
-
-    /// The dialect that has such data, if it is one of those.
-    fn of_data(&self, data: &[u8]) -> Option<&Arc<dyn Endpoint>> {
-        if self.named().is_some() {
-            return None;
+    fn end(&mut self, answer: &mut Answer) {
+        use Shape::{Choices, Gemini, Generate, Messages, Responses};
+        for shape in [Choices, Responses, Messages, Gemini, Generate] {
+            self.of(Some(shape)).end(answer);
         }
-        let value: Value = serde_json::from_slice(data).ok()?;
-        let is = |name: &str, wanted: &str| value[name] == wanted;
-        let kind = value["type"].as_str().unwrap_or_default();
-        let first = value.get(0).unwrap_or(&value);
-        if value["choices"].is_array() {
-            Some(&self.chat)
-        } else if value["candidates"].is_array() {
-            Some(&self.gemini)
-        } else if first["generated_text"].is_string() || value["token"].is_object() {
-            Some(&self.generate)
-        } else if is("object", "response") || kind.starts_with("response.") {
-            Some(&self.responses)
-        } else if kind == "message_start" || (kind == "message" && value["content"].is_array()) {
-            Some(&self.messages)
-        } else {
-            None
-        }
+    }
+}
+
+/// The dialect that has such data, if it is one of those.
+fn shape(value: &Value) -> Option<Shape> {
+    let kind = value["type"].as_str().unwrap_or_default();
+    let first = value.get(0).unwrap_or(value);
+    let says = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
+    if value["choices"].is_array() {
+        Some(Shape::Choices)
+    } else if value["candidates"].is_array() {
+        Some(Shape::Gemini)
+    } else if first["generated_text"].is_string() || value["token"].is_object() {
+        Some(Shape::Generate)
+    } else if value["object"] == "response" || says(&["response."]) {
+        Some(Shape::Responses)
+    } else if says(&["message_", "content_block_"])
+        || (kind == "message" && value["content"].is_array())
+    {
+        Some(Shape::Messages)
+    } else {
+        None
     }
 }
 
@@ -128,7 +158,7 @@ impl Reader for Plain<'_> {
         let value: Value = match serde_json::from_slice(json) {
             Ok(value) => value,
             // Text that is no JSON is the content itself.
-            Err(_) if !json.trim_ascii_start().starts_with(b"{") && self.field.is_none() => {
+            Err(_) if is_text(json) && self.field.is_none() => {
                 answer.output(&String::from_utf8_lossy(json));
                 return Ok(());
             }
@@ -143,11 +173,11 @@ impl Reader for Plain<'_> {
         }
         Ok(())
     }
+}
 
-    /// Such a stream has no sign of its end.
-    fn is_complete(&self, _answer: &Answer) -> bool {
-        true
-    }
+/// Whether it does not even begin as JSON that is no text.
+fn is_text(data: &[u8]) -> bool {
+    !data.trim_ascii_start().starts_with(b"{") && !data.trim_ascii_start().starts_with(b"[")
 }
 
 #[derive(serde::Deserialize)]

@@ -115,6 +115,14 @@ fn rankings_are_generated_and_answered() {
 }
 
 #[test]
+fn rankings_are_those_that_aiperf_makes_where_nothing_is_said() {
+    let server = mock(Script::default());
+    let run = run(&format!("http://{}", server.addr()), "cohere_rankings", &[]).succeeded();
+    assert_eq!(first_body(&run)["documents"].as_array().unwrap().len(), 10);
+    assert_eq!(input_lengths(&run), [32 + 10 * 128; 3]);
+}
+
+#[test]
 fn rankings_come_from_a_file() {
     let server = mock(Script::default());
     let url = format!("http://{}", server.addr());

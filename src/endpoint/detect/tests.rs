@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::EndpointType;
 use super::super::fixture::{config, piece, stream, whole};
 use super::*;
 
