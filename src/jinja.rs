@@ -168,7 +168,7 @@ mod tests {
                 ),
                 "it makes more than 64 MiB of text",
             ),
-            (format!("{}1{}", "{{ (".repeat(1), "(".repeat(9999)), "line 1: "),
+            (format!("{{{{ {}1", "(".repeat(9999)), "line 1: "),
             ("{{ 'x' * 1000000000 }}".to_owned(), "line 1: "),
         ] {
             let error = render(&source).unwrap_err();

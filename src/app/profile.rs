@@ -246,13 +246,12 @@ fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::R
     for (number, body) in (1..).zip(workload.first_bodies().iter()) {
         let text = endpoint::chat_messages(body)
             .and_then(|chat| counter.chat_text(&chat.messages, &chat.tools));
-        match text {
-            Some(Err(why)) => anyhow::bail!(
+        if let Some(Err(why)) = text {
+            anyhow::bail!(
                 "--apply-chat-template: the template of {} makes no text of conversation \
                  {number}: {why}",
                 counter.name()
-            ),
-            Some(Ok(_)) | None => {}
+            );
         }
     }
     Ok(())

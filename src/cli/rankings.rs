@@ -12,34 +12,34 @@ use crate::dataset::{Rankings, Spread};
 #[command(next_help_heading = "Rankings")]
 pub(super) struct RankingsArgs {
     /// Passages of a ranking, mean [default: 10]
-    #[arg(long, value_name = "COUNT", value_parser = positive_number)]
-    rankings_passages_mean: Option<f64>,
+    #[arg(long = "rankings-passages-mean", value_name = "COUNT", value_parser = positive_number)]
+    passages_mean: Option<f64>,
     /// Passages of a ranking, standard deviation [default: 0]
-    #[arg(long, value_name = "COUNT", value_parser = number)]
-    rankings_passages_stddev: Option<f64>,
+    #[arg(long = "rankings-passages-stddev", value_name = "COUNT", value_parser = number)]
+    passages_stddev: Option<f64>,
     /// Tokens of a passage, mean [default: 128]
-    #[arg(long, value_name = "TOKENS", value_parser = positive_number)]
-    rankings_passages_prompt_token_mean: Option<f64>,
+    #[arg(long = "rankings-passages-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
+    passages_prompt_token_mean: Option<f64>,
     /// Tokens of a passage, standard deviation [default: 0]
-    #[arg(long, value_name = "TOKENS", value_parser = number)]
-    rankings_passages_prompt_token_stddev: Option<f64>,
+    #[arg(long = "rankings-passages-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
+    passages_prompt_token_stddev: Option<f64>,
     /// Tokens of the query, mean [default: 32]
-    #[arg(long, value_name = "TOKENS", value_parser = positive_number)]
-    rankings_query_prompt_token_mean: Option<f64>,
+    #[arg(long = "rankings-query-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
+    query_prompt_token_mean: Option<f64>,
     /// Tokens of the query, standard deviation [default: 0]
-    #[arg(long, value_name = "TOKENS", value_parser = number)]
-    rankings_query_prompt_token_stddev: Option<f64>,
+    #[arg(long = "rankings-query-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
+    query_prompt_token_stddev: Option<f64>,
 }
 
 impl RankingsArgs {
     fn given(&self) -> Option<&'static str> {
         let flags = [
-            ("--rankings-passages-mean", self.rankings_passages_mean),
-            ("--rankings-passages-stddev", self.rankings_passages_stddev),
-            ("--rankings-passages-prompt-token-mean", self.rankings_passages_prompt_token_mean),
-            ("--rankings-passages-prompt-token-stddev", self.rankings_passages_prompt_token_stddev),
-            ("--rankings-query-prompt-token-mean", self.rankings_query_prompt_token_mean),
-            ("--rankings-query-prompt-token-stddev", self.rankings_query_prompt_token_stddev),
+            ("--rankings-passages-mean", self.passages_mean),
+            ("--rankings-passages-stddev", self.passages_stddev),
+            ("--rankings-passages-prompt-token-mean", self.passages_prompt_token_mean),
+            ("--rankings-passages-prompt-token-stddev", self.passages_prompt_token_stddev),
+            ("--rankings-query-prompt-token-mean", self.query_prompt_token_mean),
+            ("--rankings-query-prompt-token-stddev", self.query_prompt_token_stddev),
         ];
         flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
     }
@@ -77,17 +77,13 @@ pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings,
     let args = &flags.rankings;
     Ok(Rankings {
         entries,
-        passages: spread(args.rankings_passages_mean, 10.0, args.rankings_passages_stddev),
+        passages: spread(args.passages_mean, 10.0, args.passages_stddev),
         passage_tokens: spread(
-            args.rankings_passages_prompt_token_mean,
+            args.passages_prompt_token_mean,
             128.0,
-            args.rankings_passages_prompt_token_stddev,
+            args.passages_prompt_token_stddev,
         ),
-        query_tokens: spread(
-            args.rankings_query_prompt_token_mean,
-            32.0,
-            args.rankings_query_prompt_token_stddev,
-        ),
+        query_tokens: spread(args.query_prompt_token_mean, 32.0, args.query_prompt_token_stddev),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Where in a response its content is: the part of JMESPath that names places.
+//! Where in a response its content is: the part of `JMESPath` that names places.
 //!
 //! `a.b`, `a[0]`, `a[-1]`, `a[*].b` and `"a key"`. What filters, pipes or calls
 //! functions is refused.

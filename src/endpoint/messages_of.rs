@@ -17,10 +17,10 @@ pub struct ChatMessages {
 pub fn chat_messages(body: &[u8]) -> Option<ChatMessages> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let lead = ["system", "instructions", "systemInstruction"];
-    let lead = lead.iter().find_map(|name| text(&body[name])).map(|text| message("system", text));
+    let lead = lead.iter().find_map(|name| text(&body[name])).map(|text| message("system", &text));
     let items = ["messages", "input", "contents"];
     let said = items.iter().find_map(|name| body[name].as_array().and_then(|items| said(items)));
-    let said = said.or_else(|| Some(vec![message("user", body["input"].as_str()?.to_owned())]))?;
+    let said = said.or_else(|| Some(vec![message("user", body["input"].as_str()?)]))?;
     let messages: Vec<Value> = lead.into_iter().chain(said).collect();
     let tools = body["tools"].as_array().filter(|tools| !tools.is_empty());
     let tools = tools.map_or(Value::Null, |tools| tools.clone().into());
@@ -49,7 +49,7 @@ fn said(items: &[Value]) -> Option<Vec<Value>> {
     (!messages.is_empty()).then_some(messages)
 }
 
-fn message(role: &str, content: String) -> Value {
+fn message(role: &str, content: &str) -> Value {
     json!({"role": role, "content": content})
 }
 

@@ -11,7 +11,9 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 /// Most blanks of an indentation.
 const MAX_INDENT: usize = 16;
 
-/// `value|tojson`, also with `indent`, `ensure_ascii`, `sort_keys` and `separators`.
+/// `value|tojson`, also with `sort_keys`, and with `indent` or `ensure_ascii` and
+/// `separators`.
+#[expect(clippy::needless_pass_by_value, reason = "filters are given their options so")]
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let ascii = options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
@@ -25,19 +27,15 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
         value.sort_all_objects();
     }
     let mut out = Vec::new();
-    let done = match indent {
-        Some(blanks) => {
-            let blanks = " ".repeat(blanks.min(MAX_INDENT));
-            let pretty = PrettyFormatter::with_indent(blanks.as_bytes());
-            value.serialize(&mut Serializer::with_formatter(&mut out, pretty))
-        }
-        None => {
-            let given = separators.unwrap_or_default();
-            let separator =
-                |at, usual: &str| given.get(at).map_or(usual, String::as_str).to_owned();
-            let line = Line { item: separator(0, ", "), key: separator(1, ": "), ascii };
-            value.serialize(&mut Serializer::with_formatter(&mut out, line))
-        }
+    let done = if let Some(blanks) = indent {
+        let blanks = " ".repeat(blanks.min(MAX_INDENT));
+        let pretty = PrettyFormatter::with_indent(blanks.as_bytes());
+        value.serialize(&mut Serializer::with_formatter(&mut out, pretty))
+    } else {
+        let given = separators.unwrap_or_default();
+        let separator = |at, usual: &str| given.get(at).map_or(usual, String::as_str).to_owned();
+        let line = Line { item: separator(0, ", "), key: separator(1, ": "), ascii };
+        value.serialize(&mut Serializer::with_formatter(&mut out, line))
     };
     done.map_err(invalid)?;
     String::from_utf8(out).map_err(|why| Error::new(ErrorKind::InvalidOperation, why.to_string()))

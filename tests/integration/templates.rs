@@ -256,9 +256,9 @@ fn the_chat_template_counts_input() {
     let with_template = [&flags[..], &["--apply-chat-template"]].concat();
     let counter = with_template_of("tiny-model");
     for endpoint in ["chat", "responses", "messages", "gemini"] {
-        let counted = run(&url, endpoint, &with_template).succeeded();
+        let run = run(&url, endpoint, &with_template).succeeded();
         // The prompt is shorter by what the template adds.
-        for length in input_lengths(&counted) {
+        for length in input_lengths(&run) {
             assert!(length.abs_diff(40) <= 2, "{endpoint}: {length}");
         }
     }
