@@ -14,6 +14,7 @@ mod load_args;
 mod mock;
 mod multi_run;
 mod profile;
+mod rankings;
 mod resolve;
 mod selfcheck;
 mod server_metrics;

@@ -36,6 +36,8 @@ pub struct RunConfig {
     pub dataset: dataset::Config,
     /// What counts tokens.
     pub tokenizer: crate::tokenizer::Source,
+    /// Whether input tokens are counted by the chat template.
+    pub apply_chat_template: bool,
     /// How requests are formed and responses read.
     pub endpoint: endpoint::Config,
     /// When requests are sent.

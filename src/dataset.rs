@@ -10,6 +10,7 @@ mod lengths;
 mod media;
 mod payload;
 mod prompts;
+mod rankings;
 mod sampler;
 pub mod seed;
 mod synthetic;
@@ -55,6 +56,8 @@ pub struct Config {
 pub enum Source {
     /// Generated from the embedded corpus.
     Synthetic(Synthetic),
+    /// A query and passages each, generated from the same corpus.
+    Rankings(Rankings),
     /// Read from a file; `None` finds the format out from the content.
     File {
         /// The file.
@@ -73,6 +76,10 @@ pub enum FileFormat {
     SingleTurn,
     /// JSONL, one conversation a line.
     MultiTurn,
+    /// JSONL, one request a line, drawn at random.
+    RandomPool,
+    /// JSONL, one body a line, sent as it is.
+    RawPayload,
     /// `inputs.json` of an earlier run: bodies sent as they are.
     InputsJson,
     /// The ShareGPT JSON array.
@@ -131,6 +138,19 @@ pub struct Synthetic {
     pub user_context_prompt_length: Option<usize>,
     /// System prompt given word for word.
     pub system_prompt: Option<String>,
+}
+
+/// What generated rankings look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rankings {
+    /// Requests to generate.
+    pub entries: usize,
+    /// Passages of a request.
+    pub passages: Spread,
+    /// Tokens of a passage.
+    pub passage_tokens: Spread,
+    /// Tokens of the query.
+    pub query_tokens: Spread,
 }
 
 /// How a turn gets its model where there are several.
@@ -222,6 +242,7 @@ impl Dataset {
         let seed = Seed::or_random(config.random_seed);
         let mut conversations = match &config.source {
             Source::Synthetic(synthetic) => synthetic::generate(synthetic, counter, seed)?,
+            Source::Rankings(rankings) => rankings::generate(rankings, counter, seed)?,
             Source::File { path, format, traces } => {
                 file::read(path, *format, traces, counter, seed)?
             }

@@ -4,19 +4,25 @@
 pub mod body;
 pub mod chat;
 pub mod completions;
+mod detect;
 mod dialect;
 pub mod embeddings;
 pub mod error;
+mod field;
 #[cfg(test)]
 mod fixture;
 pub mod gemini;
 mod history;
 pub mod huggingface_generate;
 pub mod messages;
+mod messages_of;
+pub mod rankings;
+pub mod raw;
 mod reader;
 pub mod response;
 pub mod responses;
 pub mod sse;
+pub mod template;
 pub mod text;
 pub mod usage;
 
@@ -31,6 +37,7 @@ use crate::redact;
 use crate::units::Nanos;
 
 pub use error::http_error;
+pub use messages_of::{ChatMessages, chat_messages};
 
 /// A dialect, told from others by its name.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +59,16 @@ impl EndpointType {
     pub const GEMINI: Self = Self(&gemini::TRAITS);
     /// Hugging Face's Text Generation Inference.
     pub const HUGGINGFACE_GENERATE: Self = Self(&huggingface_generate::TRAITS);
+    /// Cohere's rankings.
+    pub const COHERE_RANKINGS: Self = Self(&rankings::COHERE);
+    /// Rankings of Hugging Face's Text Embeddings Inference.
+    pub const HF_TEI_RANKINGS: Self = Self(&rankings::HF_TEI);
+    /// Rankings of NVIDIA's NIM.
+    pub const NIM_RANKINGS: Self = Self(&rankings::NIM);
+    /// Bodies as a file has them.
+    pub const RAW: Self = Self(&raw::TRAITS);
+    /// Bodies by a template of the user's.
+    pub const TEMPLATE: Self = Self(&template::TRAITS);
 
     /// Every dialect. A new one is a file of its own and a row here.
     pub const ALL: &[Self] = &[
@@ -62,6 +79,11 @@ impl EndpointType {
         Self::MESSAGES,
         Self::GEMINI,
         Self::HUGGINGFACE_GENERATE,
+        Self::COHERE_RANKINGS,
+        Self::HF_TEI_RANKINGS,
+        Self::NIM_RANKINGS,
+        Self::RAW,
+        Self::TEMPLATE,
     ];
 
     /// What the dialect is and what it can do.
@@ -169,6 +191,12 @@ pub trait Endpoint: Send + Sync + std::fmt::Debug {
     /// What it is and what it can do.
     fn traits(&self) -> &'static EndpointTraits;
 
+    /// Whether it can ask what `conversation` has, asked of each before the run.
+    /// The error says what is wrong, and what would be right.
+    fn check(&self, _conversation: &Conversation) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The body of the request for `turn` of `conversation`. `answers` are the
     /// server's answers to the turns before it, one for each.
     fn request_body(
@@ -218,6 +246,8 @@ pub struct EndpointTraits {
     pub produces: MediaKinds,
     /// Whether a request may bear messages of an OpenAI chat as a file has them.
     pub takes_messages: bool,
+    /// Whether a request bears a query, and passages to be ranked by it.
+    pub ranks: bool,
     /// Whether a later turn's request repeats the earlier turns and answers.
     pub repeats_history: bool,
     /// Title of its console tables.
@@ -249,6 +279,7 @@ impl EndpointTraits {
             takes: MediaKinds::empty(),
             produces: MediaKinds::empty(),
             takes_messages: false,
+            ranks: false,
             repeats_history: false,
             metrics_title: "LLM Metrics",
             operation_name: "chat",

@@ -7,6 +7,8 @@ pub mod units;
 
 pub mod background;
 
+pub mod jinja;
+
 pub mod redact;
 
 pub mod semconv;

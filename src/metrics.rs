@@ -29,7 +29,7 @@ mod fixture;
 
 pub use accumulate::Accumulator;
 pub use health::{ClientHealth, Health, LoadReport, Verdict};
-pub use measure::{CountTokens, Measurer};
+pub use measure::{CountChat, CountTokens, Measurer};
 pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};
 pub use objective::parse_objectives;
 pub use registry::Registry;

@@ -4,6 +4,7 @@
 //! and a model's on the hub, found in the local cache or downloaded into it.
 //! Counts never include special tokens that a tokenizer would add by itself.
 
+mod chat_template;
 mod hub;
 mod o200k;
 #[cfg(test)]
@@ -13,8 +14,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use thiserror::Error;
 
+use chat_template::ChatTemplate;
+pub use chat_template::Wrapping;
 use o200k::{O200K, O200k};
 
 /// Which tokenizer counts.
@@ -105,6 +109,14 @@ pub enum TokenizerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// There is no chat template, or none that can be used.
+    #[error("--apply-chat-template: {origin}: {reason}")]
+    ChatTemplate {
+        /// The tokenizer, or the file.
+        origin: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The name cannot be one of the hub's.
     #[error("{name:?} is neither an existing path nor a name on the hub such as `org/model`")]
     Name {
@@ -141,6 +153,7 @@ pub enum TokenizerError {
 pub struct TokenCounter {
     name: Arc<str>,
     vocabulary: Vocabulary,
+    chat: Option<Arc<ChatTemplate>>,
 }
 
 #[derive(Clone)]
@@ -164,13 +177,45 @@ impl TokenCounter {
                 Vocabulary::File(hub::Hub::new(environment).load(name, revision)?)
             }
         };
-        Ok(Self { name: source.to_string().into(), vocabulary })
+        Ok(Self { name: source.to_string().into(), vocabulary, chat: None })
     }
 
     /// The embedded o200k vocabulary.
     #[must_use]
     pub fn builtin() -> Self {
-        Self { name: Source::Builtin.to_string().into(), vocabulary: Vocabulary::Builtin(&O200K) }
+        let name = Source::Builtin.to_string().into();
+        Self { name, vocabulary: Vocabulary::Builtin(&O200K), chat: None }
+    }
+
+    /// The same with the chat template that stands beside the tokenizer of
+    /// `source`, from which the counter was loaded.
+    pub fn with_chat_template(
+        self,
+        source: &Source,
+        environment: Environment<'_>,
+    ) -> Result<Self, TokenizerError> {
+        let chat = ChatTemplate::load(source, environment)?;
+        Ok(Self { chat: Some(Arc::new(chat)), ..self })
+    }
+
+    /// The text that the model gets for `messages` (a JSON array) and `tools`,
+    /// with what bids it to answer. `None` without a chat template; the error says
+    /// why the template makes no text of them.
+    #[must_use]
+    pub fn chat_text(&self, messages: &Value, tools: &Value) -> Option<Result<String, String>> {
+        self.chat.as_ref().map(|template| template.render(messages, tools))
+    }
+
+    /// Whether it has a chat template.
+    #[must_use]
+    pub const fn has_chat_template(&self) -> bool {
+        self.chat.is_some()
+    }
+
+    /// What the chat template adds to the tokens of messages.
+    #[must_use]
+    pub fn wrapping(&self) -> Wrapping {
+        Wrapping::of(self)
     }
 
     /// Its name as given: `builtin`, a path, or a name on the hub.

@@ -73,6 +73,8 @@ mod shards;
 mod shell;
 #[path = "integration/telemetry.rs"]
 mod telemetry;
+#[path = "integration/templates.rs"]
+mod templates;
 #[path = "integration/timeslices.rs"]
 mod timeslices;
 #[path = "integration/trace_load.rs"]

@@ -22,12 +22,14 @@ fuzz_target!(|input: &[u8]| {
         None,
         Some(FileFormat::SingleTurn),
         Some(FileFormat::MultiTurn),
+        Some(FileFormat::RandomPool),
+        Some(FileFormat::RawPayload),
         Some(FileFormat::InputsJson),
         Some(FileFormat::ShareGpt),
         Some(FileFormat::MooncakeTrace),
         Some(FileFormat::BailianTrace),
         Some(FileFormat::BurstGptTrace),
-    ][usize::from(*format) % 8];
+    ][usize::from(*format) % 10];
     let traces = TraceSettings::default();
     let config = Config {
         source: Source::File { path: FILE.path().to_owned(), format, traces },

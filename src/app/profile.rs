@@ -25,7 +25,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{Accumulator, Registry};
 use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
 use crate::schedule;
-use crate::tokenizer::TokenCounter;
+use crate::tokenizer::{self, TokenCounter};
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
 
@@ -79,7 +79,7 @@ impl Material {
     /// Loads tokenizer and dataset; the dataset settles what `config` leaves to it.
     fn load(config: &mut RunConfig) -> anyhow::Result<Self> {
         let environment = |name: &str| std::env::var(name).ok();
-        let counter = Arc::new(TokenCounter::load(&config.tokenizer, &environment)?);
+        let counter = Arc::new(counter(config, &environment)?);
         raise_file_limit();
         Self::with(config, counter)
     }
@@ -95,6 +95,7 @@ impl Material {
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
         }
+        check_conversations(&*endpoint::build(&config.endpoint), &dataset)?;
         settle_schedule(config, &mut dataset)?;
         config.validate_shares()?;
         config.validate_searched()?;
@@ -147,6 +148,7 @@ impl Run {
             targets(&config, &dataset)?,
             Arc::new(of_load),
         );
+        check_chat_template(&counter, &workload)?;
         let description = RunDescription {
             benchmark_id: config.benchmark_id(seed),
             endpoint: traits,
@@ -273,6 +275,47 @@ impl Concluded {
             other => Ok(other),
         }
     }
+}
+
+/// The tokenizer, with the chat template where it counts.
+fn counter(
+    config: &RunConfig,
+    environment: tokenizer::Environment<'_>,
+) -> anyhow::Result<TokenCounter> {
+    let counter = TokenCounter::load(&config.tokenizer, environment)?;
+    if !config.apply_chat_template {
+        return Ok(counter);
+    }
+    Ok(counter.with_chat_template(&config.tokenizer, environment)?)
+}
+
+/// Refuses what the endpoint cannot ask.
+fn check_conversations(endpoint: &dyn Endpoint, dataset: &Dataset) -> anyhow::Result<()> {
+    for (number, conversation) in (1..).zip(&dataset.conversations) {
+        endpoint
+            .check(conversation)
+            .map_err(|why| anyhow::anyhow!("conversation {number} of the dataset: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Refuses messages of which the chat template makes no text.
+fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::Result<()> {
+    if !counter.has_chat_template() {
+        return Ok(());
+    }
+    for (number, body) in (1..).zip(workload.first_bodies().iter()) {
+        let text = endpoint::chat_messages(body)
+            .and_then(|chat| counter.chat_text(&chat.messages, &chat.tools));
+        if let Some(Err(why)) = text {
+            anyhow::bail!(
+                "--apply-chat-template: the template of {} makes no text of conversation \
+                 {number}: {why}",
+                counter.name()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Lets the dataset decide what it decides about the schedule.

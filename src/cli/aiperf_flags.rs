@@ -58,7 +58,6 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Tokenizer
     ("--tokenizer-trust-remote-code", "no code of a model is run; take a tokenizer.json"),
-    ("--apply-chat-template", "--use-server-token-count counts with the server's template"),
     // Load Generator
     (
         "--trajectory-start-min-ratio --trajectory-start-max-ratio --burst-phase-starts",
@@ -87,13 +86,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("--random-range-ratio --random-corpus-style", "give --isl-stddev or --seq-dist"),
     // Prompt
     ("--prompt-corpus", "--input-file brings your own text"),
-    // Rankings
-    (
-        "--rankings-passages-mean --rankings-passages-stddev \
-         --rankings-passages-prompt-token-mean --rankings-passages-prompt-token-stddev \
-         --rankings-query-prompt-token-mean --rankings-query-prompt-token-stddev",
-        "no rankings",
-    ),
     // Synthesis
     ("--synthesis-speedup-ratio", "give --replay-speedup"),
     (
@@ -159,7 +151,7 @@ const REFUSED: &[(&str, &str)] = &[
 /// nothing.
 const REFUSED_SWITCHES: &str = "\
     --reset-kv-cache --server-profiler --per-chunk-usage --download-video-content --uuid-and-strip \
-    --tokenizer-trust-remote-code --apply-chat-template --use-think-time-only \
+    --tokenizer-trust-remote-code --use-think-time-only \
     --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
     --unsafe-override --auto-plot --plot-required --export-outputs-json \
     --network-latency-automatic --parameter-sweep-same-seed --accuracy-enable-cot \

@@ -8,7 +8,7 @@ use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::{Formats, JsonLayout};
 use crate::config::{ConnectionReuse, RunConfig, Ui};
-use crate::dataset::{FileFormat, Sampling, Source, Spread, TraceSettings};
+use crate::dataset::{FileFormat, Rankings, Sampling, Source, Spread, TraceSettings};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
@@ -118,6 +118,10 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
             .put_some("format", format.map(format_name))
             .put_some("block_size", traces.block_tokens)
             .put_some("synthesis", synthesis(traces)),
+        Source::Rankings(rankings) => object
+            .put("type", "synthetic")
+            .put("entries", rankings.entries)
+            .put("rankings", self::rankings(*rankings)),
         Source::Synthetic(synthetic) => object
             .put("type", "synthetic")
             .put("entries", synthetic.entries)
@@ -139,6 +143,14 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put_some("ignore_trace_delays", replay.ignore_delays.then_some(true))
         .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
         .put_some("open_loop_strict", replay.strict.then_some(true))
+        .into_value()
+}
+
+fn rankings(rankings: Rankings) -> Value {
+    Object::default()
+        .put("passages", spread(rankings.passages))
+        .put("passage_tokens", spread(rankings.passage_tokens))
+        .put("query_tokens", spread(rankings.query_tokens))
         .into_value()
 }
 
@@ -351,6 +363,8 @@ const fn format_name(format: FileFormat) -> &'static str {
     match format {
         FileFormat::SingleTurn => "single_turn",
         FileFormat::MultiTurn => "multi_turn",
+        FileFormat::RandomPool => "random_pool",
+        FileFormat::RawPayload => "raw_payload",
         FileFormat::InputsJson => "inputs_json",
         FileFormat::ShareGpt => "sharegpt",
         FileFormat::MooncakeTrace => "mooncake_trace",

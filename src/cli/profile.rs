@@ -9,6 +9,7 @@ use clap::{ArgAction, Args};
 use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::multi_run::MultiRunArgs;
+use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
@@ -42,6 +43,8 @@ const WAIT_MODES: Choice<WaitMode> = Choice(&[
 const FILE_FORMATS: Choice<FileFormat> = Choice(&[
     ("single-turn", FileFormat::SingleTurn),
     ("multi-turn", FileFormat::MultiTurn),
+    ("random-pool", FileFormat::RandomPool),
+    ("raw-payload", FileFormat::RawPayload),
     ("inputs-json", FileFormat::InputsJson),
     ("sharegpt", FileFormat::ShareGpt),
     ("mooncake-trace", FileFormat::MooncakeTrace),
@@ -116,6 +119,8 @@ pub(super) struct ProfileArgs {
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
     pub(super) prompt: PromptArgs,
+    #[command(flatten)]
+    pub(super) rankings: RankingsArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
@@ -272,6 +277,10 @@ pub(super) struct TokenizerArgs {
     /// Branch, tag or commit on the hub
     #[arg(long, value_name = "REVISION", default_value = "main")]
     pub(super) tokenizer_revision: String,
+    /// Count input tokens as the model's chat template writes the messages, and make generated
+    /// prompts shorter by what it adds
+    #[arg(long)]
+    pub(super) apply_chat_template: bool,
 }
 
 /// What conversations look like.

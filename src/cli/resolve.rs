@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
-use super::{connections, input_config, load, multi_run, server_metrics, value};
+use super::{connections, input_config, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
     TransportConfig, WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{Source, Spread, Synthetic, TraceSettings};
+use crate::dataset::{FileFormat, Sampling, Source, Spread, Synthetic, TraceSettings};
+use crate::endpoint::EndpointType;
+use crate::endpoint::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, redact, telemetry};
@@ -32,6 +34,7 @@ pub(super) fn run_config(
     let mut config = RunConfig {
         dataset: dataset(flags, multi_run::seed(flags, &multi_run))?,
         tokenizer,
+        apply_chat_template: flags.tokenizer.apply_chat_template,
         runner: RunnerConfig {
             workers: flags.service.workers_max.map(|count| count as usize),
             processors: flags.service.record_processors.map(|count| count as usize),
@@ -71,6 +74,9 @@ fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
             ConfigError::flag("--extra-inputs", why)
         };
         for (name, value) in value::members(text).ok_or_else(wrong)? {
+            let is_template =
+                flags.endpoint.endpoint_type == EndpointType::TEMPLATE && name == PAYLOAD_TEMPLATE;
+            let value = if is_template { template(value)? } else { value };
             extra_inputs.retain(|(earlier, _)| *earlier != name);
             extra_inputs.push((name, value));
         }
@@ -83,6 +89,19 @@ fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
         use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
         use_server_token_count: flags.endpoint.use_server_token_count,
     })
+}
+
+/// A template as it is given, or what the file holds that is named.
+fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> {
+    let Some(path) = given.as_str().map(std::path::Path::new).filter(|path| path.is_file()) else {
+        return Ok(given);
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
+        flag: "--extra-inputs payload_template",
+        path: path.display().to_string(),
+        why: error.to_string(),
+    })?;
+    Ok(text.into())
 }
 
 fn tokenizer(
@@ -102,20 +121,28 @@ fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Con
     let source = match &flags.input.input_file {
         Some(path) => {
             only_synthetic(&flags.conversation, &flags.prompt)?;
+            rankings::none_given(flags)?;
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
                 traces: traces(&flags.prompt),
             }
         }
-        None => Source::Synthetic(synthetic(flags)?),
+        None if flags.endpoint.endpoint_type.traits().ranks => {
+            Source::Rankings(rankings::generated(flags, entries(flags))?)
+        }
+        None => {
+            rankings::none_given(flags)?;
+            Source::Synthetic(synthetic(flags)?)
+        }
     };
     let stddev = flags.prompt.osl_stddev.unwrap_or(0.0);
+    let is_pool = flags.input.custom_dataset_type == Some(FileFormat::RandomPool);
     Ok(dataset::Config {
         source,
         models: flags.endpoint.models.clone(),
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
-        sampling: flags.input.dataset_sampling_strategy,
+        sampling: flags.input.dataset_sampling_strategy.or(is_pool.then_some(Sampling::Random)),
         output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         random_seed,
@@ -132,11 +159,19 @@ fn traces(flags: &PromptArgs) -> TraceSettings {
     }
 }
 
-fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
-    let (conversation, prompt) = (&flags.conversation, &flags.prompt);
+/// Conversations to generate: a prompt for each request, since one that is asked
+/// again is answered from the server's cache.
+fn entries(flags: &ProfileArgs) -> usize {
+    let conversation = &flags.conversation;
     // Those of the warmup come first: the measurement must not meet them again.
     let warmup = flags.warmup.warmup_request_count.unwrap_or(0);
     let requests = flags.load.request_count.map(|count| count.saturating_add(warmup));
+    let asked = conversation.num_dataset_entries.or(conversation.num_sessions);
+    asked.or(requests.map(|count| count.min(MOST_ENTRIES))).unwrap_or(100) as usize
+}
+
+fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
+    let (conversation, prompt) = (&flags.conversation, &flags.prompt);
     let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
@@ -144,13 +179,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
     let (mean, stddev) =
         (conversation.session_turn_delay_mean, conversation.session_turn_delay_stddev);
     Ok(Synthetic {
-        // A prompt for each request: one that is asked again is answered from
-        // the server's cache.
-        entries: conversation
-            .num_dataset_entries
-            .or(conversation.num_sessions)
-            .or(requests.map(|count| count.min(MOST_ENTRIES)))
-            .unwrap_or(100) as usize,
+        entries: entries(flags),
         input_tokens: spread(prompt.isl, 550.0, prompt.isl_stddev),
         sequence_distribution: prompt.seq_dist.clone(),
         batch_size: prompt.batch_size.unwrap_or(1) as usize,

@@ -73,6 +73,14 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A finite number of at least 1.
+pub(super) fn positive_number(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        number if number >= 1.0 => Ok(number),
+        _ => Err("give at least 1".to_owned()),
+    }
+}
+
 /// A finite number above 0.
 pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     match number(text)? {

@@ -93,8 +93,31 @@ impl RunConfig {
             let why = format!("{} produces no tokens: leave it out", traits.name);
             return Err(ConfigError::flag("--use-server-token-count", why));
         }
+        if self.apply_chat_template {
+            self.validate_chat_template()?;
+        }
         if self.dataset.models.is_empty() || self.dataset.models.iter().any(String::is_empty) {
             return Err(ConfigError::flag("--model", "it is needed: name the model to ask"));
+        }
+        Ok(())
+    }
+
+    fn validate_chat_template(&self) -> Result<(), ConfigError> {
+        let flag = "--apply-chat-template";
+        let traits = self.endpoint.endpoint_type.traits();
+        // Where the URL is the whole path, bodies are the user's own.
+        if !traits.repeats_history && !traits.path.is_empty() {
+            let why = format!("{} requests bear no messages of a chat: leave it out", traits.name);
+            return Err(ConfigError::flag(flag, why));
+        }
+        if self.metrics.use_server_token_count {
+            let why = "--use-server-token-count takes the server's word: give one of the two";
+            return Err(ConfigError::flag(flag, why));
+        }
+        if self.tokenizer == crate::tokenizer::Source::Builtin {
+            let why = "the builtin tokenizer has no chat template: name the model's own with \
+                       --tokenizer";
+            return Err(ConfigError::flag(flag, why));
         }
         Ok(())
     }
@@ -102,6 +125,11 @@ impl RunConfig {
     fn validate_dataset(&self) -> Result<(), ConfigError> {
         let synthetic = match &self.dataset.source {
             Source::Synthetic(synthetic) => synthetic,
+            Source::Rankings(rankings) => {
+                spread("--rankings-passages-mean", rankings.passages, 1.0)?;
+                spread("--rankings-passages-prompt-token-mean", rankings.passage_tokens, 1.0)?;
+                return spread("--rankings-query-prompt-token-mean", rankings.query_tokens, 1.0);
+            }
             Source::File { path, .. } => return validate_dataset_file(path),
         };
         let at_least_one = |flag, count: usize| match count {

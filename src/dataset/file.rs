@@ -98,6 +98,8 @@ fn read_from(
         FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
         FileFormat::SingleTurn => jsonl::read(Lines::new(input), jsonl::single_turn),
         FileFormat::MultiTurn => jsonl::read(Lines::new(input), jsonl::multi_turn),
+        FileFormat::RandomPool => jsonl::read(Lines::new(input), jsonl::random_pool),
+        FileFormat::RawPayload => jsonl::read(Lines::new(input), jsonl::raw_payload),
         FileFormat::InputsJson => inputs_json::read(input),
         FileFormat::ShareGpt => sharegpt::read(input, counter),
     }

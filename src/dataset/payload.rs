@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use crate::tokenizer::TokenCounter;
 
 /// Tokens of the body's texts: of its system message, its messages, its contents,
-/// its `prompt`, its `input` or its `inputs`, whichever a dialect has. `None` where it has no text, or a prompt that is given in tokens.
+/// its `prompt`, its `input` or its `inputs`, or of its query and passages, whichever
+/// a dialect has. `None` where it has no text, or a prompt that is given in tokens.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
     let texts = texts(&body)?;
@@ -40,6 +41,10 @@ fn texts(body: &Value) -> Option<Vec<&str>> {
             }
         }
     }
+    if !body["query"].is_null() {
+        let ranked = ["query", "documents", "texts", "passages"];
+        texts.extend(ranked.iter().flat_map(|name| parts(&body[*name])));
+    }
     Some(texts)
 }
 
@@ -55,7 +60,7 @@ fn parts(content: &Value) -> Vec<&str> {
             .iter()
             .filter_map(|part| part.as_str().or_else(|| part["text"].as_str()))
             .collect(),
-        text => text.as_str().into_iter().collect(),
+        text => text.as_str().or_else(|| text["text"].as_str()).into_iter().collect(),
     }
 }
 
@@ -77,6 +82,12 @@ mod tests {
         ]});
         assert_eq!(texts(&chat), Some(vec!["a", "b"]));
         assert_eq!(texts(&json!({"prompt": "a"})), Some(vec!["a"]));
+        let ranking = json!({"query": {"text": "a"}, "passages": [{"text": "b"}, {"text": "c"}]});
+        assert_eq!(texts(&ranking), Some(vec!["a", "b", "c"]));
+        assert_eq!(
+            texts(&json!({"query": "a", "documents": ["b"], "model": "m"})),
+            Some(vec!["a", "b"])
+        );
         assert_eq!(texts(&json!({"input": ["a", "b"]})), Some(vec!["a", "b"]));
         assert_eq!(texts(&json!({"prompt": [1, 2]})), None);
         assert_eq!(texts(&json!({"messages": "none"})), Some(Vec::new()));

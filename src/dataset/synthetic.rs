@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::lengths::MAX_TOKENS;
 use super::prompts::PromptCutter;
 use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn};
-use crate::tokenizer::TokenCounter;
+use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
 /// The conversations that `config` describes. Models, identifiers and counts of
@@ -58,6 +58,8 @@ struct Generator<'a> {
     config: &'a Synthetic,
     distribution: Option<SequenceDistribution>,
     cutter: PromptCutter<'a>,
+    /// What the chat template adds to prompts, if it counts: so much shorter they are.
+    wrapping: Wrapping,
     system: Option<Arc<str>>,
     prefixes: Vec<Arc<str>>,
     turns: ChaCha8Rng,
@@ -90,6 +92,7 @@ impl<'a> Generator<'a> {
             config,
             distribution,
             cutter,
+            wrapping: counter.wrapping(),
             system,
             prefixes,
             turns: seed.stream("dataset.turns"),
@@ -121,6 +124,8 @@ impl<'a> Generator<'a> {
         let mut tokens = 0;
         for _ in 0..self.config.batch_size {
             let length = input_tokens.draw_count(&mut self.lengths);
+            let wrapping = if is_first { self.wrapping.first } else { self.wrapping.later };
+            let length = length.saturating_sub(wrapping as u32).max(1);
             let prefix = if is_first { self.prefix() } else { None };
             let prompt = self.cutter.cut_behind(prefix.as_deref().unwrap_or_default(), length)?;
             tokens += prompt.tokens;

@@ -8,7 +8,10 @@ use serde::{Serialize, Serializer};
 /// A text. The prompts of a trace are long and have much in common: they are
 /// kept as pieces of the embedded corpus, which take no memory of their own.
 #[derive(Clone)]
-pub struct Text(Kept);
+pub struct Text {
+    kept: Kept,
+    name: Option<Arc<str>>,
+}
 
 #[derive(Clone)]
 enum Kept {
@@ -19,12 +22,25 @@ enum Kept {
 impl Text {
     /// The pieces one after the other, nothing between them.
     pub(super) fn joined(pieces: &[&'static str]) -> Self {
-        Self(Kept::Pieces(pieces.into()))
+        Kept::Pieces(pieces.into()).into()
+    }
+
+    /// The same text as a part of a request that is told from others by its name,
+    /// such as `query` and `passages` of a ranking.
+    #[must_use]
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Its name, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Its pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &str> {
-        let (whole, pieces): (Option<&str>, &[&'static str]) = match &self.0 {
+        let (whole, pieces): (Option<&str>, &[&'static str]) = match &self.kept {
             Kept::Whole(text) => (Some(text), &[]),
             Kept::Pieces(pieces) => (None, pieces),
         };
@@ -38,6 +54,12 @@ impl Text {
     }
 }
 
+impl From<Kept> for Text {
+    fn from(kept: Kept) -> Self {
+        Self { kept, name: None }
+    }
+}
+
 impl Default for Text {
     fn default() -> Self {
         Self::from("")
@@ -46,19 +68,19 @@ impl Default for Text {
 
 impl From<Arc<str>> for Text {
     fn from(text: Arc<str>) -> Self {
-        Self(Kept::Whole(text))
+        Kept::Whole(text).into()
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(Kept::Whole(text.into()))
+        Kept::Whole(text.into()).into()
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(Kept::Whole(text.into()))
+        Kept::Whole(text.into()).into()
     }
 }
 
@@ -76,7 +98,7 @@ impl fmt::Debug for Text {
 
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
+        match &self.kept {
             Kept::Whole(text) => serializer.serialize_str(text),
             Kept::Pieces(_) => serializer.collect_str(self),
         }

@@ -17,7 +17,7 @@ pub(super) trait Dialect: Send + Sync + 'static {
     const TRAITS: &'static EndpointTraits;
 
     /// Reads its responses.
-    type Reader: Reader;
+    type Reader: Reader + Default;
 
     /// The body of a request. A turn that brings its own is never asked.
     fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a>;

@@ -1,6 +1,6 @@
 //! Google's Gemini API: `generateContent`.
 
-mod read;
+pub(super) mod read;
 
 use serde::Serialize;
 use serde_json::Map;

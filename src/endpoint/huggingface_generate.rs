@@ -1,6 +1,6 @@
 //! Hugging Face's Text Generation Inference: `/generate`.
 
-mod read;
+pub(super) mod read;
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-mod read;
+pub(super) mod read;
 
 use serde::Serialize;
 

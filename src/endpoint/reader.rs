@@ -14,7 +14,7 @@ use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
 
 /// Reads a dialect's responses.
-pub(super) trait Reader: Default {
+pub(super) trait Reader {
     /// Reads the data of one event, or a whole body. What it returns an error
     /// of must have left nothing in `answer`.
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error>;
@@ -51,8 +51,12 @@ pub(super) struct Found {
 ///
 /// Of several failures the first that the server reports counts, then the first
 /// event that is no JSON, then a cut stream, then the lack of content.
-pub(super) fn parse<R: Reader>(body: &ResponseBody) -> ParsedResponse {
-    let mut reader = R::default();
+pub(super) fn parse<R: Reader + Default>(body: &ResponseBody) -> ParsedResponse {
+    parse_with(R::default(), body)
+}
+
+/// As [`parse`] does, by a reader that is not made of nothing.
+pub(super) fn parse_with<R: Reader>(mut reader: R, body: &ResponseBody) -> ParsedResponse {
     let mut answer = Answer::default();
     for (index, event) in body.events.iter().enumerate() {
         let raw = body.raw(event);
@@ -73,12 +77,17 @@ pub(super) fn parse<R: Reader>(body: &ResponseBody) -> ParsedResponse {
 /// Whether an event of a stream bears content.
 ///
 /// Asked of few events, the ones before the first that has some.
-pub(super) fn has_content<R: Reader>(event: &[u8]) -> bool {
+pub(super) fn has_content<R: Reader + Default>(event: &[u8]) -> bool {
+    has_content_with(R::default(), event)
+}
+
+/// As [`has_content`] does, by a reader that is not made of nothing.
+pub(super) fn has_content_with<R: Reader>(mut reader: R, event: &[u8]) -> bool {
     let fields = sse::data(event);
     let Some(data) = fields.data.filter(|_| fields.event != Some(b"error")) else { return false };
     let mut answer = Answer::default();
     let json = String::from_utf8_lossy(&data);
-    R::default().read(json.as_bytes(), &mut answer).is_ok()
+    reader.read(json.as_bytes(), &mut answer).is_ok()
         && (answer.found.output || answer.found.reasoning)
 }
 

@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-mod read;
+pub(super) mod read;
 
 use serde::Serialize;
 

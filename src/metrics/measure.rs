@@ -7,17 +7,22 @@ use std::sync::Arc;
 use super::metric::{Facts, MeasuredRecord, Observation};
 use super::registry::Registry;
 use crate::dataset::{Conversation, Dataset, Turn};
-use crate::endpoint::{Endpoint, ParsedResponse, http_error};
+use crate::endpoint::{ChatMessages, Endpoint, ParsedResponse, chat_messages, http_error};
 use crate::record::{RequestError, RequestRecord};
 use crate::units::Clock;
 
 /// Counts the tokens of a text, without special tokens.
 pub type CountTokens = dyn Fn(&str) -> u64 + Send + Sync;
 
+/// Counts the tokens of the text that a model gets for messages; `None` where its
+/// template makes none of them.
+pub type CountChat = dyn Fn(&ChatMessages) -> Option<u64> + Send + Sync;
+
 /// Measures requests of one run.
 pub struct Measurer {
     endpoint: Arc<dyn Endpoint>,
     counter: Option<Arc<CountTokens>>,
+    chat: Option<Arc<CountChat>>,
     dataset: Arc<Dataset>,
     registry: Arc<Registry>,
     clock: Clock,
@@ -41,7 +46,13 @@ impl Measurer {
         registry: Arc<Registry>,
         clock: Clock,
     ) -> Self {
-        Self { endpoint, counter, dataset, registry, clock }
+        Self { endpoint, counter, chat: None, dataset, registry, clock }
+    }
+
+    /// The input of a body with messages is counted by `chat`, as the body has it.
+    #[must_use]
+    pub fn counting_chats(self, chat: Arc<CountChat>) -> Self {
+        Self { chat: Some(chat), ..self }
     }
 
     /// Reads `record`'s response and computes its values. It failed if the
@@ -103,6 +114,11 @@ impl Measurer {
 
     /// Tokens of the whole prompt. `None` where part of it is not known.
     fn counted_input(&self, record: &RequestRecord) -> Option<u64> {
+        if let Some(chat) = &self.chat
+            && let Some(messages) = chat_messages(&record.payload)
+        {
+            return chat(&messages);
+        }
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
         // Such a turn bears its whole history.
         let is_whole = self.turn(record)?.raw_payload.is_some() || conversation.standalone_turns;

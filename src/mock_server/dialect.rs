@@ -10,6 +10,7 @@ mod messages;
 mod openai;
 #[cfg(test)]
 mod proof;
+mod rankings;
 mod responses;
 
 use std::borrow::Cow;
@@ -33,6 +34,9 @@ pub(super) static ALL: &[&dyn Dialect] = &[
     &messages::Messages,
     &gemini::Gemini,
     &huggingface_generate::HuggingFaceGenerate,
+    &rankings::Rankings::Cohere,
+    &rankings::Rankings::HfTei,
+    &rankings::Rankings::Nim,
     #[cfg(test)]
     &proof::Proof,
 ];
@@ -266,7 +270,7 @@ mod tests {
         #[test]
         fn no_body_panics(
             body: Vec<u8>,
-            shaped in r#"\{"(messages|prompt|input|inputs|contents|n|stream)":[\[\]{}",a-z0-9-]{0,12}\}"#
+            shaped in r#"\{"(query|texts|messages|prompt|input|inputs|contents|n|stream)":[\[\]{}",a-z0-9-]{0,12}\}"#
         ) {
             for dialect in ALL {
                 for route in dialect.routes() {

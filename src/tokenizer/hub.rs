@@ -24,6 +24,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest vocabularies in use are a quarter of this.
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_REDIRECTS: usize = 5;
+/// The file that counts.
+const TOKENIZER: &str = "tokenizer.json";
+/// What is said of a file that the hub does not have.
+const NOT_THERE: &str = "the hub has no such model, or the model no tokenizer.json";
 /// Names the commit behind a branch or tag; on the hub's own answer, not on
 /// that of the storage it redirects to.
 const COMMIT: HeaderName = HeaderName::from_static("x-repo-commit");
@@ -78,15 +82,46 @@ impl Hub {
             return Err(TokenizerError::Offline { name: name.to_owned(), cache, variable });
         }
         let download = self
-            .download(name, revision)
+            .download(name, revision, TOKENIZER)
             .map_err(|reason| TokenizerError::Download { name: name.to_owned(), reason })?;
         let tokenizer = from_bytes(&download.bytes, &format!("tokenizer.json of {name}"))?;
         if let Some(commit) = &download.commit
-            && let Err(error) = store(&model, revision, commit, &download.bytes)
+            && let Err(error) = store(&model, revision, commit, TOKENIZER, &download.bytes)
         {
             tracing::warn!(cache = %self.cache.display(), %error, "the tokenizer could not be cached");
         }
         Ok(tokenizer)
+    }
+
+    /// The file `file` beside the tokenizer of `name`: from the cache, else from the
+    /// hub. `None` where the model has no such file.
+    pub(super) fn companion(
+        &self,
+        name: &str,
+        revision: &str,
+        file: &str,
+    ) -> Result<Option<Vec<u8>>, TokenizerError> {
+        let beside = self.cached(name, revision).map(|tokenizer| tokenizer.with_file_name(file));
+        if let Some(path) = beside.filter(|path| path.is_file()) {
+            let read = std::fs::read(&path);
+            return read.map(Some).map_err(|source| TokenizerError::Read { path, source });
+        }
+        // What is not in the cache may be on the hub, where that may be asked.
+        if self.offline.is_some() {
+            return Ok(None);
+        }
+        match self.download(name, revision, file) {
+            Ok(Download { bytes, commit }) => {
+                if let Some(commit) = &commit
+                    && let Err(error) = store(&self.model(name), revision, commit, file, &bytes)
+                {
+                    tracing::warn!(cache = %self.cache.display(), %error, "{file} could not be cached");
+                }
+                Ok(Some(bytes))
+            }
+            Err(reason) if reason == NOT_THERE => Ok(None),
+            Err(reason) => Err(TokenizerError::Download { name: name.to_owned(), reason }),
+        }
     }
 
     /// The cached `tokenizer.json` of `name`, if there is one.
@@ -101,14 +136,14 @@ impl Hub {
         self.cache.join(format!("models--{}", name.replace('/', "--")))
     }
 
-    /// Fetches `tokenizer.json`. On a thread of its own: a blocking client may
+    /// Fetches one of the model's files. On a thread of its own: a blocking client may
     /// not be used, nor dropped, where an async runtime is running.
-    fn download(&self, name: &str, revision: &str) -> Result<Download, String> {
+    fn download(&self, name: &str, revision: &str, file: &str) -> Result<Download, String> {
         let base = self.endpoint.trim_end_matches('/');
         let revision = revision.replace('/', "%2F");
-        let url = format!("{base}/{name}/resolve/{revision}/tokenizer.json");
+        let url = format!("{base}/{name}/resolve/{revision}/{file}");
         let url = Url::parse(&url).map_err(|error| format!("HF_ENDPOINT is no URL: {error}"))?;
-        tracing::info!(model = name, "downloading tokenizer.json");
+        tracing::info!(model = name, "downloading {file}");
         std::thread::scope(|scope| {
             scope
                 .spawn(|| self.fetch(url))
@@ -192,8 +227,14 @@ fn cached(model: &Path, revision: &str) -> Option<PathBuf> {
 
 /// Puts the file into the cache, and the commit behind `revision`. Each is
 /// renamed into place, so that no reader sees half of one.
-fn store(model: &Path, revision: &str, commit: &str, bytes: &[u8]) -> std::io::Result<()> {
-    write_atomically(&model.join("snapshots").join(commit).join("tokenizer.json"), bytes)?;
+fn store(
+    model: &Path,
+    revision: &str,
+    commit: &str,
+    file: &str,
+    bytes: &[u8],
+) -> std::io::Result<()> {
+    write_atomically(&model.join("snapshots").join(commit).join(file), bytes)?;
     if is_commit(revision) {
         return Ok(());
     }
@@ -238,7 +279,7 @@ fn read_body(response: Response) -> Result<Vec<u8>, String> {
     if !status.is_success() {
         return Err(match status.as_u16() {
             401 | 403 => format!("the hub says {status}: set HF_TOKEN to one that may read it"),
-            404 => "the hub has no such model, or the model no tokenizer.json".to_owned(),
+            404 => NOT_THERE.to_owned(),
             _ => format!("the hub says {status}"),
         });
     }

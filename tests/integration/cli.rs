@@ -266,7 +266,7 @@ fn a_rate_of_inf_sends_all_at_once_or_as_there_is_room() {
 fn a_prompt_is_generated_for_each_request() {
     let entries = |flags: &str| match profile(flags).dataset.source {
         Source::Synthetic(synthetic) => synthetic.entries,
-        Source::File { .. } => panic!("not synthetic"),
+        other => panic!("not synthetic: {other:?}"),
     };
     assert_eq!(entries("--request-count 640 --concurrency 8"), 640);
     assert_eq!(entries("--request-count 640 --warmup-request-count 64"), 704);

@@ -15,7 +15,7 @@ use crate::artifacts::ArtifactSet;
 use crate::config::RunConfig;
 use crate::console::LiveView;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountTokens, LoadReport, Measurer, Registry};
+use crate::metrics::{ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use crate::runner::{self, Interrupt, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
@@ -286,13 +286,22 @@ impl Run {
     fn measurer(&self) -> Measurer {
         let counter = Arc::clone(&self.counter);
         let count: Arc<CountTokens> = Arc::new(move |text: &str| counter.count(text));
-        Measurer::new(
+        let measurer = Measurer::new(
             Arc::clone(&self.endpoint),
             Some(count),
             Arc::clone(&self.dataset),
             Arc::clone(&self.registry),
             self.clock,
-        )
+        );
+        if !self.config.apply_chat_template {
+            return measurer;
+        }
+        let counter = Arc::clone(&self.counter);
+        let chat: Arc<CountChat> = Arc::new(move |chat| {
+            let text = counter.chat_text(&chat.messages, &chat.tools)?.ok()?;
+            Some(counter.count(&text))
+        });
+        measurer.counting_chats(chat)
     }
 
     fn identity(&self) -> Identity {

@@ -1,7 +1,10 @@
 //! JSONL: `single_turn`, one request a line, and `multi_turn`, one
 //! conversation a line.
 //!
-//! A turn has `text` or `texts`, and may have `role`, `model`, `max_tokens`
+//! `random_pool` is `single_turn` to be drawn from at random; in `raw_payload` each
+//! line is a body.
+//!
+//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`, `model`, `max_tokens`
 //! (also `output_length`), `delay` in milliseconds and `timestamp`, when a
 //! fixed schedule sends it. Any other member is refused: a misspelt one
 //! would otherwise change the benchmark unseen.
@@ -11,11 +14,12 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::lines::Lines;
 use super::trace::{TimeUnit, instant};
-use super::{Fault, Loaded, json_reason};
+use super::{Fault, Loaded, inputs_json, json_reason};
 use crate::dataset::{Conversation, Text, Turn};
 use crate::units::Nanos;
 
@@ -35,7 +39,7 @@ struct TurnMembers {
     #[serde(rename = "type")]
     kind: Option<String>,
     text: Option<String>,
-    texts: Option<Vec<String>>,
+    texts: Option<Vec<TextMember>>,
     role: Option<String>,
     model: Option<String>,
     max_tokens: Option<u32>,
@@ -46,6 +50,37 @@ struct TurnMembers {
     timestamp: Option<f64>,
     #[serde(flatten)]
     rest: Map<String, Value>,
+}
+
+/// One of `texts`: a text, or several with a name.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "one of `texts` is neither a text nor `name` with `contents`")]
+enum TextMember {
+    Plain(String),
+    Named(NamedTexts),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedTexts {
+    name: Option<String>,
+    contents: Vec<String>,
+}
+
+impl TextMember {
+    fn into_texts(self) -> Vec<Text> {
+        match self {
+            Self::Plain(text) => vec![text.into()],
+            Self::Named(NamedTexts { name, contents }) => {
+                let name: Option<Arc<str>> = name.filter(|name| !name.is_empty()).map(Arc::from);
+                let named = |text: String| match &name {
+                    Some(name) => Text::from(text).named(Arc::clone(name)),
+                    None => Text::from(text),
+                };
+                contents.into_iter().map(named).collect()
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,6 +121,22 @@ pub(super) fn single_turn(line: &str) -> Result<Conversation, String> {
     Ok(Conversation { turns: vec![members.into_turn()?], ..Conversation::default() })
 }
 
+/// One line of a `random_pool` file: a request that any session may draw.
+pub(super) fn random_pool(line: &str) -> Result<Conversation, String> {
+    let members: TurnMembers = from_object(line)?;
+    check_kind(members.kind.as_deref(), "random_pool")?;
+    if members.timestamp.is_some() || members.delay.is_some() {
+        return Err("requests that are drawn at random have no `timestamp` and no `delay`".into());
+    }
+    Ok(Conversation { turns: vec![members.into_turn()?], ..Conversation::default() })
+}
+
+/// One line of a `raw_payload` file: a body that is sent as it is.
+pub(super) fn raw_payload(line: &str) -> Result<Conversation, String> {
+    let payload: &RawValue = from_object(line)?;
+    Ok(Conversation { turns: vec![inputs_json::turn(payload)?], ..Conversation::default() })
+}
+
 /// One line of a `multi_turn` file.
 pub(super) fn multi_turn(line: &str) -> Result<Conversation, String> {
     let members: ConversationMembers = from_object(line)?;
@@ -105,13 +156,13 @@ pub(super) fn multi_turn(line: &str) -> Result<Conversation, String> {
 impl TurnMembers {
     fn into_turn(self) -> Result<Turn, String> {
         refuse(&self.rest, TURN_MEMBERS)?;
-        let texts = match (self.text, self.texts) {
-            (Some(text), None) => vec![text],
-            (None, Some(texts)) => texts,
+        let texts: Vec<Text> = match (self.text, self.texts) {
+            (Some(text), None) => vec![text.into()],
+            (None, Some(texts)) => texts.into_iter().flat_map(TextMember::into_texts).collect(),
             (Some(_), Some(_)) => return Err("it has both `text` and `texts`".to_owned()),
             (None, None) => return Err("it has neither `text` nor `texts`".to_owned()),
         };
-        if texts.is_empty() || texts.iter().any(String::is_empty) {
+        if texts.is_empty() || texts.iter().any(|text| text.bytes() == 0) {
             return Err("a text is empty".to_owned());
         }
         if self.max_tokens.is_some() && self.output_length.is_some() {
@@ -124,7 +175,7 @@ impl TurnMembers {
         Ok(Turn {
             model: self.model.unwrap_or_default().into(),
             role: self.role.map(Arc::from),
-            texts: texts.into_iter().map(Text::from).collect(),
+            texts,
             max_tokens,
             timestamp: self.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?,
             delay: delay(self.delay)?,

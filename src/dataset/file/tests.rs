@@ -106,6 +106,39 @@ fn a_document_in_one_line_may_be_longer_than_a_line_of_jsonl() {
 }
 
 #[test]
+fn texts_may_have_names() {
+    let line = r#"{"texts": [{"name": "query", "contents": ["a"]}, "b",
+        {"name": "passages", "contents": ["c", "d"]}, {"contents": ["e"]}]}"#;
+    let [conversation] = &conversations(&line.replace('\n', ""))[..] else { panic!() };
+    let texts = conversation.turns[0].texts.iter();
+    let named: Vec<_> = texts.map(|text| (text.name(), text.to_string())).collect();
+    let expected = [
+        (Some("query"), "a"),
+        (None, "b"),
+        (Some("passages"), "c"),
+        (Some("passages"), "d"),
+        (None, "e"),
+    ];
+    assert_eq!(named, expected.map(|(name, text)| (name, text.to_owned())));
+}
+
+#[test]
+fn each_line_is_a_body_or_a_request_of_a_pool() {
+    let raw = Some(FileFormat::RawPayload);
+    let bodies = loaded("{ \"a\": [1.0] }\n\n{\"model\":\"m\"}\n", raw).unwrap().conversations;
+    let sent: Vec<&str> =
+        bodies.iter().map(|body| body.turns[0].raw_payload.as_ref().unwrap().get()).collect();
+    assert_eq!(sent, ["{\"a\":[1.0]}", "{\"model\":\"m\"}"]);
+    assert_eq!(&*bodies[1].turns[0].model, "m");
+    assert_eq!(fault("{}\n[1]", raw), (2, "it is no JSON object".to_owned()));
+    let pool = Some(FileFormat::RandomPool);
+    let line = r#"{"type": "random_pool", "text": "a"}"#;
+    assert_eq!(texts(&loaded(line, pool).unwrap().conversations[0].turns[0]), ["a"]);
+    let (line, reason) = fault(r#"{"text": "a", "timestamp": 1}"#, pool);
+    assert!(line == 1 && reason.contains("no `timestamp`"), "{reason}");
+}
+
+#[test]
 fn faults_of_single_turn_are_named_with_their_line() {
     for (line, words) in [
         ("{\"text\": 1}", "expected a string"),
@@ -115,6 +148,9 @@ fn faults_of_single_turn_are_named_with_their_line() {
         (r#"{"text": "a", "texts": ["b"]}"#, "both `text` and `texts`"),
         (r#"{"texts": []}"#, "a text is empty"),
         (r#"{"text": ""}"#, "a text is empty"),
+        (r#"{"texts": [1]}"#, "neither a text nor `name` with `contents`"),
+        (r#"{"texts": [{"name": "query", "content": "a"}]}"#, "neither a text nor `name`"),
+        (r#"{"texts": [{"name": "query", "contents": []}]}"#, "a text is empty"),
         (r#"{"text": "a", "images": ["x.png"]}"#, "`images` is not supported yet"),
         (r#"{"text": "a", "max_token": 5}"#, "unknown member `max_token`; known are text"),
         (r#"{"text": "a", "max_tokens": 5, "output_length": 5}"#, "both `max_tokens`"),
@@ -228,10 +264,12 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-const FORMATS: [Option<FileFormat>; 8] = [
+const FORMATS: [Option<FileFormat>; 10] = [
     None,
     Some(FileFormat::SingleTurn),
     Some(FileFormat::MultiTurn),
+    Some(FileFormat::RandomPool),
+    Some(FileFormat::RawPayload),
     Some(FileFormat::InputsJson),
     Some(FileFormat::ShareGpt),
     Some(FileFormat::MooncakeTrace),

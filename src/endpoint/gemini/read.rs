@@ -9,7 +9,7 @@ use super::super::text::Text;
 
 /// Nothing is kept from one object to the next.
 #[derive(Default)]
-pub(super) struct Chunks;
+pub(in crate::endpoint) struct Chunks;
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

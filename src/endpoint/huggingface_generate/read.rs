@@ -8,7 +8,7 @@ use super::super::text::{Number, Text};
 
 /// Whether the stream has come to its end.
 #[derive(Default)]
-pub(super) struct Tokens {
+pub(in crate::endpoint) struct Tokens {
     is_complete: bool,
 }
 

@@ -8,7 +8,7 @@ use super::super::text::Text;
 
 /// Whether the stream has come to its end.
 #[derive(Default)]
-pub(super) struct Events {
+pub(in crate::endpoint) struct Events {
     stopped: bool,
 }
 

@@ -13,7 +13,7 @@ use super::super::text::{Number, Text};
 
 /// The parts of which deltas have come.
 #[derive(Default)]
-pub(super) struct Events {
+pub(in crate::endpoint) struct Events {
     parts: Vec<PartId>,
 }
 

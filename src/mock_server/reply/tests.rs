@@ -181,23 +181,29 @@ fn a_whole_chat() {
     );
 }
 
-/// The server's and the client's side of each dialect that streams text.
+/// The server's and the client's side of each dialect that streams text, and the
+/// client's that finds the dialect out.
 fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
     let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
-    let pair = |kind: &EndpointType| {
-        let config = endpoint::Config {
-            endpoint_type: *kind,
-            streaming: true,
-            path: None,
-            extra_inputs: Vec::new(),
-            use_legacy_max_tokens: false,
-            use_server_token_count: false,
-        };
-        let path = config.path("m");
-        (dialect(path.split('?').next().unwrap()), endpoint::build(&config))
+    let config = |endpoint_type| endpoint::Config {
+        endpoint_type,
+        streaming: true,
+        path: None,
+        extra_inputs: Vec::new(),
+        use_legacy_max_tokens: false,
+        use_server_token_count: false,
     };
+    let pairs = |kind: &EndpointType| {
+        let config = [*kind, EndpointType::RAW].map(config);
+        let path = config[0].path("m");
+        let dialect = dialect(path.split('?').next().unwrap());
+        config.map(|config| (dialect, endpoint::build(&config)))
+    };
+    // Where the URL is the whole path, there is no side of the server's.
+    let has_path = |kind: &&EndpointType| !kind.traits().path.is_empty();
     let produces = |kind: &&EndpointType| kind.traits().produces_tokens;
-    EndpointType::ALL.iter().filter(streams).filter(produces).map(pair).collect()
+    let kinds = EndpointType::ALL.iter().filter(streams).filter(produces).filter(has_path);
+    kinds.flat_map(pairs).collect()
 }
 
 /// Some of what leaves together is several events.

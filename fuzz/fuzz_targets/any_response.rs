@@ -1,0 +1,34 @@
+//! Any body, of any shape, is content or an error; so is what a path names in it.
+#![no_main]
+
+use aiperf::endpoint::{Config, EndpointType, build, chat_messages};
+use aiperf::record::{ResponseBody, SseEvent};
+use aiperf::units::Nanos;
+use libfuzzer_sys::fuzz_target;
+
+// The first line is the path, the rest is the body.
+fuzz_target!(|input: &[u8]| {
+    let line = input.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+    let path = String::from_utf8_lossy(&input[..line]).into_owned();
+    let bytes = input[line..].to_vec();
+    let _ = chat_messages(&bytes);
+    let event = SseEvent { arrival: Nanos(1).into(), start: 0, end: bytes.len() as u32 };
+    for (endpoint_type, is_event_stream) in [
+        (EndpointType::RAW, true),
+        (EndpointType::RAW, false),
+        (EndpointType::COHERE_RANKINGS, false),
+    ] {
+        let endpoint = build(&Config {
+            endpoint_type,
+            streaming: is_event_stream,
+            path: None,
+            extra_inputs: vec![("response_field".to_owned(), path.clone().into())],
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+        });
+        let body =
+            ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event.clone()] };
+        let parsed = endpoint.parse(&body);
+        assert!(parsed.error.is_some() || !parsed.content.is_empty());
+    }
+});

@@ -1,0 +1,106 @@
+//! The flags about generated rankings.
+
+use clap::Args;
+
+use super::profile::{ProfileArgs, PromptArgs};
+use super::value::{number, positive_number};
+use crate::config::ConfigError;
+use crate::dataset::{Rankings, Spread};
+
+/// What generated rankings look like.
+#[derive(Args)]
+#[command(next_help_heading = "Rankings")]
+pub(super) struct RankingsArgs {
+    /// Passages of a ranking, mean [default: 10]
+    #[arg(long = "rankings-passages-mean", value_name = "COUNT", value_parser = positive_number)]
+    passages_mean: Option<f64>,
+    /// Passages of a ranking, standard deviation [default: 0]
+    #[arg(long = "rankings-passages-stddev", value_name = "COUNT", value_parser = number)]
+    passages_stddev: Option<f64>,
+    /// Tokens of a passage, mean [default: 128]
+    #[arg(long = "rankings-passages-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
+    passages_prompt_token_mean: Option<f64>,
+    /// Tokens of a passage, standard deviation [default: 0]
+    #[arg(long = "rankings-passages-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
+    passages_prompt_token_stddev: Option<f64>,
+    /// Tokens of the query, mean [default: 32]
+    #[arg(long = "rankings-query-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
+    query_prompt_token_mean: Option<f64>,
+    /// Tokens of the query, standard deviation [default: 0]
+    #[arg(long = "rankings-query-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
+    query_prompt_token_stddev: Option<f64>,
+}
+
+impl RankingsArgs {
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--rankings-passages-mean", self.passages_mean),
+            ("--rankings-passages-stddev", self.passages_stddev),
+            ("--rankings-passages-prompt-token-mean", self.passages_prompt_token_mean),
+            ("--rankings-passages-prompt-token-stddev", self.passages_prompt_token_stddev),
+            ("--rankings-query-prompt-token-mean", self.query_prompt_token_mean),
+            ("--rankings-query-prompt-token-stddev", self.query_prompt_token_stddev),
+        ];
+        flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
+    }
+}
+
+/// Refuses the flags where no rankings are generated.
+pub(super) fn none_given(flags: &ProfileArgs) -> Result<(), ConfigError> {
+    match flags.rankings.given() {
+        Some(flag) => {
+            let why = "it is about generated rankings: leave it out, or give an --endpoint-type \
+                       that ranks, and no --input-file";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The rankings to generate.
+pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings, ConfigError> {
+    if let Some(flag) = of_prompts(&flags.prompt) {
+        let why = "a generated ranking has a query and passages, no prompt: see the \
+                   --rankings-… flags";
+        return Err(ConfigError::flag(flag, why));
+    }
+    if flags.conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
+        || flags.conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
+    {
+        let why = "a ranking is a conversation of one turn: leave it out";
+        return Err(ConfigError::flag("--session-turns-mean", why));
+    }
+    let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
+        mean: mean.unwrap_or(default),
+        stddev: stddev.unwrap_or(0.0),
+    };
+    let args = &flags.rankings;
+    Ok(Rankings {
+        entries,
+        passages: spread(args.passages_mean, 10.0, args.passages_stddev),
+        passage_tokens: spread(
+            args.passages_prompt_token_mean,
+            128.0,
+            args.passages_prompt_token_stddev,
+        ),
+        query_tokens: spread(args.query_prompt_token_mean, 32.0, args.query_prompt_token_stddev),
+    })
+}
+
+/// The first flag about prompts that is given.
+fn of_prompts(prompt: &PromptArgs) -> Option<&'static str> {
+    let given = [
+        ("--isl", prompt.isl.is_some()),
+        ("--isl-stddev", prompt.isl_stddev.is_some()),
+        ("--seq-dist", prompt.seq_dist.is_some()),
+        ("--osl", prompt.osl.is_some()),
+        ("--batch-size", prompt.batch_size.is_some()),
+        ("--system-prompt", prompt.system_prompt.is_some()),
+        ("--system-prompt-file", prompt.system_prompt_file.is_some()),
+        ("--num-prefix-prompts", prompt.num_prefix_prompts.is_some()),
+        ("--prefix-prompt-length", prompt.prefix_prompt_length.is_some()),
+        ("--shared-system-prompt-length", prompt.shared_system_prompt_length.is_some()),
+        ("--user-context-prompt-length", prompt.user_context_prompt_length.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+}

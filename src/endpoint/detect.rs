@@ -1,0 +1,239 @@
+//! Responses whose dialect nobody names: told from their content.
+
+use serde_json::Value;
+
+use super::field::FieldPath;
+use super::reader::{self, Answer, Reader};
+use super::response::Choices;
+use super::text::Text;
+use super::{Config, ParsedResponse, gemini, huggingface_generate, messages, responses};
+use crate::record::ResponseBody;
+
+/// Name of the extra input that says where the content is.
+pub(super) const RESPONSE_FIELD: &str = "response_field";
+
+/// Reads responses of any shape.
+#[derive(Debug)]
+pub(super) struct Detect {
+    /// Where the content is, if that is said.
+    field: Result<Option<FieldPath>, String>,
+}
+
+impl Detect {
+    /// With the path that the extra input of this name says; `text` says nothing.
+    pub(super) fn new(config: &Config) -> Self {
+        Self { field: field(config) }
+    }
+
+    /// Says what is wrong with the path, if anything is.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.field.as_ref().map(drop).map_err(Clone::clone)
+    }
+
+    pub(super) fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+        reader::parse_with(self.reader(), body)
+    }
+
+    pub(super) fn has_content(&self, event: &[u8]) -> bool {
+        reader::has_content_with(self.reader(), event)
+    }
+
+    fn reader(&self) -> Any<'_> {
+        let field = self.field.as_ref().ok().and_then(Option::as_ref);
+        Any { plain: Plain { field }, ..Any::default() }
+    }
+}
+
+/// The readers of all dialects; each event goes to that of its own.
+#[derive(Default)]
+struct Any<'f> {
+    /// The dialect of the last event that told its own.
+    last: Option<Shape>,
+    choices: Choices,
+    responses: responses::read::Events,
+    messages: messages::read::Events,
+    gemini: gemini::read::Chunks,
+    generate: huggingface_generate::read::Tokens,
+    plain: Plain<'f>,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Choices,
+    Responses,
+    Messages,
+    Gemini,
+    Generate,
+}
+
+impl Any<'_> {
+    fn of(&mut self, shape: Option<Shape>) -> &mut dyn Reader {
+        match shape {
+            None => &mut self.plain,
+            Some(Shape::Choices) => &mut self.choices,
+            Some(Shape::Responses) => &mut self.responses,
+            Some(Shape::Messages) => &mut self.messages,
+            Some(Shape::Gemini) => &mut self.gemini,
+            Some(Shape::Generate) => &mut self.generate,
+        }
+    }
+}
+
+impl Reader for Any<'_> {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let shape = match self.plain.field {
+            Some(_) => None,
+            None => serde_json::from_slice(json).ok().and_then(|value| shape(&value)),
+        };
+        self.last = shape.or(self.last);
+        self.of(shape).read(json, answer)
+    }
+
+    fn is_complete(&self, answer: &Answer) -> bool {
+        match self.last {
+            // What is of no dialect has no sign of its end.
+            None => true,
+            Some(Shape::Choices) => self.choices.is_complete(answer),
+            Some(Shape::Responses) => self.responses.is_complete(answer),
+            Some(Shape::Messages) => self.messages.is_complete(answer),
+            Some(Shape::Gemini) => self.gemini.is_complete(answer),
+            Some(Shape::Generate) => self.generate.is_complete(answer),
+        }
+    }
+
+    fn end(&mut self, answer: &mut Answer) {
+        use Shape::{Choices, Gemini, Generate, Messages, Responses};
+        for shape in [Choices, Responses, Messages, Gemini, Generate] {
+            self.of(Some(shape)).end(answer);
+        }
+    }
+}
+
+/// The dialect that has such data, if it is one of those.
+fn shape(value: &Value) -> Option<Shape> {
+    let kind = value["type"].as_str().unwrap_or_default();
+    let first = value.get(0).unwrap_or(value);
+    let says = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
+    if value["choices"].is_array() {
+        Some(Shape::Choices)
+    } else if value["candidates"].is_array() {
+        Some(Shape::Gemini)
+    } else if first["generated_text"].is_string() || value["token"].is_object() {
+        Some(Shape::Generate)
+    } else if value["object"] == "response" || says(&["response."]) {
+        Some(Shape::Responses)
+    } else if says(&["message_", "content_block_"])
+        || (kind == "message" && value["content"].is_array())
+    {
+        Some(Shape::Messages)
+    } else {
+        None
+    }
+}
+
+fn field(config: &Config) -> Result<Option<FieldPath>, String> {
+    let given = config.extra_inputs.iter().rev().find(|(name, _)| name == RESPONSE_FIELD);
+    let path = match given.map(|(_, path)| path) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(path) => path.as_str().ok_or_else(|| "it is no text".to_owned()),
+    };
+    match path {
+        Ok("text") => Ok(None),
+        path => path
+            .and_then(FieldPath::parse)
+            .map(Some)
+            .map_err(|why| format!("--extra-inputs {RESPONSE_FIELD}: {why}")),
+    }
+}
+
+/// What is of no dialect: a place that is named, vectors, scores, or a text under
+/// one of the usual names.
+#[derive(Default)]
+struct Plain<'f> {
+    field: Option<&'f FieldPath>,
+}
+
+impl Reader for Plain<'_> {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let value: Value = match serde_json::from_slice(json) {
+            Ok(value) => value,
+            // Text that is no JSON is the content itself.
+            Err(_) if is_text(json) && self.field.is_none() => {
+                answer.output(&String::from_utf8_lossy(json));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.value(&value, answer);
+        let Ok(members) = serde_json::from_slice::<Members<'_>>(json) else { return Ok(()) };
+        answer.usage(members.usage);
+        answer.model(&members.model);
+        if value.get("error").is_some_and(|error| !error.is_null()) {
+            answer.report_json(value["error"].to_string().as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Whether it does not even begin as JSON that is no text.
+fn is_text(data: &[u8]) -> bool {
+    !data.trim_ascii_start().starts_with(b"{") && !data.trim_ascii_start().starts_with(b"[")
+}
+
+#[derive(serde::Deserialize)]
+struct Members<'a> {
+    #[serde(borrow, default)]
+    usage: Option<&'a serde_json::value::RawValue>,
+    #[serde(borrow, default)]
+    model: Text<'a>,
+}
+
+impl Plain<'_> {
+    fn value(&self, value: &Value, answer: &mut Answer) {
+        if let Some(field) = self.field {
+            if let Some(found) = field.find(value) {
+                content(&found, answer);
+            }
+        } else if value.is_object() {
+            let first = &value["data"][0];
+            let vectors = first["object"] == "embedding";
+            let lists = ["embeddings", "embedding", "rankings", "results"];
+            if vectors || lists.iter().any(|name| is_list(&value[name])) {
+                answer.found.output = true;
+                return;
+            }
+            let names = ["text", "content", "response", "output", "result"];
+            if let Some(text) = names.iter().find_map(|name| text(&value[name])) {
+                answer.output(&text);
+            }
+        } else {
+            content(value, answer);
+        }
+    }
+}
+
+/// Text is text; lists of numbers, lists and objects are vectors and scores.
+fn content(value: &Value, answer: &mut Answer) {
+    match text(value) {
+        Some(text) => answer.output(&text),
+        None => answer.found.output |= is_list(value),
+    }
+}
+
+/// A text, or the texts of a list joined.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().map(|item| item.as_str()).collect::<Option<Vec<_>>>().map(|t| t.concat())
+        }
+        _ => None,
+    }
+}
+
+fn is_list(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| !items.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

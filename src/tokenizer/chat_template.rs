@@ -1,0 +1,197 @@
+//! Chat templates: how a model's makers write messages as one text.
+//!
+//! Rendered as the `transformers` library does: blocks' lines are trimmed, and
+//! there are `raise_exception`, `strftime_now`, Python's methods and Python's
+//! `tojson`.
+
+use std::path::Path;
+
+use jiff::Zoned;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, Error, ErrorKind};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::hub::Hub;
+use super::{Source, TokenCounter, TokenizerError};
+use crate::jinja::{self, Template};
+
+/// A template, where it is a file of its own.
+const TEMPLATE: &str = "chat_template.jinja";
+/// A template, where it is a member; the names of special tokens in any case.
+const CONFIG: &str = "tokenizer_config.json";
+/// Special tokens, where the configuration has none.
+const SPECIALS: &str = "special_tokens_map.json";
+/// The template that is taken where there are several.
+const DEFAULT: &str = "default";
+
+/// A model's chat template.
+#[derive(Debug)]
+pub(super) struct ChatTemplate {
+    template: Template,
+    /// `bos_token` and the like, by their names.
+    specials: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct Config {
+    chat_template: Option<Templates>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Named(Vec<NamedTemplate>),
+}
+
+#[derive(Deserialize)]
+struct NamedTemplate {
+    name: String,
+    template: String,
+}
+
+impl ChatTemplate {
+    /// The template beside the tokenizer of `source`.
+    pub(super) fn load(
+        source: &Source,
+        environment: super::Environment<'_>,
+    ) -> Result<Self, TokenizerError> {
+        let fault = |origin: &dyn ToString, reason: &str| TokenizerError::ChatTemplate {
+            origin: origin.to_string(),
+            reason: reason.to_owned(),
+        };
+        let file = |name: &str| match source {
+            Source::Builtin => Ok(None),
+            Source::Path(path) => beside(path, name),
+            Source::Hub { name: model, revision } => {
+                Hub::new(environment).companion(model, revision, name)
+            }
+        };
+        let members = |name: &str| -> Result<Option<Value>, TokenizerError> {
+            let Some(bytes) = file(name)? else { return Ok(None) };
+            let parsed = serde_json::from_slice(&bytes);
+            parsed.map(Some).map_err(|error| fault(&name, &error.to_string()))
+        };
+        let config: Config = match members(CONFIG)? {
+            Some(config) => serde_json::from_value(config)
+                .map_err(|error| fault(&CONFIG, &error.to_string()))?,
+            None => Config::default(),
+        };
+        let text = match (file(TEMPLATE)?, config.chat_template) {
+            (Some(bytes), _) => {
+                String::from_utf8(bytes).map_err(|_| fault(&TEMPLATE, "it is no UTF-8"))?
+            }
+            (None, Some(templates)) => {
+                templates.chosen().map_err(|reason| fault(&CONFIG, &reason))?
+            }
+            (None, None) => {
+                let reason = "the tokenizer has no chat template: there is neither \
+                              chat_template.jinja nor one in tokenizer_config.json; leave the flag \
+                              out, or name another --tokenizer";
+                return Err(fault(source, reason));
+            }
+        };
+        let mut specials = members(SPECIALS)?.map(specials).unwrap_or_default();
+        specials.extend(self::specials(Value::Object(config.rest)));
+        Self::new(text, specials).map_err(|reason| fault(source, &reason))
+    }
+
+    fn new(source: String, specials: Map<String, Value>) -> Result<Self, String> {
+        let template = Template::new(environment(), source)?;
+        Ok(Self { template, specials })
+    }
+
+    /// The text of `messages` and `tools`, with what bids the model to answer.
+    pub(super) fn render(&self, messages: &Value, tools: &Value) -> Result<String, String> {
+        let mut variables = self.specials.clone();
+        variables.insert("messages".to_owned(), messages.clone());
+        variables.insert("tools".to_owned(), tools.clone());
+        variables.insert("documents".to_owned(), Value::Null);
+        variables.insert("add_generation_prompt".to_owned(), true.into());
+        self.template.render(variables)
+    }
+}
+
+/// The file `name` in the tokenizer's directory.
+fn beside(tokenizer: &Path, name: &str) -> Result<Option<Vec<u8>>, TokenizerError> {
+    let path =
+        if tokenizer.is_dir() { tokenizer.join(name) } else { tokenizer.with_file_name(name) };
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(TokenizerError::Read { path, source }),
+    }
+}
+
+impl Templates {
+    /// The one, or the default one of several.
+    fn chosen(self) -> Result<String, String> {
+        match self {
+            Self::One(template) => Ok(template),
+            Self::Named(mut templates) => {
+                if let Some(at) = templates.iter().position(|template| template.name == DEFAULT) {
+                    return Ok(templates.swap_remove(at).template);
+                }
+                let names: Vec<&str> = templates.iter().map(|found| found.name.as_str()).collect();
+                let names = names.join(", ");
+                Err(format!("none of its chat templates is named `{DEFAULT}`: there are {names}"))
+            }
+        }
+    }
+}
+
+/// Members such as `bos_token`, which are texts or objects with `content`.
+fn specials(members: Value) -> Map<String, Value> {
+    let Value::Object(members) = members else { return Map::new() };
+    let token = |(name, value): (String, Value)| {
+        let text = value.as_str().or_else(|| value["content"].as_str())?.to_owned();
+        name.ends_with("_token").then_some((name, text.into()))
+    };
+    members.into_iter().filter_map(token).collect()
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = jinja::environment();
+    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    // The usual marks are always fit.
+    environment.set_syntax(blocks.unwrap_or_default());
+    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    environment.add_function("strftime_now", |format: String| -> Result<String, Error> {
+        jiff::fmt::strtime::format(format.as_bytes(), &Zoned::now())
+            .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+    });
+    environment
+}
+
+/// What a chat template adds to the tokens of messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wrapping {
+    /// To a conversation that begins with one message of the user's.
+    pub first: u64,
+    /// With each later message of the user's.
+    pub later: u64,
+}
+
+impl Wrapping {
+    /// Zero without a template, and where it does not take such messages.
+    pub(super) fn of(counter: &TokenCounter) -> Self {
+        const SAMPLE: &str = "The quick brown fox jumps over the lazy dog.";
+        let count = |roles: &[&str]| {
+            let message = |role: &&str| json!({"role": role, "content": SAMPLE});
+            let messages: Value = roles.iter().map(message).collect();
+            let text = counter.chat_text(&messages, &Value::Null)?.ok()?;
+            counter.count(&text).checked_sub(counter.count(SAMPLE) * roles.len() as u64)
+        };
+        let Some(first) = count(&["user"]) else { return Self::default() };
+        let three = count(&["user", "assistant", "user"]).unwrap_or(first);
+        Self { first, later: three.saturating_sub(first) / 2 }
+    }
+}
+
+#[cfg(test)]
+mod tests;
