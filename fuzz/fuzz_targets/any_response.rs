@@ -27,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
             use_server_token_count: false,
         });
         let body =
-            ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event.clone()] };
+            ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };
         let parsed = endpoint.parse(&body);
         assert!(parsed.error.is_some() || !parsed.content.is_empty());
     }
