@@ -9,6 +9,7 @@ mod distributed;
 mod input_config;
 mod load;
 mod load_args;
+mod media_args;
 mod mock;
 mod profile;
 mod resolve;

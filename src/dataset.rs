@@ -23,7 +23,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use self::lengths::{SequenceDistribution, SequencePair};
-pub use self::media::{Inline, Media, MediaContent, MediaKinds};
+pub use self::media::{
+    AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds, audio_seconds,
+};
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;
@@ -131,6 +133,10 @@ pub struct Synthetic {
     pub user_context_prompt_length: Option<usize>,
     /// System prompt given word for word.
     pub system_prompt: Option<String>,
+    /// Images of each turn.
+    pub images: Option<ImageNoise>,
+    /// Sound of each turn.
+    pub audio: Option<AudioNoise>,
 }
 
 /// How a turn gets its model where there are several.
@@ -250,6 +256,13 @@ impl Dataset {
         self.turns().any(|turn| turn.messages.is_some())
     }
 
+    /// Kinds of media that turns bear.
+    #[must_use]
+    pub fn media_kinds(&self) -> MediaKinds {
+        let kinds = self.turns().flat_map(|turn| &turn.media).map(|media| media.kind);
+        kinds.fold(MediaKinds::empty(), MediaKinds::union)
+    }
+
     /// The models that turns ask, each once, in the order of their first turns.
     pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
@@ -295,7 +308,7 @@ pub enum DatasetError {
     /// The content does not look like any format.
     #[error(
         "cannot tell the format of {path}: its first line has none of the members `text`, \
-         `texts`, `turns`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
+         `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
          is no header of BurstGPT; see --custom-dataset-type"
     )]
     UnknownFormat {

@@ -92,6 +92,7 @@ impl Run {
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
         }
+        endpoint::check(traits, &dataset)?;
         settle_schedule(&mut config, &mut dataset)?;
         config.validate_shares()?;
         let dataset = Arc::new(dataset);

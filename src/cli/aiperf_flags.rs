@@ -17,7 +17,6 @@ pub const REFUSED: &[&str] = &[
     "--server-profiler-start-path",
     "--server-profiler-stop-path",
     "--per-chunk-usage",
-    "--download-video-content",
     "--session-header",
     "--uuid-and-strip",
     // Input
@@ -82,23 +81,7 @@ pub const REFUSED: &[&str] = &[
     "--synthesis-prefix-root-multiplier",
     "--synthesis-prompt-len-multiplier",
     "--synthesis-output-len-multiplier",
-    // Audio, image and video input
-    "--audio-batch-size",
-    "--batch-size-audio",
-    "--audio-length-mean",
-    "--audio-length-stddev",
-    "--audio-format",
-    "--audio-depths",
-    "--audio-sample-rates",
-    "--audio-num-channels",
-    "--image-width-mean",
-    "--image-width-stddev",
-    "--image-height-mean",
-    "--image-height-stddev",
-    "--image-batch-size",
-    "--batch-size-image",
-    "--image-format",
-    "--image-source",
+    // Image and video input
     "--image-source-sampling",
     "--video-batch-size",
     "--batch-size-video",
@@ -207,7 +190,6 @@ pub const ONLY_VALUE: &[(&str, &str)] = &[
     ("--url-strategy", "round-robin"),
     ("--transport", "http"),
     ("--transport-type", "http"),
-    ("--request-content-type", "application-json"),
     ("--cache-bust", "none"),
     ("--num-profile-runs", "1"),
 ];
@@ -236,6 +218,10 @@ pub(super) fn refusal(flag: &str) -> Option<String> {
         }
         "--no-open-loop-replay" => {
             "; later turns keep to their timestamps, or wait for their delays where they have none"
+        }
+        "--image-source-sampling" => "; generated images are noise, each another",
+        _ if flag.starts_with("--video-") || flag == "--batch-size-video" => {
+            "; it makes no videos: name files or URLs as `video` in --input-file"
         }
         "--config" | "-f" => "; give the settings as flags",
         "--per-chunk-usage" => {

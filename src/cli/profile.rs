@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 
 use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::media_args::MediaArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::value::{Choice, above_zero, count, number, positive};
 use crate::artifacts::ExportLevel;
@@ -69,6 +70,10 @@ const LOG_LEVELS: Choice<LogLevel> = Choice(&[
     ("error", LogLevel::Error),
     ("critical", LogLevel::Error),
 ]);
+const CONTENT_TYPES: Choice<&str> = Choice(&[
+    ("application-json", "application/json"),
+    ("multipart-form-data", "multipart/form-data"),
+]);
 const STREAMS: Choice<Stream> = Choice(&[
     ("metrics", Stream::Metrics),
     ("timing", Stream::Timing),
@@ -113,6 +118,8 @@ pub(super) struct ProfileArgs {
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]
     pub(super) prompt: PromptArgs,
+    #[command(flatten)]
+    pub(super) media: MediaArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
@@ -167,6 +174,12 @@ pub(super) struct EndpointArgs {
     /// Count tokens by the usage that the server reports
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+    /// Download each generated video, within the request's time
+    #[arg(long)]
+    pub(super) download_video_content: bool,
+    /// Media type of request bodies: the endpoint type's own
+    #[arg(long, value_name = "TYPE", value_parser = CONTENT_TYPES)]
+    pub(super) request_content_type: Option<&'static str>,
 }
 
 /// How we know the server, and how it knows us.

@@ -110,8 +110,7 @@ fn part(media: &Media) -> Part<'_> {
         content if media.kind == MediaKinds::IMAGE => Part::InputImage { image_url: content.url() },
         MediaContent::Url(url) => Part::InputFile { file_url: url },
         MediaContent::Inline(file) => {
-            let format = file.media_type.rsplit('/').next().unwrap_or_default();
-            Part::InputAudio { input_audio: Audio { data: file.base64(), format } }
+            Part::InputAudio { input_audio: Audio { data: file.base64(), format: file.format() } }
         }
     }
 }

@@ -67,6 +67,7 @@ fn read(server: &str, name: &str) -> ParsedResponse {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: aiperf::endpoint::VideoJobs::default(),
     };
     let capture = capture(server, name);
     let endpoint = build(&config);
@@ -275,6 +276,7 @@ fn a_stream_that_stops_early_is_cut_wherever_it_stops() {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: aiperf::endpoint::VideoJobs::default(),
     };
     // 1 role, 16 texts of which the last finishes, usage, [DONE].
     assert_eq!(whole.events.len(), 19);

@@ -19,6 +19,7 @@ fn dialect(name: &str) -> std::sync::Arc<dyn endpoint::Endpoint> {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: aiperf::endpoint::VideoJobs::default(),
     })
 }
 

@@ -81,6 +81,26 @@ fn flags_choose_the_rows() {
 }
 
 #[test]
+fn media_choose_the_rows() {
+    let has = |endpoint: EndpointType, tag| {
+        let registry = Registry::new(Settings::default(), endpoint.traits(), false).unwrap();
+        registry.position(tag).is_some()
+    };
+    use EndpointType as Type;
+    for tag in ["num_images", "image_throughput", "image_latency"] {
+        assert!(has(Type::CHAT, tag) && has(Type::IMAGE_EDIT, tag), "{tag}");
+        assert!(!has(Type::COMPLETIONS, tag) && !has(Type::IMAGE_GENERATION, tag), "{tag}");
+    }
+    for tag in ["audio_duration", "rtfx"] {
+        assert!(has(Type::CHAT, tag) && has(Type::AUDIO_TRANSCRIPTION, tag), "{tag}");
+        assert!(!has(Type::EMBEDDINGS, tag) && !has(Type::VIDEO_GENERATION, tag), "{tag}");
+    }
+    for tag in ["video_inference_time", "video_peak_memory"] {
+        assert!(has(Type::VIDEO_GENERATION, tag) && !has(Type::CHAT, tag), "{tag}");
+    }
+}
+
+#[test]
 fn an_objective_that_nothing_can_meet_is_an_error() {
     let error = Registry::new(with_objective("time_to_first_token"), CHAT, false).unwrap_err();
     assert!(error.to_string().contains("--streaming"), "{error}");
@@ -88,9 +108,12 @@ fn an_objective_that_nothing_can_meet_is_an_error() {
 
 #[test]
 fn the_catalogue_is_complete_and_each_row_says_what_it_is() {
-    // The metrics of the reference's ten families, requested_osl, http_req_tls_handshaking
+    // The metrics of the reference's thirteen families, requested_osl, http_req_tls_handshaking
     // and those of the schedule.
-    assert_eq!(Registry::catalogue().len(), 7 + 9 + 2 + 27 + 4 + 3 + 3 + 2 + 7 + 8 + 15);
+    assert_eq!(
+        Registry::catalogue().len(),
+        7 + 9 + 3 + 2 + 2 + 2 + 27 + 4 + 3 + 3 + 2 + 7 + 8 + 15
+    );
     for metric in Registry::catalogue() {
         assert!(!metric.brief.is_empty() && metric.brief.ends_with('.'), "{}", metric.tag);
         assert!(!metric.formula.is_empty() && metric.formula.ends_with('.'), "{}", metric.tag);

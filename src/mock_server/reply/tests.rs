@@ -192,6 +192,7 @@ fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpo
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            video: crate::endpoint::VideoJobs::default(),
         };
         let path = config.path("m");
         (dialect(path.split('?').next().unwrap()), endpoint::build(&config))
