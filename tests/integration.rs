@@ -34,6 +34,8 @@ mod hostile;
 mod layout;
 #[path = "integration/load.rs"]
 mod load;
+#[path = "integration/media.rs"]
+mod media;
 #[path = "integration/metrics.rs"]
 mod metrics;
 #[path = "integration/metrics_endpoint.rs"]

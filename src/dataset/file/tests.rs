@@ -143,7 +143,10 @@ fn faults_of_single_turn_are_named_with_their_line() {
         (r#"{"text": "a", "tools": []}"#, "`tools` is not supported yet"),
         (r#"{"text": "a", "images": ["/no/x.png"]}"#, "cannot read image /no/x.png: No such file"),
         (r#"{"image": "data:image/png,hello"}"#, "is no image by its first bytes"),
-        (r#"{"audio": "data:audio/wav,RIFF....WAVE"}"#, "begins as audio/wav does, but it has no data"),
+        (
+            r#"{"audio": "data:audio/wav,RIFF....WAVE"}"#,
+            "begins as audio/wav does, but it has no data",
+        ),
         (r#"{"video": 7}"#, "a medium is a text, or a list of texts"),
         (r#"{"images": []}"#, "neither `text` nor `texts`"),
         (r#"{"text": "a", "max_token": 5}"#, "unknown member `max_token`; known are text"),
@@ -165,7 +168,8 @@ fn faults_of_multi_turn_are_named_with_line_and_turn() {
     let format = Some(FileFormat::MultiTurn);
     for (line, words) in [
         (r#"{"turns": []}"#, "no turns"),
-        (r#"{"turns": [{"text": "a"}, {"text": "b", "video": 1}]}"#, "turn 2: `video` is not"),
+        (r#"{"turns": [{"text": "a"}, {"text": "b", "tools": 1}]}"#, "turn 2: `tools` is not"),
+        (r#"{"turns": [{"text": "a"}, {"image": "/no/x.png"}]}"#, "turn 2: cannot read image"),
         (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown member `name`"),
         (r#"{"text": "a"}"#, "missing field `turns`"),
         (r#"{"session_id": "s", "turns": [{"text": "a"}]}"#, "is that of line 1"),

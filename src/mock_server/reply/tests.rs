@@ -14,6 +14,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         created: 1_700_000_000,
         model: "\"m\"".to_owned(),
         choices: 1,
+        plain: false,
         tokens: 3,
         reasoning: 0,
         per_chunk: 1,
@@ -22,6 +23,7 @@ fn reply(fault: Option<Fault>) -> Reply {
         fault,
         prelude: String::new(),
         ready: Nanos::ZERO,
+        work: Nanos::ZERO,
     }
 }
 
