@@ -54,6 +54,7 @@ pub struct Config {
 
 /// The kinds of dataset.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Source {
     /// Generated from the embedded corpus.
     Synthetic(Synthetic),

@@ -1,7 +1,5 @@
 //! Flags of generated images and sound, and what they come to.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
-
 use clap::Args;
 
 use super::value::{Choice, number, positive};
@@ -127,10 +125,10 @@ impl MediaArgs {
         }
         let why = "images need --image-width-mean and --image-height-mean, both above 0";
         self.refuse_alone("--image", &["--image-width-mean", "--image-height-mean"], why)?;
-        match width.mean > 0.0 || height.mean > 0.0 {
-            true => Err(ConfigError::flag("--image-width-mean", why)),
-            false => Ok(None),
+        if width.mean > 0.0 || height.mean > 0.0 {
+            return Err(ConfigError::flag("--image-width-mean", why));
         }
+        Ok(None)
     }
 
     /// The sound of each turn; `None` without a length.

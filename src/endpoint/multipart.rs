@@ -1,6 +1,8 @@
 //! Request bodies of several parts, files among them (`multipart/form-data`, RFC
 //! 7578).
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::Config;
@@ -61,7 +63,7 @@ impl<'a> Form<'a> {
         let mut head =
             format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{}\"", escaped(name));
         if let Some((file_name, media_type)) = file {
-            head.push_str(&format!("; filename=\"{file_name}\"\r\ncontent-type: {media_type}"));
+            let _ = write!(head, "; filename=\"{file_name}\"\r\ncontent-type: {media_type}");
         }
         head.push_str("\r\n\r\n");
         self.bytes.reserve(head.len() + content.len() + 2 * BOUNDARY.len());

@@ -92,6 +92,7 @@ struct Item<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "as the API calls them")]
 enum Part<'a> {
     InputText { text: Content<'a> },
     InputImage { image_url: String },

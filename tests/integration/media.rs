@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::load::{faulty, mock};
 use crate::profile::{Run, aiperf, profile};
+use crate::raw_server;
 
 /// One channel of 8 bits at 8 kHz: half a second.
 fn wav() -> Vec<u8> {
@@ -260,4 +261,40 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         let said = refusal(extra);
         assert!(said.contains(words), "{extra:?}: {said}");
     }
+}
+
+/// Answers the first request with a job and all later ones with `later`.
+fn job_then(later: &'static str) -> String {
+    let job = r#"{"id":"job/1","status":"queued"}"#;
+    let answer = move |status: &str, body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            let text = if request.starts_with("POST /v1/videos HTTP") {
+                answer("200 OK", job)
+            } else if request.starts_with("GET /v1/videos/job%2F1 HTTP") {
+                later.to_owned()
+            } else {
+                answer("400 Bad Request", "the path is another")
+            };
+            raw_server::write(stream, text.as_bytes());
+            if text.is_empty() {
+                return;
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_look_at_a_job_that_fails_is_the_requests_failure() {
+    let failure = |later| only_error(&profile(&job_then(later), VIDEO));
+    let (name, message, kind) = failure("HTTP/1.1 500 Oh No\r\ncontent-length: 4\r\n\r\ngone");
+    assert_eq!((&*name, &*message, &*kind), ("Oh No", "gone", "http_5xx"));
+    let (_, message, _) = failure("");
+    assert!(message.contains("while it waited for job job/1, which was queued"), "{message}");
+    let (name, _, kind) = failure("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{\"id");
+    assert_eq!((&*name, &*kind), ("InvalidJson", "parse_error"));
 }

@@ -156,7 +156,7 @@ fn failures_are_reported() {
     assert_eq!(failed(Value::Null).error.unwrap().name, "failed");
 
     let event = json!({"type": "error", "code": "rate_limit_exceeded", "message": "slow down"});
-    let error = read(&[event.clone()]).error.unwrap();
+    let error = read(std::slice::from_ref(&event)).error.unwrap();
     assert_eq!((&*error.name, &*error.message), ("rate_limit_exceeded", "slow down"));
     let unnamed = stream(&[format!("data: {event}")]);
     assert_eq!(endpoint(RESPONSES).parse(&unnamed).error.unwrap(), error);

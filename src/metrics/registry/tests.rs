@@ -82,11 +82,12 @@ fn flags_choose_the_rows() {
 
 #[test]
 fn media_choose_the_rows() {
+    use EndpointType as Type;
+
     let has = |endpoint: EndpointType, tag| {
         let registry = Registry::new(Settings::default(), endpoint.traits(), false).unwrap();
         registry.position(tag).is_some()
     };
-    use EndpointType as Type;
     for tag in ["num_images", "image_throughput", "image_latency"] {
         assert!(has(Type::CHAT, tag) && has(Type::IMAGE_EDIT, tag), "{tag}");
         assert!(!has(Type::COMPLETIONS, tag) && !has(Type::IMAGE_GENERATION, tag), "{tag}");

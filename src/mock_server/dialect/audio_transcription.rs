@@ -62,7 +62,9 @@ impl Dialect for AudioTranscription {
 
     fn close(&self, reply: &Reply, _at: u64, out: &mut String) {
         out.push_str(r#"data: {"type":"transcript.text.done","text":""#);
-        reply.append_text(out, 0, 0, reply.tokens);
+        if !reply.is_empty() {
+            reply.append_text(out, 0, 0, reply.tokens);
+        }
         out.push('"');
         append_usage(reply, out);
         out.push('}');
@@ -70,11 +72,12 @@ impl Dialect for AudioTranscription {
 }
 
 fn append_usage(reply: &Reply, out: &mut String) {
-    if reply.usage.is_some() {
-        let tokens = reply.tokens;
+    if let Some(input) = reply.usage {
+        let output = if reply.is_empty() { 0 } else { reply.tokens };
         let _ = write!(
             out,
-            r#","usage":{{"type":"tokens","input_tokens":0,"output_tokens":{tokens},"total_tokens":{tokens}}}"#
+            r#","usage":{{"type":"tokens","input_tokens":{input},"output_tokens":{output},"total_tokens":{}}}"#,
+            input + output
         );
     }
 }

@@ -84,9 +84,10 @@ pub(super) fn partial(name: &str, chunk: &Chunk, out: &mut String) {
 
 /// The event of an image that is.
 pub(super) fn completed(name: &str, reply: &Reply, out: &mut String) {
+    let image = if reply.is_empty() { "" } else { PIXEL };
     let _ = write!(
         out,
-        "event: {name}.completed\ndata: {{\"type\":\"{name}.completed\",\"b64_json\":\"{PIXEL}\",\
+        "event: {name}.completed\ndata: {{\"type\":\"{name}.completed\",\"b64_json\":\"{image}\",\
          \"created_at\":{}",
         reply.created
     );

@@ -235,7 +235,9 @@ fn check_answer(parsed: &ParsedResponse, dialect: &dyn Dialect) {
     assert_eq!(parsed.reasoning_text, text(0, reasoning), "{dialect:?}");
     let usage = parsed.usage.unwrap();
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(5), Some(7)), "{dialect:?}");
-    assert!(parsed.finish_reason.is_some(), "{dialect:?}");
+    // A transcript ends with its sound.
+    let ends_with_input = format!("{dialect:?}") == "AudioTranscription";
+    assert_ne!(parsed.finish_reason.is_some(), ends_with_input, "{dialect:?}");
 }
 
 #[test]
