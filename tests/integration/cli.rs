@@ -89,9 +89,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         refusal("--gpu-telemetry all"),
         "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet"
     );
-    for flags in
-        ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--audio-length-mean 2"]
-    {
+    for flags in ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--video-width 640"] {
         assert!(refusal(flags).contains("does not have yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");
@@ -380,8 +378,8 @@ fn choices_take_hyphens_and_underscores() {
         assert_eq!((traces.max_input_tokens, traces.max_output_tokens), (Some(4096), Some(100)));
     }
     assert!(refusal("--isl-block-size 16").contains("--input-file"));
-    let message = refusal("--endpoint-type responses");
-    assert!(message.contains("responses") && message.contains("completions"), "{message}");
+    let message = refusal("--endpoint-type telegram");
+    assert!(message.contains("telegram") && message.contains("completions"), "{message}");
     assert!(refusal(&format!("--input-file {path} --isl 5")).contains("--isl"));
     assert!(refusal("--input-file /no/such/file").contains("/no/such/file"));
 }
