@@ -20,7 +20,6 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     needs: MediaKinds::AUDIO,
     takes_urls: false,
     metrics_title: "Audio Transcription Metrics",
-    operation_name: "audio_transcription",
     ..EndpointTraits::text("audio_transcription", "/v1/audio/transcriptions", |config| {
         Arc::new(AudioTranscription::new(config))
     })

@@ -18,7 +18,6 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     needs_text: true,
     produces: MediaKinds::IMAGE,
     metrics_title: "Image Edit Metrics",
-    operation_name: "image_edit",
     ..EndpointTraits::text("image_edit", "/v1/images/edits", |config| {
         Arc::new(ImageEdit::new(config))
     })

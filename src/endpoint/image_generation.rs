@@ -17,7 +17,6 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     produces_tokens: false,
     produces: MediaKinds::IMAGE,
     metrics_title: "Image Generation Metrics",
-    operation_name: "image_generation",
     ..EndpointTraits::text("image_generation", "/v1/images/generations", |config| {
         Arc::new(ImageGeneration::new(config))
     })

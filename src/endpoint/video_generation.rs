@@ -25,7 +25,6 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
     needs_text: true,
     produces: MediaKinds::VIDEO,
     metrics_title: "Video Generation Metrics",
-    operation_name: "video_generation",
     ..EndpointTraits::text("video_generation", "/v1/videos", |config| {
         Arc::new(VideoGeneration::new(config))
     })

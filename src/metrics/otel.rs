@@ -89,8 +89,8 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
         Unit::RequestsPerSecond => ("{request}/s", 1.0),
         Unit::Bytes => ("By", 1.0),
         Unit::Kilobytes => ("By", 1024.0),
-        // Whether the server means 10^6 bytes or 2^20 it does not say.
-        Unit::Megabytes => ("MBy", 1.0),
+        // Servers do not say whether they mean 10^6 bytes or 2^20.
+        Unit::Megabytes => ("By", 1e6),
         Unit::Images => ("{image}", 1.0),
         Unit::ImagesPerSecond => ("{image}/s", 1.0),
         Unit::MillisecondsPerImage => ("s/{image}", 1e-3),
@@ -110,6 +110,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
             geometric(1e-4, 1.25, 600.0)
         }
         Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
+        Unit::Megabytes => geometric(1e6, 2.0, 1e12),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
         Unit::Percent if metric.tag == "osl_mismatch_diff_pct" => {
             let upper = geometric(0.125, 2.0, 1024.0);
