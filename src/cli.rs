@@ -11,6 +11,7 @@ mod generated;
 mod input_config;
 mod load;
 mod load_args;
+mod media_args;
 mod mock;
 mod multi_run;
 mod profile;

@@ -24,7 +24,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use self::lengths::{SequenceDistribution, SequencePair};
-pub use self::media::{Inline, Media, MediaContent, MediaKinds};
+pub use self::media::{
+    AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds, audio_seconds,
+};
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;
@@ -53,6 +55,7 @@ pub struct Config {
 
 /// The kinds of dataset.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Source {
     /// Generated from the embedded corpus.
     Synthetic(Synthetic),
@@ -138,6 +141,10 @@ pub struct Synthetic {
     pub user_context_prompt_length: Option<usize>,
     /// System prompt given word for word.
     pub system_prompt: Option<String>,
+    /// Images of each turn.
+    pub images: Option<ImageNoise>,
+    /// Sound of each turn.
+    pub audio: Option<AudioNoise>,
 }
 
 /// What generated rankings look like.
@@ -271,6 +278,13 @@ impl Dataset {
         self.turns().any(|turn| turn.messages.is_some())
     }
 
+    /// Kinds of media that turns bear.
+    #[must_use]
+    pub fn media_kinds(&self) -> MediaKinds {
+        let kinds = self.turns().flat_map(|turn| &turn.media).map(|media| media.kind);
+        kinds.fold(MediaKinds::empty(), MediaKinds::union)
+    }
+
     /// The models that turns ask, each once, in the order of their first turns.
     pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
@@ -316,7 +330,7 @@ pub enum DatasetError {
     /// The content does not look like any format.
     #[error(
         "cannot tell the format of {path}: its first line has none of the members `text`, \
-         `texts`, `turns`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
+         `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
          is no header of BurstGPT; see --custom-dataset-type"
     )]
     UnknownFormat {

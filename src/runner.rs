@@ -13,6 +13,7 @@ mod queue;
 mod request;
 mod session;
 mod slots;
+mod steps;
 mod targets;
 mod timer;
 mod worker;

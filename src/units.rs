@@ -160,6 +160,14 @@ pub enum Unit {
     Bytes,
     /// `KB`, 1024 bytes
     Kilobytes,
+    /// `MB`
+    Megabytes,
+    /// `images`
+    Images,
+    /// `images/sec`
+    ImagesPerSecond,
+    /// `ms/image`
+    MillisecondsPerImage,
 }
 
 impl Unit {
@@ -180,6 +188,10 @@ impl Unit {
             Self::RequestsPerSecond => "requests/sec",
             Self::Bytes => "B",
             Self::Kilobytes => "KB",
+            Self::Megabytes => "MB",
+            Self::Images => "images",
+            Self::ImagesPerSecond => "images/sec",
+            Self::MillisecondsPerImage => "ms/image",
         }
     }
 

@@ -38,6 +38,8 @@ mod layout;
 mod load;
 #[path = "integration/many_runs.rs"]
 mod many_runs;
+#[path = "integration/media.rs"]
+mod media;
 #[path = "integration/metric_table.rs"]
 mod metric_table;
 #[path = "integration/metrics.rs"]

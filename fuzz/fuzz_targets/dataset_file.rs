@@ -54,6 +54,7 @@ fn check(dataset: &Dataset) {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: aiperf::endpoint::VideoJobs::default(),
     });
     assert!(!dataset.conversations.is_empty());
     for conversation in &dataset.conversations {

@@ -95,7 +95,7 @@ impl Material {
                 "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
             );
         }
-        check_conversations(&*endpoint::build(&config.endpoint), &dataset)?;
+        endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
         settle_schedule(config, &mut dataset)?;
         config.validate_shares()?;
         config.validate_searched()?;
@@ -287,16 +287,6 @@ fn counter(
         return Ok(counter);
     }
     Ok(counter.with_chat_template(&config.tokenizer, environment)?)
-}
-
-/// Refuses what the endpoint cannot ask.
-fn check_conversations(endpoint: &dyn Endpoint, dataset: &Dataset) -> anyhow::Result<()> {
-    for (number, conversation) in (1..).zip(&dataset.conversations) {
-        endpoint
-            .check(conversation)
-            .map_err(|why| anyhow::anyhow!("conversation {number} of the dataset: {why}"))?;
-    }
-    Ok(())
 }
 
 /// Refuses messages of which the chat template makes no text.

@@ -6,7 +6,6 @@
 
 use clap::{Arg, ArgAction, Command};
 
-const TEXT_ONLY: &str = "text only";
 const LOOP: &str = "repeat the command or loop over values in the shell; read the results with jq \
                     or DuckDB";
 
@@ -27,7 +26,6 @@ const REFUSED: &[(&str, &str)] = &[
         "ask for it: --extra-inputs \
          stream_options:'{\"include_usage\":true,\"continuous_usage_stats\":true}'",
     ),
-    ("--download-video-content", "there is no video"),
     ("--session-header", "the session goes in X-Correlation-ID; other headers by --header"),
     ("--uuid-and-strip", "change the file before the run"),
     // Input
@@ -93,25 +91,14 @@ const REFUSED: &[(&str, &str)] = &[
          --synthesis-prompt-len-multiplier --synthesis-output-len-multiplier",
         "change the trace before the run",
     ),
-    // Audio Input
-    (
-        "--audio-batch-size --batch-size-audio --audio-length-mean --audio-length-stddev \
-         --audio-format --audio-depths --audio-sample-rates --audio-num-channels",
-        TEXT_ONLY,
-    ),
     // Image Input
-    (
-        "--image-width-mean --image-width-stddev --image-height-mean --image-height-stddev \
-         --image-batch-size --batch-size-image --image-format --image-source \
-         --image-source-sampling",
-        TEXT_ONLY,
-    ),
+    ("--image-source-sampling", "generated images are noise, each another"),
     // Video Input
     (
         "--video-batch-size --batch-size-video --video-duration --video-fps --video-width \
          --video-height --video-synth-type --video-format --video-codec --video-audio-sample-rate \
          --video-audio-num-channels --video-audio-codec --video-audio-depth",
-        TEXT_ONLY,
+        "name files or URLs as `video` in --input-file",
     ),
     // Service
     ("--api-port --api-host", "watch the run over OTLP (--otel-url)"),
@@ -150,7 +137,7 @@ const REFUSED: &[(&str, &str)] = &[
 /// Those of them that are switches, and off by default: turned off they ask for
 /// nothing.
 const REFUSED_SWITCHES: &str = "\
-    --reset-kv-cache --server-profiler --per-chunk-usage --download-video-content --uuid-and-strip \
+    --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
     --tokenizer-trust-remote-code --use-think-time-only \
     --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
     --unsafe-override --auto-plot --plot-required --export-outputs-json \
@@ -175,7 +162,6 @@ pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
     ("--url-strategy", "round-robin", "AIPerf has no other"),
     ("--transport", "http", "AIPerf has no other"),
     ("--transport-type", "http", "AIPerf has no other"),
-    ("--request-content-type", "application/json", "no endpoint here takes forms"),
     (
         "--cache-bust",
         "none",

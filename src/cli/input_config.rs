@@ -8,7 +8,10 @@ use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::{Formats, JsonLayout};
 use crate::config::{ConnectionReuse, RunConfig, Ui};
-use crate::dataset::{FileFormat, Rankings, Sampling, Source, Spread, TraceSettings};
+use crate::dataset::{
+    AudioNoise, FileFormat, ImageFormat, ImageNoise, Rankings, Sampling, Source, Spread,
+    TraceSettings,
+};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
@@ -95,6 +98,7 @@ fn endpoint(flags: &ProfileArgs, config: &RunConfig) -> Value {
         .put_some("ssl_cert", flags.tls.ssl_cert.as_deref().map(shown_path))
         .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
         .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
+        .put_some("download_video_content", endpoint.video.download.then_some(true))
         .into_value()
 }
 
@@ -134,7 +138,9 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
                 "turn_delay",
                 flags.conversation.session_turn_delay_mean.map(|_| spread(synthetic.turn_delay_ms)),
             )
-            .put_some("prefix_prompts", prefix_prompts(synthetic)),
+            .put_some("prefix_prompts", prefix_prompts(synthetic))
+            .put_some("images", synthetic.images.as_ref().map(images))
+            .put_some("audio", synthetic.audio.as_ref().map(audio)),
     };
     let replay = &config.schedule.replay;
     object
@@ -180,6 +186,32 @@ fn prefix_prompts(synthetic: &crate::dataset::Synthetic) -> Option<Value> {
         .put_some("user_context_length", synthetic.user_context_prompt_length)
         .put_some("system_prompt", synthetic.system_prompt.clone());
     non_empty(object.0)
+}
+
+fn images(images: &ImageNoise) -> Value {
+    let format = match images.format {
+        ImageFormat::Png => "png",
+        ImageFormat::Jpeg => "jpeg",
+        ImageFormat::Random => "random",
+    };
+    json!({
+        "batch_size": images.batch_size,
+        "width": spread(images.width),
+        "height": spread(images.height),
+        "format": format,
+    })
+}
+
+fn audio(audio: &AudioNoise) -> Value {
+    let kilohertz = |rate: &u32| f64::from(*rate) / 1000.0;
+    json!({
+        "batch_size": audio.batch_size,
+        "length": spread(audio.seconds),
+        "format": "wav",
+        "depths": audio.depths,
+        "sample_rates": audio.sample_rates.iter().map(kilohertz).collect::<Vec<_>>(),
+        "channels": audio.channels,
+    })
 }
 
 fn spread(spread: Spread) -> Value {

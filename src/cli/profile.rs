@@ -8,6 +8,7 @@ use clap::{ArgAction, Args};
 
 use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
+use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
@@ -73,6 +74,10 @@ const LOG_LEVELS: Choice<LogLevel> = Choice(&[
     ("error", LogLevel::Error),
     ("critical", LogLevel::Error),
 ]);
+const CONTENT_TYPES: Choice<&str> = Choice(&[
+    ("application-json", "application/json"),
+    ("multipart-form-data", "multipart/form-data"),
+]);
 const STREAMS: Choice<Stream> = Choice(&[
     ("metrics", Stream::Metrics),
     ("timing", Stream::Timing),
@@ -121,6 +126,8 @@ pub(super) struct ProfileArgs {
     pub(super) prompt: PromptArgs,
     #[command(flatten)]
     pub(super) rankings: RankingsArgs,
+    #[command(flatten)]
+    pub(super) media: MediaArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
@@ -175,6 +182,12 @@ pub(super) struct EndpointArgs {
     /// Count tokens by the usage that the server reports
     #[arg(long)]
     pub(super) use_server_token_count: bool,
+    /// Download each generated video, within the request's time
+    #[arg(long)]
+    pub(super) download_video_content: bool,
+    /// Media type of request bodies: the endpoint type's own
+    #[arg(long, value_name = "TYPE", value_parser = CONTENT_TYPES)]
+    pub(super) request_content_type: Option<&'static str>,
 }
 
 /// How we know the server, and how it knows us.

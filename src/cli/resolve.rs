@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::media_args::MediaArgs;
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::{connections, input_config, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
@@ -25,7 +26,7 @@ pub(super) fn run_config(
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
-    let endpoint = endpoint(flags)?;
+    let endpoint = endpoint(flags, environment)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
     let transport = transport(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
@@ -66,7 +67,10 @@ pub(super) fn run_config(
     Ok(config)
 }
 
-fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
+fn endpoint(
+    flags: &ProfileArgs,
+    environment: Environment<'_>,
+) -> Result<endpoint::Config, ConfigError> {
     let mut extra_inputs: Vec<(String, serde_json::Value)> = Vec::new();
     for text in &flags.input.extra_inputs {
         let wrong = || {
@@ -81,6 +85,8 @@ fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
             extra_inputs.push((name, value));
         }
     }
+    content_type(flags)?;
+    let poll_interval = positive_seconds(environment, "AIPERF_HTTP_VIDEO_POLL_INTERVAL", 0.1)?;
     Ok(endpoint::Config {
         endpoint_type: flags.endpoint.endpoint_type,
         streaming: flags.endpoint.streaming,
@@ -88,6 +94,10 @@ fn endpoint(flags: &ProfileArgs) -> Result<endpoint::Config, ConfigError> {
         extra_inputs,
         use_legacy_max_tokens: flags.endpoint.use_legacy_max_tokens,
         use_server_token_count: flags.endpoint.use_server_token_count,
+        video: endpoint::VideoJobs {
+            poll_interval: Nanos::from_seconds(poll_interval),
+            download: flags.endpoint.download_video_content,
+        },
     })
 }
 
@@ -102,6 +112,35 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
         why: error.to_string(),
     })?;
     Ok(text.into())
+}
+
+/// Each dialect has one form of request: a flag may only say the same.
+fn content_type(flags: &ProfileArgs) -> Result<(), ConfigError> {
+    let traits = flags.endpoint.endpoint_type.traits();
+    match flags.endpoint.request_content_type {
+        Some(asked) if !traits.content_type.starts_with(asked) => {
+            let own = traits.content_type.split(';').next().unwrap_or_default();
+            let why = format!("{} requests are {own}: leave it out", traits.name);
+            Err(ConfigError::flag("--request-content-type", why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A time of the environment that must be above 0.
+fn positive_seconds(
+    environment: Environment<'_>,
+    name: &'static str,
+    default: f64,
+) -> Result<f64, ConfigError> {
+    match environment.number(name, default)? {
+        seconds if seconds > 0.0 => Ok(seconds),
+        seconds => Err(ConfigError::Environment {
+            name: name.to_owned(),
+            value: seconds.to_string(),
+            wanted: "a number above 0",
+        }),
+    }
 }
 
 fn tokenizer(
@@ -120,7 +159,7 @@ fn tokenizer(
 fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
-            only_synthetic(&flags.conversation, &flags.prompt)?;
+            only_synthetic(&flags.conversation, &flags.prompt, &flags.media)?;
             rankings::none_given(flags)?;
             Source::File {
                 path: path.clone(),
@@ -190,6 +229,8 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         shared_system_prompt_length: prompt.shared_system_prompt_length.map(|n| n as usize),
         user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
         system_prompt: system_prompt(prompt)?,
+        images: flags.media.images()?,
+        audio: flags.media.audio()?,
     })
 }
 
@@ -203,7 +244,11 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 }
 
 /// Refuses flags about generated prompts beside a file.
-fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Result<(), ConfigError> {
+fn only_synthetic(
+    conversation: &ConversationArgs,
+    prompt: &PromptArgs,
+    media: &MediaArgs,
+) -> Result<(), ConfigError> {
     let given = [
         ("--isl", prompt.isl.is_some()),
         ("--isl-stddev", prompt.isl_stddev.is_some()),
@@ -221,7 +266,7 @@ fn only_synthetic(conversation: &ConversationArgs, prompt: &PromptArgs) -> Resul
         ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
         ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
+    match given.iter().chain(&media.given()).find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
             let why = "it is about generated prompts, and --input-file brings its own: leave one \
                        of the two out";
@@ -324,14 +369,7 @@ fn telemetry(
             .ok_or_else(|| ConfigError::flag("--otel-resource-attributes", why))?;
         Ok((name.to_owned(), value.to_owned()))
     });
-    let positive = |name, default: f64| match environment.number(name, default)? {
-        seconds if seconds > 0.0 => Ok(seconds),
-        seconds => Err(ConfigError::Environment {
-            name: name.to_owned(),
-            value: seconds.to_string(),
-            wanted: "a number above 0",
-        }),
-    };
+    let positive = |name, default| positive_seconds(environment, name, default);
     let config = telemetry::Config {
         url: flags.otel_url.clone(),
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },

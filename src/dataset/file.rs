@@ -60,7 +60,7 @@ pub(super) fn read(
         Fault::Setting(flag, reason) => DatasetError::Setting { flag, reason },
     };
     let file = File::open(path).map_err(Fault::Read).map_err(named)?;
-    let loaded = read_from(file, format, traces, counter, seed).map_err(named)?;
+    let loaded = read_from(file, path, format, traces, counter, seed).map_err(named)?;
     if !loaded.note.is_empty() {
         tracing::info!(path = %path.display(), "dataset{}", loaded.note);
     }
@@ -72,6 +72,7 @@ pub(super) fn read(
 
 fn read_from(
     input: impl Read,
+    path: &Path,
     format: Option<FileFormat>,
     traces: &TraceSettings,
     counter: &TokenCounter,
@@ -96,10 +97,10 @@ fn read_from(
         }
         FileFormat::BailianTrace => bailian::read(Lines::new(input), trace(bailian::BLOCK_TOKENS)?),
         FileFormat::BurstGptTrace => burst_gpt::read(input, trace(mooncake::BLOCK_TOKENS)?),
-        FileFormat::SingleTurn => jsonl::read(Lines::new(input), jsonl::single_turn),
-        FileFormat::MultiTurn => jsonl::read(Lines::new(input), jsonl::multi_turn),
-        FileFormat::RandomPool => jsonl::read(Lines::new(input), jsonl::random_pool),
-        FileFormat::RawPayload => jsonl::read(Lines::new(input), jsonl::raw_payload),
+        FileFormat::SingleTurn => jsonl::read(Lines::new(input), path, jsonl::single_turn),
+        FileFormat::MultiTurn => jsonl::read(Lines::new(input), path, jsonl::multi_turn),
+        FileFormat::RandomPool => jsonl::read(Lines::new(input), path, jsonl::random_pool),
+        FileFormat::RawPayload => jsonl::read(Lines::new(input), path, jsonl::raw_payload),
         FileFormat::InputsJson => inputs_json::read(input),
         FileFormat::ShareGpt => sharegpt::read(input, counter),
     }
@@ -211,6 +212,12 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
         ("payload", FileFormat::MooncakeTrace),
         ("text", FileFormat::SingleTurn),
         ("texts", FileFormat::SingleTurn),
+        ("image", FileFormat::SingleTurn),
+        ("images", FileFormat::SingleTurn),
+        ("audio", FileFormat::SingleTurn),
+        ("audios", FileFormat::SingleTurn),
+        ("video", FileFormat::SingleTurn),
+        ("videos", FileFormat::SingleTurn),
     ];
     by_member.into_iter().find(|(name, _)| members.contains_key(*name)).map(|(_, format)| format)
 }

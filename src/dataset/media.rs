@@ -1,11 +1,30 @@
 //! Images, audio and video that requests bear beside their text.
 
+mod duration;
+mod files;
+mod image;
+mod kind;
+mod mp3;
+mod noise;
+mod ogg;
+mod wave;
+
 use std::fmt;
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bitflags::bitflags;
 use bytes::Bytes;
+
+pub use self::duration::audio_seconds;
+pub(super) use self::files::MediaFiles;
+pub(super) use self::noise::MediaMaker;
+pub use self::noise::{AudioNoise, ImageFormat, ImageNoise};
+
+/// Longest file of a medium, in bytes.
+pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Most bytes of all media of a dataset together: they are kept in memory.
+pub(super) const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 bitflags! {
     /// Kinds of media.
@@ -56,10 +75,38 @@ impl Inline {
         BASE64_STANDARD.encode(&self.bytes)
     }
 
+    /// The short name of its format, which is also the end of its file names: `mp3`
+    /// for `audio/mpeg`.
+    #[must_use]
+    pub fn format(&self) -> &str {
+        let subtype = self.media_type.rsplit('/').next().unwrap_or_default();
+        match subtype {
+            "mpeg" => "mp3",
+            "mp4" if self.media_type.starts_with("audio") => "m4a",
+            "quicktime" => "mov",
+            "x-msvideo" => "avi",
+            "x-matroska" => "mkv",
+            subtype => subtype,
+        }
+    }
+
     /// Itself as a URL (RFC 2397).
     #[must_use]
     pub fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64())
+    }
+}
+
+impl MediaKinds {
+    /// The kinds by name, as in `image and video`.
+    #[must_use]
+    pub fn names(self) -> String {
+        let name = |kind| match kind {
+            Self::IMAGE => "image",
+            Self::AUDIO => "audio",
+            _ => "video",
+        };
+        self.iter().map(name).collect::<Vec<_>>().join(" and ")
     }
 }
 

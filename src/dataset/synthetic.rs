@@ -9,6 +9,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::lengths::MAX_TOKENS;
+use super::media::MediaMaker;
 use super::prompts::PromptCutter;
 use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn};
 use crate::tokenizer::{TokenCounter, Wrapping};
@@ -67,6 +68,7 @@ struct Generator<'a> {
     output_lengths: ChaCha8Rng,
     delays: ChaCha8Rng,
     prefix_choice: ChaCha8Rng,
+    media: MediaMaker,
 }
 
 impl<'a> Generator<'a> {
@@ -100,6 +102,7 @@ impl<'a> Generator<'a> {
             output_lengths: seed.stream("dataset.sequence_output_tokens"),
             delays: seed.stream("dataset.turn_delay"),
             prefix_choice: seed.stream("dataset.prefix"),
+            media: MediaMaker::new(config.images.as_ref(), config.audio.as_ref(), seed)?,
         })
     }
 
@@ -133,7 +136,8 @@ impl<'a> Generator<'a> {
         }
         let max_tokens = pair.map(|pair| pair.output_tokens.draw_count(&mut self.output_lengths));
         let delay = if is_first { Nanos::ZERO } else { self.delay() };
-        Ok(Turn { texts, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
+        let media = self.media.media()?;
+        Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
     }
 
     /// One of the pool, at random; none where there is no pool.

@@ -5,6 +5,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::Config;
+use super::part::Part;
 use crate::dataset::{Conversation, Text, Turn};
 
 /// A body while it is put together.
@@ -39,12 +40,13 @@ pub(super) struct Message<'a> {
     pub(super) content: Content<'a>,
 }
 
-/// The text of a message.
+/// The text of a message, or its parts.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Content<'a> {
     Plain(&'a str),
     Asked(&'a Text),
+    Parts(Vec<Part<'a>>),
 }
 
 #[derive(serde::Serialize)]
@@ -159,12 +161,15 @@ pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Memb
 pub(super) fn joined<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
     match turn.texts.as_slice() {
         [] | [_] => prompt(conversation, turn),
-        several => {
-            let texts: Vec<String> = several.iter().map(Text::to_string).collect();
-            let lead = lead(conversation).map(|lead| lead + "\n").unwrap_or_default();
-            Member::Owned(lead + &texts.join(" "))
-        }
+        _ => Member::Owned(joined_text(conversation, turn)),
     }
+}
+
+/// As [`joined`], as a text.
+pub(super) fn joined_text(conversation: &Conversation, turn: &Turn) -> String {
+    let texts: Vec<String> = turn.texts.iter().map(Text::to_string).collect();
+    let lead = lead(conversation).map(|lead| lead + "\n").unwrap_or_default();
+    lead + &texts.join(" ")
 }
 
 /// The conversation's system message and context.

@@ -3,6 +3,7 @@
 use super::body::{Body, Content, Member, Message};
 use super::dialect::{Asked, Dialect, build};
 use super::history::Said;
+use super::part::Part;
 use super::response::Choices;
 use super::{Config, EndpointTraits};
 use crate::dataset::{MediaKinds, Turn};
@@ -18,7 +19,8 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// `/v1/chat/completions`.
 ///
 /// A request bears the system message, the context, every earlier turn with its
-/// answer, and this turn. A turn of several texts is several messages. Turns that
+/// answer, and this turn. A turn of several texts is several messages, one with media
+/// is one message of parts. Turns that
 /// bear their whole history, or messages of their own, are sent alone.
 struct Chat;
 
@@ -55,8 +57,12 @@ fn messages<'a>(asked: &Asked<'a>) -> Vec<Message<'a>> {
     messages
 }
 
-/// The messages of a turn itself.
+/// The messages of a turn itself: one for each text, or one of parts where there
+/// are media.
 fn own(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
     let role = turn.role.as_deref().unwrap_or("user");
-    turn.texts.iter().map(move |text| Message { role, content: Content::Asked(text) })
+    let is_text = turn.media.is_empty();
+    let texts = turn.texts.iter().filter(move |_| is_text).map(Content::Asked);
+    let parts = (!is_text).then(|| Content::Parts(Part::all(turn)));
+    texts.chain(parts).map(move |content| Message { role, content })
 }

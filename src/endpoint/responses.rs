@@ -81,8 +81,7 @@ fn part(media: &Media) -> Part<'_> {
         content if media.kind == MediaKinds::IMAGE => Part::Image { image_url: content.url() },
         MediaContent::Url(url) => Part::File { file_url: url },
         MediaContent::Inline(file) => {
-            let format = file.media_type.rsplit('/').next().unwrap_or_default();
-            Part::Audio { input_audio: Audio { data: file.base64(), format } }
+            Part::Audio { input_audio: Audio { data: file.base64(), format: file.format() } }
         }
     }
 }

@@ -6,6 +6,7 @@ mod errors;
 mod general;
 mod goodput;
 mod http_trace;
+mod media;
 mod osl_mismatch;
 mod over_time;
 mod reasoning;
@@ -30,6 +31,9 @@ pub struct Family {
 pub static FAMILIES: &[Family] = &[
     Family { title: "Streaming", about: streaming::ABOUT, rows: streaming::ROWS },
     Family { title: "Tokens", about: tokens::ABOUT, rows: tokens::ROWS },
+    Family { title: "Images", about: media::IMAGES, rows: media::IMAGE_ROWS },
+    Family { title: "Video", about: media::VIDEO, rows: media::VIDEO_ROWS },
+    Family { title: "Audio", about: media::AUDIO, rows: media::AUDIO_ROWS },
     Family { title: "Reasoning", about: reasoning::ABOUT, rows: reasoning::ROWS },
     Family { title: "Usage fields", about: usage::ABOUT, rows: usage::ROWS },
     Family { title: "Usage discrepancy", about: usage_diff::ABOUT, rows: usage_diff::ROWS },

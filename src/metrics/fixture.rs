@@ -55,6 +55,7 @@ pub(super) fn measurer(
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: endpoint::VideoJobs::default(),
     };
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     Measurer::new(endpoint::build(&config), Some(words), dataset, registry, Clock::start())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::metric::{Facts, MeasuredRecord, Observation};
 use super::registry::Registry;
-use crate::dataset::{Conversation, Dataset, Turn};
+use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn};
 use crate::endpoint::{ChatMessages, Endpoint, ParsedResponse, chat_messages, http_error};
 use crate::record::{RequestError, RequestRecord};
 use crate::units::Clock;
@@ -76,6 +76,8 @@ impl Measurer {
             output_tokens: tokens.output,
             reasoning_tokens: tokens.reasoning,
             requested_output_tokens,
+            images: self.media(&record, MediaKinds::IMAGE).count() as u64,
+            audio_seconds: audio_seconds(self.media(&record, MediaKinds::AUDIO)),
         });
         let observation = Observation {
             phase: record.phase,
@@ -97,6 +99,22 @@ impl Measurer {
 
     fn turn(&self, record: &RequestRecord) -> Option<&Turn> {
         self.dataset.conversations.get(record.turn.conversation)?.turns.get(record.turn.turn)
+    }
+
+    /// The media of a kind that the request bears: its turn's, and those of the
+    /// turns that it repeats.
+    fn media(&self, record: &RequestRecord, kind: MediaKinds) -> impl Iterator<Item = &Media> {
+        let (conversation, turn) = (record.turn.conversation, record.turn.turn);
+        let found = self.dataset.conversations.get(conversation);
+        let repeats = self.endpoint.traits().repeats_history;
+        let is_sent = move |(at, standalone): (usize, bool)| {
+            at == turn || (at < turn && repeats && !standalone)
+        };
+        let turns = found.into_iter().flat_map(move |found| {
+            let turns = found.turns.iter().enumerate();
+            turns.filter(move |(at, _)| is_sent((*at, found.standalone_turns)))
+        });
+        turns.flat_map(|(_, turn)| &turn.media).filter(move |media| media.kind == kind)
     }
 
     /// Counts by our own tokenizer; a text that is empty has no count.
@@ -142,6 +160,12 @@ fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
     let turn = conversation.turns.get(turn)?;
     let context = conversation.context_tokens.unwrap_or(0) * turn.texts.len() as u64;
     Some(context + turn.input_tokens?)
+}
+
+/// Seconds of all; `None` where there is none, or one does not say it.
+fn audio_seconds<'a>(media: impl Iterator<Item = &'a Media>) -> Option<f64> {
+    let seconds: Option<Vec<f64>> = media.map(|media| media.seconds).collect();
+    seconds.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }
 
 fn failure(record: &RequestRecord, response: &ParsedResponse) -> Option<RequestError> {

@@ -494,6 +494,10 @@ pub struct Facts<'a> {
     pub reasoning_tokens: Option<u64>,
     /// Output tokens that were asked for.
     pub requested_output_tokens: Option<u64>,
+    /// Images that the request bears.
+    pub images: u64,
+    /// Seconds that its sound plays; `None` without any, or where one does not say it.
+    pub audio_seconds: Option<f64>,
 }
 
 impl Facts<'_> {

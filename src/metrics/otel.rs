@@ -90,6 +90,11 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
         Unit::RequestsPerSecond => ("{request}/s", 1.0),
         Unit::Bytes => ("By", 1.0),
         Unit::Kilobytes => ("By", 1024.0),
+        // Servers do not say whether they mean 10^6 bytes or 2^20.
+        Unit::Megabytes => ("By", 1e6),
+        Unit::Images => ("{image}", 1.0),
+        Unit::ImagesPerSecond => ("{image}/s", 1.0),
+        Unit::MillisecondsPerImage => ("s/{image}", 1e-3),
     }
 }
 
@@ -102,8 +107,11 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
         Unit::Nanoseconds if metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY) => {
             [0.0].into_iter().chain(geometric(1e-6, 2.0, 600.0)).collect()
         }
-        Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds => geometric(1e-4, 1.25, 600.0),
+        Unit::Nanoseconds | Unit::Milliseconds | Unit::Seconds | Unit::MillisecondsPerImage => {
+            geometric(1e-4, 1.25, 600.0)
+        }
         Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
+        Unit::Megabytes => geometric(1e6, 2.0, 1e12),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
         Unit::Percent if metric.tag == "osl_mismatch_diff_pct" => {
             let upper = geometric(0.125, 2.0, 1024.0);
@@ -115,6 +123,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
                 .chain(upper.iter().copied())
                 .collect()
         }
+        Unit::Ratio if metric.tag == "rtfx" => geometric(0.125, 2.0, 262_144.0),
         Unit::Ratio => vec![0.0, 1.0],
         Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
         _ => geometric(0.125, 2.0, 262_144.0),

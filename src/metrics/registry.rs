@@ -6,6 +6,7 @@ use super::metric::{
     Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, TagMap, Value,
 };
 use super::{MetricsError, catalogue};
+use crate::dataset::MediaKinds;
 use crate::endpoint::EndpointTraits;
 
 static CATALOGUE: LazyLock<Vec<&'static Metric>> =
@@ -167,13 +168,16 @@ impl Registry {
 
 /// The flags of rows that this run cannot or need not compute.
 fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> MetricFlags {
-    let mut refused = MetricFlags::SUPPORTS_IMAGE_ONLY
-        | MetricFlags::SUPPORTS_VIDEO_ONLY
-        | MetricFlags::PRODUCES_VIDEO_ONLY;
+    let mut refused = MetricFlags::empty();
+    let (takes, produces) = (endpoint.takes, endpoint.produces);
+    refused.set(MetricFlags::SUPPORTS_IMAGE_ONLY, !takes.contains(MediaKinds::IMAGE));
+    refused.set(MetricFlags::SUPPORTS_VIDEO_ONLY, !takes.contains(MediaKinds::VIDEO));
+    refused.set(MetricFlags::PRODUCES_VIDEO_ONLY, !produces.contains(MediaKinds::VIDEO));
     refused.set(MetricFlags::STREAMING_ONLY, !streaming);
     refused.set(MetricFlags::PRODUCES_TOKENS_ONLY, !endpoint.produces_tokens);
     // Any endpoint that generates may be given audio; its usage says so.
-    refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !endpoint.produces_tokens);
+    let has_audio = endpoint.produces_tokens || takes.contains(MediaKinds::AUDIO);
+    refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !has_audio);
     refused.set(MetricFlags::TOKENIZES_INPUT_ONLY, !endpoint.tokenizes_input);
     refused.set(MetricFlags::GOODPUT, settings.objectives.is_empty());
     refused.set(MetricFlags::FIXED_SCHEDULE_ONLY, !settings.fixed_schedule);

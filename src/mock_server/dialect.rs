@@ -1,17 +1,22 @@
 //! The dialects that the server speaks. A new one is a file of its own and a row
 //! in [`ALL`]: slots, schedule, faults and the write log are the same for all.
 
+mod audio_transcription;
 mod chat;
 mod completions;
 mod embeddings;
+mod form;
 mod gemini;
 mod huggingface_generate;
+mod image_edit;
+mod image_generation;
 mod messages;
 mod openai;
 #[cfg(test)]
 mod proof;
 mod rankings;
 mod responses;
+mod video_generation;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -37,6 +42,10 @@ pub(super) static ALL: &[&dyn Dialect] = &[
     &rankings::Rankings::Cohere,
     &rankings::Rankings::HfTei,
     &rankings::Rankings::Nim,
+    &image_generation::ImageGeneration,
+    &image_edit::ImageEdit,
+    &audio_transcription::AudioTranscription,
+    &video_generation::VideoGeneration,
     #[cfg(test)]
     &proof::Proof,
 ];
@@ -161,7 +170,6 @@ impl Route {
         Self { path, purpose: Purpose::Stream }
     }
 
-    #[allow(dead_code, reason = "for dialects with jobs")]
     pub(super) const fn look_up(path: &'static str) -> Self {
         Self { path, purpose: Purpose::LookUp }
     }
@@ -193,7 +201,6 @@ pub(super) fn find(method: &Method, path: &str) -> Option<(&'static dyn Dialect,
 
 /// A request as a dialect gets it.
 #[derive(Debug)]
-#[allow(dead_code, reason = "the media type of a body matters to dialects with files in it")]
 pub(super) struct Call<'a> {
     pub(super) route: &'static Route,
     /// What stands in the path where the route has braces.
@@ -275,7 +282,8 @@ mod tests {
             for dialect in ALL {
                 for route in dialect.routes() {
                     for body in [&body[..], shaped.as_bytes()] {
-                        let call = Call { route, name: None, content_type: None, body };
+                        let content_type = Some("multipart/form-data; boundary=b");
+                        let call = Call { route, name: None, content_type, body };
                         let _ = dialect.read(&call);
                     }
                 }

@@ -48,6 +48,8 @@ pub(super) struct Reply {
     /// The model's name as a JSON string.
     pub(super) model: String,
     pub(super) choices: u64,
+    /// Whether a whole answer is text alone.
+    pub(super) plain: bool,
     /// Tokens of each choice, reasoning included.
     pub(super) tokens: u64,
     /// How many of them are reasoning.
@@ -61,6 +63,8 @@ pub(super) struct Reply {
     pub(super) prelude: String,
     /// When a whole answer's last step is due.
     pub(super) ready: Nanos,
+    /// From the request's arrival until then.
+    pub(super) work: Nanos,
 }
 
 /// Some tokens of one choice: all reasoning, or none.

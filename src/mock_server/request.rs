@@ -17,6 +17,8 @@ pub(super) struct Ask<'a> {
     pub(super) max_tokens: Option<u64>,
     /// How many answers.
     pub(super) choices: u64,
+    /// Whether a whole answer is to be text alone.
+    pub(super) plain: bool,
 }
 
 /// Text, or the tokens that a client made of it.
@@ -42,7 +44,15 @@ pub(super) struct BadRequest {
 impl<'a> Ask<'a> {
     /// One answer that tells usage, not streamed, with no limit named.
     pub(super) const fn of(prompts: Vec<Prompt<'a>>) -> Self {
-        Self { model: None, prompts, stream: false, tell_usage: true, max_tokens: None, choices: 1 }
+        Self {
+            model: None,
+            prompts,
+            stream: false,
+            tell_usage: true,
+            max_tokens: None,
+            choices: 1,
+            plain: false,
+        }
     }
 
     /// With so many answers; to be said before the limit.

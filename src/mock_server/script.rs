@@ -79,6 +79,7 @@ impl Script {
     /// | `close` | closes the connection without an answer |
     /// | `drip=DURATION` | one byte at a time, with this pause between |
     /// | `close-after-each` | announces keep-alive, closes after the answer |
+    /// | `job=failed`, `job=never`, `job=odd` | a job fails, goes on for ever, or has a status of no sense |
     /// | `stall=EVENT,DURATION` | this step of the schedule (from 0) and later ones are held back |
     pub fn parse_fault(rule: &str) -> Result<FaultRule, MockServerError> {
         rule.parse()
@@ -224,6 +225,8 @@ pub enum Fault {
     },
     /// Announces keep-alive and closes after the answer, as llama.cpp does after streams.
     CloseAfterEach,
+    /// A job comes to no good end; answers that are no jobs are as always.
+    Job(JobFault),
     /// One step of the schedule is late, and holds back those behind it.
     Stall {
         /// Which step, from 0.
@@ -231,6 +234,29 @@ pub enum Fault {
         /// By how much.
         duration: Nanos,
     },
+}
+
+/// How a job goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobFault {
+    /// It fails when it should be done.
+    Failed,
+    /// It is never done.
+    Never,
+    /// Its status is none that is known.
+    Odd,
+}
+
+impl JobFault {
+    pub(super) const ALL: [Self; 3] = [Self::Failed, Self::Never, Self::Odd];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Never => "never",
+            Self::Odd => "odd",
+        }
+    }
 }
 
 impl FromStr for FaultRule {
@@ -272,6 +298,11 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
         ("error", Some(n)) => Fault::ErrorEvent { after_events: count(n)? },
         ("hang", None) => Fault::Hang,
         ("close", None) => Fault::CloseBeforeResponse,
+        ("job", Some(end)) => {
+            let mut known = JobFault::ALL.into_iter();
+            let found = known.find(|fault| fault.name() == end);
+            Fault::Job(found.ok_or("needs job=failed, job=never or job=odd")?)
+        }
         ("drip", Some(pause)) => Fault::DripBytes { pause: duration(pause)? },
         ("close-after-each", None) => Fault::CloseAfterEach,
         ("stall", Some(argument)) => {
@@ -281,7 +312,7 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
         _ => {
             return Err("has an unknown fault, or one with an argument too many or too few \
                         (status, cut, cut-mid, garbage, empty, no-done, error, hang, close, \
-                        drip, close-after-each, stall)");
+                        drip, close-after-each, job, stall)");
         }
     };
     Ok(fault)
@@ -374,6 +405,7 @@ impl fmt::Display for Fault {
             Self::CloseBeforeResponse => f.write_str("close"),
             Self::DripBytes { pause } => write!(f, "drip={}ns", pause.0),
             Self::CloseAfterEach => f.write_str("close-after-each"),
+            Self::Job(fault) => write!(f, "job={}", fault.name()),
             Self::Stall { at_event, duration } => write!(f, "stall={at_event},{}ns", duration.0),
         }
     }
@@ -428,6 +460,7 @@ mod tests {
         assert!(problem("all:status=99").contains("200 to 599"));
         assert!(problem("all:stall=3").contains("stall=EVENT,DURATION"));
         assert!(problem("all:drip=fast").contains("a duration"));
+        assert!(problem("all:job=late").contains("job=never"));
         assert!(problem("all:cut=-1").contains("whole number"));
     }
 
@@ -481,6 +514,7 @@ mod tests {
             Just(Fault::Hang),
             Just(Fault::CloseBeforeResponse),
             Just(Fault::CloseAfterEach),
+            prop::sample::select(JobFault::ALL.to_vec()).prop_map(Fault::Job),
         ];
         (selector, fault).prop_map(|(selector, fault)| FaultRule { selector, fault })
     }

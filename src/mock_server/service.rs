@@ -68,6 +68,7 @@ struct Order {
     tell_usage: bool,
     prompt_tokens: u64,
     choices: u64,
+    plain: bool,
     tokens: u64,
     finish: Finish,
 }
@@ -121,6 +122,7 @@ impl Service {
             tell_usage: self.script.usage && ask.tell_usage,
             prompt_tokens: ask.prompts.iter().map(count).sum(),
             choices: ask.choices,
+            plain: ask.plain,
             tokens,
             finish,
         })
@@ -136,6 +138,7 @@ impl Service {
             created: self.clock.wall_ns(arrival) / 1_000_000_000,
             model: order.model,
             choices: order.choices,
+            plain: order.plain,
             tokens: order.tokens,
             reasoning,
             per_chunk: self.script.tokens_per_chunk,
@@ -144,6 +147,7 @@ impl Service {
             fault,
             prelude: String::new(),
             ready: Nanos::ZERO,
+            work: Nanos::ZERO,
         }
     }
 }
@@ -298,7 +302,7 @@ impl Connection {
         let chunks = reply.chunks();
         let first = schedule.next_due();
         let last = (1..chunks).map(|_| schedule.next_due()).last().unwrap_or(first);
-        reply.ready = last;
+        (reply.ready, reply.work) = (last, last.since(arrival));
         let body = reply.whole();
         let (length, cut, tokens) = (body.len(), reply.whole_cut(body.len()), reply.whole_tokens());
         let media_type = reply.dialect.media_type(&reply);

@@ -1,6 +1,7 @@
 //! A session: the turns of one conversation, one after the other.
 
 use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::phase::{Pace, Slot, Stop};
+use super::steps::{self, Steps};
 use super::worker::PhaseWorker;
 use crate::dataset::Conversation;
 use crate::record::{ErrorKind, RequestRecord, TurnId};
@@ -186,7 +188,18 @@ impl PhaseWorker {
         let watch = Watch { sent, event: self.first_content(prefill_slot) };
         let cancelled = self.cancelled(give_up, was_sent);
         let client = &self.shared.client;
-        let exchange = client.exchange(&request, &session.connection, watch, cancelled).await;
+        let mut cancelled = pin!(cancelled);
+        let first = client.exchange(&request, &session.connection, watch, cancelled.as_mut()).await;
+        let exchange = match steps::next(&*workload.endpoint, 1, &first) {
+            None => first,
+            // Apart, so that the usual request does not bear the room for it.
+            Some(step) => {
+                let base = target.map_or("", |target| &target.path_and_query);
+                let steps =
+                    Steps { worker: &self.shared, request, base, connection: &session.connection };
+                Box::pin(steps.follow(first, step, cancelled)).await
+            }
+        };
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);

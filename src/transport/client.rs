@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
@@ -113,6 +113,12 @@ impl Client {
         }
         session.close();
         std::future::pending::<()>().await;
+    }
+
+    /// Longest time that a request may take.
+    #[must_use]
+    pub fn request_timeout(&self) -> Nanos {
+        self.config().request_timeout
     }
 
     fn config(&self) -> &Config {
@@ -295,7 +301,7 @@ impl Client {
 
     fn http_request(&self, work: &Work<'_>) -> Request<Full<Bytes>> {
         let mut http = Request::new(Full::new(work.request.body.clone()));
-        *http.method_mut() = Method::POST;
+        *http.method_mut() = work.request.method.clone();
         *http.uri_mut() = work.route.uri(work.request.path.as_deref());
         *http.headers_mut() = work.request.headers.clone();
         work.route.complete(http.headers_mut(), self.connector.reuse());

@@ -333,13 +333,18 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let [one, two, failing] = servers.each_ref().map(MockServer::url);
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
-    let runs: [(&[&str], &str); 13] = [
+    let runs: [(&[&str], &str); 15] = [
         (&[&one], "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000"),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
         (&[&failing], "--request-count 12"),
         (&[&one], "--endpoint-type chat --request-count 4"),
         (&[&one], "--endpoint-type completions --request-count 4"),
         (&[&one], "--endpoint-type embeddings --request-count 4"),
+        (
+            &[&one],
+            "--request-count 2 --image-width-mean 8 --image-height-mean 8 --audio-length-mean 0.1",
+        ),
+        (&[&one], "--endpoint-type video_generation --request-count 2"),
         (&[&one], "--request-count 10 --request-rate 200 --session-turns-mean 2"),
         (&[&one], "--user-centric-rate 50 --num-users 2 --session-turns-mean 2 --request-count 8"),
         (

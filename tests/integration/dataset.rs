@@ -24,6 +24,8 @@ fn synthetic() -> Synthetic {
         shared_system_prompt_length: None,
         user_context_prompt_length: None,
         system_prompt: None,
+        images: None,
+        audio: None,
     }
 }
 

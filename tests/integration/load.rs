@@ -85,6 +85,7 @@ impl Load {
             extra_inputs: Vec::new(),
             use_legacy_max_tokens: false,
             use_server_token_count: false,
+            video: aiperf::endpoint::VideoJobs::default(),
         });
         let endpoint = (self.dialect)(endpoint);
         let turn = |number: usize| Turn {

@@ -258,6 +258,7 @@ fn measurer(endpoint_type: EndpointType, registry: &Arc<Registry>, clock: Clock)
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: endpoint::VideoJobs::default(),
     };
     let turn = |tokens| Turn {
         texts: vec!["of so many words".into()],

@@ -6,11 +6,14 @@
 //!
 //! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`, `model`, `max_tokens`
 //! (also `output_length`), `delay` in milliseconds and `timestamp`, when a
-//! fixed schedule sends it. Any other member is refused: a misspelt one
+//! fixed schedule sends it. Beside the text or in its place it may have media:
+//! `image`, `audio` and `video`, or lists of them, each a path, a URL or a data
+//! URL. Any other member is refused: a misspelt one
 //! would otherwise change the benchmark unseen.
 
 use std::collections::HashMap;
 use std::io::BufRead;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -20,19 +23,19 @@ use serde_json::{Map, Value};
 use super::lines::Lines;
 use super::trace::{TimeUnit, instant};
 use super::{Fault, Loaded, inputs_json, json_reason};
-use crate::dataset::{Conversation, Text, Turn};
+use crate::dataset::media::MediaFiles;
+use crate::dataset::{Conversation, Media, MediaKinds, Text, Turn};
 use crate::units::Nanos;
 
 /// Members of other tools' files that nothing here reads yet.
 #[rustfmt::skip]
-const UNSUPPORTED: [&str; 14] = [
-    "image", "images", "audio", "audios", "video", "videos", "tools", "raw_tools",
-    "messages", "raw_messages", "payload", "extra", "hash_ids", "input_length",
+const UNSUPPORTED: [&str; 8] = [
+    "tools", "raw_tools", "messages", "raw_messages", "payload", "extra", "hash_ids", "input_length",
 ];
 
 /// What a turn may hold, for messages.
-const TURN_MEMBERS: &str =
-    "text, texts, role, model, max_tokens, output_length, delay and timestamp";
+const TURN_MEMBERS: &str = "text, texts, image, images, audio, audios, video, videos, role, model, max_tokens, \
+     output_length, delay and timestamp";
 
 #[derive(Deserialize)]
 struct TurnMembers {
@@ -40,6 +43,18 @@ struct TurnMembers {
     kind: Option<String>,
     text: Option<String>,
     texts: Option<Vec<TextMember>>,
+    #[serde(default)]
+    image: Named,
+    #[serde(default)]
+    images: Named,
+    #[serde(default)]
+    audio: Named,
+    #[serde(default)]
+    audios: Named,
+    #[serde(default)]
+    video: Named,
+    #[serde(default)]
+    videos: Named,
     role: Option<String>,
     model: Option<String>,
     max_tokens: Option<u32>,
@@ -83,6 +98,26 @@ impl TextMember {
     }
 }
 
+/// One medium or several.
+#[derive(Default, Deserialize)]
+#[serde(untagged, expecting = "a medium is a text, or a list of texts")]
+enum Named {
+    #[default]
+    None,
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Named {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::None => &[],
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct ConversationMembers {
     #[serde(rename = "type")]
@@ -93,16 +128,19 @@ struct ConversationMembers {
     rest: Map<String, Value>,
 }
 
-/// Reads all lines by `parse`. A conversation's identifier may occur once.
+/// Reads all lines of the file at `path` by `parse`. A conversation's identifier may occur once.
 pub(super) fn read<R: BufRead>(
     lines: Lines<R>,
-    parse: fn(&str) -> Result<Conversation, String>,
+    path: &Path,
+    parse: fn(&str, &mut MediaFiles) -> Result<Conversation, String>,
 ) -> Result<Loaded, Fault> {
+    let mut files = MediaFiles::beside(path);
     let mut conversations: Vec<Conversation> = Vec::new();
     let mut seen: HashMap<Arc<str>, u64> = HashMap::new();
     for line in lines {
         let line = line?;
-        let conversation = parse(&line.text).map_err(|why| Fault::Line(line.number, why))?;
+        let conversation =
+            parse(&line.text, &mut files).map_err(|why| Fault::Line(line.number, why))?;
         if !conversation.id.is_empty()
             && let Some(earlier) = seen.insert(Arc::clone(&conversation.id), line.number)
         {
@@ -115,30 +153,30 @@ pub(super) fn read<R: BufRead>(
 }
 
 /// One line of a `single_turn` file: a conversation of one turn.
-pub(super) fn single_turn(line: &str) -> Result<Conversation, String> {
+pub(super) fn single_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: TurnMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "single_turn")?;
-    Ok(Conversation { turns: vec![members.into_turn()?], ..Conversation::default() })
+    Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
 }
 
 /// One line of a `random_pool` file: a request that any session may draw.
-pub(super) fn random_pool(line: &str) -> Result<Conversation, String> {
+pub(super) fn random_pool(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: TurnMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "random_pool")?;
     if members.timestamp.is_some() || members.delay.is_some() {
         return Err("requests that are drawn at random have no `timestamp` and no `delay`".into());
     }
-    Ok(Conversation { turns: vec![members.into_turn()?], ..Conversation::default() })
+    Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
 }
 
 /// One line of a `raw_payload` file: a body that is sent as it is.
-pub(super) fn raw_payload(line: &str) -> Result<Conversation, String> {
+pub(super) fn raw_payload(line: &str, _files: &mut MediaFiles) -> Result<Conversation, String> {
     let payload: &RawValue = from_object(line)?;
     Ok(Conversation { turns: vec![inputs_json::turn(payload)?], ..Conversation::default() })
 }
 
 /// One line of a `multi_turn` file.
-pub(super) fn multi_turn(line: &str) -> Result<Conversation, String> {
+pub(super) fn multi_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: ConversationMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "multi_turn")?;
     refuse(&members.rest, "session_id and turns")?;
@@ -147,22 +185,24 @@ pub(super) fn multi_turn(line: &str) -> Result<Conversation, String> {
     }
     let turns = (1..)
         .zip(members.turns)
-        .map(|(number, turn)| turn.into_turn().map_err(|why| format!("turn {number}: {why}")))
+        .map(|(number, turn)| turn.into_turn(files).map_err(|why| format!("turn {number}: {why}")))
         .collect::<Result<_, String>>()?;
     let id = members.session_id.unwrap_or_default().into();
     Ok(Conversation { id, turns, ..Conversation::default() })
 }
 
 impl TurnMembers {
-    fn into_turn(self) -> Result<Turn, String> {
+    fn into_turn(self, files: &mut MediaFiles) -> Result<Turn, String> {
         refuse(&self.rest, TURN_MEMBERS)?;
+        let media = self.media(files)?;
         let texts: Vec<Text> = match (self.text, self.texts) {
             (Some(text), None) => vec![text.into()],
             (None, Some(texts)) => texts.into_iter().flat_map(TextMember::into_texts).collect(),
             (Some(_), Some(_)) => return Err("it has both `text` and `texts`".to_owned()),
+            (None, None) if !media.is_empty() => Vec::new(),
             (None, None) => return Err("it has neither `text` nor `texts`".to_owned()),
         };
-        if texts.is_empty() || texts.iter().any(|text| text.bytes() == 0) {
+        if (texts.is_empty() && media.is_empty()) || texts.iter().any(|text| text.bytes() == 0) {
             return Err("a text is empty".to_owned());
         }
         if self.max_tokens.is_some() && self.output_length.is_some() {
@@ -176,11 +216,30 @@ impl TurnMembers {
             model: self.model.unwrap_or_default().into(),
             role: self.role.map(Arc::from),
             texts,
+            media,
             max_tokens,
             timestamp: self.timestamp.map(|at| instant(at, TimeUnit::Milliseconds)).transpose()?,
             delay: delay(self.delay)?,
             ..Turn::default()
         })
+    }
+}
+
+impl TurnMembers {
+    /// Images, then audio, then video.
+    fn media(&self, files: &mut MediaFiles) -> Result<Vec<Media>, String> {
+        let kinds = [
+            (MediaKinds::IMAGE, &self.image, &self.images),
+            (MediaKinds::AUDIO, &self.audio, &self.audios),
+            (MediaKinds::VIDEO, &self.video, &self.videos),
+        ];
+        let mut media = Vec::new();
+        for (kind, one, several) in kinds {
+            for name in one.names().iter().chain(several.names()) {
+                media.push(files.open(kind, name)?);
+            }
+        }
+        Ok(media)
     }
 }
 

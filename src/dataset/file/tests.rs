@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::{Text, Turn};
+use crate::dataset::{MediaKinds, Text, Turn};
 use crate::units::Nanos;
 
 fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
@@ -9,7 +9,14 @@ fn loaded(content: &str, format: Option<FileFormat>) -> Result<Loaded, Fault> {
 }
 
 fn read_bytes(content: &[u8], format: Option<FileFormat>) -> Result<Loaded, Fault> {
-    read_from(content, format, &TraceSettings::default(), &TokenCounter::builtin(), Seed(1))
+    read_from(
+        content,
+        Path::new(""),
+        format,
+        &TraceSettings::default(),
+        &TokenCounter::builtin(),
+        Seed(1),
+    )
 }
 
 fn conversations(content: &str) -> Vec<Conversation> {
@@ -46,6 +53,24 @@ fn single_turn_members_are_read() {
     assert_eq!(turn.delay, Nanos(12_500_000));
     assert_eq!(turn.timestamp, Some(Nanos(1_000_000_000)));
     assert_eq!(read[0].turns[0].timestamp, None);
+}
+
+#[test]
+fn media_are_read_with_a_text_and_without() {
+    let read = conversations(concat!(
+        r#"{"images": ["http://x/a.png", "http://x/b.png"], "image": "http://x/c.png"}"#,
+        "\n",
+        r#"{"text": "a", "video": "http://x/v.mp4", "audio": "data:;base64,"#,
+        // One channel of 8 bits at 4 Hz, two samples.
+        r#"UklGRiYAAABXQVZFZm10IBAAAAABAAEABAAAAAQAAAABAAgAZGF0YQIAAAB/fw=="}"#,
+    ));
+    let urls: Vec<String> = read[0].turns[0].media.iter().map(|m| m.content.url()).collect();
+    assert_eq!(urls, ["http://x/c.png", "http://x/a.png", "http://x/b.png"]);
+    assert!(texts(&read[0].turns[0]).is_empty());
+    let media = &read[1].turns[0].media;
+    assert_eq!((media[0].kind, media[0].seconds), (MediaKinds::AUDIO, Some(0.5)));
+    assert_eq!(media[1].kind, MediaKinds::VIDEO);
+    assert_eq!(texts(&read[1].turns[0]), ["a"]);
 }
 
 #[test]
@@ -151,7 +176,15 @@ fn faults_of_single_turn_are_named_with_their_line() {
         (r#"{"texts": [1]}"#, "neither a text nor `name` with `contents`"),
         (r#"{"texts": [{"name": "query", "content": "a"}]}"#, "neither a text nor `name`"),
         (r#"{"texts": [{"name": "query", "contents": []}]}"#, "a text is empty"),
-        (r#"{"text": "a", "images": ["x.png"]}"#, "`images` is not supported yet"),
+        (r#"{"text": "a", "tools": []}"#, "`tools` is not supported yet"),
+        (r#"{"text": "a", "images": ["/no/x.png"]}"#, "cannot read image /no/x.png: No such file"),
+        (r#"{"image": "data:image/png,hello"}"#, "is no image by its first bytes"),
+        (
+            r#"{"audio": "data:audio/wav,RIFF....WAVE"}"#,
+            "begins as audio/wav does, but it has no data",
+        ),
+        (r#"{"video": 7}"#, "a medium is a text, or a list of texts"),
+        (r#"{"images": []}"#, "neither `text` nor `texts`"),
         (r#"{"text": "a", "max_token": 5}"#, "unknown member `max_token`; known are text"),
         (r#"{"text": "a", "max_tokens": 5, "output_length": 5}"#, "both `max_tokens`"),
         (r#"{"text": "a", "max_tokens": 0}"#, "zero output tokens"),
@@ -171,7 +204,8 @@ fn faults_of_multi_turn_are_named_with_line_and_turn() {
     let format = Some(FileFormat::MultiTurn);
     for (line, words) in [
         (r#"{"turns": []}"#, "no turns"),
-        (r#"{"turns": [{"text": "a"}, {"text": "b", "video": 1}]}"#, "turn 2: `video` is not"),
+        (r#"{"turns": [{"text": "a"}, {"text": "b", "tools": 1}]}"#, "turn 2: `tools` is not"),
+        (r#"{"turns": [{"text": "a"}, {"image": "/no/x.png"}]}"#, "turn 2: cannot read image"),
         (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown member `name`"),
         (r#"{"text": "a"}"#, "missing field `turns`"),
         (r#"{"session_id": "s", "turns": [{"text": "a"}]}"#, "is that of line 1"),

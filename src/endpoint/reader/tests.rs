@@ -42,6 +42,10 @@ const EVENTS: &[&str] = &[
     r#"data:{"token":{"text":"a","special":false},"generated_text":null}"#,
     r#"data:{"token":{"text":"</s>","special":true},"generated_text":"a"}"#,
     r#"data:{"error":"no","error_type":"generation"}"#,
+    r#"data: {"type":"image_generation.partial_image","b64_json":"AA","partial_image_index":0}"#,
+    r#"data: {"type":"image_generation.completed","b64_json":""}"#,
+    r#"data: {"type":"transcript.text.delta","delta":"a"}"#,
+    r#"data: {"type":"transcript.text.done","text":"a"}"#,
 ];
 
 fn streaming() -> impl Iterator<Item = EndpointType> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::dataset::{Conversation, Dataset, Media, MediaContent, MediaKinds, Turn};
 use crate::endpoint::EndpointType;
 use crate::metrics::fixture::{
     START, content, dataset, measure_chat, measurer, record, registry, stream, usage, whole,
@@ -402,4 +403,75 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     // look, up, {, one, }, I, cannot.
     assert_eq!(value("output_token_count"), Some(7.0));
     assert_eq!(value("output_sequence_length"), Some(10.0));
+}
+
+fn medium(kind: MediaKinds, seconds: Option<f64>) -> Media {
+    let content = MediaContent::Url("http://x/y".into());
+    Media { kind, content, seconds }
+}
+
+/// What a request of the second of two turns is measured to, in display units.
+fn of_media(
+    endpoint: EndpointType,
+    turns: [Vec<Media>; 2],
+    body: ResponseBody,
+) -> Vec<(&'static str, f64)> {
+    let turns = turns.map(|media| Turn { media, texts: vec!["x".into()], ..Turn::default() });
+    let conversation = Conversation { turns: turns.to_vec(), ..Conversation::default() };
+    let dataset = Arc::new(Dataset { conversations: vec![conversation] });
+    let registry = registry(endpoint, Settings::default(), false);
+    let measured = measurer(endpoint, registry, dataset).measure(record(START, body));
+    assert_eq!(measured.observation.error, None);
+    let of_media = [
+        "num_images",
+        "image_throughput",
+        "image_latency",
+        "audio_duration",
+        "rtfx",
+        "video_inference_time",
+        "video_peak_memory",
+    ];
+    let mut shown = shown(&measured);
+    shown.retain(|(tag, _)| of_media.contains(tag));
+    shown.into_iter().map(|(tag, values)| (tag, values[0])).collect()
+}
+
+const ANSWER: &str = r#"{"choices":[{"message":{"content":"a cat"},"finish_reason":"stop"}]}"#;
+
+#[test]
+fn images_are_those_of_all_turns_that_a_chat_repeats() {
+    let image = || medium(MediaKinds::IMAGE, None);
+    let turns = || [vec![image()], vec![image(), image()]];
+    // Three images in 250 ms: 12 a second, 83.33 ms each.
+    let values = of_media(EndpointType::CHAT, turns(), whole(START, 250, ANSWER));
+    let expected =
+        [("num_images", 3.0), ("image_throughput", 12.0), ("image_latency", 250.0 / 3.0)];
+    assert_eq!(values, expected);
+    // An edit bears its own turn's alone: two in 500 ms.
+    let edited = whole(START, 500, r#"{"data":[{"b64_json":"AAAA"}]}"#);
+    let values = of_media(EndpointType::IMAGE_EDIT, turns(), edited);
+    assert_eq!(values, [("num_images", 2.0), ("image_throughput", 4.0), ("image_latency", 250.0)]);
+    assert_eq!(of_media(EndpointType::CHAT, [vec![], vec![]], whole(START, 1, ANSWER)), []);
+}
+
+#[test]
+fn sound_is_dealt_with_faster_than_it_plays() {
+    let sound = |seconds| medium(MediaKinds::AUDIO, seconds);
+    // 10 s and 5 s in 500 ms.
+    let turns = [vec![sound(Some(10.0))], vec![sound(Some(5.0))]];
+    let values = of_media(EndpointType::CHAT, turns.clone(), whole(START, 500, ANSWER));
+    assert_eq!(values, [("audio_duration", 15.0), ("rtfx", 30.0)]);
+    let transcript = whole(START, 500, r#"{"text":"hello"}"#);
+    let values = of_media(EndpointType::AUDIO_TRANSCRIPTION, turns, transcript);
+    assert_eq!(values, [("audio_duration", 5.0), ("rtfx", 10.0)]);
+    let unknown = [vec![], vec![sound(Some(5.0)), sound(None)]];
+    assert_eq!(of_media(EndpointType::CHAT, unknown, whole(START, 500, ANSWER)), []);
+}
+
+#[test]
+fn videos_took_what_the_server_says() {
+    let job = r#"{"id":"v","status":"completed","inference_time_s":12.5,"peak_memory_mb":20480}"#;
+    let values =
+        of_media(EndpointType::VIDEO_GENERATION, [vec![], vec![]], whole(START, 13_000, job));
+    assert_eq!(values, [("video_inference_time", 12_500.0), ("video_peak_memory", 20_480.0)]);
 }

@@ -81,6 +81,27 @@ fn flags_choose_the_rows() {
 }
 
 #[test]
+fn media_choose_the_rows() {
+    use EndpointType as Type;
+
+    let has = |endpoint: EndpointType, tag| {
+        let registry = Registry::new(Settings::default(), endpoint.traits(), false).unwrap();
+        registry.position(tag).is_some()
+    };
+    for tag in ["num_images", "image_throughput", "image_latency"] {
+        assert!(has(Type::CHAT, tag) && has(Type::IMAGE_EDIT, tag), "{tag}");
+        assert!(!has(Type::COMPLETIONS, tag) && !has(Type::IMAGE_GENERATION, tag), "{tag}");
+    }
+    for tag in ["audio_duration", "rtfx"] {
+        assert!(has(Type::CHAT, tag) && has(Type::AUDIO_TRANSCRIPTION, tag), "{tag}");
+        assert!(!has(Type::EMBEDDINGS, tag) && !has(Type::VIDEO_GENERATION, tag), "{tag}");
+    }
+    for tag in ["video_inference_time", "video_peak_memory"] {
+        assert!(has(Type::VIDEO_GENERATION, tag) && !has(Type::CHAT, tag), "{tag}");
+    }
+}
+
+#[test]
 fn an_objective_that_nothing_can_meet_is_an_error() {
     let error = Registry::new(with_objective("time_to_first_token"), CHAT, false).unwrap_err();
     assert!(error.to_string().contains("--streaming"), "{error}");

@@ -192,6 +192,7 @@ mod tests {
                 tell_usage: true,
                 max_tokens: Some(7),
                 choices: 1,
+                plain: false,
             }
         );
     }

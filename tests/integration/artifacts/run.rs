@@ -184,6 +184,7 @@ fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
         extra_inputs: Vec::new(),
         use_legacy_max_tokens: false,
         use_server_token_count: false,
+        video: aiperf::endpoint::VideoJobs::default(),
     };
     let words: Arc<CountTokens> = Arc::new(|text| text.split_whitespace().count() as u64);
     let measurer = Measurer::new(

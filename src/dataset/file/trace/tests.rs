@@ -7,7 +7,7 @@ use super::*;
 use crate::dataset::{Conversation, Turn};
 
 fn load(content: &str, settings: TraceSettings) -> Result<Loaded, Fault> {
-    read_from(content.as_bytes(), None, &settings, &TokenCounter::builtin(), Seed(3))
+    read_from(content.as_bytes(), Path::new(""), None, &settings, &TokenCounter::builtin(), Seed(3))
 }
 
 fn read(content: &str) -> Vec<Conversation> {
@@ -256,6 +256,7 @@ fn formats_are_told_from_the_first_line() {
     );
     let named = read_from(
         "Timestamp,Model\n".as_bytes(),
+        Path::new(""),
         Some(FileFormat::BurstGptTrace),
         &TraceSettings::default(),
         &TokenCounter::builtin(),

@@ -1,0 +1,11 @@
+//! Any file plays for a finite time, or none that is known.
+#![no_main]
+
+use aiperf::dataset::audio_seconds;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|file: &[u8]| {
+    if let Ok(Some(seconds)) = audio_seconds(file) {
+        assert!(seconds.is_finite() && seconds >= 0.0);
+    }
+});

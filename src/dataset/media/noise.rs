@@ -1,0 +1,290 @@
+//! Generated media: images and sound of noise.
+
+use rand::Rng;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
+use super::{image, wave};
+use crate::dataset::{DatasetError, Seed, Spread};
+
+/// What generated images look like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageNoise {
+    /// Pixels of a row.
+    pub width: Spread,
+    /// Rows.
+    pub height: Spread,
+    /// Images of a turn.
+    pub batch_size: usize,
+    /// Their format.
+    pub format: ImageFormat,
+}
+
+/// Formats that images are generated in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageFormat {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// Each image one or the other.
+    Random,
+}
+
+/// What generated sound is like: WAV files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioNoise {
+    /// How long it plays.
+    pub seconds: Spread,
+    /// Files of a turn.
+    pub batch_size: usize,
+    /// Bits of a sample, one of which a file has: 8, 16, 24 or 32.
+    pub depths: Vec<u16>,
+    /// Samples of a second, one of which a file has.
+    pub sample_rates: Vec<u32>,
+    /// Channels.
+    pub channels: u16,
+}
+
+/// Longest side of an image in pixels: no JPEG has more.
+const MAX_SIDE: f64 = 65_535.0;
+/// Shortest sound.
+const LEAST_SECONDS: f64 = 0.01;
+
+impl ImageNoise {
+    /// Refuses what no image can be made of.
+    pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
+        self.width.check("--image-width-mean")?;
+        self.height.check("--image-height-mean")?;
+        if self.width.mean.max(self.height.mean) > MAX_SIDE {
+            return Err(setting("--image-width-mean", format!("no side may be above {MAX_SIDE}")));
+        }
+        Ok(())
+    }
+}
+
+impl AudioNoise {
+    /// Refuses what no sound can be made of.
+    pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
+        self.seconds.check("--audio-length-mean")?;
+        if self.seconds.mean < LEAST_SECONDS {
+            let reason = format!("{} s is too short: give at least 0.01", self.seconds.mean);
+            return Err(setting("--audio-length-mean", reason));
+        }
+        if self.depths.is_empty() || self.depths.iter().any(|d| !matches!(d, 8 | 16 | 24 | 32)) {
+            return Err(setting("--audio-depths", "a sample has 8, 16, 24 or 32 bits".to_owned()));
+        }
+        if self.sample_rates.is_empty()
+            || self.sample_rates.iter().any(|r| !(1..=768_000).contains(r))
+        {
+            let reason = "a sample rate is above 0 and at most 768 kHz".to_owned();
+            return Err(setting("--audio-sample-rates", reason));
+        }
+        if !(1..=2).contains(&self.channels) {
+            return Err(setting("--audio-num-channels", "there are 1 or 2 channels".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Makes the media of generated turns.
+pub(in crate::dataset) struct MediaMaker {
+    images: Option<ImageNoise>,
+    audio: Option<AudioNoise>,
+    sizes: ChaCha8Rng,
+    pixels: ChaCha8Rng,
+    lengths: ChaCha8Rng,
+    formats: ChaCha8Rng,
+    samples: ChaCha8Rng,
+    total: u64,
+}
+
+impl MediaMaker {
+    pub(in crate::dataset) fn new(
+        images: Option<&ImageNoise>,
+        audio: Option<&AudioNoise>,
+        seed: Seed,
+    ) -> Result<Self, DatasetError> {
+        images.map_or(Ok(()), ImageNoise::check)?;
+        audio.map_or(Ok(()), AudioNoise::check)?;
+        Ok(Self {
+            images: images.cloned(),
+            audio: audio.cloned(),
+            sizes: seed.stream("dataset.image.size"),
+            pixels: seed.stream("dataset.image.pixels"),
+            lengths: seed.stream("dataset.audio.length"),
+            formats: seed.stream("dataset.audio.format"),
+            samples: seed.stream("dataset.audio.samples"),
+            total: 0,
+        })
+    }
+
+    /// The media of the next turn.
+    pub(in crate::dataset) fn media(&mut self) -> Result<Vec<Media>, DatasetError> {
+        let mut media = Vec::new();
+        if let Some(images) = self.images.take() {
+            for _ in 0..images.batch_size {
+                media.push(self.image(&images)?);
+            }
+            self.images = Some(images);
+        }
+        if let Some(audio) = self.audio.take() {
+            for _ in 0..audio.batch_size {
+                media.push(self.sound(&audio)?);
+            }
+            self.audio = Some(audio);
+        }
+        Ok(media)
+    }
+
+    fn image(&mut self, noise: &ImageNoise) -> Result<Media, DatasetError> {
+        let mut side =
+            |spread: Spread| f64::from(spread.draw_count(&mut self.sizes)).min(MAX_SIDE) as u16;
+        let (width, height) = (side(noise.width), side(noise.height));
+        let is_png = match noise.format {
+            ImageFormat::Png => true,
+            ImageFormat::Jpeg => false,
+            ImageFormat::Random => self.sizes.next_u32() & 1 == 0,
+        };
+        let bytes = 3 * u64::from(width) * u64::from(height);
+        self.make_room("--image-width-mean", bytes)?;
+        let pixels = noise_of(&mut self.pixels, bytes);
+        let (media_type, file) = if is_png {
+            ("image/png", image::png(&pixels, width, height))
+        } else {
+            ("image/jpeg", image::jpeg(&pixels, width, height))
+        };
+        Ok(inline(MediaKinds::IMAGE, media_type, file, None))
+    }
+
+    fn sound(&mut self, noise: &AudioNoise) -> Result<Media, DatasetError> {
+        let seconds = noise.seconds.draw(&mut self.lengths).max(LEAST_SECONDS);
+        let rate = noise.sample_rates.choose(&mut self.formats).copied().unwrap_or(16_000);
+        let depth = noise.depths.choose(&mut self.formats).copied().unwrap_or(16);
+        let frames = (seconds * f64::from(rate)).round();
+        let bytes = frames as u64 * u64::from(noise.channels) * u64::from(depth / 8);
+        self.make_room("--audio-length-mean", bytes)?;
+        let samples = noise_of(&mut self.samples, bytes);
+        let file = wave::write(&samples, rate, noise.channels, depth);
+        Ok(inline(MediaKinds::AUDIO, "audio/wav", file, Some(frames / f64::from(rate))))
+    }
+
+    fn make_room(&mut self, flag: &'static str, bytes: u64) -> Result<(), DatasetError> {
+        self.total = self.total.saturating_add(bytes);
+        let (most, of) = if bytes > MAX_FILE_BYTES {
+            (MAX_FILE_BYTES, "a file")
+        } else if self.total > MAX_TOTAL_BYTES {
+            (MAX_TOTAL_BYTES, "all files together")
+        } else {
+            return Ok(());
+        };
+        let most = most >> 20;
+        let reason = format!(
+            "{of} would have more than {most} MiB in memory: make them smaller, or give a smaller \
+             --num-dataset-entries"
+        );
+        Err(setting(flag, reason))
+    }
+}
+
+fn noise_of(rng: &mut ChaCha8Rng, bytes: u64) -> Vec<u8> {
+    let mut noise = vec![0; bytes as usize];
+    rng.fill_bytes(&mut noise);
+    noise
+}
+
+fn inline(kind: MediaKinds, media_type: &str, file: Vec<u8>, seconds: Option<f64>) -> Media {
+    let file = Inline { media_type: media_type.into(), bytes: file.into() };
+    Media { kind, content: MediaContent::Inline(file), seconds }
+}
+
+fn setting(flag: &'static str, reason: String) -> DatasetError {
+    DatasetError::Setting { flag, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::duration::audio_seconds;
+    use super::super::kind::media_type;
+    use super::*;
+
+    fn images(width: f64, format: ImageFormat) -> ImageNoise {
+        let (width, height) = (Spread { mean: width, stddev: 4.0 }, Spread::exactly(8.0));
+        ImageNoise { width, height, batch_size: 2, format }
+    }
+
+    fn sound(depth: u16) -> AudioNoise {
+        AudioNoise {
+            seconds: Spread { mean: 0.1, stddev: 0.02 },
+            batch_size: 1,
+            depths: vec![depth],
+            sample_rates: vec![8000, 16_000],
+            channels: 2,
+        }
+    }
+
+    fn made(images: Option<&ImageNoise>, audio: Option<&AudioNoise>, seed: u64) -> Vec<Media> {
+        let mut maker = MediaMaker::new(images, audio, Seed(seed)).unwrap();
+        (0..8).flat_map(|_| maker.media().unwrap()).collect()
+    }
+
+    fn files(media: &[Media]) -> Vec<Inline> {
+        let file = |media: &Media| match &media.content {
+            MediaContent::Inline(file) => file.clone(),
+            MediaContent::Url(url) => panic!("{url}"),
+        };
+        media.iter().map(file).collect()
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_bytes() {
+        let (images, sound) = (images(16.0, ImageFormat::Random), sound(24));
+        let bytes = |seed| {
+            let media = made(Some(&images), Some(&sound), seed);
+            files(&media).into_iter().map(|file| file.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(bytes(5), bytes(5));
+        assert_ne!(bytes(5), bytes(6));
+        // Sound is the same with images and without.
+        let alone = files(&made(None, Some(&sound), 5)).remove(0).bytes;
+        assert_eq!(bytes(5)[2], alone);
+    }
+
+    #[test]
+    fn files_are_what_they_say() {
+        for file in files(&made(Some(&images(16.0, ImageFormat::Random)), None, 1)) {
+            assert_eq!(media_type(MediaKinds::IMAGE, &file.bytes), Some(&*file.media_type));
+        }
+        let types = |format| {
+            let files = files(&made(Some(&images(16.0, format)), None, 1));
+            files.iter().map(|file| file.media_type.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(types(ImageFormat::Png), vec!["image/png"; 16]);
+        let random = types(ImageFormat::Random);
+        assert!(random.contains(&"image/png".into()) && random.contains(&"image/jpeg".into()));
+    }
+
+    #[test]
+    fn sound_plays_as_long_as_it_says() {
+        for depth in [8, 16, 24, 32] {
+            let media = made(None, Some(&sound(depth)), 3);
+            for (media, file) in media.iter().zip(files(&media)) {
+                assert_eq!(audio_seconds(&file.bytes).unwrap(), media.seconds, "{depth} bits");
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_no_media_can_be_made_of_are_refused() {
+        let refusal = |noise: &AudioNoise| noise.check().unwrap_err().to_string();
+        assert!(refusal(&sound(12)).starts_with("--audio-depths: "));
+        assert!(refusal(&AudioNoise { channels: 3, ..sound(8) }).contains("1 or 2"));
+        let short = AudioNoise { seconds: Spread::exactly(0.0), ..sound(8) };
+        assert!(refusal(&short).starts_with("--audio-length-mean: "));
+        let endless = AudioNoise { seconds: Spread::exactly(1e6), ..sound(32) };
+        let mut maker = MediaMaker::new(None, Some(&endless), Seed(1)).unwrap();
+        assert!(maker.media().unwrap_err().to_string().contains("MiB in memory"));
+        assert!(images(1e6, ImageFormat::Png).check().is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Whether a dialect can ask what a dataset has: looked at before the run.
+
+use memchr::memmem;
+use thiserror::Error;
+
+use super::{Endpoint, EndpointTraits, multipart};
+use crate::dataset::{Conversation, Dataset, MediaContent, MediaKinds, Turn};
+
+/// A conversation that a dialect cannot ask.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{}conversation {conversation} of the dataset: {reason}", of_turn(*.turn))]
+pub struct MisfitError {
+    /// The turn that is at fault, from 1; `None` where it is all of the conversation.
+    pub turn: Option<usize>,
+    /// Place of the conversation in the dataset, from 1.
+    pub conversation: usize,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+/// Looks whether `endpoint` can ask every conversation: by its traits, then by its
+/// own [`Endpoint::check`].
+pub fn check(endpoint: &dyn Endpoint, dataset: &Dataset) -> Result<(), MisfitError> {
+    for (conversation, found) in (1..).zip(&dataset.conversations) {
+        let misfit = |turn, reason| MisfitError { turn, conversation, reason };
+        for (turn, asked) in (1..).zip(&found.turns) {
+            if let Some(reason) = reason(endpoint.traits(), found, asked) {
+                return Err(misfit(Some(turn), reason));
+            }
+        }
+        endpoint.check(found).map_err(|reason| misfit(None, reason))?;
+    }
+    Ok(())
+}
+
+fn of_turn(turn: Option<usize>) -> String {
+    turn.map_or_else(String::new, |turn| format!("turn {turn} of "))
+}
+
+fn reason(traits: &EndpointTraits, conversation: &Conversation, turn: &Turn) -> Option<String> {
+    let name = traits.name;
+    let is_multipart = traits.content_type == multipart::CONTENT_TYPE;
+    if turn.raw_payload.is_some() {
+        let reason = || format!("a JSON payload is no {name} request, which bears files as parts");
+        return is_multipart.then(reason);
+    }
+    if let Some(other) = turn.media.iter().find(|media| !traits.takes.contains(media.kind)) {
+        let takes = match traits.takes {
+            none if none.is_empty() => "text alone".to_owned(),
+            some => format!("{} beside text", some.names()),
+        };
+        return Some(format!("it bears {}, but {name} takes {takes}", other.kind.names()));
+    }
+    let kinds = turn.media.iter().fold(MediaKinds::empty(), |kinds, media| kinds | media.kind);
+    let missing = traits.needs - kinds;
+    if !missing.is_empty() {
+        let missing = missing.names();
+        return Some(format!(
+            "{name} needs {missing}: name a file as `{missing}` in --input-file, or have it \
+             generated"
+        ));
+    }
+    if turn.texts.is_empty() && traits.needs_text && turn.messages.is_none() {
+        return Some(format!("{name} needs a text: give it as `text`"));
+    }
+    let has_url = turn.media.iter().any(|media| matches!(media.content, MediaContent::Url(_)));
+    if has_url && !traits.takes_urls {
+        return Some(format!("{name} sends files: name a file instead of a URL"));
+    }
+    (is_multipart && has_boundary(conversation, turn)).then(|| {
+        format!(
+            "it has {:?} in it, which is what parts of a request have between them",
+            multipart::BOUNDARY
+        )
+    })
+}
+
+fn has_boundary(conversation: &Conversation, turn: &Turn) -> bool {
+    let boundary = memmem::Finder::new(multipart::BOUNDARY);
+    let has = |bytes: &[u8]| boundary.find(bytes).is_some();
+    let file = |content: &MediaContent| match content {
+        MediaContent::Inline(file) => has(&file.bytes),
+        MediaContent::Url(url) => has(url.as_bytes()),
+    };
+    let lead = [&conversation.system, &conversation.user_context];
+    lead.into_iter().flatten().any(|text| has(text.as_bytes()))
+        || turn.texts.iter().any(|text| has(text.to_string().as_bytes()))
+        || turn.media.iter().any(|media| file(&media.content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{config, turn};
+    use super::super::{EndpointType, build};
+    use super::*;
+    use crate::dataset::{Inline, Media};
+
+    fn medium(kind: MediaKinds, bytes: &str) -> Media {
+        let file = Inline { media_type: "x/y".into(), bytes: bytes.to_owned().into() };
+        Media { kind, content: MediaContent::Inline(file), seconds: None }
+    }
+
+    fn refusal(endpoint: EndpointType, turn: Turn) -> Option<String> {
+        let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
+        let dataset = Dataset { conversations: vec![Conversation::default(), conversation] };
+        check(&*build(&config(endpoint, false)), &dataset).err().map(|misfit| misfit.to_string())
+    }
+
+    fn with(media: Vec<Media>, texts: &[&str]) -> Turn {
+        Turn { media, ..turn(texts, None) }
+    }
+
+    #[test]
+    fn media_that_a_dialect_does_not_take_are_refused() {
+        let audio = || with(vec![medium(MediaKinds::AUDIO, "a")], &["x"]);
+        assert_eq!(refusal(EndpointType::CHAT, audio()), None);
+        assert_eq!(
+            refusal(EndpointType::COMPLETIONS, audio()).unwrap(),
+            "turn 1 of conversation 2 of the dataset: it bears audio, but completions takes text alone"
+        );
+        let messages = refusal(EndpointType::MESSAGES, audio()).unwrap();
+        assert!(messages.ends_with("it bears audio, but messages takes image beside text"));
+    }
+
+    #[test]
+    fn a_dialect_may_refuse_what_its_traits_allow() {
+        let refused = refusal(EndpointType::NIM_RANKINGS, with(vec![], &["x"])).unwrap();
+        // The first conversation has no turn at all.
+        let expected = "conversation 1 of the dataset: a ranking is a conversation of one turn";
+        assert_eq!(refused, expected);
+    }
+
+    #[test]
+    fn what_a_dialect_needs_must_be_there() {
+        let transcription = EndpointType::AUDIO_TRANSCRIPTION;
+        assert!(refusal(transcription, with(vec![], &["x"])).unwrap().contains("needs audio"));
+        assert_eq!(refusal(transcription, with(vec![medium(MediaKinds::AUDIO, "a")], &[])), None);
+        let url = MediaContent::Url("http://x/a.wav".into());
+        let url = Media { content: url, ..medium(MediaKinds::AUDIO, "") };
+        assert!(refusal(transcription, with(vec![url], &[])).unwrap().contains("sends files"));
+        let image = || vec![medium(MediaKinds::IMAGE, "i")];
+        assert_eq!(refusal(EndpointType::IMAGE_EDIT, with(image(), &["x"])), None);
+        let without_text = refusal(EndpointType::IMAGE_EDIT, with(image(), &[])).unwrap();
+        assert!(without_text.contains("needs a text"), "{without_text}");
+    }
+
+    #[test]
+    fn no_part_has_the_boundary() {
+        let file = vec![medium(MediaKinds::IMAGE, &format!("..{}..", multipart::BOUNDARY))];
+        let reason = refusal(EndpointType::IMAGE_EDIT, with(file.clone(), &["x"])).unwrap();
+        assert!(reason.contains("between them"), "{reason}");
+        assert_eq!(refusal(EndpointType::CHAT, with(file, &["x"])), None);
+        let text = with(vec![medium(MediaKinds::IMAGE, "i")], &[multipart::BOUNDARY]);
+        assert!(refusal(EndpointType::IMAGE_EDIT, text).is_some());
+    }
+}

@@ -1,0 +1,114 @@
+//! Request bodies of several parts, files among them (`multipart/form-data`, RFC
+//! 7578).
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::Config;
+use crate::dataset::Inline;
+
+/// The boundary, which `concat` takes only as a literal.
+macro_rules! boundary {
+    () => {
+        "aiperf-5f1d8a3c94e7426bb0d2-boundary"
+    };
+}
+
+/// The media type of such a body. All have one boundary, which no part has: that
+/// is made sure before the run.
+pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
+/// What stands between parts, behind a line's end and two dashes.
+pub(super) const BOUNDARY: &str = boundary!();
+
+/// A body while it is put together.
+pub(super) struct Form<'a> {
+    bytes: Vec<u8>,
+    extras: &'a [(String, Value)],
+}
+
+impl<'a> Form<'a> {
+    pub(super) fn new(config: &'a Config) -> Self {
+        Self { bytes: Vec::new(), extras: &config.extra_inputs }
+    }
+
+    /// With one more field; an extra of its name takes its place.
+    pub(super) fn field(mut self, name: &str, value: &str) -> Self {
+        if !self.extras.iter().any(|(extra, _)| extra == name) {
+            self.put(name, None, value.as_bytes());
+        }
+        self
+    }
+
+    /// With one more file.
+    pub(super) fn file(mut self, name: &str, stem: &str, file: &Inline) -> Self {
+        let file_name = format!("{stem}.{}", file.format());
+        self.put(name, Some((&file_name, &file.media_type)), &file.bytes);
+        self
+    }
+
+    /// The whole body: the extras come last.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        for (name, value) in self.extras {
+            match value {
+                Value::String(text) => self.put(name, None, text.as_bytes()),
+                value => self.put(name, None, value.to_string().as_bytes()),
+            }
+        }
+        self.bytes.extend(format!("--{BOUNDARY}--\r\n").into_bytes());
+        self.bytes
+    }
+
+    fn put(&mut self, name: &str, file: Option<(&str, &str)>, content: &[u8]) {
+        let mut head =
+            format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{}\"", escaped(name));
+        if let Some((file_name, media_type)) = file {
+            let _ = write!(head, "; filename=\"{file_name}\"\r\ncontent-type: {media_type}");
+        }
+        head.push_str("\r\n\r\n");
+        self.bytes.reserve(head.len() + content.len() + 2 * BOUNDARY.len());
+        self.bytes.extend_from_slice(head.as_bytes());
+        self.bytes.extend_from_slice(content);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A field's name as browsers write it (HTML, 4.10.21.8).
+fn escaped(name: &str) -> String {
+    name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::EndpointType;
+    use super::super::fixture::config;
+    use super::*;
+
+    #[test]
+    fn fields_files_and_extras_are_parts() {
+        let mut config = config(EndpointType::IMAGE_EDIT, false);
+        config.extra_inputs = vec![
+            ("size".to_owned(), json!("1x1")),
+            ("n".to_owned(), json!(2)),
+            ("a\"b".to_owned(), json!(true)),
+        ];
+        let file = Inline { media_type: "audio/mpeg".into(), bytes: vec![0xff, 0x0d, 0x0a].into() };
+        let form =
+            Form::new(&config).field("n", "1").field("model", "m").file("file", "audio", &file);
+        let part =
+            |rest: &str| format!("--{BOUNDARY}\r\ncontent-disposition: form-data; {rest}\r\n");
+        let expected = [
+            part("name=\"model\"\r\n\r\nm").into_bytes(),
+            format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; ").into_bytes(),
+            b"filename=\"audio.mp3\"\r\ncontent-type: audio/mpeg\r\n\r\n\xff\r\n\r\n".to_vec(),
+            part("name=\"size\"\r\n\r\n1x1").into_bytes(),
+            part("name=\"n\"\r\n\r\n2").into_bytes(),
+            part("name=\"a%22b\"\r\n\r\ntrue").into_bytes(),
+            format!("--{BOUNDARY}--\r\n").into_bytes(),
+        ];
+        assert_eq!(form.into_bytes(), expected.concat());
+        assert!(CONTENT_TYPE.ends_with(BOUNDARY));
+    }
+}

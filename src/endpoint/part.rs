@@ -1,0 +1,101 @@
+//! Parts of a message's content, as OpenAI's chat has them.
+
+use serde::Serialize;
+
+use super::body::Content;
+use crate::dataset::{Media, MediaContent, MediaKinds, Turn};
+
+/// Text or a medium.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Part<'a> {
+    Text { text: Box<Content<'a>> },
+    ImageUrl { image_url: Link },
+    InputAudio { input_audio: Audio<'a> },
+    // As vLLM has them: OpenAI takes neither sound by URL nor videos.
+    AudioUrl { audio_url: Link },
+    VideoUrl { video_url: Link },
+}
+
+#[derive(Serialize)]
+pub(super) struct Link {
+    url: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct Audio<'a> {
+    data: String,
+    format: &'a str,
+}
+
+impl<'a> Part<'a> {
+    /// A turn's texts, then its media.
+    pub(super) fn all(turn: &'a Turn) -> Vec<Self> {
+        let text = |text| Self::Text { text: Box::new(Content::Asked(text)) };
+        turn.texts.iter().map(text).chain(turn.media.iter().map(Self::of)).collect()
+    }
+
+    fn of(media: &'a Media) -> Self {
+        let link = || Link { url: media.content.url() };
+        match (media.kind, &media.content) {
+            (MediaKinds::IMAGE, _) => Self::ImageUrl { image_url: link() },
+            (MediaKinds::AUDIO, MediaContent::Inline(file)) => Self::InputAudio {
+                input_audio: Audio { data: file.base64(), format: file.format() },
+            },
+            (MediaKinds::AUDIO, MediaContent::Url(_)) => Self::AudioUrl { audio_url: link() },
+            _ => Self::VideoUrl { video_url: link() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::EndpointType;
+    use super::super::fixture::{body, config, turn};
+    use super::*;
+    use crate::dataset::{Conversation, Inline};
+
+    fn medium(kind: MediaKinds, media_type: &str) -> Media {
+        let content = match media_type {
+            "" => MediaContent::Url("http://x/y".into()),
+            _ => {
+                MediaContent::Inline(Inline { media_type: media_type.into(), bytes: "foob".into() })
+            }
+        };
+        Media { kind, content, seconds: None }
+    }
+
+    /// "foob" in base64 is an example of RFC 4648, section 10.
+    #[test]
+    fn a_turn_with_media_is_one_message_of_parts() {
+        let media = vec![
+            medium(MediaKinds::IMAGE, "image/png"),
+            medium(MediaKinds::IMAGE, ""),
+            medium(MediaKinds::AUDIO, "audio/mpeg"),
+            medium(MediaKinds::AUDIO, ""),
+            medium(MediaKinds::VIDEO, "video/mp4"),
+        ];
+        let turns = vec![Turn { media, ..turn(&["one", "two"], None) }, turn(&["three"], None)];
+        let conversation = Conversation { turns, ..Conversation::default() };
+        let sent = body(&config(EndpointType::CHAT, false), &conversation, 1);
+        let link = |url: &str| json!({"url": url});
+        assert_eq!(
+            sent["messages"],
+            json!([
+                {"role": "user", "content": [
+                    {"type": "text", "text": "one"},
+                    {"type": "text", "text": "two"},
+                    {"type": "image_url", "image_url": link("data:image/png;base64,Zm9vYg==")},
+                    {"type": "image_url", "image_url": link("http://x/y")},
+                    {"type": "input_audio", "input_audio": {"data": "Zm9vYg==", "format": "mp3"}},
+                    {"type": "audio_url", "audio_url": link("http://x/y")},
+                    {"type": "video_url", "video_url": link("data:video/mp4;base64,Zm9vYg==")},
+                ]},
+                {"role": "assistant", "content": "answer"},
+                {"role": "user", "content": "three"},
+            ])
+        );
+    }
+}

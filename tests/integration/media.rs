@@ -1,0 +1,300 @@
+//! Images, sound and videos, as users have them measured: whole runs against the
+//! mock server.
+
+use std::fs;
+use std::path::Path;
+
+use aiperf::mock_server::{MockServer, Script};
+use aiperf::units::Nanos;
+use serde_json::Value;
+
+use crate::load::{faulty, mock};
+use crate::profile::{Run, aiperf, profile};
+use crate::raw_server;
+
+/// One channel of 8 bits at 8 kHz: half a second.
+fn wav() -> Vec<u8> {
+    let mut file = b"RIFF\xc4\x0f\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    file.extend([8000u32.to_le_bytes(), 8000u32.to_le_bytes()].concat());
+    file.extend(b"\x01\0\x08\0data\xa0\x0f\0\0");
+    file.extend([128; 4000]);
+    file
+}
+
+/// A dataset of these lines, beside files `a.wav`, `a.png` and `a.txt`.
+fn dataset(lines: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    put("a.wav", &wav());
+    put("a.png", b"\x89PNG\r\n\x1a\n....");
+    put("a.txt", b"text");
+    put("data.jsonl", lines.join("\n").as_bytes());
+    folder
+}
+
+fn run_file(server: &MockServer, folder: &Path, extra: &[&str]) -> Run {
+    let file = folder.join("data.jsonl");
+    let arguments = [&["--input-file", file.to_str().unwrap()][..], extra].concat();
+    profile(&server.url(), &arguments)
+}
+
+fn metric(record: &Value, tag: &str) -> Option<f64> {
+    record["metrics"][tag]["value"].as_f64()
+}
+
+/// The error of the only record.
+fn only_error(run: &Run) -> (String, String, String) {
+    let records = run.records();
+    assert_eq!(records.len(), 1, "{}", run.stderr());
+    let error = &records[0]["error"];
+    let member = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+    (member("type"), member("message"), member("error_type"))
+}
+
+#[test]
+fn generated_images_and_sound_are_in_chats() {
+    let server = mock(Script::default());
+    let extra = [
+        "--request-count",
+        "4",
+        "--random-seed",
+        "7",
+        "--image-width-mean",
+        "16",
+        "--image-height-mean",
+        "8",
+        "--image-batch-size",
+        "2",
+        "--image-format",
+        "random",
+        "--audio-length-mean",
+        "0.25",
+        "--audio-depths",
+        "8,24",
+        "--export-level",
+        "raw",
+    ];
+    let run = profile(&server.url(), &extra);
+    assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+    for record in run.records() {
+        assert_eq!(metric(&record, "num_images"), Some(2.0));
+        assert_eq!(metric(&record, "audio_duration"), Some(0.25));
+        let seconds = metric(&record, "request_latency").unwrap() / 1e3;
+        let near = |tag, expected: f64| {
+            let value = metric(&record, tag).unwrap();
+            assert!((value / expected - 1.0).abs() < 1e-9, "{tag}: {value}, not {expected}");
+        };
+        near("image_throughput", 2.0 / seconds);
+        near("image_latency", seconds * 1e3 / 2.0);
+        near("rtfx", 0.25 / seconds);
+    }
+    let again = profile(&server.url(), &extra);
+    let bodies = |run: &Run| {
+        let lines = run.text("profile_export_raw.jsonl");
+        let body = |line: &str| serde_json::from_str::<Value>(line).unwrap()["payload"].clone();
+        let mut bodies: Vec<String> = lines.lines().map(|line| body(line).to_string()).collect();
+        bodies.sort();
+        bodies
+    };
+    assert_eq!(bodies(&run), bodies(&again));
+    let body: Value = serde_json::from_str(&bodies(&run)[0]).unwrap();
+    let parts = body["messages"][0]["content"].as_array().unwrap();
+    let kinds: Vec<_> = parts.iter().map(|part| part["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["text", "image_url", "image_url", "input_audio"]);
+    assert!(parts[1]["image_url"]["url"].as_str().unwrap().starts_with("data:image/"));
+    assert_eq!(parts[3]["input_audio"]["format"], "wav");
+
+    // What summaries are made of is in the records' lines.
+    let (before, directory) = (run.summary(), run.directory.path().to_str().unwrap());
+    let report = aiperf(&["report", directory]).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let after = run.summary();
+    for tag in ["num_images", "image_throughput", "image_latency", "audio_duration", "rtfx"] {
+        assert!(before[tag]["avg"].is_number(), "{tag}");
+        assert_eq!(before[tag], after[tag]);
+    }
+}
+
+#[test]
+fn files_are_transcribed() {
+    let server = mock(Script::default());
+    let folder = dataset(&[r#"{"audio": "a.wav"}"#]);
+    for extra in [&[][..], &["--streaming"], &["--extra-inputs", "response_format:text"]] {
+        let base = ["--endpoint-type", "audio_transcription", "--request-count", "2"];
+        let run = run_file(&server, folder.path(), &[&base[..], extra].concat());
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        for record in run.records() {
+            assert_eq!(metric(&record, "audio_duration"), Some(0.5));
+            let seconds = metric(&record, "request_latency").unwrap() / 1e3;
+            assert!((metric(&record, "rtfx").unwrap() * seconds - 0.5).abs() < 1e-9);
+            assert!(metric(&record, "output_sequence_length").unwrap() > 0.0);
+            let is_streamed = metric(&record, "time_to_first_token").is_some();
+            assert_eq!(is_streamed, extra == ["--streaming"]);
+        }
+    }
+}
+
+#[test]
+fn images_are_generated_and_edited() {
+    let server = mock(Script::default());
+    let folder = dataset(&[r#"{"text": "paint it", "image": "a.png"}"#]);
+    for streaming in [&[][..], &["--streaming"]] {
+        let base = ["--endpoint-type", "image_generation", "--request-count", "2"];
+        let run = profile(&server.url(), &[&base[..], streaming].concat());
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        assert_eq!(run.summary()["request_count"]["avg"], 2.0);
+        assert!(run.summary()["num_images"].is_null());
+
+        let base = ["--endpoint-type", "image_edit", "--request-count", "2"];
+        let run = run_file(&server, folder.path(), &[&base[..], streaming].concat());
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        assert_eq!(run.summary()["num_images"]["avg"], 1.0);
+    }
+}
+
+const VIDEO: &[&str] = &["--endpoint-type", "video_generation", "--request-count", "1"];
+
+#[test]
+fn videos_are_waited_for() {
+    let server = mock(Script { ttft: Nanos(150_000_000), ..Script::default() });
+    for download in [&[][..], &["--download-video-content"]] {
+        let run = profile(&server.url(), &[VIDEO, download].concat());
+        assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
+        let record = &run.records()[0];
+        // The mock's job takes its time to the first token.
+        assert_eq!(metric(record, "video_inference_time"), Some(150.0));
+        assert_eq!(metric(record, "video_peak_memory"), Some(20_480.0));
+        assert!(metric(record, "request_latency").unwrap() >= 150.0);
+        let before = run.summary();
+        let directory = run.directory.path().to_str().unwrap();
+        assert!(aiperf(&["report", directory]).output().unwrap().status.success());
+        for tag in ["video_inference_time", "video_peak_memory"] {
+            assert_eq!(before[tag], run.summary()[tag]);
+        }
+    }
+    // The looks at a job are no requests of their own.
+    assert_eq!(server.requests_received(), 2);
+}
+
+#[test]
+fn video_jobs_that_come_to_nothing_are_records_that_name_them() {
+    let failure = |fault: &str, extra: &[&str]| {
+        let server = faulty(fault);
+        only_error(&profile(&server.url(), &[VIDEO, extra].concat()))
+    };
+    let (name, message, _) = failure("all:job=failed", &[]);
+    assert_eq!(name, "generation_failed");
+    assert!(message.contains("job \"video_") && message.contains("fails this job"), "{message}");
+    let (name, message, kind) = failure("all:job=odd", &[]);
+    assert_eq!((&*name, &*kind), ("UnknownVideoJobStatus", "parse_error"));
+    assert!(message.contains("\"daydreaming\""), "{message}");
+    let (name, message, kind) = failure("all:job=never", &["--request-timeout-seconds", "0.5"]);
+    assert_eq!((&*name, &*kind), ("RequestTimeout", "timeout"));
+    assert!(message.contains("waited for job video_"), "{message}");
+    assert!(message.contains("which was in_progress"), "{message}");
+    let (_, message, kind) = failure(
+        "all:job=never",
+        &["--request-cancellation-rate", "100", "--request-cancellation-delay", "0.3"],
+    );
+    assert_eq!(kind, "cancelled");
+    assert!(message.contains("waited for job video_"), "{message}");
+    let (_, _, kind) = failure("all:status=503", &[]);
+    assert_eq!(kind, "http_5xx");
+}
+
+#[test]
+fn bad_media_are_refused_before_the_run() {
+    let server = mock(Script::default());
+    let refusal = |line: &str, extra: &[&str]| {
+        let folder = dataset(&[r#"{"text": "fine"}"#, line]);
+        let run = run_file(&server, folder.path(), &[&["--request-count", "1"], extra].concat());
+        assert_ne!(run.exit_code(), Some(0), "{line}");
+        run.stderr()
+    };
+    let cases: [(&str, &[&str], &str); 9] = [
+        (r#"{"image": "none.png"}"#, &[], "line 2: cannot read image"),
+        (r#"{"image": "."}"#, &[], "it is no file"),
+        (r#"{"image": "a.txt"}"#, &[], "a.txt is no image by its first bytes"),
+        (r#"{"audio": "a.png"}"#, &[], "a.png is no audio by its first bytes"),
+        (
+            r#"{"text": "a", "image": "a.png"}"#,
+            &["--endpoint-type", "completions"],
+            "turn 1 of conversation 2 of the dataset: it bears image, but completions takes text alone",
+        ),
+        (
+            r#"{"audio": "http://x/a.wav"}"#,
+            &["--endpoint-type", "audio_transcription"],
+            "turn 1 of conversation 1 of the dataset: audio_transcription needs audio",
+        ),
+        (r#"{"text": "a"}"#, &["--endpoint-type", "image_edit"], "image_edit needs image"),
+        (r#"{"text": "a"}"#, &["--image-width-mean", "8"], "--input-file brings its own"),
+        (
+            r#"{"text": "a"}"#,
+            &["--request-content-type", "multipart-form-data"],
+            "chat requests are application/json",
+        ),
+    ];
+    for (line, extra, words) in cases {
+        let said = refusal(line, extra);
+        assert!(said.contains(words), "{line} {extra:?}: {said}");
+    }
+    assert_eq!(server.requests_received(), 0);
+}
+
+#[test]
+fn flags_of_media_that_nothing_is_made_of_are_refused() {
+    let refusal = |extra: &[&str]| {
+        let run = profile("http://127.0.0.1:1", extra);
+        assert_ne!(run.exit_code(), Some(0), "{extra:?}");
+        run.stderr()
+    };
+    for (extra, words) in [
+        (&["--image-width-mean", "8"][..], "both above 0"),
+        (&["--image-batch-size", "2"], "--image-batch-size: images need --image-width-mean"),
+        (&["--image-source", "assets"], "aiperf brings no pictures"),
+        (&["--audio-format", "mp3"], "aiperf writes no MP3"),
+        (&["--audio-depths", "8"], "--audio-depths: sound needs --audio-length-mean"),
+        (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
+        (&["--video-width", "640"], "name files or URLs as `video`"),
+        (&["--image-width-mean", "99999", "--image-height-mean", "8"], "no side may be above"),
+    ] {
+        let said = refusal(extra);
+        assert!(said.contains(words), "{extra:?}: {said}");
+    }
+}
+
+/// Answers the first request with a job and all later ones with `later`.
+fn job_then(later: &'static str) -> String {
+    let job = r#"{"id":"job/1","status":"queued"}"#;
+    let answer = move |status: &str, body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")
+    };
+    let address = raw_server::serve(move |_, stream| {
+        while let Some(request) = raw_server::read_request(stream) {
+            let text = if request.starts_with("POST /v1/videos HTTP") {
+                answer("200 OK", job)
+            } else if request.starts_with("GET /v1/videos/job%2F1 HTTP") {
+                later.to_owned()
+            } else {
+                answer("400 Bad Request", "the path is another")
+            };
+            raw_server::write(stream, text.as_bytes());
+            if text.is_empty() {
+                return;
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_look_at_a_job_that_fails_is_the_requests_failure() {
+    let failure = |later| only_error(&profile(&job_then(later), VIDEO));
+    let (name, message, kind) = failure("HTTP/1.1 500 Oh No\r\ncontent-length: 4\r\n\r\ngone");
+    assert_eq!((&*name, &*message, &*kind), ("Oh No", "gone", "http_5xx"));
+    let (_, message, _) = failure("");
+    assert!(message.contains("while it waited for job job/1, which was queued"), "{message}");
+    let (name, _, kind) = failure("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{\"id");
+    assert_eq!((&*name, &*kind), ("InvalidJson", "parse_error"));
+}
