@@ -98,7 +98,7 @@ const REFUSED: &[(&str, &str)] = &[
         "--video-batch-size --batch-size-video --video-duration --video-fps --video-width \
          --video-height --video-synth-type --video-format --video-codec --video-audio-sample-rate \
          --video-audio-num-channels --video-audio-codec --video-audio-depth",
-        "name files or URLs as `video` in --input-file",
+        "name video files or URLs in --input-file",
     ),
     // Service
     ("--api-port --api-host", "watch the run over OTLP (--otel-url)"),

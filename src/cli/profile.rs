@@ -75,8 +75,8 @@ const LOG_LEVELS: Choice<LogLevel> = Choice(&[
     ("critical", LogLevel::Error),
 ]);
 const CONTENT_TYPES: Choice<&str> = Choice(&[
-    ("application-json", "application/json"),
-    ("multipart-form-data", "multipart/form-data"),
+    ("application/json", "application/json"),
+    ("multipart/form-data", "multipart/form-data"),
 ]);
 const STREAMS: Choice<Stream> = Choice(&[
     ("metrics", Stream::Metrics),

@@ -59,7 +59,8 @@ pub(super) fn none_given(flags: &ProfileArgs) -> Result<(), ConfigError> {
 
 /// The rankings to generate.
 pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings, ConfigError> {
-    if let Some(flag) = of_prompts(&flags.prompt) {
+    let of_media = || flags.media.given().into_iter().find(|(_, is_given)| *is_given);
+    if let Some(flag) = of_prompts(&flags.prompt).or_else(|| of_media().map(|(flag, _)| flag)) {
         let why = "a generated ranking has a query and passages, no prompt: see the \
                    --rankings-… flags";
         return Err(ConfigError::flag(flag, why));

@@ -102,7 +102,7 @@ impl Reader for Plain {
 /// Reads transcripts: OpenAI's events, those of vLLM, which are chunks of a chat,
 /// and JSON.
 #[derive(Default)]
-struct Transcript {
+pub(super) struct Transcript {
     is_done: bool,
 }
 

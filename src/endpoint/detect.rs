@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use super::audio_transcription::Transcript;
 use super::field::FieldPath;
+use super::image_generation::Images;
 use super::reader::{self, Answer, Reader};
 use super::response::Choices;
 use super::text::Text;
@@ -54,6 +56,8 @@ struct Any<'f> {
     messages: messages::read::Events,
     gemini: gemini::read::Chunks,
     generate: huggingface_generate::read::Tokens,
+    images: Images,
+    transcript: Transcript,
     plain: Plain<'f>,
 }
 
@@ -64,6 +68,8 @@ enum Shape {
     Messages,
     Gemini,
     Generate,
+    Images,
+    Transcript,
 }
 
 impl Any<'_> {
@@ -75,6 +81,8 @@ impl Any<'_> {
             Some(Shape::Messages) => &mut self.messages,
             Some(Shape::Gemini) => &mut self.gemini,
             Some(Shape::Generate) => &mut self.generate,
+            Some(Shape::Images) => &mut self.images,
+            Some(Shape::Transcript) => &mut self.transcript,
         }
     }
 }
@@ -98,12 +106,14 @@ impl Reader for Any<'_> {
             Some(Shape::Messages) => self.messages.is_complete(answer),
             Some(Shape::Gemini) => self.gemini.is_complete(answer),
             Some(Shape::Generate) => self.generate.is_complete(answer),
+            Some(Shape::Images) => self.images.is_complete(answer),
+            Some(Shape::Transcript) => self.transcript.is_complete(answer),
         }
     }
 
     fn end(&mut self, answer: &mut Answer) {
-        use Shape::{Choices, Gemini, Generate, Messages, Responses};
-        for shape in [Choices, Responses, Messages, Gemini, Generate] {
+        use Shape::{Choices, Gemini, Generate, Images, Messages, Responses, Transcript};
+        for shape in [Choices, Responses, Messages, Gemini, Generate, Images, Transcript] {
             self.of(Some(shape)).end(answer);
         }
     }
@@ -126,9 +136,17 @@ fn shape(value: &Value) -> Option<Shape> {
         || (kind == "message" && value["content"].is_array())
     {
         Some(Shape::Messages)
+    } else if says(&["image_generation.", "image_edit."]) || is_image(&value["data"][0]) {
+        Some(Shape::Images)
+    } else if says(&["transcript.text."]) {
+        Some(Shape::Transcript)
     } else {
         None
     }
+}
+
+fn is_image(item: &Value) -> bool {
+    item["b64_json"].is_string() || item["url"].is_string()
 }
 
 fn field(config: &Config) -> Result<Option<FieldPath>, String> {

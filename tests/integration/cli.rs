@@ -201,7 +201,9 @@ fn switches_for_what_is_never_on_are_accepted() {
 #[test]
 fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another() {
     profile("--url-strategy round_robin --request-content-type application/json --transport HTTP");
-    assert!(refusal("--request-content-type application-json").contains("application/json only"));
+    assert!(refusal("--request-content-type application-json").contains("application/json"));
+    let form = refusal("--request-content-type multipart/form-data");
+    assert!(form.contains("chat requests are application/json"), "{form}");
     let busting = refusal("--cache-bust system_prefix");
     assert!(busting.contains("'system_prefix'"), "{busting}");
     assert!(busting.contains("--user-context-prompt-length"), "{busting}");

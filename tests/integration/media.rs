@@ -230,7 +230,7 @@ fn bad_media_are_refused_before_the_run() {
         (r#"{"text": "a"}"#, &["--image-width-mean", "8"], "--input-file brings its own"),
         (
             r#"{"text": "a"}"#,
-            &["--request-content-type", "multipart-form-data"],
+            &["--request-content-type", "multipart/form-data"],
             "chat requests are application/json",
         ),
     ];
@@ -255,7 +255,7 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         (&["--audio-format", "mp3"], "aiperf writes no MP3"),
         (&["--audio-depths", "8"], "--audio-depths: sound needs --audio-length-mean"),
         (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
-        (&["--video-width", "640"], "name files or URLs as `video`"),
+        (&["--video-width", "640"], "name video files or URLs in --input-file"),
         (&["--image-width-mean", "99999", "--image-height-mean", "8"], "no side may be above"),
     ] {
         let said = refusal(extra);

@@ -39,13 +39,15 @@ fn whole_answers_of_every_dialect() {
 }
 
 #[test]
-fn vectors_and_scores_are_content_without_text() {
+fn vectors_scores_and_images_are_content_without_text() {
     for value in [
         json!({"data": [{"object": "embedding", "embedding": [0.5]}], "usage": {"prompt_tokens": 3}}),
         json!({"embeddings": [[0.5]]}),
         json!({"embedding": [0.5]}),
         json!({"results": [{"index": 0}]}),
         json!([{"index": 0, "score": 0.5}]),
+        json!({"created": 1, "data": [{"b64_json": "AAAA"}]}),
+        json!({"created": 1, "data": [{"url": "https://x/y.png"}]}),
         json!([0.5, 1.0]),
     ] {
         let parsed = read(&value);
@@ -80,6 +82,17 @@ fn streams_are_told_from_the_first_event_that_tells() {
     let parsed = detect.parse(&stream(&plain));
     assert_eq!((parsed.error, &*parsed.output_text), (None, "hi"));
     assert_eq!(parsed.content, [piece(1, true), piece(3, true)]);
+}
+
+#[test]
+fn a_transcript_is_not_said_twice() {
+    let parsed = detect(None).parse(&stream(&[
+        r#"data: {"type":"transcript.text.delta","delta":"h"}"#,
+        r#"data: {"type":"transcript.text.delta","delta":"i"}"#,
+        r#"data: {"type":"transcript.text.done","text":"hi"}"#,
+    ]));
+    assert_eq!((parsed.error, &*parsed.output_text), (None, "hi"));
+    assert_eq!(parsed.content, [piece(1, true), piece(2, true)]);
 }
 
 #[test]

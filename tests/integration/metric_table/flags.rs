@@ -43,6 +43,7 @@ fn what_a_run_cannot_have_is_not_computed() {
         (Flag::STREAMING_ONLY, chat(all(), false)),
         (Flag::PRODUCES_TOKENS_ONLY, of(embeddings)),
         (Flag::SUPPORTS_AUDIO_ONLY, of(embeddings)),
+        (Flag::SUPPORTS_IMAGE_ONLY, of(embeddings)),
         (Flag::TOKENIZES_INPUT_ONLY, of(&WITHOUT_TEXT)),
         (Flag::GOODPUT, chat(goodput_off, true)),
         (Flag::USAGE_DIFF_ONLY, chat(by_server, true)),
@@ -60,7 +61,8 @@ fn what_a_run_cannot_have_is_not_computed() {
     }
 }
 
-/// Rows of a catalogue of its own: none of the program's own may have the flag yet.
+/// Rows of a catalogue of its own: none of the program's own has the flag of video that
+/// requests bear.
 #[test]
 fn media_need_an_endpoint_that_has_them() {
     const fn made_up(tag: &'static str, flag: Flag) -> Metric {
@@ -76,6 +78,16 @@ fn media_need_an_endpoint_that_has_them() {
         let registry =
             Registry::from_rows(&rows, Settings::default(), endpoint.traits(), true).unwrap();
         assert!(registry.rows().is_empty(), "{}", endpoint.traits().name);
+    }
+    for (endpoint, tags) in [
+        (EndpointType::CHAT, vec!["image", "video"]),
+        (EndpointType::IMAGE_EDIT, vec!["image"]),
+        (EndpointType::VIDEO_GENERATION, vec!["made_video"]),
+    ] {
+        let registry =
+            Registry::from_rows(&rows, Settings::default(), endpoint.traits(), false).unwrap();
+        let have: Vec<&str> = registry.rows().iter().map(|metric| metric.tag).collect();
+        assert_eq!(have, tags, "{}", endpoint.traits().name);
     }
 }
 
@@ -188,7 +200,9 @@ fn an_objective_is_a_floor_where_larger_is_better() {
     for metric in Registry::catalogue() {
         if !matches!(metric.kind, aiperf::metrics::metric::Kind::Record(_))
             || !metric.is_exported(false)
-            || metric.flags.intersects(Flag::ERROR_ONLY | Flag::FIXED_SCHEDULE_ONLY)
+            || metric.flags.intersects(
+                Flag::ERROR_ONLY | Flag::FIXED_SCHEDULE_ONLY | Flag::PRODUCES_VIDEO_ONLY,
+            )
         {
             continue;
         }
