@@ -17,6 +17,11 @@ fuzz_target!(|input: &[u8]| {
         (EndpointType::RAW, true),
         (EndpointType::RAW, false),
         (EndpointType::COHERE_RANKINGS, false),
+        (EndpointType::IMAGE_GENERATION, true),
+        (EndpointType::IMAGE_GENERATION, false),
+        (EndpointType::AUDIO_TRANSCRIPTION, true),
+        (EndpointType::AUDIO_TRANSCRIPTION, false),
+        (EndpointType::VIDEO_GENERATION, false),
     ] {
         let endpoint = build(&Config {
             endpoint_type,
@@ -27,8 +32,7 @@ fuzz_target!(|input: &[u8]| {
             use_server_token_count: false,
             video: aiperf::endpoint::VideoJobs::default(),
         });
-        let body =
-            ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };
+        let body = ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };
         let parsed = endpoint.parse(&body);
         assert!(parsed.error.is_some() || !parsed.content.is_empty());
     }

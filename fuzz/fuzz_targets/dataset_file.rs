@@ -62,7 +62,11 @@ fn check(dataset: &Dataset) {
         let answers = vec![Arc::from("x"); conversation.turns.len()];
         for turn in 0..conversation.turns.len() {
             // A trace may ask for prompts of millions of tokens.
-            if conversation.turns[..=turn].iter().flat_map(|t| &t.texts).any(|t| t.bytes() > 1 << 16) {
+            if conversation.turns[..=turn]
+                .iter()
+                .flat_map(|t| &t.texts)
+                .any(|t| t.bytes() > 1 << 16)
+            {
                 break;
             }
             let body = chat.request_body(conversation, turn, &answers[..turn]);

@@ -20,8 +20,8 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 ///
 /// A request bears the system message, the context, every earlier turn with its
 /// answer, and this turn. A turn of several texts is several messages, one with media
-/// is one message of parts. Turns that
-/// bear their whole history, or messages of their own, are sent alone.
+/// is one message of parts. Turns that bear their whole history, or messages of their
+/// own, are sent alone.
 struct Chat;
 
 impl Dialect for Chat {

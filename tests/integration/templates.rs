@@ -152,6 +152,7 @@ fn flags_of_rankings_and_of_prompts_exclude_each_other() {
             "leave it out, or give an --endpoint-type that ranks",
         ),
         ("cohere_rankings", "--isl=20", "has a query and passages, no prompt"),
+        ("cohere_rankings", "--audio-length-mean=2", "has a query and passages, no prompt"),
         ("cohere_rankings", "--session-turns-mean=2", "one turn"),
         ("cohere_rankings", "--rankings-passages-mean=0", "give at least 1"),
         ("cohere_rankings", "--streaming", "never streamed"),

@@ -4,12 +4,12 @@
 //! `random_pool` is `single_turn` to be drawn from at random; in `raw_payload` each
 //! line is a body.
 //!
-//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`, `model`, `max_tokens`
-//! (also `output_length`), `delay` in milliseconds and `timestamp`, when a
-//! fixed schedule sends it. Beside the text or in its place it may have media:
-//! `image`, `audio` and `video`, or lists of them, each a path, a URL or a data
-//! URL. Any other member is refused: a misspelt one
-//! would otherwise change the benchmark unseen.
+//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and
+//! may have `role`, `model`, `max_tokens` (also `output_length`), `delay` in
+//! milliseconds and `timestamp`, when a fixed schedule sends it. Beside the text
+//! or in its place it may have media: `image`, `audio` and `video`, or lists of
+//! them, each a path, a URL or a data URL. Any other member is refused: a misspelt
+//! one would otherwise change the benchmark unseen.
 
 use std::collections::HashMap;
 use std::io::BufRead;
