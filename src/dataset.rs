@@ -278,13 +278,6 @@ impl Dataset {
         self.turns().any(|turn| turn.messages.is_some())
     }
 
-    /// Kinds of media that turns bear.
-    #[must_use]
-    pub fn media_kinds(&self) -> MediaKinds {
-        let kinds = self.turns().flat_map(|turn| &turn.media).map(|media| media.kind);
-        kinds.fold(MediaKinds::empty(), MediaKinds::union)
-    }
-
     /// The models that turns ask, each once, in the order of their first turns.
     pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
@@ -330,8 +323,8 @@ pub enum DatasetError {
     /// The content does not look like any format.
     #[error(
         "cannot tell the format of {path}: its first line has none of the members `text`, \
-         `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, `messages` and `chat_id`, and it \
-         is no header of BurstGPT; see --custom-dataset-type"
+         `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, \
+         `messages` and `chat_id`, and it is no header of BurstGPT; see --custom-dataset-type"
     )]
     UnknownFormat {
         /// The file.
