@@ -7,7 +7,7 @@
 //! served; its [write log](MockServer::write_log) holds the instant at which
 //! each event was handed to the kernel.
 //!
-//! Endpoints: those of its [dialects](dialect); `GET /v1/models`, `/health`,
+//! Endpoints: those of its dialects; `GET /v1/models`, `/health`,
 //! `/version`, `/metrics`. It speaks HTTP/1 without TLS.
 
 mod activity;

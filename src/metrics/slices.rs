@@ -1,7 +1,7 @@
 //! A phase cut into slices of time, each with results of its own.
 //!
 //! A request belongs to the slice in which it was sent, whenever it ended. While a
-//! phase goes on its requests are only noted in a [`Log`]: where the slices begin
+//! phase goes on its requests are only noted in a log: where the slices begin
 //! need not be known yet. Afterwards each slice's requests are observed again, by an
 //! [`Accumulator`] of its own, one slice after the other, so that a slice is computed
 //! as a phase is and no more than one is in memory.
