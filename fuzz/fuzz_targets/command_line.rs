@@ -23,7 +23,8 @@ fuzz_target!(|lines: &str| {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(Command::Profile(config)) => {
             let headers = &config.transport.headers;
-            if let Ok(builder) = RequestBuilder::new(true, Some("s3cret-key"), headers) {
+            let endpoint = config.endpoint.endpoint_type.traits();
+            if let Ok(builder) = RequestBuilder::new(endpoint, true, Some("s3cret-key"), headers) {
                 let shown = format!("{:?}", builder.headers(Uuid::nil(), Uuid::nil()));
                 assert!(!shown.contains("s3cret-key"));
             }
