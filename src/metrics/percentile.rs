@@ -25,6 +25,13 @@ pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
         min,
         max,
         std: variance.sqrt(),
+        ..percentiles(at)
+    })
+}
+
+/// The percentiles of a distribution, each as `at` has it; all else is zero.
+fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
+    Distribution {
         p1: at(1.0),
         p5: at(5.0),
         p10: at(10.0),
@@ -34,7 +41,8 @@ pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
         p90: at(90.0),
         p95: at(95.0),
         p99: at(99.0),
-    })
+        ..Distribution::default()
+    }
 }
 
 /// The `percent`th percentile of values in ascending order; `None` where there
@@ -51,9 +59,9 @@ pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(ascending[below], ascending[above], position - below as f64))
 }
 
-/// Statistics of `values` and of as many infinite ones as
-/// `failures`: a percentile is the value whose place is nearest,
-/// as with numpy's method `nearest`, since none lies between a number and infinity. `None` without `values`.
+/// Statistics of `values` and of as many infinite ones as `failures`: a percentile is
+/// the value whose place is nearest, as with numpy's method `nearest`, since none lies
+/// between a number and infinity. `None` without `values`.
 #[must_use]
 pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
     values.sort_unstable_by(f64::total_cmp);
@@ -69,15 +77,7 @@ pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distributi
         min,
         max: f64::INFINITY,
         std: f64::NAN,
-        p1: at(1.0),
-        p5: at(5.0),
-        p10: at(10.0),
-        p25: at(25.0),
-        p50: at(50.0),
-        p75: at(75.0),
-        p90: at(90.0),
-        p95: at(95.0),
-        p99: at(99.0),
+        ..percentiles(at)
     })
 }
 
