@@ -5,6 +5,7 @@
 //! came to.
 
 pub mod aggregate;
+mod load;
 pub mod pooled;
 pub mod search;
 pub mod student_t;
@@ -17,6 +18,8 @@ use uuid::Uuid;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::{Accumulator, Verdict};
 use crate::units::Nanos;
+
+pub use load::{Dimension, Load};
 
 /// How often a load is run, and what is the same each time.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,15 +102,15 @@ pub struct Variation {
     pub label: String,
     /// Which it is, from 0.
     pub index: u64,
-    /// Sessions in flight.
-    pub concurrency: u64,
+    /// How much load it is.
+    pub load: Load,
 }
 
 impl Variation {
-    /// The load `index`, from 0.
+    /// The load that is tried as number `index`, from 0.
     #[must_use]
-    pub fn new(index: u64, concurrency: u64) -> Self {
-        Self { label: format!("search_iter_{index:04}"), index, concurrency }
+    pub fn new(index: u64, load: Load) -> Self {
+        Self { label: format!("search_iter_{index:04}"), index, load }
     }
 }
 

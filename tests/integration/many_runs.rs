@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::artifacts::table::run_python;
 use crate::otlp_receiver::{OtlpReceiver, Received};
@@ -460,6 +460,60 @@ fn the_search_finds_the_capacity() {
     let stdout = run.stdout();
     assert!(stdout.contains("Search for the most goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
+}
+
+#[test]
+fn the_search_finds_the_rate_that_is_borne() {
+    // Two at a time, of 50 ms each: 40 requests a second. Beyond that a queue grows, by
+    // 50 ms within half a second at 45 requests a second.
+    let server = mock(Script {
+        ttft: Nanos::from_millis(50.0),
+        max_concurrent: Some(2),
+        ..Script::default()
+    });
+    let run = profile(
+        &server.url(),
+        &[
+            "--search-recipe",
+            "max-goodput-under-slo",
+            "--goodput",
+            "request_latency:100",
+            "--benchmark-duration",
+            "1",
+            "--arrival-pattern",
+            "constant",
+            "--slo-attainment-fraction",
+            "0.8",
+            "--request-rate-min",
+            "15",
+            "--request-rate-max",
+            "100",
+        ],
+    )
+    .succeeded();
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    assert_eq!(
+        found["config"]["search_space"],
+        json!([{"path": "phases.profiling.rate", "lo": 15.0, "hi": 100.0, "kind": "real"}])
+    );
+    let at = |value: &Value| value["variation_values"]["phases.profiling.rate"].as_f64();
+    let rate = at(&found["best_trials"][0]).unwrap();
+    // 37.5, 41.25 or 43.125 by the steps of the search; a machine that is held up may
+    // miss it by one.
+    assert!((30.0..=48.75).contains(&rate), "{found:#}");
+    assert_eq!(found["boundary_summary"]["swept_dim_path"], "phases.profiling.rate");
+    assert_eq!(found["boundary_summary"]["feasible_max"]["value"], rate);
+    let tried: Vec<f64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
+    assert_eq!(tried[..3], [15.0, 30.0, 60.0]);
+    for (index, rate) in tried.iter().enumerate() {
+        let place = run.path(&format!("search_iter_{index:04}/profile_runs/run_0001"));
+        let summary = json(&place.join("profile_export_aiperf.json"));
+        assert_eq!(summary["run_info"]["variation_values"]["phases.profiling.rate"], *rate);
+        assert_eq!(summary["input_config"]["phases"][0]["rate"], *rate);
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains(&format!("at request rate {rate}")), "{stdout}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Group {
     /// Loads what the first run needs.
     fn prepare(config: RunConfig) -> anyhow::Result<Self> {
         let sweep_id = Uuid::new_v4();
-        let variation = config.multi_run.search.map(|search| Variation::new(0, search.min));
+        let variation = config.multi_run.search.map(|search| Variation::new(0, search.first()));
         let first = Member::new(sweep_id, 0, variation);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
@@ -115,11 +115,11 @@ impl Group {
         let mut search = Search::new(wanted);
         let mut failure = String::new();
         let end = loop {
-            let concurrency = match search.next() {
-                Ok(concurrency) => concurrency,
+            let load = match search.next() {
+                Ok(load) => load,
                 Err(end) => break end,
             };
-            let variation = Variation::new(history.points.len() as u64, concurrency);
+            let variation = Variation::new(history.points.len() as u64, load);
             let trials = self.tried(&variation)?;
             if trials.was_cancelled() {
                 break End::Cancelled;
@@ -130,7 +130,7 @@ impl Group {
             }
             let point = Point::of(variation, &trials, wanted.attainment);
             shown.say(&console::runs::render_point(&point));
-            search.learn(concurrency, point.is_feasible);
+            search.learn(load, point.is_feasible);
             history.points.push(point);
             file.write(&history, &self.config.metrics.objectives)?;
         };
@@ -148,7 +148,7 @@ impl Group {
 
     /// The runs of one load of a search; of several, statistics over them too.
     fn tried(&mut self, variation: &Variation) -> anyhow::Result<Trials> {
-        let config = self.config.at_concurrency(variation.concurrency);
+        let config = self.config.at_load(variation.load);
         let files = match config.multi_run.runs {
             1 => None,
             _ => Some(AggregateFiles::create(
