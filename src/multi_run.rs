@@ -91,7 +91,13 @@ impl Member {
     /// Its directory, in that of its load.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
-        PathBuf::from("profile_runs").join(format!("run_{:04}", self.trial + 1))
+        Self::place(self.trial)
+    }
+
+    /// The directory of the run `trial`, from 0, in that of its load.
+    #[must_use]
+    pub fn place(trial: u64) -> PathBuf {
+        PathBuf::from("profile_runs").join(format!("run_{:04}", trial + 1))
     }
 }
 
@@ -157,6 +163,21 @@ impl Failure {
 }
 
 impl RunResult {
+    /// Of a run that came to nothing.
+    #[must_use]
+    pub const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
+        Self {
+            member,
+            benchmark_id: None,
+            directory,
+            random_seed: None,
+            failure: Some(failure),
+            results: Vec::new(),
+            values: None,
+            verdict: None,
+        }
+    }
+
     /// The mean, or the single value, of the metric `tag`.
     #[must_use]
     pub fn average(&self, tag: &str) -> Option<f64> {

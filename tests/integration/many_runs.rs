@@ -112,6 +112,65 @@ fn statistics_are_those_of_the_runs_files() {
 }
 
 #[test]
+fn many_runs_are_reported_again() {
+    let server = faulty("requests=7,8,9,10,11,12:status=503");
+    let flags = ["--request-count", "6", "--num-profile-runs", "4", "--confidence-level", "0.8"];
+    let run = profile(&server.url(), &flags);
+    let directory = run.directory.path();
+    let before = aggregate(directory);
+    let csv = directory.join("aggregate/profile_export_aiperf_aggregate.csv");
+    let table = fs::read_to_string(&csv).unwrap();
+    let collated = directory.join("aggregate/profile_export_aiperf_collated.json");
+    let requests = json(&collated)["metrics"].clone();
+    fs::remove_dir_all(directory.join("aggregate")).unwrap();
+    fs::remove_file(run_directory(directory, 3).join("profile_export_aiperf.json")).unwrap();
+    let report = || crate::profile::aiperf(&["report"]).arg(directory).output().unwrap();
+    let output = report();
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("Over 3 runs, with 80% confidence intervals"), "{shown}");
+    let after = aggregate(directory);
+    assert_eq!(after["metrics"], before["metrics"]);
+    assert_eq!(after["metadata"]["runs"], before["metadata"]["runs"]);
+    assert_eq!(after["metadata"]["sweep_id"], before["metadata"]["sweep_id"]);
+    assert_eq!(after["metadata"]["run_labels"], before["metadata"]["run_labels"]);
+    assert_eq!(after["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().next(), table.lines().next());
+    assert_eq!(json(&collated)["metrics"], requests);
+    assert_eq!(summary(directory, 3)["request_count"]["avg"], 6.0);
+    // Without records the statistics stay as they are.
+    for number in 1..=4 {
+        fs::remove_file(run_directory(directory, number).join("profile_export.jsonl")).unwrap();
+    }
+    let output = report();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("none of the runs"), "{said}");
+    assert_eq!(aggregate(directory), after);
+}
+
+#[test]
+fn the_runs_before_a_kill_are_reported() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--request-count", "5", "--num-profile-runs", "3"];
+    let mut child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    while server.requests_received() < 6 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(!directory.path().join("aggregate/profile_export_aiperf_aggregate.json").exists());
+    let output = crate::profile::aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let found = aggregate(directory.path());
+    assert_eq!(found["metadata"]["num_profile_runs"], 3);
+    assert_eq!(found["metadata"]["run_labels"], json!(["trial_0001"]));
+    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(found["metrics"]["request_count_avg"]["mean"], 5.0);
+}
+
+#[test]
 fn the_table_of_students_t_is_scipys() {
     run_python(
         "tests/check_student_t.py",

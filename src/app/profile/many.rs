@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run};
-use crate::app::{Outcome, interrupt, terminal_style};
+use crate::app::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::RunReport;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::cli;
@@ -206,16 +206,7 @@ impl Group {
         let keeps_values = config.multi_run.runs > 1;
         match self.make(config.run_of_many(member.clone(), place)) {
             Ok(concluded) => concluded.result(member, directory, keeps_values),
-            Err(error) => RunResult {
-                member,
-                benchmark_id: None,
-                directory,
-                random_seed: None,
-                failure: Some(Failure::Client(format!("{error:#}"))),
-                results: Vec::new(),
-                values: None,
-                verdict: None,
-            },
+            Err(error) => RunResult::failed(member, directory, Failure::Client(explained(&error))),
         }
     }
 
@@ -240,9 +231,9 @@ impl Concluded {
         let Self { report, profiling, files, outcome, .. } = self;
         let failure = match (outcome, files) {
             (Err(error), _) if is_of_the_load(&error, &report) => {
-                Some(Failure::Load(format!("{error:#}")))
+                Some(Failure::Load(explained(&error)))
             }
-            (Err(error), _) => Some(Failure::Client(format!("{error:#}"))),
+            (Err(error), _) => Some(Failure::Client(explained(&error))),
             (Ok(Outcome::Done), Ok(_)) => None,
             (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
             (Ok(_), _) => Some(Failure::Cancelled(
