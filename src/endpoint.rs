@@ -4,6 +4,7 @@
 pub mod audio_transcription;
 pub mod body;
 pub mod chat;
+pub mod chat_embeddings;
 pub mod completions;
 mod detect;
 mod dialect;
@@ -18,15 +19,18 @@ mod history;
 pub mod huggingface_generate;
 pub mod image_edit;
 pub mod image_generation;
+pub mod image_retrieval;
 pub mod messages;
 mod messages_of;
 mod multipart;
+pub mod nim_embeddings;
 mod part;
 pub mod rankings;
 pub mod raw;
 mod reader;
 pub mod response;
 pub mod responses;
+pub mod solido_rag;
 pub mod sse;
 pub mod template;
 pub mod text;
@@ -87,6 +91,15 @@ impl EndpointType {
     /// OpenAI video generation.
     pub const VIDEO_GENERATION: Self = Self(&video_generation::TRAITS);
 
+    /// Embeddings of the messages of a chat.
+    pub const CHAT_EMBEDDINGS: Self = Self(&chat_embeddings::TRAITS);
+    /// Embeddings of NVIDIA's NIM.
+    pub const NIM_EMBEDDINGS: Self = Self(&nim_embeddings::TRAITS);
+    /// What NVIDIA's NIM finds in images.
+    pub const IMAGE_RETRIEVAL: Self = Self(&image_retrieval::TRAITS);
+    /// Solido's answers by what it retrieves.
+    pub const SOLIDO_RAG: Self = Self(&solido_rag::TRAITS);
+
     /// Every dialect. A new one is a file of its own and a row here.
     pub const ALL: &[Self] = &[
         Self::CHAT,
@@ -105,6 +118,10 @@ impl EndpointType {
         Self::IMAGE_EDIT,
         Self::AUDIO_TRANSCRIPTION,
         Self::VIDEO_GENERATION,
+        Self::CHAT_EMBEDDINGS,
+        Self::NIM_EMBEDDINGS,
+        Self::IMAGE_RETRIEVAL,
+        Self::SOLIDO_RAG,
     ];
 
     /// What the dialect is and what it can do.
@@ -448,6 +465,21 @@ mod tests {
             assert!(EndpointType::ALL[..at].iter().all(|other| other.traits().name != name));
         }
         assert_eq!(EndpointType::named("Chat"), None);
+    }
+
+    /// As `gen_ai.operation.name` has them: what has no name of its own there is a chat.
+    #[test]
+    fn operations_have_the_names_of_the_conventions() {
+        for endpoint in EndpointType::ALL {
+            let traits = endpoint.traits();
+            let expected = match traits.name {
+                "embeddings" | "chat_embeddings" | "nim_embeddings" => "embeddings",
+                "cohere_rankings" | "hf_tei_rankings" | "nim_rankings" => "rerank",
+                "completions" => "text_completion",
+                _ => "chat",
+            };
+            assert_eq!(traits.operation_name, expected, "{}", traits.name);
+        }
     }
 
     #[test]
