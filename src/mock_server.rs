@@ -38,7 +38,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::alarm::Alarm;
 use self::connection::{Socket, Wire};
-pub use self::script::{Fault, FaultRule, Jitter, Script, Selector, parse_duration};
+pub use self::script::{Fault, FaultRule, Jitter, JobFault, Script, Selector, parse_duration};
 use self::service::{Connection, Service};
 use self::write_log::WriteLog;
 pub use self::write_log::{EventLog, RequestLog};

@@ -60,6 +60,8 @@ mod profile;
 mod raw_server;
 #[path = "integration/replay.rs"]
 mod replay;
+#[path = "integration/retrieval.rs"]
+mod retrieval;
 #[path = "integration/scrape_forwarder.rs"]
 mod scrape_forwarder;
 #[path = "integration/selfcheck.rs"]

@@ -92,7 +92,8 @@ impl Material {
         let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
         if !traits.takes_messages && dataset.bears_messages() {
             anyhow::bail!(
-                "the dataset bears `messages`, which only chat sends; give --endpoint-type chat"
+                "the dataset bears `messages`, which only chat and chat_embeddings send; give \
+                 --endpoint-type chat"
             );
         }
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;

@@ -153,7 +153,9 @@ fn tokenizer(
     }
     let model = flags.endpoint.models.first().map_or("", String::as_str);
     let (source, warning) = tokenizer::default_for(model, revision, environment);
-    (source, warning.filter(|_| !flags.endpoint.use_server_token_count))
+    let traits = flags.endpoint.endpoint_type.traits();
+    let counts = traits.tokenizes_input || traits.produces_tokens;
+    (source, warning.filter(|_| counts && !flags.endpoint.use_server_token_count))
 }
 
 fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Config, ConfigError> {

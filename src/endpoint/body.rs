@@ -33,6 +33,17 @@ pub(super) enum Member<'a> {
     StreamOptions(StreamOptions),
 }
 
+impl Member<'_> {
+    /// A text with another after it, a blank between them. Other values stay as they are.
+    pub(super) fn followed_by(self, more: &str) -> Self {
+        match self {
+            Self::Prompt(text) => Self::Owned(format!("{text} {more}")),
+            Self::Owned(text) => Self::Owned(format!("{text} {more}")),
+            other => other,
+        }
+    }
+}
+
 /// One message of a chat.
 #[derive(serde::Serialize)]
 pub(super) struct Message<'a> {
@@ -144,16 +155,23 @@ pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
 /// there are several. The conversation's system message and context are put
 /// before each, a line feed between them.
 pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
+    let mut texts = prompts(conversation, turn);
+    match turn.texts.len() {
+        0 | 1 => texts.next().unwrap_or(Member::Text("")),
+        _ => Member::Texts(texts.collect()),
+    }
+}
+
+/// A turn's texts, each with what stands before it as in [`prompt`].
+pub(super) fn prompts<'a>(
+    conversation: &'a Conversation,
+    turn: &'a Turn,
+) -> impl Iterator<Item = Member<'a>> {
     let lead = lead(conversation);
-    let text = |text: &'a Text| match &lead {
+    turn.texts.iter().map(move |text| match &lead {
         None => Member::Prompt(text),
         Some(lead) => Member::Owned(format!("{lead}\n{text}")),
-    };
-    match turn.texts.as_slice() {
-        [] => Member::Text(""),
-        [only] => text(only),
-        several => Member::Texts(several.iter().map(text).collect()),
-    }
+    })
 }
 
 /// A turn's texts for a dialect that takes one: those of several with a blank

@@ -34,16 +34,16 @@ impl Dialect for Chat {
             if config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
         let messages = match &asked.turn.messages {
             Some(messages) => Member::Raw(messages),
-            None => Member::Messages(messages(asked)),
+            None => Member::Messages(messages(asked, asked.history())),
         };
         Body::new(config, "messages", messages).generating(config, limit, asked.turn)
     }
 }
 
-fn messages<'a>(asked: &Asked<'a>) -> Vec<Message<'a>> {
+/// The messages of a request that repeats what is `said`.
+pub(super) fn messages<'a>(asked: &Asked<'a>, said: Vec<Said<'a>>) -> Vec<Message<'a>> {
     let system = asked.conversation.system.as_deref();
     let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });
-    let said = asked.history();
     let mut messages = Vec::with_capacity(said.len() + 1);
     messages.extend(opening);
     for said in said {

@@ -19,6 +19,12 @@ pub(super) trait Dialect: Send + Sync + 'static {
     /// Reads its responses.
     type Reader: Reader + Default;
 
+    /// Whether it can ask what `turn` has, beyond what its traits say: the error is
+    /// as that of [`Endpoint::check`]. A turn that brings its own body is never asked.
+    fn check(_turn: &Turn) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The body of a request. A turn that brings its own is never asked.
     fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a>;
 }
@@ -57,6 +63,11 @@ impl<D: Dialect> fmt::Debug for Spoken<D> {
 impl<D: Dialect> Endpoint for Spoken<D> {
     fn traits(&self) -> &'static EndpointTraits {
         D::TRAITS
+    }
+
+    fn check(&self, conversation: &Conversation) -> Result<(), String> {
+        let mut made = conversation.turns.iter().filter(|turn| turn.raw_payload.is_none());
+        made.try_for_each(D::check)
     }
 
     fn request_body(

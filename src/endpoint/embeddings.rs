@@ -28,7 +28,7 @@ struct Embeddings;
 impl Dialect for Embeddings {
     const TRAITS: &'static EndpointTraits = &TRAITS;
 
-    type Reader = Vectors;
+    type Reader = Listed;
 
     fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
         Body::new(config, "input", body::prompt(asked.conversation, asked.turn))
@@ -36,9 +36,10 @@ impl Dialect for Embeddings {
     }
 }
 
-/// Nothing is kept: there is one body.
+/// Reads answers that have a list as `data`: of vectors, or of what else there is one
+/// of for each input. Its entries are not read.
 #[derive(Default)]
-struct Vectors;
+pub(super) struct Listed;
 
 #[derive(Deserialize)]
 struct Reply<'a> {
@@ -54,12 +55,12 @@ struct Reply<'a> {
     message: Text<'a>,
 }
 
-impl Reader for Vectors {
+impl Reader for Listed {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         let reply: Reply<'_> = serde_json::from_slice(json)?;
         answer.model(&reply.model);
         answer.usage(reply.usage);
-        answer.found.output = reply.data.is_some_and(|vectors| !vectors.is_empty());
+        answer.found.output = reply.data.is_some_and(|list| !list.is_empty());
         if let Some(error) = reply.error {
             answer.report_json(error.get().as_bytes());
         } else if !answer.found.output && reply.message.non_empty().is_some() {

@@ -18,8 +18,38 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Usage;
 use super::text::{Number, Text};
+
+/// Token counts as the server reports them, vendor's shapes made one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Prompt tokens.
+    pub prompt_tokens: Option<u64>,
+    /// Completion tokens, reasoning included.
+    pub completion_tokens: Option<u64>,
+    /// Prompt and completion tokens.
+    pub total_tokens: Option<u64>,
+    /// Reasoning tokens.
+    pub reasoning_tokens: Option<u64>,
+    /// Prompt tokens read from the cache.
+    pub prompt_cache_read_tokens: Option<u64>,
+    /// Prompt tokens written to the cache.
+    pub prompt_cache_write_tokens: Option<u64>,
+    /// Prompt tokens that missed the cache.
+    pub prompt_cache_miss_tokens: Option<u64>,
+    /// Audio tokens of the prompt.
+    pub prompt_audio_tokens: Option<u64>,
+    /// Audio tokens of the completion.
+    pub completion_audio_tokens: Option<u64>,
+    /// Seconds of audio in the prompt.
+    pub prompt_audio_seconds: Option<f64>,
+    /// Prompt tokens of tool declarations.
+    pub tool_use_prompt_tokens: Option<u64>,
+    /// Predicted tokens that the model used.
+    pub accepted_prediction_tokens: Option<u64>,
+    /// Predicted tokens that it did not.
+    pub rejected_prediction_tokens: Option<u64>,
+}
 
 impl Usage {
     /// Takes over every count that `usage` has: the last non-null value of a

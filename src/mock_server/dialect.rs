@@ -10,12 +10,14 @@ mod gemini;
 mod huggingface_generate;
 mod image_edit;
 mod image_generation;
+mod image_retrieval;
 mod messages;
 mod openai;
 #[cfg(test)]
 mod proof;
 mod rankings;
 mod responses;
+mod solido_rag;
 mod video_generation;
 
 use std::borrow::Cow;
@@ -46,6 +48,8 @@ pub(super) static ALL: &[&dyn Dialect] = &[
     &image_edit::ImageEdit,
     &audio_transcription::AudioTranscription,
     &video_generation::VideoGeneration,
+    &image_retrieval::ImageRetrieval,
+    &solido_rag::SolidoRag,
     #[cfg(test)]
     &proof::Proof,
 ];
@@ -277,7 +281,7 @@ mod tests {
         #[test]
         fn no_body_panics(
             body: Vec<u8>,
-            shaped in r#"\{"(query|texts|messages|prompt|input|inputs|contents|n|stream)":[\[\]{}",a-z0-9-]{0,12}\}"#
+            shaped in r#"\{"(query|texts|messages|prompt|input|input_type|inputs|contents|n|stream)":[\[\]{}",a-z0-9-]{0,12}\}"#
         ) {
             for dialect in ALL {
                 for route in dialect.routes() {

@@ -1,23 +1,22 @@
 //! Routes, and the way of a request from its arrival to its last byte.
 
-use std::convert::Infallible;
+mod answer;
+
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use self::answer::{Answer, announce, models_body, not_found, plain, response, too_large};
 use super::activity::{Activity, Finish, InFlight};
-use super::alarm::{Alarm, Pending};
+use super::alarm::Alarm;
 use super::connection::{Framing, Handed, Tracked, Wire};
-use super::dialect::{Call, Dialect, Found, Purpose, Route, SCRIPTED, json_string, openai_error};
-use super::reply::{Event, Events, Material, Reply};
+use super::dialect::{Call, Dialect, Found, Purpose, Route, SCRIPTED, json_string};
+use super::reply::{Events, Material, Reply};
 use super::request::{BadRequest, Prompt};
 use super::schedule::{Schedule, mix};
 use super::script::{Fault, Script};
@@ -29,6 +28,7 @@ use crate::units::{Clock, Nanos};
 /// Longest request body that is read.
 const MAX_BODY: usize = 64 << 20;
 
+const VERSION: &str = concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -341,9 +341,7 @@ impl Connection {
         let framing = if version < Version::HTTP_11 { Framing::Plain } else { Framing::Chunked };
         self.wire.head(200, framing);
         let closes = events.closes_after();
-        let wait = Pending::default();
-        let stream = Stream { events, next, in_flight, connection: self.clone(), wait };
-        let answer = Answer::Stream(Box::new(stream));
+        let answer = Answer::stream(self.clone(), next, events, in_flight);
         announce(response(StatusCode::OK, EVENT_STREAM, answer), closes)
     }
 }
@@ -370,136 +368,4 @@ impl Work {
         }
         in_flight.finish(self.reply.whole_finish());
     }
-}
-
-/// A response's body.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// All of it at once.
-    Whole(Bytes),
-    /// Event by event.
-    Stream(Box<Stream>),
-}
-
-impl Answer {
-    fn whole(body: impl Into<Bytes>) -> Self {
-        Self::Whole(body.into())
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Stream {
-    events: Events,
-    next: Option<Event>,
-    in_flight: InFlight,
-    connection: Connection,
-    wait: Pending,
-}
-
-impl Stream {
-    fn poll_event(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
-        let Some(event) = &self.next else { return Poll::Ready(None) };
-        ready!(self.connection.alarm.poll_until(&mut self.wait, event.due, cx));
-        let following = self.events.next();
-        let Some(event) = std::mem::replace(&mut self.next, following) else {
-            return Poll::Ready(None);
-        };
-        self.in_flight.sent(event.served_tokens(), event.choice == 0);
-        let Event { due, bytes, tokens, cut, .. } = event;
-        let last = self.next.is_none();
-        let wire = &self.connection.wire;
-        wire.hand(Handed { due, tokens, bytes: bytes.len(), last, cut });
-        if last {
-            self.in_flight.finish(self.events.finish());
-            if self.events.closes_after() {
-                wire.close_after_this();
-            }
-        }
-        Poll::Ready(Some(bytes))
-    }
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = match self.get_mut() {
-            Self::Whole(bytes) if bytes.is_empty() => None,
-            Self::Whole(bytes) => Some(std::mem::take(bytes)),
-            Self::Stream(stream) => ready!(stream.poll_event(cx)),
-        };
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(bytes) => bytes.is_empty(),
-            Self::Stream(stream) => stream.next.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Stream(_) => SizeHint::default(),
-        }
-    }
-}
-
-const VERSION: &str = concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-
-fn response(status: StatusCode, content_type: &'static str, body: Answer) -> Response<Answer> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-}
-
-fn plain(content_type: &'static str, body: Bytes) -> Response<Answer> {
-    response(StatusCode::OK, content_type, Answer::whole(body))
-}
-
-/// Promises to keep the connection, where the script wants the promise broken.
-fn announce(mut response: Response<Answer>, closes: bool) -> Response<Answer> {
-    if closes {
-        let headers = response.headers_mut();
-        headers.insert(http::header::CONNECTION, HeaderValue::from_static("keep-alive"));
-        headers.insert(
-            HeaderName::from_static("keep-alive"),
-            HeaderValue::from_static("timeout=5, max=100"),
-        );
-    }
-    response
-}
-
-fn not_found(path: &str) -> Response<Answer> {
-    let body = error_body(&format!("There is no `{path}` here."), "NotFoundError", None, 404);
-    response(StatusCode::NOT_FOUND, JSON, Answer::whole(body))
-}
-
-fn too_large() -> Response<Answer> {
-    let body = error_body("The body is longer than 64 MiB.", "BadRequestError", None, 413);
-    response(StatusCode::PAYLOAD_TOO_LARGE, JSON, Answer::whole(body))
-}
-
-/// An error in OpenAI's form.
-fn error_body(message: &str, kind: &str, param: Option<&str>, code: u16) -> Bytes {
-    openai_error(message, kind, param, code).into()
-}
-
-fn models_body(models: &[String], created: u64) -> Bytes {
-    let entries: Vec<_> = models
-        .iter()
-        .map(|model| {
-            let id = json_string(model);
-            format!(
-                r#"{{"id":{id},"object":"model","created":{created},"owned_by":"aiperf","root":{id},"parent":null,"max_model_len":null}}"#
-            )
-        })
-        .collect();
-    Bytes::from(format!(r#"{{"object":"list","data":[{}]}}"#, entries.join(",")))
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
 
+use aiperf::cli::parse_with;
+use aiperf::config::Environment;
 use aiperf::dataset::MediaKinds;
 use aiperf::endpoint::{EndpointTraits, EndpointType};
 use aiperf::mock_server::{Config, MockServer, Script};
@@ -107,6 +109,44 @@ fn failures_of_each_dialect_are_records() {
             let summary = profile(&server.url(), &extra).succeeded().summary();
             assert_eq!(summary["request_count"]["avg"], 2.0, "{name} {fault}");
             assert_eq!(summary["error_request_count"]["avg"], 2.0, "{name} {fault}");
+        }
+    }
+}
+
+/// The values of AIPerf 0.13's `--endpoint-type`, as its help lists them.
+const OF_AIPERF: [&str; 19] = [
+    "audio-transcription",
+    "chat",
+    "cohere-rankings",
+    "completions",
+    "responses",
+    "messages",
+    "chat-embeddings",
+    "embeddings",
+    "hf-tei-rankings",
+    "huggingface-generate",
+    "image-generation",
+    "image-edit",
+    "video-generation",
+    "image-retrieval",
+    "nim-embeddings",
+    "nim-rankings",
+    "solido-rag",
+    "raw",
+    "template",
+];
+
+#[test]
+fn every_endpoint_type_of_aiperf_is_taken() {
+    for name in OF_AIPERF {
+        for spelt in [name.to_owned(), name.replace('-', "_")] {
+            let arguments = ["aiperf", "profile", "-m", "m", "--endpoint-type", &spelt];
+            // A template is nothing without a file of it.
+            let extra = ["--extra-inputs", "payload_template:{}"];
+            let extra = if name == "template" { &extra[..] } else { &[] };
+            let arguments = arguments.iter().chain(extra).map(Into::into);
+            let parsed = parse_with(arguments, Environment::new(&|_| None));
+            assert!(parsed.is_ok(), "{spelt}: {}", parsed.err().unwrap());
         }
     }
 }

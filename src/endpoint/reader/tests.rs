@@ -46,6 +46,7 @@ const EVENTS: &[&str] = &[
     r#"data: {"type":"image_generation.completed","b64_json":""}"#,
     r#"data: {"type":"transcript.text.delta","delta":"a"}"#,
     r#"data: {"type":"transcript.text.done","text":"a"}"#,
+    r#"data: {"content":"a","sources":[]}"#,
 ];
 
 fn streaming() -> impl Iterator<Item = EndpointType> {

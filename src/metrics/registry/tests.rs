@@ -5,6 +5,7 @@ use crate::units::Unit;
 
 const CHAT: &EndpointTraits = EndpointType::CHAT.traits();
 const EMBEDDINGS: &EndpointTraits = EndpointType::EMBEDDINGS.traits();
+const IMAGE_RETRIEVAL: &EndpointTraits = EndpointType::IMAGE_RETRIEVAL.traits();
 
 static ONE: Metric = Metric::record("one", "One", Unit::Count, |_, _| None).requires(&["two"]);
 static TWO: Metric = Metric::record("two", "Two", Unit::Count, |_, _| None).requires(&["three"]);
@@ -67,6 +68,8 @@ fn flags_choose_the_rows() {
     assert!(has(&streamed, "time_to_first_token") && !has(&plain, "time_to_first_token"));
     assert!(has(&plain, "output_sequence_length") && !has(&embeddings, "output_sequence_length"));
     assert!(has(&embeddings, "request_latency") && has(&embeddings, "input_sequence_length"));
+    let images = Registry::new(Settings::default(), IMAGE_RETRIEVAL, false).unwrap();
+    assert!(has(&images, "request_latency") && !has(&images, "input_sequence_length"));
     assert!(has(&streamed, "usage_discrepancy_count"));
     assert!(!has(&by_server, "usage_discrepancy_count"));
     assert!(!has(&by_server, "usage_prompt_tokens_diff_pct"));
@@ -90,6 +93,7 @@ fn media_choose_the_rows() {
     };
     for tag in ["num_images", "image_throughput", "image_latency"] {
         assert!(has(Type::CHAT, tag) && has(Type::IMAGE_EDIT, tag), "{tag}");
+        assert!(has(Type::IMAGE_RETRIEVAL, tag) && has(Type::NIM_EMBEDDINGS, tag), "{tag}");
         assert!(!has(Type::COMPLETIONS, tag) && !has(Type::IMAGE_GENERATION, tag), "{tag}");
     }
     for tag in ["audio_duration", "rtfx"] {

@@ -16,8 +16,6 @@ pub(super) struct Body<'a> {
     messages: Option<Vec<Message<'a>>>,
     #[serde(borrow)]
     prompt: Option<Prompts<'a>>,
-    #[serde(borrow)]
-    input: Option<Prompts<'a>>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     max_tokens: Option<i64>,
@@ -48,14 +46,6 @@ impl<'a> Body<'a> {
         let prompts: Vec<_> = self.prompt.take().ok_or_else(|| missing("prompt"))?.into();
         let choices = self.n()?.saturating_mul(prompts.len() as u64);
         self.ask(prompts, choices)
-    }
-
-    /// One vector for each input; never streamed.
-    pub(super) fn embeddings(mut self) -> Result<Ask<'a>, BadRequest> {
-        let prompts: Vec<_> = self.input.take().ok_or_else(|| missing("input"))?.into();
-        self.n()?;
-        let choices = prompts.len() as u64;
-        Ok(Ask { stream: false, tell_usage: true, ..self.ask(prompts, choices)? })
     }
 
     fn n(&self) -> Result<u64, BadRequest> {
@@ -223,7 +213,6 @@ mod tests {
     fn what_is_wrong_is_said() {
         assert_eq!(body("{}").chat().unwrap_err().param, Some("messages"));
         assert_eq!(body("{}").completions().unwrap_err().param, Some("prompt"));
-        assert_eq!(body("{}").embeddings().unwrap_err().param, Some("input"));
         let completions = |json| body(json).completions().unwrap_err();
         assert_eq!(completions(r#"{"prompt":"a","max_tokens":0}"#).param, Some("max_tokens"));
         assert!(
