@@ -342,7 +342,7 @@ pub enum DatasetError {
         note: String,
     },
     /// Media that no encoder made.
-    #[error("no {what}: {reason}")]
+    #[error("cannot make {what}: {reason}")]
     Encode {
         /// What was to be made.
         what: String,

@@ -211,7 +211,7 @@ fn video(video: &VideoClip) -> Value {
     };
     let sound = video.sound.map(|sound| {
         json!({
-            "sample_rate": kilohertz(&sound.sample_rate),
+            "sample_rate": kilohertz(sound.sample_rate),
             "channels": sound.channels,
             "codec": sound.codec.name(),
             "depth": sound.depth,
@@ -230,8 +230,8 @@ fn video(video: &VideoClip) -> Value {
         .into_value()
 }
 
-fn kilohertz(rate: &u32) -> f64 {
-    f64::from(*rate) / 1000.0
+fn kilohertz(rate: u32) -> f64 {
+    f64::from(rate) / 1000.0
 }
 
 fn audio(audio: &AudioNoise) -> Value {
@@ -243,7 +243,7 @@ fn audio(audio: &AudioNoise) -> Value {
             AudioFormat::Mp3 => "mp3",
         },
         "depths": audio.depths,
-        "sample_rates": audio.sample_rates.iter().map(kilohertz).collect::<Vec<_>>(),
+        "sample_rates": audio.sample_rates.iter().copied().map(kilohertz).collect::<Vec<_>>(),
         "channels": audio.channels,
     })
 }

@@ -25,6 +25,7 @@ const MOST_KILOHERTZ: f64 = 1000.0;
 
 /// Videos of generated prompts.
 #[derive(Args)]
+#[expect(clippy::struct_field_names, reason = "flags are named after them")]
 #[command(next_help_heading = "Video Input")]
 pub(super) struct VideoArgs {
     /// Generated videos of a turn; 0 for none [default: 1]

@@ -52,7 +52,7 @@ fn named(video: &VideoClip) -> String {
     let sound = video.sound.map_or_else(String::new, |sound| {
         format!(" and --video-audio-codec {}", sound.codec.name())
     });
-    format!("{format} videos of --video-codec {codec}{sound}")
+    format!("{format} videos by --video-codec {codec}{sound}")
 }
 
 /// Makes MP3 files of WAV files, each as long as it was.

@@ -223,15 +223,19 @@ mod tests {
         let mut picture = Picture::new(64, 48);
         let shape =
             |is_round, way| Shape { is_round, colour: RED, radius: 10.0, start: (0.5, 0.5), way };
+        let count = |picture: &Picture| {
+            let (pixels, _) = picture.pixels.as_chunks::<3>();
+            pixels.iter().filter(|pixel| **pixel == RED).count()
+        };
         let is_red = |picture: &Picture, x, y| pixel(&picture.pixels, x, y) == RED;
         picture.draw_shapes(&[shape(false, (0.0, 0.0))], 0.0);
         // 10 to either side of (32, 24), and the middle.
-        assert_eq!(picture.pixels.iter().filter(|byte| **byte == 255).count(), 21 * 21);
+        assert_eq!(count(&picture), 21 * 21);
         assert!(is_red(&picture, 22, 14) && is_red(&picture, 42, 34));
         assert!(!is_red(&picture, 21, 24) && !is_red(&picture, 43, 24));
         picture.draw_shapes(&[shape(true, (0.0, 0.0))], 0.0);
         // The points of whole numbers within a circle of radius 10 (OEIS A000328).
-        assert_eq!(picture.pixels.iter().filter(|byte| **byte == 255).count(), 317);
+        assert_eq!(count(&picture), 317);
         // A quarter of two widths is half a width: out on the right, back on the left.
         picture.draw_shapes(&[shape(true, (2.0, 0.0))], 0.25);
         assert!(is_red(&picture, 0, 24) && is_red(&picture, 10, 24));
