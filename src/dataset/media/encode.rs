@@ -9,7 +9,7 @@ use super::{AudioFormat, Inline, Media, MediaContent, MediaKinds, kind, mp3};
 use crate::dataset::{Conversation, DatasetError, Seed, Synthetic, Turn};
 
 /// Most different videos of a dataset. Further turns bear them again, from the
-/// first: each takes a second or more to encode.
+/// first: encoding one takes seconds.
 const MOST_VIDEOS: usize = 100;
 
 impl Synthetic {

@@ -87,7 +87,10 @@ impl Ffmpeg {
         };
         let cores = thread::available_parallelism().map_or(1, usize::from).min(count);
         thread::scope(|scope| {
-            (1..cores).for_each(|_| drop(scope.spawn(work)));
+            for _ in 1..cores {
+                // Where the system has no more threads, those that there are do it all.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
             work();
         });
         files.into_inner().unwrap_or_else(PoisonError::into_inner)

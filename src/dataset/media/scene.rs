@@ -192,6 +192,8 @@ impl Picture {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::dataset::Seed;
 
@@ -259,12 +261,21 @@ mod tests {
         assert_eq!((at(&picture, 42, 24), at(&picture, 32, 14)), (WHITE, DIM));
     }
 
-    #[test]
-    fn the_smallest_picture_is_drawn() {
-        for scene in [Scene::MovingShapes, Scene::GridClock, Scene::Noise] {
-            let video = VideoClip { scene, width: 2, height: 2, ..VideoClip::small() };
-            let drawn: Vec<_> = Frames::new(&video, Seed(1).stream("test")).collect();
-            assert!(drawn.iter().all(|frame| frame.len() == 12));
+    proptest! {
+        #[test]
+        fn any_size_is_drawn(
+            width in 1u32..100,
+            height in 1u32..100,
+            scene in prop::sample::select(vec![
+                Scene::MovingShapes, Scene::GridClock, Scene::Noise,
+            ]),
+            seed in 0u64..u64::MAX,
+        ) {
+            let video = VideoClip { scene, width, height, ..VideoClip::small() };
+            let drawn: Vec<_> = Frames::new(&video, Seed(seed).stream("test")).collect();
+            prop_assert_eq!(drawn.len(), 4);
+            let bytes = 3 * width as usize * height as usize;
+            prop_assert!(drawn.iter().all(|frame| frame.len() == bytes));
         }
     }
 }

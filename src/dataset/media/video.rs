@@ -81,6 +81,8 @@ const MAX_SIDE: u32 = 8192;
 const MAX_SECONDS: f64 = 3600.0;
 /// Most frames of a second.
 const MAX_FRAME_RATE: u32 = 240;
+/// Most videos of a turn.
+const MAX_BATCH: usize = 1000;
 /// Most bytes of all frames of a video together, before they are encoded: six
 /// minutes of 1920 by 1080 at 30 frames a second are less.
 const MAX_RAW_BYTES: u64 = 64 << 30;
@@ -131,6 +133,7 @@ impl VideoClip {
                 return Err(setting(flag, reason));
             }
         }
+        within("--video-batch-size", self.batch_size, 1, MAX_BATCH, "videos")?;
         within("--video-fps", self.frame_rate, 1, MAX_FRAME_RATE, "frames a second")?;
         let flag = "--video-duration";
         within(flag, self.seconds, 0.0, MAX_SECONDS, "s")?;
@@ -283,6 +286,8 @@ mod tests {
         assert!(refusal(VideoClip { height: 0, ..small() }).starts_with("--video-height: 0 "));
         assert!(refusal(VideoClip { height: 8194, ..small() }).starts_with("--video-height: "));
         assert!(refusal(VideoClip { frame_rate: 0, ..small() }).starts_with("--video-fps: 0 "));
+        let many = refusal(VideoClip { batch_size: 1001, ..small() });
+        assert!(many.starts_with("--video-batch-size: 1001 videos"), "{many}");
         for seconds in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.1, 3601.0] {
             let said = refusal(VideoClip { seconds, ..small() });
             assert!(said.starts_with("--video-duration: "), "{said}");
