@@ -5,6 +5,7 @@ mod interrupt;
 mod logging;
 mod profile;
 mod readiness;
+mod report;
 mod selfcheck;
 mod server_metrics;
 mod start;
@@ -12,16 +13,16 @@ mod start;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::cli::{self, Command, Demo, ManPage};
 use crate::console::Style;
+use crate::metrics;
 use crate::mock_server::{self, MockServer};
 use crate::runner::Interrupt;
-use crate::{artifacts, console, metrics};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +68,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         // A reader that has seen enough, as in `aiperf metrics | head`.
         Err(error) if is_broken_pipe(&error) => Outcome::Done.exit_code(),
         Err(error) => {
-            let _ = writeln!(err, "error: {error:#}");
+            let _ = writeln!(err, "error: {}", explained(&error));
             Outcome::Failed.exit_code()
         }
     }
+}
+
+/// An error and its causes, each said once: many name their cause themselves.
+fn explained(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .map(ToString::to_string)
+        .reduce(|said, cause| if said.contains(&cause) { said } else { format!("{said}: {cause}") })
+        .unwrap_or_default()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -84,7 +94,9 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
-        Command::Report { directories, artifact_dir } => report(&directories, artifact_dir, out),
+        Command::Report { directories, artifact_dir } => {
+            report::report(&directories, artifact_dir, out)
+        }
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),
@@ -133,27 +145,6 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
     while *interrupt.borrow() == Interrupt::None {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-}
-
-/// Computes a run's summaries again from its records, or those of its parts.
-fn report(
-    directories: &[PathBuf],
-    artifact_dir: Option<PathBuf>,
-    out: &mut impl Write,
-) -> anyhow::Result<Outcome> {
-    let mut rebuilt = match (directories, artifact_dir) {
-        ([only], None) => artifacts::report::rebuild(only)?,
-        (parts, place) => artifacts::report::combine(parts, place)?,
-    };
-    let text = console::render(&rebuilt.report, Style::FILE);
-    let files = artifacts::report::write(&mut rebuilt, &text);
-    for note in &rebuilt.notes {
-        writeln!(io::stderr(), "warning: {note}")?;
-    }
-    let files = files?;
-    out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
-    out.write_all(console::render_files(&rebuilt.layout.directory, &files).as_bytes())?;
-    Ok(Outcome::Done)
 }
 
 /// As wide as the terminal, and in colour there; as in files elsewhere.

@@ -60,7 +60,7 @@ pub enum Command {
     SelfCheck(SelfCheck),
     /// Compute a run's summaries again from its records.
     Report {
-        /// Directory of the run's files, or those of its parts.
+        /// Directory of the run's files, or of many runs, or those of its parts.
         directories: Vec<PathBuf>,
         /// Where the files go that the parts are combined in.
         artifact_dir: Option<PathBuf>,
@@ -127,7 +127,8 @@ enum Action {
     SelfCheck(selfcheck::SelfCheckArgs),
     /// Compute a run's summaries again from its records, or those of all its parts
     Report {
-        /// Directory of the run's files; several are the parts of one run (--shard), to be combined
+        /// Directory of the run's files, or of many runs; several are the parts of one run
+        /// (--shard), to be combined
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
         /// Directory of the combined files [default: combined, beside the parts]

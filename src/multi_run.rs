@@ -5,6 +5,7 @@
 //! came to.
 
 pub mod aggregate;
+mod load;
 pub mod pooled;
 pub mod search;
 pub mod student_t;
@@ -17,6 +18,8 @@ use uuid::Uuid;
 use crate::metrics::metric::MetricResult;
 use crate::metrics::{Accumulator, Verdict};
 use crate::units::Nanos;
+
+pub use load::{Dimension, Load};
 
 /// How often a load is run, and what is the same each time.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +91,13 @@ impl Member {
     /// Its directory, in that of its load.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
-        PathBuf::from("profile_runs").join(format!("run_{:04}", self.trial + 1))
+        Self::place(self.trial)
+    }
+
+    /// The directory of the run `trial`, from 0, in that of its load.
+    #[must_use]
+    pub fn place(trial: u64) -> PathBuf {
+        PathBuf::from("profile_runs").join(format!("run_{:04}", trial + 1))
     }
 }
 
@@ -99,15 +108,15 @@ pub struct Variation {
     pub label: String,
     /// Which it is, from 0.
     pub index: u64,
-    /// Sessions in flight.
-    pub concurrency: u64,
+    /// How much load it is.
+    pub load: Load,
 }
 
 impl Variation {
-    /// The load `index`, from 0.
+    /// The load that is tried as number `index`, from 0.
     #[must_use]
-    pub fn new(index: u64, concurrency: u64) -> Self {
-        Self { label: format!("search_iter_{index:04}"), index, concurrency }
+    pub fn new(index: u64, load: Load) -> Self {
+        Self { label: format!("search_iter_{index:04}"), index, load }
     }
 }
 
@@ -154,6 +163,21 @@ impl Failure {
 }
 
 impl RunResult {
+    /// Of a run that came to nothing.
+    #[must_use]
+    pub const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
+        Self {
+            member,
+            benchmark_id: None,
+            directory,
+            random_seed: None,
+            failure: Some(failure),
+            results: Vec::new(),
+            values: None,
+            verdict: None,
+        }
+    }
+
     /// The mean, or the single value, of the metric `tag`.
     #[must_use]
     pub fn average(&self, tag: &str) -> Option<f64> {

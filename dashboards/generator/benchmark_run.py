@@ -280,15 +280,19 @@ def health():
               query(each("rate_ratio"), BY_SHARD)),
         stat("Verdict", "Whether the client kept up, by shard; told at the end.", "none",
              now(by_shard(f'max by (service_instance_id) ({last(client("verdict_ratio", RUN))})'), BY_SHARD),
-             mappings=VERDICTS, none=AT_END, width=8),
+             mappings=VERDICTS, none=AT_END, width=6),
         stat("Records through a file", "Records that memory had no room for: no loss, but the "
              "processors lag behind.", "short",
              now(or_zero(total(client("queue_spilled_total"))), "spilled"),
-             steps=good_until(1, 1000), width=8),
+             steps=good_until(1, 1000), width=6),
         stat("Repeated attempts", "Attempts repeated because a reused connection died before the "
              "first response byte.", "short",
              now(or_zero(total(of("aiperf_client_retries_total", REQUEST))), "retries"),
-             steps=good_until(1, 100), width=8),
+             steps=good_until(1, 100), width=6),
+        stat("Traces lost", "Requests chosen by --trace-sample whose spans did not reach the "
+             "collector.", "short",
+             now(or_zero(total(client("traces_lost_total"))), "lost"),
+             steps=good_until(1, 100), width=6),
     )
 
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
-use super::{Outcome, interrupt, terminal_style};
+use super::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::{ArtifactError, RunDescription, RunReport};
 use crate::cli;
@@ -230,7 +230,7 @@ impl Run {
             |phase| (phase.start, phase.requests_end.unwrap_or(phase.now)),
         );
         let incomplete_reason = match failure {
-            Some(failure) => Some(format!("{failure:#}")),
+            Some(failure) => Some(explained(failure)),
             None if was_cancelled => Some("cancelled by the user".to_owned()),
             None => None,
         };

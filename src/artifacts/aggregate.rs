@@ -14,14 +14,11 @@ use crate::metrics::metric::Objective;
 use crate::multi_run::aggregate::{Across, Row};
 use crate::multi_run::pooled::{Pooled, pooled};
 use crate::multi_run::search::{self, History, Point};
-use crate::multi_run::{RunResult, Trials};
+use crate::multi_run::{Dimension, RunResult, Trials};
 
 /// Versions of the layouts that are followed.
 const AGGREGATE_VERSION: &str = "1.0";
 const COLLATED_VERSION: &str = "1.0.0";
-
-/// What a search varies, by its path in the configuration.
-const VARIED: &str = "phases.profiling.concurrency";
 
 /// Where the files go that are over all runs.
 #[derive(Debug)]
@@ -254,7 +251,7 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
         json!([{
             "iteration_idx": point.variation.index,
             "objective_values": objective_values(point),
-            "variation_values": {VARIED: point.variation.concurrency},
+            "variation_values": point.variation.load,
             "feasible": point.is_feasible,
             "feasible_count": feasible,
             "pareto_rank": 0,
@@ -275,6 +272,7 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
 fn config(history: &History, objectives: &[Objective]) -> Value {
     let slos: Map<String, Value> =
         objectives.iter().map(|o| (o.tag.to_owned(), json!(o.threshold))).collect();
+    let dimension = history.config.dimension;
     json!({
         "planner": "monotonic",
         "objectives": [
@@ -282,9 +280,15 @@ fn config(history: &History, objectives: &[Objective]) -> Value {
         ],
         "outcome_constraints": [],
         "max_iterations": search::MOST_POINTS,
-        "search_space": [
-            {"path": VARIED, "lo": history.config.min, "hi": history.config.max, "kind": "int"}
-        ],
+        "search_space": [{
+            "path": dimension.path(),
+            "lo": dimension.load(history.config.min).value(),
+            "hi": dimension.load(history.config.max).value(),
+            "kind": match dimension {
+                Dimension::Concurrency => "int",
+                Dimension::RequestRate => "real",
+            },
+        }],
         "sla_filters": [constraint(history)],
         "slos": slos,
     })
@@ -301,7 +305,7 @@ fn constraint(history: &History) -> Value {
 fn iteration(point: &Point) -> Value {
     json!({
         "iteration_idx": point.variation.index,
-        "variation_values": {VARIED: point.variation.concurrency},
+        "variation_values": point.variation.load,
         "objective_values": objective_values(point),
         "feasible": point.is_feasible,
         // Between a good and a bad load only loads between them are tried.
@@ -322,7 +326,7 @@ fn boundary(history: &History) -> Option<Value> {
     (!history.points.is_empty()).then(|| {
         let feasible = history.feasible_max().map(|point| {
             json!({
-                "value": point.variation.concurrency,
+                "value": point.variation.load.value(),
                 "iteration_idx": point.variation.index,
                 "objective_value": point.goodput,
             })
@@ -331,13 +335,13 @@ fn boundary(history: &History) -> Option<Value> {
             let mut breach = constraint(history);
             breach["observed"] = json!(point.good_fraction);
             json!({
-                "value": point.variation.concurrency,
+                "value": point.variation.load.value(),
                 "iteration_idx": point.variation.index,
                 "first_breach": breach,
             })
         });
         json!({
-            "swept_dim_path": VARIED,
+            "swept_dim_path": history.config.dimension.path(),
             "feasible_max": feasible,
             "infeasible_min": infeasible,
         })

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{RunDescription, RunReport};
 use crate::metrics::metric::{MetricResult, Stats};
-use crate::multi_run::{Member, Variation};
+use crate::multi_run::{Load, Member, Variation};
 use crate::server_metrics::conservation::Comparison;
 
 /// Version of the layout that is followed.
@@ -94,16 +94,9 @@ pub(super) struct RunInfo {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     variation_index: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    variation_values: Option<VariationValues>,
+    variation_values: Option<Load>,
     #[serde(default)]
     pub(super) cli_command: String,
-}
-
-/// What makes a load another, by its path in the configuration.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct VariationValues {
-    #[serde(rename = "phases.profiling.concurrency")]
-    pub(super) concurrency: u64,
 }
 
 impl RunInfo {
@@ -118,8 +111,7 @@ impl RunInfo {
             run_label: member.map(|member| member.run_label.clone()),
             variation_label: variation.map(|variation| variation.label.clone()),
             variation_index: variation.map(|variation| variation.index),
-            variation_values: variation
-                .map(|variation| VariationValues { concurrency: variation.concurrency }),
+            variation_values: variation.map(|variation| variation.load),
             cli_command: run.cli_command.clone(),
         }
     }
@@ -130,7 +122,7 @@ impl RunInfo {
             Some(Variation {
                 label: self.variation_label.clone()?,
                 index: self.variation_index?,
-                concurrency: self.variation_values?.concurrency,
+                load: self.variation_values?,
             })
         };
         Some(Member {

@@ -31,7 +31,7 @@ pub(super) struct Manifest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     random_seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    member: Option<Member>,
+    pub(super) member: Option<Member>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     shard: Option<Shard>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -43,7 +43,7 @@ pub(super) struct Manifest {
     settings: ManifestSettings,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) server_metrics: Option<ServerMetricsSection>,
-    input_config: serde_json::Value,
+    pub(super) input_config: serde_json::Value,
     /// Absent while the run goes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) end: Option<Outcome>,

@@ -5,6 +5,7 @@
 //! the records imply.
 
 mod combine;
+mod group;
 mod line_file;
 mod lines;
 mod origin;
@@ -25,6 +26,7 @@ use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Regist
 use crate::schedule::{PhaseKind, Shard};
 
 pub use combine::combine;
+pub use group::Group;
 use lines::RecordReader;
 use origin::Origin;
 use server_metrics::Known;
@@ -162,6 +164,8 @@ pub struct Rebuilt {
     pub server_metrics: ServerMetricsFiles,
     /// What the user should know of the files it came from.
     pub notes: Vec<String>,
+    /// What was measured.
+    pub profiling: Accumulator,
     /// Files that are written already.
     pub written: Vec<PathBuf>,
     /// What the table of requests is made of.
@@ -214,13 +218,15 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     };
     let rows =
         Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, written: Vec::new(), rows })
+    let profiling = gathered.profiling;
+    let written = Vec::new();
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
 }
 
 /// Writes the summaries of a rebuilt report and its table of requests; gives the files
 /// written. What is to be said of the table is added to the notes.
 pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, ReportError> {
-    let Rebuilt { report, layout, server_metrics, notes, written, rows } = rebuilt;
+    let Rebuilt { report, layout, server_metrics, notes, written, rows, .. } = rebuilt;
     let summaries = super::write_summaries(layout, server_metrics, report, console_text);
     let mut files = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
     files.extend(rows.write(&layout.table, report, notes)?);

@@ -12,6 +12,7 @@ use crate::dataset::{
     AudioFormat, AudioNoise, FileFormat, ImageFormat, ImageNoise, Rankings, Sampling, Scene,
     Source, Spread, TraceSettings, VideoClip,
 };
+use crate::multi_run::Dimension;
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
@@ -393,12 +394,16 @@ fn otel(config: &RunConfig) -> Value {
 /// How often the load is run, and what the runs search for.
 fn multi_run(config: &multi_run::Config) -> Option<Value> {
     let search = config.search.map(|search| {
-        json!({
-            "recipe": multi_run::search::RECIPE,
-            "concurrency_min": search.min,
-            "concurrency_max": search.max,
-            "slo_attainment_fraction": search.attainment,
-        })
+        let [min, max] = match search.dimension {
+            Dimension::Concurrency => ["concurrency_min", "concurrency_max"],
+            Dimension::RequestRate => ["request_rate_min", "request_rate_max"],
+        };
+        Object::default()
+            .put("recipe", multi_run::search::RECIPE)
+            .put(min, search.dimension.load(search.min).value())
+            .put(max, search.dimension.load(search.max).value())
+            .put("slo_attainment_fraction", search.attainment)
+            .into_value()
     });
     config.is_many().then(|| {
         Object::default()

@@ -27,7 +27,7 @@ pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
 fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
     let load = &flags.load;
     let pattern = load_pattern(flags)?;
-    let is_unbounded = load.request_rate.is_some();
+    let is_unbounded = flags.request_rate().is_some();
     let default = (pattern == LoadPattern::ClosedLoop && !is_unbounded).then_some(1);
     let concurrency = limit(load.concurrency.or(default), load.concurrency_ramp_duration);
     let mut stop = StopCondition {
@@ -84,7 +84,7 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
     if wants_schedule(&flags.replay) {
         return Ok(LoadPattern::FixedSchedule);
     }
-    let points = match (&load.request_rate_series, load.request_rate) {
+    let points = match (&load.request_rate_series, flags.request_rate()) {
         (Some(path), _) => read_series(path)?,
         (None, Some(rate)) if rate.is_infinite() => {
             return at_once("--request-rate-ramp-duration", load.request_rate_ramp_duration);
@@ -181,7 +181,7 @@ fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
     let replay = &flags.replay;
     let millis = |time: Option<f64>| time.map(Nanos::from_millis);
     let is_unpaced = profiling.load == LoadPattern::ClosedLoop
-        && flags.load.request_rate.is_none()
+        && flags.request_rate().is_none()
         && !replay.no_fixed_schedule
         && !replay.ignore_trace_delays
         && flags.input.input_file.is_some();

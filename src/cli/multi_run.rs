@@ -7,7 +7,7 @@ use super::value::{above_zero, number, positive, ratio};
 use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
-use crate::multi_run::{Config, search};
+use crate::multi_run::{Config, Dimension, search};
 use crate::units::Nanos;
 
 /// Most runs of one load: more add time and next to no certainty.
@@ -17,7 +17,7 @@ const MOST_RUNS: u64 = 10;
 const COMMON_SEED: u64 = 42;
 
 /// Where a search begins and ends, unless it is said, as in AIPerf.
-const BOUNDS: (u64, u64) = (1, 1000);
+const BOUNDS: (f64, f64) = (1.0, 1000.0);
 
 /// Share of good requests that is enough, unless it is said, as in AIPerf.
 const ATTAINMENT: f64 = 0.95;
@@ -65,7 +65,7 @@ pub(super) struct MultiRunArgs {
     #[arg(long, overrides_with = "vary_seed_per_trial")]
     pub(super) no_vary_seed_per_trial: bool,
     /// Search for a load, in a run or more for each that is tried: max-goodput-under-slo finds the
-    /// concurrency of the most good requests a second; needs --goodput
+    /// concurrency, or the request rate, of the most good requests a second; needs --goodput
     #[arg(long, value_name = "RECIPE", value_parser = recipe)]
     pub(super) search_recipe: Option<&'static str>,
     /// Least share of good requests, above 0 and at most 1 [default: 0.95]
@@ -77,6 +77,14 @@ pub(super) struct MultiRunArgs {
     /// Most concurrency that is tried [default: 1000]
     #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
     pub(super) concurrency_max: Option<u64>,
+    /// Least request rate that is tried, instead of a concurrency [default: 1]
+    #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"])]
+    pub(super) request_rate_min: Option<f64>,
+    /// Most request rate that is tried, instead of a concurrency [default: 1000]
+    #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"])]
+    pub(super) request_rate_max: Option<f64>,
     /// Objective on the time to first token, in milliseconds
     #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
     pub(super) ttft_sla_ms: Option<f64>,
@@ -87,6 +95,23 @@ pub(super) struct MultiRunArgs {
     /// Objective on the request latency, in milliseconds
     #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
     pub(super) e2e_sla_ms: Option<f64>,
+}
+
+impl MultiRunArgs {
+    /// What a search varies.
+    const fn dimension(&self) -> Dimension {
+        if self.request_rate_min.is_some() || self.request_rate_max.is_some() {
+            Dimension::RequestRate
+        } else {
+            Dimension::Concurrency
+        }
+    }
+
+    /// The first rate of a search for one.
+    pub(super) fn first_rate(&self) -> Option<f64> {
+        let is_searched = self.dimension() == Dimension::RequestRate;
+        is_searched.then(|| self.request_rate_min.unwrap_or(BOUNDS.0))
+    }
 }
 
 fn runs(text: &str) -> Result<u64, String> {
@@ -169,16 +194,37 @@ fn refuse_for_one(given: &MultiRunArgs) -> Result<(), ConfigError> {
 }
 
 fn searched(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
-    let given = &flags.multi_run;
-    if flags.load.concurrency.is_some() {
-        let why = "the search chooses it: give --concurrency-min and --concurrency-max instead";
-        return Err(ConfigError::flag("--concurrency", why));
+    let (given, load, warmup) = (&flags.multi_run, &flags.load, &flags.warmup);
+    let dimension = given.dimension();
+    let varied = [
+        ("--concurrency", Dimension::Concurrency, load.concurrency.is_some()),
+        ("--request-rate", Dimension::RequestRate, load.request_rate.is_some()),
+        ("--request-rate-series", Dimension::RequestRate, load.request_rate_series.is_some()),
+    ];
+    if let Some((flag, ..)) = varied.iter().find(|(_, of, is_given)| *of == dimension && *is_given)
+    {
+        let [min, max] = dimension.flags();
+        let why = format!("the search chooses it: give {min} and {max} instead");
+        return Err(ConfigError::flag(flag, why));
     }
+    let (min, max) = match dimension {
+        Dimension::Concurrency => {
+            let bound = |given: Option<u64>| given.map(|sessions| sessions as f64);
+            (bound(given.concurrency_min), bound(given.concurrency_max))
+        }
+        Dimension::RequestRate => (given.request_rate_min, given.request_rate_max),
+    };
     Ok(search::Config {
-        min: given.concurrency_min.unwrap_or(BOUNDS.0),
-        max: given.concurrency_max.unwrap_or(BOUNDS.1),
+        dimension,
+        min: min.unwrap_or(BOUNDS.0),
+        max: max.unwrap_or(BOUNDS.1),
         attainment: given.slo_attainment_fraction.unwrap_or(ATTAINMENT),
-        warmup_follows: flags.warmup.warmup_concurrency.is_none(),
+        warmup_follows: match dimension {
+            Dimension::Concurrency => warmup.warmup_concurrency.is_none(),
+            Dimension::RequestRate => {
+                warmup.warmup_concurrency.is_none() && warmup.warmup_request_rate.is_none()
+            }
+        },
     })
 }
 

@@ -134,6 +134,13 @@ pub(super) struct ProfileArgs {
     pub(super) service: ServiceArgs,
 }
 
+impl ProfileArgs {
+    /// The request rate asked for, or the first that a search for one tries.
+    pub(super) fn request_rate(&self) -> Option<f64> {
+        self.load.request_rate.or_else(|| self.multi_run.first_rate())
+    }
+}
+
 /// What is asked and how.
 #[derive(Args)]
 #[command(next_help_heading = "Endpoint")]

@@ -4,9 +4,14 @@ use std::path::PathBuf;
 
 use super::RunConfig;
 use crate::dataset::Seed;
-use crate::multi_run::Member;
+use crate::multi_run::{Load, Member};
 use crate::schedule::PhaseKind;
-use crate::schedule::config::Limit;
+use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
+use crate::units::Nanos;
+
+/// Seconds for which a rate is held at least, where a count of requests ends the run: a
+/// queue takes time to grow.
+const LEAST_SECONDS: f64 = 5.0;
 
 impl RunConfig {
     /// The run `member`, whose files go to `directory`: without the warmup after the
@@ -28,27 +33,49 @@ impl RunConfig {
         config
     }
 
-    /// The same with `concurrency` sessions in flight: with requests for two rounds of
-    /// them at least, and the warmup likewise, if it is to follow.
+    /// The same with another load: with as many requests as it takes to say something
+    /// of it at least, and the warmup likewise, if it is to follow.
     #[must_use]
-    pub fn at_concurrency(&self, concurrency: u64) -> Self {
+    pub fn at_load(&self, load: Load) -> Self {
         let mut config = self.clone();
         let follows = self.multi_run.search.is_some_and(|search| search.warmup_follows);
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
-                let rounds = concurrency.saturating_mul(2);
-                phase.stop.requests = phase.stop.requests.map(|given| given.max(rounds));
+                let least = least_requests(load);
+                phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
-            if is_measurement || (follows && phase.concurrency.is_some()) {
-                let most = concurrency.min(phase.stop.requests.unwrap_or(concurrency)).max(1);
-                phase.concurrency = Some(Limit::constant(most));
-            }
-            let most = phase.concurrency.map_or(concurrency, |limit| limit.most);
-            if let Some(prefill) = &mut phase.prefill_concurrency {
-                prefill.most = prefill.most.min(most);
+            if is_measurement || follows {
+                phase.put(load);
             }
         }
         config
+    }
+}
+
+/// Two rounds of all sessions; what the rate sends in [`LEAST_SECONDS`].
+fn least_requests(load: Load) -> u64 {
+    match load {
+        Load::Concurrency(sessions) => sessions.saturating_mul(2),
+        Load::RequestRate(rate) => (rate * LEAST_SECONDS).ceil() as u64,
+    }
+}
+
+impl PhaseConfig {
+    /// Gives the phase `load`, where it has one of that dimension.
+    fn put(&mut self, load: Load) {
+        match (load, &mut self.load) {
+            (Load::RequestRate(rate), LoadPattern::Rate(given)) => {
+                given.points = vec![RatePoint { at: Nanos::ZERO, rate }];
+            }
+            (Load::Concurrency(sessions), LoadPattern::ClosedLoop) => {
+                let most = sessions.min(self.stop.requests.unwrap_or(sessions)).max(1);
+                self.concurrency = Some(Limit::constant(most));
+                if let Some(prefill) = &mut self.prefill_concurrency {
+                    prefill.most = prefill.most.min(most);
+                }
+            }
+            _ => {}
+        }
     }
 }

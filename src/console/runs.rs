@@ -6,7 +6,7 @@ use super::{Style, figures, number, printable};
 use crate::metrics::{ConsoleGroup, Verdict};
 use crate::multi_run::aggregate::{Row, Spread};
 use crate::multi_run::search::{End, History, Point};
-use crate::multi_run::{RunResult, Trials};
+use crate::multi_run::{Dimension, RunResult, Trials};
 use crate::units::Unit;
 
 /// The line about one run of `asked`, as soon as it has ended.
@@ -112,8 +112,8 @@ pub fn render_point(point: &Point) -> String {
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
     format!(
-        "Concurrency {}: {} good requests/sec, {} of requests good, {}{}{}\n",
-        variation.concurrency,
+        "At {}: {} good requests/sec, {} of requests good, {}{}{}\n",
+        variation.load,
         number(*goodput),
         percent(*good_fraction),
         if point.is_feasible { "enough" } else { "too few" },
@@ -130,11 +130,15 @@ fn percent(share: Option<f64>) -> String {
 #[must_use]
 pub fn render_search(history: &History, style: Style) -> String {
     let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
-    let header = ["Concurrency", "Goodput (requests/sec)", "Good", "Enough", "Client", "", "Files"];
-    let rows = history.by_concurrency().into_iter().map(|point| {
+    let varied = match history.config.dimension {
+        Dimension::Concurrency => "Concurrency",
+        Dimension::RequestRate => "Request Rate (requests/sec)",
+    };
+    let header = [varied, "Goodput (requests/sec)", "Good", "Enough", "Client", "", "Files"];
+    let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
         [
-            point.variation.concurrency.to_string(),
+            point.variation.load.amount().to_string(),
             number(point.goodput),
             percent(point.good_fraction),
             if point.is_feasible { "yes" } else { "no" }.to_owned(),
@@ -156,10 +160,10 @@ fn conclusion(history: &History) -> String {
     let best = history.best().filter(|best| best.is_feasible);
     let found = match best {
         Some(best) => format!(
-            "Most goodput: {} requests/sec at concurrency {}, where {} of requests are good and \
+            "Most goodput: {} requests/sec at {}, where {} of requests are good and \
              {wanted} are enough.",
             number(best.goodput),
-            best.variation.concurrency,
+            best.variation.load,
             percent(best.good_fraction),
         ),
         None => format!("No load that was tried is feasible: {wanted} of requests must be good."),
@@ -172,16 +176,16 @@ fn conclusion(history: &History) -> String {
              the console text of its run says why."
         }
     };
+    let [lower, upper] = history.config.dimension.flags();
     let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
         (Some(End::AllFeasible), Some(most), _) => format!(
-            " Even concurrency {}, the most that was to be tried, is feasible: a greater \
-             --concurrency-max may give more.",
-            most.variation.concurrency
+            " Even {}, the most that was to be tried, is feasible: a greater {upper} may give \
+             more.",
+            most.variation.load
         ),
         (Some(End::NoneFeasible), _, Some(least)) => format!(
-            " At concurrency {}, the least that was to be tried, {} are: lower \
-             --concurrency-min, or ask for less.",
-            least.variation.concurrency,
+            " At {}, the least that was to be tried, {} are: lower {lower}, or ask for less.",
+            least.variation.load,
             percent(least.good_fraction),
         ),
         (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
@@ -190,7 +194,8 @@ fn conclusion(history: &History) -> String {
         }
         (_, Some(most), Some(least)) => format!(
             " The limit is between {} and {}.",
-            most.variation.concurrency, least.variation.concurrency
+            most.variation.load.amount(),
+            least.variation.load.amount()
         ),
         _ => String::new(),
     };
@@ -200,13 +205,13 @@ fn conclusion(history: &History) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::multi_run::Variation;
     use crate::multi_run::search::Config;
+    use crate::multi_run::{Load, Variation};
 
     fn history(points: &[(u64, f64, bool)], end: End) -> History {
         let point =
             |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
-                variation: Variation::new(index, *concurrency),
+                variation: Variation::new(index, Load::Concurrency(*concurrency)),
                 goodput: Some(*goodput),
                 good_fraction: Some(if *is_feasible { 1.0 } else { 0.5 }),
                 is_feasible: *is_feasible,
@@ -214,7 +219,13 @@ mod tests {
                 error: None,
             };
         History {
-            config: Config { min: 1, max: 8, attainment: 0.95, warmup_follows: true },
+            config: Config {
+                dimension: Dimension::Concurrency,
+                min: 1.0,
+                max: 8.0,
+                attainment: 0.95,
+                warmup_follows: true,
+            },
             points: (0..).zip(points).map(point).collect(),
             end: Some(end),
         }

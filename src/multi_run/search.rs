@@ -1,10 +1,11 @@
-//! The search for the most sessions in flight that still meet the objectives.
+//! The search for the greatest load that still meets the objectives.
 //!
-//! From the lower bound the concurrency doubles until too few requests are good;
-//! then the range between the last good and the first bad one is halved.
+//! From the lower bound the load doubles until too few requests are good; then the
+//! range between the last good and the first bad one is halved.
 
-use super::Trials;
-use super::Variation;
+use std::cmp::Ordering;
+
+use super::{Dimension, Load, Trials, Variation};
 use crate::metrics::{MetricTag, Verdict};
 
 /// The recipe's name (`--search-recipe`).
@@ -16,7 +17,7 @@ pub const OBJECTIVE: MetricTag = "goodput";
 /// What says whether a load meets the objectives.
 pub const FEASIBILITY: MetricTag = "good_request_fraction";
 
-/// Loads that are tried at most: enough from 1 to the most that may be in flight.
+/// Loads that are tried at most: enough from 1 to a million.
 pub const MOST_POINTS: usize = 30;
 
 /// The range is narrow enough when it is this share of its upper end.
@@ -25,14 +26,24 @@ const PRECISION: f64 = 0.05;
 /// What is searched for, and where.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// Least concurrency (`--concurrency-min`).
-    pub min: u64,
-    /// Most (`--concurrency-max`).
-    pub max: u64,
+    /// What is varied.
+    pub dimension: Dimension,
+    /// Least of it (`--concurrency-min`, `--request-rate-min`).
+    pub min: f64,
+    /// Most (`--concurrency-max`, `--request-rate-max`).
+    pub max: f64,
     /// Least share of good requests, above 0 and at most 1 (`--slo-attainment-fraction`).
     pub attainment: f64,
-    /// Whether the warmup has the measurement's concurrency.
+    /// Whether the warmup has the measurement's load.
     pub warmup_follows: bool,
+}
+
+impl Config {
+    /// The load that is tried first.
+    #[must_use]
+    pub const fn first(&self) -> Load {
+        self.dimension.load(self.min)
+    }
 }
 
 /// How far a search is.
@@ -40,10 +51,10 @@ pub struct Config {
 pub struct Search {
     config: Config,
     tried: usize,
-    /// The greatest concurrency that was feasible.
-    feasible: Option<u64>,
+    /// The greatest amount that was feasible.
+    feasible: Option<f64>,
     /// The least that was not.
-    infeasible: Option<u64>,
+    infeasible: Option<f64>,
 }
 
 /// Why a search has ended.
@@ -85,28 +96,33 @@ impl Search {
         Self { config, tried: 0, feasible: None, infeasible: None }
     }
 
-    /// The concurrency to try next, or why there is none.
-    pub fn next(&self) -> Result<u64, End> {
-        let Config { min, max, .. } = self.config;
-        match (self.feasible, self.infeasible) {
-            _ if self.tried >= MOST_POINTS => Err(End::MostPoints),
-            (None, None) => Ok(min),
-            (None, Some(_)) => Err(End::NoneFeasible),
-            (Some(good), None) if good >= max => Err(End::AllFeasible),
-            (Some(good), None) => Ok(good.saturating_mul(2).min(max)),
-            (Some(good), Some(bad)) => {
-                let gap = bad - good;
-                let is_narrow = gap <= 1 || gap as f64 / (bad as f64) < PRECISION;
-                if is_narrow { Err(End::Found) } else { Ok(good + gap / 2) }
-            }
-        }
+    /// The load to try next, or why there is none.
+    pub fn next(&self) -> Result<Load, End> {
+        let Config { dimension, min, max, .. } = self.config;
+        let amount = match (self.feasible, self.infeasible) {
+            _ if self.tried >= MOST_POINTS => return Err(End::MostPoints),
+            (None, None) => min,
+            (None, Some(_)) => return Err(End::NoneFeasible),
+            (Some(good), None) if good >= max => return Err(End::AllFeasible),
+            (Some(good), None) => (good * 2.0).min(max),
+            (Some(good), Some(bad)) if self.is_narrow(good, bad) => return Err(End::Found),
+            (Some(good), Some(bad)) => good.midpoint(bad),
+        };
+        Ok(dimension.load(amount))
+    }
+
+    /// Whether there is nothing worth a try between the last good and the first bad
+    /// amount.
+    fn is_narrow(&self, good: f64, bad: f64) -> bool {
+        let has_none_between = self.config.dimension == Dimension::Concurrency && bad - good <= 1.0;
+        has_none_between || (bad - good) / bad < PRECISION
     }
 
     /// Learns that [`next`](Self::next) was feasible, or was not.
-    pub fn learn(&mut self, concurrency: u64, is_feasible: bool) {
+    pub fn learn(&mut self, load: Load, is_feasible: bool) {
         self.tried += 1;
         let bound = if is_feasible { &mut self.feasible } else { &mut self.infeasible };
-        *bound = Some(concurrency);
+        *bound = Some(load.amount());
     }
 }
 
@@ -176,126 +192,42 @@ impl History {
         scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
     }
 
-    /// The loads in order of their concurrency.
+    /// The loads from the least to the greatest.
     #[must_use]
-    pub fn by_concurrency(&self) -> Vec<&Point> {
+    pub fn by_load(&self) -> Vec<&Point> {
         let mut points: Vec<&Point> = self.points.iter().collect();
-        points.sort_by_key(|point| point.variation.concurrency);
+        points.sort_by(|a, b| by_amount(a, b));
         points
     }
 
     /// The nearest loads that were tried below and above the best.
     #[must_use]
     pub fn neighbours(&self) -> [Option<&Point>; 2] {
-        let points = self.by_concurrency();
+        let points = self.by_load();
         let best = self.best().map(|best| best.variation.index);
         let at = points.iter().position(|point| Some(point.variation.index) == best);
         let Some(at) = at else { return [None, None] };
         [at.checked_sub(1).map(|below| points[below]), points.get(at + 1).copied()]
     }
 
-    /// The greatest concurrency that meets the objectives.
+    /// The greatest load that meets the objectives.
     #[must_use]
     pub fn feasible_max(&self) -> Option<&Point> {
         let feasible = self.points.iter().filter(|point| point.is_feasible);
-        feasible.max_by_key(|point| point.variation.concurrency)
+        feasible.max_by(|a, b| by_amount(a, b))
     }
 
     /// The least that does not.
     #[must_use]
     pub fn infeasible_min(&self) -> Option<&Point> {
         let infeasible = self.points.iter().filter(|point| !point.is_feasible);
-        infeasible.min_by_key(|point| point.variation.concurrency)
+        infeasible.min_by(|a, b| by_amount(a, b))
     }
+}
+
+fn by_amount(a: &Point, b: &Point) -> Ordering {
+    a.variation.load.amount().total_cmp(&b.variation.load.amount())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn config(min: u64, max: u64) -> Config {
-        Config { min, max, attainment: 0.95, warmup_follows: true }
-    }
-
-    /// Tries a server that holds up to `capacity`.
-    fn search(min: u64, max: u64, capacity: u64) -> (Vec<u64>, End) {
-        let mut search = Search::new(config(min, max));
-        let mut tried = Vec::new();
-        loop {
-            match search.next() {
-                Ok(concurrency) => {
-                    tried.push(concurrency);
-                    search.learn(concurrency, concurrency <= capacity);
-                }
-                Err(end) => return (tried, end),
-            }
-        }
-    }
-
-    #[test]
-    fn doubles_then_halves() {
-        assert_eq!(search(1, 1000, 5), (vec![1, 2, 4, 8, 6, 5], End::Found));
-        assert_eq!(search(1, 1000, 1), (vec![1, 2], End::Found));
-        assert_eq!(search(1, 10, 100), (vec![1, 2, 4, 8, 10], End::AllFeasible));
-        assert_eq!(search(3, 10, 2), (vec![3], End::NoneFeasible));
-        // (104 - 100) / 104 is below 5 %.
-        assert_eq!(search(1, 1000, 100).0, [1, 2, 4, 8, 16, 32, 64, 128, 96, 112, 104, 100]);
-    }
-
-    fn point(index: u64, concurrency: u64, goodput: Option<f64>, is_feasible: bool) -> Point {
-        Point {
-            variation: Variation::new(index, concurrency),
-            goodput,
-            good_fraction: None,
-            is_feasible,
-            verdict: None,
-            error: None,
-        }
-    }
-
-    #[test]
-    fn the_best_is_feasible_if_any_is() {
-        let points = vec![
-            point(0, 1, Some(1.0), true),
-            point(1, 8, Some(9.0), false),
-            point(2, 4, Some(4.0), true),
-            point(3, 6, None, false),
-        ];
-        let history = History { config: config(1, 8), points, end: None };
-        assert_eq!(history.best().unwrap().variation.concurrency, 4);
-        let neighbours = history.neighbours().map(|point| point.unwrap().variation.concurrency);
-        assert_eq!(neighbours, [1, 6]);
-        assert_eq!(history.feasible_max().unwrap().variation.concurrency, 4);
-        assert_eq!(history.infeasible_min().unwrap().variation.concurrency, 6);
-        let none = History {
-            points: vec![point(0, 1, Some(1.0), false), point(1, 2, Some(3.0), false)],
-            ..history
-        };
-        assert!(!none.has_feasible());
-        assert_eq!(none.best().unwrap().variation.concurrency, 2);
-        assert!(none.neighbours()[1].is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn every_search_ends_near_the_capacity(
-            min in 1_u64..100, length in 1_u64..1_000_000, capacity in 0_u64..2_000_000,
-        ) {
-            let max = min + length;
-            let (tried, end) = search(min, max, capacity);
-            prop_assert!(tried.len() < MOST_POINTS, "{}", tried.len());
-            prop_assert!(tried.iter().all(|at| (min..=max).contains(at)));
-            let good = tried.iter().copied().filter(|at| *at <= capacity).max();
-            match end {
-                End::NoneFeasible => prop_assert!(capacity < min),
-                End::AllFeasible => prop_assert!(capacity >= max),
-                End::Found => {
-                    let short = capacity - good.unwrap();
-                    prop_assert!(short as f64 <= 0.06 * capacity as f64, "{good:?} {capacity}");
-                }
-                other => prop_assert!(false, "{other:?}"),
-            }
-        }
-    }
-}
+mod tests;

@@ -54,8 +54,9 @@ impl Users {
     /// How many of the first `total` turns, or sessions, are these users'.
     #[must_use]
     pub fn turns_of(&self, total: u64) -> u64 {
-        let of = |user: u64| total.saturating_sub(user).div_ceil(self.count.max(1));
-        self.iter().map(of).sum()
+        let users = self.count.max(1);
+        let (rounds, rest) = (total / users, total % users);
+        rounds * self.shard.share(users) + self.shard.share(rest)
     }
 
     /// The users take turns: the place of the `nth` of `user`.
@@ -67,6 +68,7 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn first_turns_are_staggered_and_later_ones_keep_the_gap() {
@@ -78,5 +80,17 @@ mod tests {
         let turns: Vec<f64> = (0..).map_while(|nth| due(3, nth)).collect();
         assert_eq!(turns, [1.5, 3.5, 5.5], "the 16th turn is one too many");
         assert_eq!((users.session(3, 0), users.session(3, 2)), (3, 11));
+    }
+
+    proptest! {
+        #[test]
+        fn turns_are_those_of_each_user(
+            count in 1_u64..40, total in 0_u64..400, shards in 1_u64..9, index in 0_u64..9,
+        ) {
+            let users = Users::new(1.0, count, Some(total)).shard(Shard::new(index, shards));
+            let sent = |user| (0..).take_while(|nth| users.due(user, *nth).is_some()).count();
+            let turns: usize = users.iter().map(sent).sum();
+            prop_assert_eq!(users.turns_of(total), turns as u64);
+        }
     }
 }

@@ -7,6 +7,7 @@ use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
 use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
 use aiperf::dataset::{Source, Spread};
 use aiperf::endpoint::EndpointType;
+use aiperf::multi_run::{Dimension, Load};
 use aiperf::schedule::PhaseKind;
 use aiperf::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
@@ -143,22 +144,22 @@ fn a_search_and_what_it_needs() {
     let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100";
     let config = profile(search);
     let wanted = config.multi_run.search.unwrap();
-    assert_eq!((wanted.min, wanted.max, wanted.attainment), (1, 1000, 0.95));
+    assert_eq!((wanted.min, wanted.max, wanted.attainment), (1.0, 1000.0, 0.95));
     assert_eq!(config.dataset.random_seed, Some(42));
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
     // Two rounds of the sessions in flight, and the warmup with it.
     let warm = profile(&format!("{search} --request-count 30 --warmup-request-count 8"));
-    let at = warm.at_concurrency(20);
+    let at = warm.at_load(Load::Concurrency(20));
     let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
     assert_eq!(
         (measured.concurrency, measured.stop.requests),
         (Some(Limit::constant(20)), Some(40))
     );
     assert_eq!((warmup.concurrency, warmup.stop.requests), (Some(Limit::constant(8)), Some(8)));
-    assert_eq!(warm.at_concurrency(2).schedule.phases[1].stop.requests, Some(30));
+    assert_eq!(warm.at_load(Load::Concurrency(2)).schedule.phases[1].stop.requests, Some(30));
     let own = format!("{search} --warmup-request-count 8 --warmup-concurrency 3");
-    let own = profile(&own).at_concurrency(20);
+    let own = profile(&own).at_load(Load::Concurrency(20));
     assert_eq!(own.schedule.phases[0].concurrency, Some(Limit::constant(3)));
     let named = profile(
         "--search-recipe MAX_GOODPUT_UNDER_SLO --ttft-sla-ms 5 --tpot-sla-ms 6 --e2e-sla-ms 7 \
@@ -180,7 +181,14 @@ fn a_search_and_what_it_needs() {
     }
     for (flags, said) in [
         ("--concurrency 4", "--concurrency-min and --concurrency-max"),
-        ("--request-rate 4", "closed loop"),
+        ("--request-rate 4", "--request-rate-max to search for a rate"),
+        ("--request-rate-max 4 --concurrency-max 4", "cannot be used with"),
+        ("--request-rate-max 4 --request-rate 3", "--request-rate-min and --request-rate-max"),
+        ("--request-rate-max 0.5", "--request-rate-min: 1 is no less than --request-rate-max 0.5"),
+        (
+            "--request-rate-max 4 --user-centric-rate 2 --num-users 3 --session-turns-mean 2",
+            "it varies the request rate",
+        ),
         ("--concurrency-min 5 --concurrency-max 5", "no less than"),
         ("--slo-attainment-fraction 0", "above 0"),
         ("--slo-attainment-fraction 1.1", "at most 1"),
@@ -189,6 +197,30 @@ fn a_search_and_what_it_needs() {
         let all = format!("{search} {flags}");
         assert!(refusal(&all).contains(said), "{all}: {}", refusal(&all));
     }
+}
+
+#[test]
+fn a_search_for_a_rate() {
+    let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100 \
+                  --request-rate-min 0.5 --request-rate-max 40 --arrival-pattern constant";
+    let config = profile(&format!("{search} --concurrency 7 --warmup-request-count 8"));
+    let wanted = config.multi_run.search.unwrap();
+    assert_eq!((wanted.dimension, wanted.min, wanted.max), (Dimension::RequestRate, 0.5, 40.0));
+    let rate = |rate| LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant));
+    assert_eq!(config.schedule.phases[1].load, rate(0.5));
+    // Five seconds of it, still with at most seven in flight; the warmup has the rate too.
+    let at = config.at_load(Load::RequestRate(20.0));
+    let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
+    assert_eq!((&warmup.load, &measured.load), (&rate(20.0), &rate(20.0)));
+    assert_eq!((warmup.stop.requests, measured.stop.requests), (Some(8), Some(100)));
+    assert_eq!(measured.concurrency, Some(Limit::constant(7)));
+    let own = profile(&format!(
+        "{search} --warmup-request-count 8 --warmup-request-rate 2 --benchmark-duration 3"
+    ));
+    let own = own.at_load(Load::RequestRate(20.0));
+    let [warmup, measured] = &own.schedule.phases[..] else { panic!() };
+    assert_eq!((&warmup.load, &measured.load), (&rate(2.0), &rate(20.0)));
+    assert_eq!(measured.stop.requests, None);
 }
 
 #[test]

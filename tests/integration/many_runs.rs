@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::artifacts::table::run_python;
 use crate::otlp_receiver::{OtlpReceiver, Received};
@@ -109,6 +109,65 @@ fn statistics_are_those_of_the_runs_files() {
     let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
     assert!(report.unwrap().status.success());
     assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
+}
+
+#[test]
+fn many_runs_are_reported_again() {
+    let server = faulty("requests=7,8,9,10,11,12:status=503");
+    let flags = ["--request-count", "6", "--num-profile-runs", "4", "--confidence-level", "0.8"];
+    let run = profile(&server.url(), &flags);
+    let directory = run.directory.path();
+    let before = aggregate(directory);
+    let csv = directory.join("aggregate/profile_export_aiperf_aggregate.csv");
+    let table = fs::read_to_string(&csv).unwrap();
+    let collated = directory.join("aggregate/profile_export_aiperf_collated.json");
+    let requests = json(&collated)["metrics"].clone();
+    fs::remove_dir_all(directory.join("aggregate")).unwrap();
+    fs::remove_file(run_directory(directory, 3).join("profile_export_aiperf.json")).unwrap();
+    let report = || crate::profile::aiperf(&["report"]).arg(directory).output().unwrap();
+    let output = report();
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("Over 3 runs, with 80% confidence intervals"), "{shown}");
+    let after = aggregate(directory);
+    assert_eq!(after["metrics"], before["metrics"]);
+    assert_eq!(after["metadata"]["runs"], before["metadata"]["runs"]);
+    assert_eq!(after["metadata"]["sweep_id"], before["metadata"]["sweep_id"]);
+    assert_eq!(after["metadata"]["run_labels"], before["metadata"]["run_labels"]);
+    assert_eq!(after["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(fs::read_to_string(&csv).unwrap().lines().next(), table.lines().next());
+    assert_eq!(json(&collated)["metrics"], requests);
+    assert_eq!(summary(directory, 3)["request_count"]["avg"], 6.0);
+    // Without records the statistics stay as they are.
+    for number in 1..=4 {
+        fs::remove_file(run_directory(directory, number).join("profile_export.jsonl")).unwrap();
+    }
+    let output = report();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("none of the runs"), "{said}");
+    assert_eq!(aggregate(directory), after);
+}
+
+#[test]
+fn the_runs_before_a_kill_are_reported() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--request-count", "5", "--num-profile-runs", "3"];
+    let mut child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    while server.requests_received() < 6 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert!(!directory.path().join("aggregate/profile_export_aiperf_aggregate.json").exists());
+    let output = crate::profile::aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let found = aggregate(directory.path());
+    assert_eq!(found["metadata"]["num_profile_runs"], 3);
+    assert_eq!(found["metadata"]["run_labels"], json!(["trial_0001"]));
+    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(found["metrics"]["request_count_avg"]["mean"], 5.0);
 }
 
 #[test]
@@ -460,6 +519,60 @@ fn the_search_finds_the_capacity() {
     let stdout = run.stdout();
     assert!(stdout.contains("Search for the most goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
+}
+
+#[test]
+fn the_search_finds_the_rate_that_is_borne() {
+    // Two at a time, of 50 ms each: 40 requests a second. Beyond that a queue grows, by
+    // 50 ms within half a second at 45 requests a second.
+    let server = mock(Script {
+        ttft: Nanos::from_millis(50.0),
+        max_concurrent: Some(2),
+        ..Script::default()
+    });
+    let run = profile(
+        &server.url(),
+        &[
+            "--search-recipe",
+            "max-goodput-under-slo",
+            "--goodput",
+            "request_latency:100",
+            "--benchmark-duration",
+            "1",
+            "--arrival-pattern",
+            "constant",
+            "--slo-attainment-fraction",
+            "0.8",
+            "--request-rate-min",
+            "15",
+            "--request-rate-max",
+            "100",
+        ],
+    )
+    .succeeded();
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "monotonic_precision_reached");
+    assert_eq!(
+        found["config"]["search_space"],
+        json!([{"path": "phases.profiling.rate", "lo": 15.0, "hi": 100.0, "kind": "real"}])
+    );
+    let at = |value: &Value| value["variation_values"]["phases.profiling.rate"].as_f64();
+    let rate = at(&found["best_trials"][0]).unwrap();
+    // 37.5, 41.25 or 43.125 by the steps of the search; a machine that is held up may
+    // miss it by one.
+    assert!((30.0..=48.75).contains(&rate), "{found:#}");
+    assert_eq!(found["boundary_summary"]["swept_dim_path"], "phases.profiling.rate");
+    assert_eq!(found["boundary_summary"]["feasible_max"]["value"], rate);
+    let tried: Vec<f64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
+    assert_eq!(tried[..3], [15.0, 30.0, 60.0]);
+    for (index, rate) in tried.iter().enumerate() {
+        let place = run.path(&format!("search_iter_{index:04}/profile_runs/run_0001"));
+        let summary = json(&place.join("profile_export_aiperf.json"));
+        assert_eq!(summary["run_info"]["variation_values"]["phases.profiling.rate"], *rate);
+        assert_eq!(summary["input_config"]["phases"][0]["rate"], *rate);
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains(&format!("at request rate {rate}")), "{stdout}");
 }
 
 #[test]

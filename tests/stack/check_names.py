@@ -27,7 +27,7 @@ TABLE = pathlib.Path(__file__).parents[2] / "docs" / "otlp-metrics.md"
 # What a run against the mock server cannot give, by pattern of the name in
 # Prometheus (without a histogram's suffix), and why.
 UNSEEN = {
-    r"aiperf_(percentiles_|total_)?usage_.*_audio_(tokens|seconds)": "no server here takes or gives sound",
+    r"aiperf_(percentiles_|total_)?usage_.*_audio_(tokens|seconds)": "the mock server reports no such usage",
     r"aiperf_(percentiles_|total_)?usage_.*cache_(read|write|miss)_tokens": "the mock server reports no such usage",
     r"aiperf_(percentiles_|total_)?usage_tool_use_prompt_tokens": "the mock server reports no such usage",
     r"aiperf_(percentiles_|total_)?usage_(accepted|rejected)_prediction_tokens": "the mock server predicts nothing",

@@ -11,7 +11,7 @@ PHASES = {"warmup": "warmup_metrics", "profiling": None}
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 
 # From a unit of the files to the unit that is exported.
-TO_EXPORTED = {"ms": 1e-3, "KB": 1024.0}
+TO_EXPORTED = {"ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6}
 
 # The GenAI metric that a metric of the files also is, and the type of tokens.
 CONVENTIONS = {

@@ -41,6 +41,13 @@ MOCK_RUNS = {
                                  "--request-count", "40"]),
     "mock-embeddings": ([], ["--endpoint-type", "embeddings", "--isl", "40", "--concurrency", "2",
                              "--batch-size", "3", "--request-count", "40"]),
+    "mock-media": (PACED, [*CHAT, "--concurrency", "4", "--request-count", "40",
+                           "--image-width-mean", "32", "--image-height-mean", "32",
+                           "--image-batch-size", "2", "--audio-length-mean", "1",
+                           "--audio-length-stddev", "0.3"]),
+    "mock-video": (["--ttft", "150ms", "--jitter", "20%"],
+                   ["--endpoint-type", "video_generation", "--isl", "40", "--concurrency", "2",
+                    "--request-count", "20"]),
     "mock-schedule": (PACED, ["--streaming", "--input-file", SCHEDULE, "--fixed-schedule",
                               "--custom-dataset-type", "mooncake-trace"]),
 }  # fmt: skip

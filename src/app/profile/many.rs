@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run};
-use crate::app::{Outcome, interrupt, terminal_style};
+use crate::app::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::RunReport;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::cli;
@@ -67,7 +67,7 @@ impl Group {
     /// Loads what the first run needs.
     fn prepare(config: RunConfig) -> anyhow::Result<Self> {
         let sweep_id = Uuid::new_v4();
-        let variation = config.multi_run.search.map(|search| Variation::new(0, search.min));
+        let variation = config.multi_run.search.map(|search| Variation::new(0, search.first()));
         let first = Member::new(sweep_id, 0, variation);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
@@ -115,11 +115,11 @@ impl Group {
         let mut search = Search::new(wanted);
         let mut failure = String::new();
         let end = loop {
-            let concurrency = match search.next() {
-                Ok(concurrency) => concurrency,
+            let load = match search.next() {
+                Ok(load) => load,
                 Err(end) => break end,
             };
-            let variation = Variation::new(history.points.len() as u64, concurrency);
+            let variation = Variation::new(history.points.len() as u64, load);
             let trials = self.tried(&variation)?;
             if trials.was_cancelled() {
                 break End::Cancelled;
@@ -130,7 +130,7 @@ impl Group {
             }
             let point = Point::of(variation, &trials, wanted.attainment);
             shown.say(&console::runs::render_point(&point));
-            search.learn(concurrency, point.is_feasible);
+            search.learn(load, point.is_feasible);
             history.points.push(point);
             file.write(&history, &self.config.metrics.objectives)?;
         };
@@ -148,7 +148,7 @@ impl Group {
 
     /// The runs of one load of a search; of several, statistics over them too.
     fn tried(&mut self, variation: &Variation) -> anyhow::Result<Trials> {
-        let config = self.config.at_concurrency(variation.concurrency);
+        let config = self.config.at_load(variation.load);
         let files = match config.multi_run.runs {
             1 => None,
             _ => Some(AggregateFiles::create(
@@ -206,16 +206,7 @@ impl Group {
         let keeps_values = config.multi_run.runs > 1;
         match self.make(config.run_of_many(member.clone(), place)) {
             Ok(concluded) => concluded.result(member, directory, keeps_values),
-            Err(error) => RunResult {
-                member,
-                benchmark_id: None,
-                directory,
-                random_seed: None,
-                failure: Some(Failure::Client(format!("{error:#}"))),
-                results: Vec::new(),
-                values: None,
-                verdict: None,
-            },
+            Err(error) => RunResult::failed(member, directory, Failure::Client(explained(&error))),
         }
     }
 
@@ -240,9 +231,9 @@ impl Concluded {
         let Self { report, profiling, files, outcome, .. } = self;
         let failure = match (outcome, files) {
             (Err(error), _) if is_of_the_load(&error, &report) => {
-                Some(Failure::Load(format!("{error:#}")))
+                Some(Failure::Load(explained(&error)))
             }
-            (Err(error), _) => Some(Failure::Client(format!("{error:#}"))),
+            (Err(error), _) => Some(Failure::Client(explained(&error))),
             (Ok(Outcome::Done), Ok(_)) => None,
             (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
             (Ok(_), _) => Some(Failure::Cancelled(

@@ -121,7 +121,8 @@ pub fn combine(directories: &[PathBuf], place: Option<PathBuf>) -> Result<Rebuil
         .map_err(|error| failed(&layout.manifest, &error))?;
     written.push(layout.manifest.clone());
     let rows = Rows { registry, origins };
-    Ok(Rebuilt { report, layout, server_metrics: files, notes, written, rows })
+    let profiling = gathered.profiling;
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> WriteFailure {

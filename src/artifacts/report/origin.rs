@@ -18,6 +18,7 @@ use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection}
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
 use crate::metrics::{ClientHealth, LoadReport};
+use crate::multi_run::Member;
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, or the path where one would be.
@@ -40,6 +41,12 @@ impl Origin {
     /// Who wrote the manifest; empty where there is none.
     pub(super) fn version(&self) -> &str {
         self.manifest.as_ref().map_or("", |manifest| &manifest.aiperf_version)
+    }
+
+    /// Its place among many runs and what was asked of them, where it was one of them.
+    pub(super) fn member(&self) -> Option<(&Member, &Value)> {
+        let manifest = self.manifest.as_ref()?;
+        Some((manifest.member.as_ref()?, &manifest.input_config))
     }
 
     pub(super) fn prefix(&self) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use super::ConfigError;
 use crate::config::RunConfig;
-use crate::multi_run::search;
+use crate::multi_run::{Dimension, search};
 use crate::schedule::config::LoadPattern;
 
 impl RunConfig {
@@ -35,31 +35,35 @@ impl RunConfig {
             return Err(ConfigError::flag(flag, why));
         }
         if search.min >= search.max {
+            let [lower, upper] = search.dimension.flags();
             let why = format!(
-                "{} is no less than --concurrency-max {}: give a range to search in",
+                "{} is no less than {upper} {}: give a range to search in",
                 search.min, search.max
             );
-            return Err(ConfigError::flag("--concurrency-min", why));
+            return Err(ConfigError::flag(lower, why));
         }
         self.validate_searched()
     }
 
-    /// Checks that the load has a concurrency to vary, once the dataset has settled it.
+    /// Checks that the load has what the search varies, once the dataset has settled it.
     pub fn validate_searched(&self) -> Result<(), ConfigError> {
-        if self.multi_run.search.is_none() {
-            return Ok(());
-        }
-        match self.schedule.phases.last().map(|phase| &phase.load) {
-            Some(LoadPattern::ClosedLoop) => Ok(()),
-            Some(LoadPattern::FixedSchedule) => {
-                let why = "it varies the concurrency, and the file's timestamps leave none to \
-                           vary: give --no-fixed-schedule";
-                Err(ConfigError::flag("--search-recipe", why))
+        let Some(search) = self.multi_run.search else { return Ok(()) };
+        let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
+        let why = match (search.dimension, &phase.load) {
+            (Dimension::Concurrency, LoadPattern::ClosedLoop)
+            | (Dimension::RequestRate, LoadPattern::Rate(_)) => return Ok(()),
+            (_, LoadPattern::FixedSchedule) => {
+                "it varies the load, and the file's timestamps leave nothing to vary: give \
+                 --no-fixed-schedule"
             }
-            _ => {
-                let why = "it varies the concurrency of a closed loop: leave out what gives a rate";
-                Err(ConfigError::flag("--search-recipe", why))
+            (Dimension::Concurrency, _) => {
+                "it varies the concurrency of a closed loop: leave out what gives a rate, or give \
+                 --request-rate-max to search for a rate"
             }
-        }
+            (Dimension::RequestRate, _) => {
+                "it varies the request rate: leave out what spaces requests in another way"
+            }
+        };
+        Err(ConfigError::flag("--search-recipe", why))
     }
 }

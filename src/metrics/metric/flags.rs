@@ -1,0 +1,88 @@
+//! When a metric is computed, and where it is shown.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// When a metric is computed and shown.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct MetricFlags: u32 {
+        /// Only for streamed responses.
+        const STREAMING_ONLY = 1;
+        /// Only for failed requests.
+        const ERROR_ONLY = 1 << 1;
+        /// Only for endpoints that produce tokens.
+        const PRODUCES_TOKENS_ONLY = 1 << 2;
+        /// Higher is better.
+        const LARGER_IS_BETTER = 1 << 3;
+        /// About aiperf itself; shown in developer mode only.
+        const INTERNAL = 1 << 4;
+        /// Only for audio endpoints.
+        const SUPPORTS_AUDIO_ONLY = 1 << 5;
+        /// Only for image endpoints.
+        const SUPPORTS_IMAGE_ONLY = 1 << 6;
+        /// Only for models that report reasoning apart.
+        const SUPPORTS_REASONING = 1 << 7;
+        /// May change; shown in developer mode only.
+        const EXPERIMENTAL = 1 << 8;
+        /// Only with service level objectives.
+        const GOODPUT = 1 << 9;
+        /// Not in the records of single requests.
+        const NO_INDIVIDUAL_RECORDS = 1 << 10;
+        /// Only for endpoints that tokenise their input.
+        const TOKENIZES_INPUT_ONLY = 1 << 11;
+        /// Only with HTTP trace data.
+        const HTTP_TRACE_ONLY = 1 << 12;
+        /// Only for video endpoints.
+        const SUPPORTS_VIDEO_ONLY = 1 << 13;
+        /// Only where the server reports usage.
+        const USAGE_DIFF_ONLY = 1 << 14;
+        /// Only for endpoints that produce video.
+        const PRODUCES_VIDEO_ONLY = 1 << 15;
+        /// Only where every request has its own time: a fixed schedule.
+        const FIXED_SCHEDULE_ONLY = 1 << 16;
+        /// Streamed tokens.
+        const STREAMING_TOKENS_ONLY = Self::STREAMING_ONLY.bits() | Self::PRODUCES_TOKENS_ONLY.bits();
+    }
+}
+
+/// The console table a metric is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConsoleGroup {
+    /// No table: exported only.
+    None,
+    /// As users and the server have it: over all the time, and from when requests
+    /// were due.
+    Effective,
+    /// Over the time in which there was something to do.
+    Active,
+    /// API-reported usage.
+    Usage,
+    /// Cache tokens.
+    Cache,
+    /// Predicted tokens.
+    Prediction,
+    /// Audio tokens.
+    Audio,
+    /// Reasoning tokens.
+    Reasoning,
+    /// The main table.
+    Default,
+}
+
+impl ConsoleGroup {
+    /// As the catalogue's listing writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Effective => "effective",
+            Self::Active => "active",
+            Self::Usage => "usage",
+            Self::Cache => "cache",
+            Self::Prediction => "prediction",
+            Self::Audio => "audio",
+            Self::Reasoning => "reasoning",
+            Self::Default => "default",
+        }
+    }
+}

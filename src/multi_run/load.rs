@@ -1,0 +1,121 @@
+//! How much load a run puts on the server, where loads differ.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An amount of load. Serialized as AIPerf's files have it: the path in the
+/// configuration that is varied, and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Load {
+    /// Sessions in flight in a closed loop.
+    #[serde(rename = "phases.profiling.concurrency")]
+    Concurrency(u64),
+    /// Requests sent a second, whatever the server does.
+    #[serde(rename = "phases.profiling.rate")]
+    RequestRate(f64),
+}
+
+impl Load {
+    /// What it is an amount of.
+    #[must_use]
+    pub const fn dimension(self) -> Dimension {
+        match self {
+            Self::Concurrency(_) => Dimension::Concurrency,
+            Self::RequestRate(_) => Dimension::RequestRate,
+        }
+    }
+
+    /// How much it is, in the unit of its dimension.
+    #[must_use]
+    pub const fn amount(self) -> f64 {
+        match self {
+            Self::Concurrency(sessions) => sessions as f64,
+            Self::RequestRate(rate) => rate,
+        }
+    }
+
+    /// The same as JSON: whole where it is a count.
+    #[must_use]
+    pub fn value(self) -> Value {
+        match self {
+            Self::Concurrency(sessions) => sessions.into(),
+            Self::RequestRate(rate) => rate.into(),
+        }
+    }
+}
+
+/// As in a sentence: `concurrency 8`.
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.dimension().name(), self.amount())
+    }
+}
+
+/// What can be varied of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// Sessions in flight, a whole number.
+    Concurrency,
+    /// Requests a second.
+    RequestRate,
+}
+
+impl Dimension {
+    /// `amount` of it; of sessions the whole number below.
+    #[must_use]
+    pub const fn load(self, amount: f64) -> Load {
+        match self {
+            Self::Concurrency => Load::Concurrency(amount as u64),
+            Self::RequestRate => Load::RequestRate(amount),
+        }
+    }
+
+    /// Its path in the configuration, by which files tell it.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Concurrency => "phases.profiling.concurrency",
+            Self::RequestRate => "phases.profiling.rate",
+        }
+    }
+
+    /// As in a sentence.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Concurrency => "concurrency",
+            Self::RequestRate => "request rate",
+        }
+    }
+
+    /// The flags that bound it, from below and from above.
+    #[must_use]
+    pub const fn flags(self) -> [&'static str; 2] {
+        match self {
+            Self::Concurrency => ["--concurrency-min", "--concurrency-max"],
+            Self::RequestRate => ["--request-rate-min", "--request-rate-max"],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn loads_are_told_by_their_path() {
+        for (load, value, text) in [
+            (Load::Concurrency(3), json!({"phases.profiling.concurrency": 3}), "concurrency 3"),
+            (Load::RequestRate(1.5), json!({"phases.profiling.rate": 1.5}), "request rate 1.5"),
+        ] {
+            assert_eq!(json!(load), value);
+            assert_eq!(value.get(load.dimension().path()), Some(&load.value()));
+            assert_eq!(serde_json::from_value::<Load>(value).unwrap(), load);
+            assert_eq!(load.to_string(), text);
+            assert_eq!(load.dimension().load(load.amount()), load);
+        }
+    }
+}
