@@ -271,7 +271,7 @@ mod tests {
             ]),
             seed in 0u64..u64::MAX,
         ) {
-            let video = VideoClip { scene, width, height, ..VideoClip::small() };
+            let video = VideoClip { width, height, scene, ..VideoClip::small() };
             let drawn: Vec<_> = Frames::new(&video, Seed(seed).stream("test")).collect();
             prop_assert_eq!(drawn.len(), 4);
             let bytes = 3 * width as usize * height as usize;
