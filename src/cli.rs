@@ -21,6 +21,7 @@ mod selfcheck;
 mod server_metrics;
 mod switches;
 mod value;
+mod video_args;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -25,7 +25,8 @@ use thiserror::Error;
 
 pub use self::lengths::{SequenceDistribution, SequencePair};
 pub use self::media::{
-    AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds, audio_seconds,
+    AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds,
+    Scene, SoundCodec, VideoClip, VideoFormat, VideoSound, audio_seconds,
 };
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
@@ -145,6 +146,8 @@ pub struct Synthetic {
     pub images: Option<ImageNoise>,
     /// Sound of each turn.
     pub audio: Option<AudioNoise>,
+    /// Videos of each turn.
+    pub video: Option<VideoClip>,
 }
 
 /// What generated rankings look like.
@@ -337,6 +340,14 @@ pub enum DatasetError {
         path: PathBuf,
         /// What was skipped, if anything was.
         note: String,
+    },
+    /// Media that no encoder made.
+    #[error("cannot make {what}: {reason}")]
+    Encode {
+        /// What was to be made.
+        what: String,
+        /// What the encoder did.
+        reason: String,
     },
     /// A setting that no dataset can be made from.
     #[error("{flag}: {reason}")]

@@ -26,6 +26,8 @@ mod dialects;
 #[cfg(unix)]
 #[path = "integration/documents.rs"]
 mod documents;
+#[path = "integration/encoded_media.rs"]
+mod encoded_media;
 #[path = "integration/endpoint.rs"]
 mod endpoint;
 #[path = "integration/histogram_estimate.rs"]

@@ -3,7 +3,7 @@
 mod many;
 mod measure;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::report::error_counts;
 use crate::artifacts::{ArtifactError, RunDescription, RunReport};
 use crate::cli;
-use crate::config::{RunConfig, Secret, selfcheck, url as urls};
+use crate::config::{RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console::{self, Style};
-use crate::dataset::{self, Dataset, Sampler, Sampling, Seed};
+use crate::dataset::{self, Dataset, Sampler, Sampling, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
@@ -88,6 +88,13 @@ impl Material {
     fn with(config: &mut RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
         let seed = Seed::or_random(config.dataset.random_seed);
         let traits = config.endpoint.endpoint_type.traits();
+        if config.ui != Ui::None
+            && let Source::Synthetic(synthetic) = &config.dataset.source
+            && synthetic.needs_encoder()
+        {
+            // Nobody is left to tell if the terminal is gone.
+            let _ = writeln!(io::stderr(), "encoding media with ffmpeg before the run");
+        }
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
         let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
         if !traits.takes_messages && dataset.bears_messages() {

@@ -93,13 +93,6 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Image Input
     ("--image-source-sampling", "generated images are noise, each another"),
-    // Video Input
-    (
-        "--video-batch-size --batch-size-video --video-duration --video-fps --video-width \
-         --video-height --video-synth-type --video-format --video-codec --video-audio-sample-rate \
-         --video-audio-num-channels --video-audio-codec --video-audio-depth",
-        "name video files or URLs in --input-file",
-    ),
     // Service
     ("--api-port --api-host", "watch the run over OTLP (--otel-url)"),
     ("--stats-interval", "progress is said by --ui simple"),

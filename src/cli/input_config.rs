@@ -9,8 +9,8 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::{Formats, JsonLayout};
 use crate::config::{ConnectionReuse, RunConfig, Ui};
 use crate::dataset::{
-    AudioNoise, FileFormat, ImageFormat, ImageNoise, Rankings, Sampling, Source, Spread,
-    TraceSettings,
+    AudioFormat, AudioNoise, FileFormat, ImageFormat, ImageNoise, Rankings, Sampling, Scene,
+    Source, Spread, TraceSettings, VideoClip,
 };
 use crate::multi_run::Dimension;
 use crate::schedule::PhaseKind;
@@ -141,7 +141,8 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
             )
             .put_some("prefix_prompts", prefix_prompts(synthetic))
             .put_some("images", synthetic.images.as_ref().map(images))
-            .put_some("audio", synthetic.audio.as_ref().map(audio)),
+            .put_some("audio", synthetic.audio.as_ref().map(audio))
+            .put_some("video", synthetic.video.as_ref().map(video)),
     };
     let replay = &config.schedule.replay;
     object
@@ -203,14 +204,47 @@ fn images(images: &ImageNoise) -> Value {
     })
 }
 
+fn video(video: &VideoClip) -> Value {
+    let scene = match video.scene {
+        Scene::MovingShapes => "moving_shapes",
+        Scene::GridClock => "grid_clock",
+        Scene::Noise => "noise",
+    };
+    let sound = video.sound.map(|sound| {
+        json!({
+            "sample_rate": kilohertz(sound.sample_rate),
+            "channels": sound.channels,
+            "codec": sound.codec.name(),
+            "depth": sound.depth,
+        })
+    });
+    Object::default()
+        .put("batch_size", video.batch_size)
+        .put("duration", video.seconds)
+        .put("fps", video.frame_rate)
+        .put("width", video.width)
+        .put("height", video.height)
+        .put("synth_type", scene)
+        .put("format", video.format.name())
+        .put("codec", video.codec.as_str())
+        .put_some("audio", sound)
+        .into_value()
+}
+
+fn kilohertz(rate: u32) -> f64 {
+    f64::from(rate) / 1000.0
+}
+
 fn audio(audio: &AudioNoise) -> Value {
-    let kilohertz = |rate: &u32| f64::from(*rate) / 1000.0;
     json!({
         "batch_size": audio.batch_size,
         "length": spread(audio.seconds),
-        "format": "wav",
+        "format": match audio.format {
+            AudioFormat::Wav => "wav",
+            AudioFormat::Mp3 => "mp3",
+        },
         "depths": audio.depths,
-        "sample_rates": audio.sample_rates.iter().map(kilohertz).collect::<Vec<_>>(),
+        "sample_rates": audio.sample_rates.iter().copied().map(kilohertz).collect::<Vec<_>>(),
         "channels": audio.channels,
     })
 }

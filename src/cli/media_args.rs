@@ -1,10 +1,12 @@
-//! Flags of generated images and sound, and what they come to.
+//! Flags of generated images and sound, and what they come to; those of videos
+//! are beside them.
 
 use clap::Args;
 
 use super::value::{Choice, number, positive};
+use super::video_args::VideoArgs;
 use crate::config::ConfigError;
-use crate::dataset::{AudioNoise, ImageFormat, ImageNoise, Spread};
+use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, Spread};
 
 const IMAGE_FORMATS: Choice<ImageFormat> = Choice(&[
     ("png", ImageFormat::Png),
@@ -23,14 +25,7 @@ pub(super) enum ImageSource {
     Assets,
 }
 
-/// The format of generated sound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AudioFormat {
-    Wav,
-    Mp3,
-}
-
-/// Images and sound of generated prompts.
+/// Images, sound and videos of generated prompts.
 #[derive(Args)]
 pub(super) struct MediaArgs {
     /// Pixels of a generated image's row, mean; images need this and the height [default: 0]
@@ -65,7 +60,7 @@ pub(super) struct MediaArgs {
     #[arg(long, visible_alias = "batch-size-audio", value_name = "COUNT",
           value_parser = positive, help_heading = "Audio Input")]
     pub(super) audio_batch_size: Option<u64>,
-    /// Format of generated sound: only wav
+    /// Format of generated sound; mp3 needs ffmpeg [default: wav]
     #[arg(long, value_name = "FORMAT", value_parser = AUDIO_FORMATS, help_heading = "Audio Input")]
     pub(super) audio_format: Option<AudioFormat>,
     /// Bits of a sample, one of these for each file: 8, 16, 24 or 32 [default: 16]
@@ -79,12 +74,14 @@ pub(super) struct MediaArgs {
     /// Channels of generated sound: 1 or 2 [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = positive, help_heading = "Audio Input")]
     pub(super) audio_num_channels: Option<u64>,
+    #[command(flatten)]
+    pub(super) video: VideoArgs,
 }
 
 impl MediaArgs {
     /// The flags, and whether each is given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 14] {
-        [
+    pub(super) fn given(&self) -> Vec<(&'static str, bool)> {
+        let of_images_and_sound = [
             ("--image-width-mean", self.image_width_mean.is_some()),
             ("--image-width-stddev", self.image_width_stddev.is_some()),
             ("--image-height-mean", self.image_height_mean.is_some()),
@@ -99,7 +96,8 @@ impl MediaArgs {
             ("--audio-depths", !self.audio_depths.is_empty()),
             ("--audio-sample-rates", !self.audio_sample_rates.is_empty()),
             ("--audio-num-channels", self.audio_num_channels.is_some()),
-        ]
+        ];
+        of_images_and_sound.into_iter().chain(self.video.given()).collect()
     }
 
     /// The images of each turn; `None` without a width and a height.
@@ -124,7 +122,12 @@ impl MediaArgs {
             }));
         }
         let why = "images need --image-width-mean and --image-height-mean, both above 0";
-        self.refuse_alone("--image", &["--image-width-mean", "--image-height-mean"], why)?;
+        refuse_alone(
+            &self.given(),
+            "--image",
+            &["--image-width-mean", "--image-height-mean"],
+            why,
+        )?;
         if width.mean > 0.0 || height.mean > 0.0 {
             return Err(ConfigError::flag("--image-width-mean", why));
         }
@@ -133,15 +136,10 @@ impl MediaArgs {
 
     /// The sound of each turn; `None` without a length.
     pub(super) fn audio(&self) -> Result<Option<AudioNoise>, ConfigError> {
-        if self.audio_format == Some(AudioFormat::Mp3) {
-            let why = "aiperf writes no MP3: leave it out for wav, or name files as `audio` in \
-                       --input-file";
-            return Err(ConfigError::flag("--audio-format", why));
-        }
         let mean = self.audio_length_mean.unwrap_or(0.0);
         if mean == 0.0 {
             let why = "sound needs --audio-length-mean, above 0";
-            self.refuse_alone("--audio", &["--audio-length-mean"], why)?;
+            refuse_alone(&self.given(), "--audio", &["--audio-length-mean"], why)?;
             return Ok(None);
         }
         let bits = |bits: &u64| u16::try_from(*bits).unwrap_or(u16::MAX);
@@ -154,20 +152,20 @@ impl MediaArgs {
             depths: or(self.audio_depths.iter().map(bits).collect(), 16),
             sample_rates: if rates.is_empty() { vec![16_000] } else { rates },
             channels: u16::try_from(self.audio_num_channels.unwrap_or(1)).unwrap_or(u16::MAX),
+            format: self.audio_format.unwrap_or(AudioFormat::Wav),
         }))
     }
+}
 
-    /// Refuses a flag that says how, where none says that there are any.
-    fn refuse_alone(
-        &self,
-        about: &str,
-        sizes: &[&str],
-        why: &'static str,
-    ) -> Result<(), ConfigError> {
-        let given = self.given();
-        let mut alone = given.iter().filter(|(flag, is_given)| {
-            *is_given && flag.starts_with(about) && !sizes.contains(flag)
-        });
-        alone.next().map_or(Ok(()), |(flag, _)| Err(ConfigError::flag(flag, why)))
-    }
+/// Refuses a flag that says how, where none says that there are any.
+pub(super) fn refuse_alone(
+    given: &[(&'static str, bool)],
+    about: &str,
+    sizes: &[&str],
+    why: &'static str,
+) -> Result<(), ConfigError> {
+    let mut alone = given
+        .iter()
+        .filter(|(flag, is_given)| *is_given && flag.starts_with(about) && !sizes.contains(flag));
+    alone.next().map_or(Ok(()), |(flag, _)| Err(ConfigError::flag(flag, why)))
 }

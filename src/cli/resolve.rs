@@ -233,6 +233,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         system_prompt: system_prompt(prompt)?,
         images: flags.media.images()?,
         audio: flags.media.audio()?,
+        video: flags.media.video.video()?,
     })
 }
 

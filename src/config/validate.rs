@@ -10,7 +10,7 @@ use std::{fs, io};
 use thiserror::Error;
 
 use super::RunConfig;
-use crate::dataset::{Source, Spread};
+use crate::dataset::{MediaKinds, Source, Spread};
 use crate::transport::ProxyError;
 
 /// Why a run cannot be configured: what is wrong and what to do.
@@ -145,6 +145,11 @@ impl RunConfig {
             spread("--osl", output_tokens, 1.0)?;
         }
         let traits = self.endpoint.endpoint_type.traits();
+        // A dataset that bears videos is not made first: that takes its time.
+        if synthetic.video.is_some() && !traits.takes.contains(MediaKinds::VIDEO) {
+            let why = format!("{} requests bear no videos: leave it out", traits.name);
+            return Err(ConfigError::flag("--video-width", why));
+        }
         if synthetic.batch_size > 1 && traits.repeats_history {
             let name = traits.name;
             let why =

@@ -1,12 +1,16 @@
 //! Images, audio and video that requests bear beside their text.
 
 mod duration;
+mod encode;
+mod ffmpeg;
 mod files;
 mod image;
 mod kind;
 mod mp3;
 mod noise;
 mod ogg;
+mod scene;
+mod video;
 mod wave;
 
 use std::fmt;
@@ -17,9 +21,11 @@ use bitflags::bitflags;
 use bytes::Bytes;
 
 pub use self::duration::audio_seconds;
+pub(super) use self::encode::encode;
 pub(super) use self::files::MediaFiles;
 pub(super) use self::noise::MediaMaker;
-pub use self::noise::{AudioNoise, ImageFormat, ImageNoise};
+pub use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
+pub use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
 /// Longest file of a medium, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;

@@ -9,9 +9,9 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::lengths::MAX_TOKENS;
-use super::media::MediaMaker;
+use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
-use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn};
+use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn, VideoClip};
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
@@ -25,7 +25,10 @@ pub(super) fn generate(
 ) -> Result<Vec<Conversation>, DatasetError> {
     check(config)?;
     let mut generator = Generator::new(config, counter, seed)?;
-    (0..config.entries).map(|_| generator.conversation()).collect()
+    let conversations = (0..config.entries).map(|_| generator.conversation());
+    let mut conversations = conversations.collect::<Result<Vec<_>, _>>()?;
+    media::encode(&mut conversations, config, seed)?;
+    Ok(conversations)
 }
 
 fn check(config: &Synthetic) -> Result<(), DatasetError> {
@@ -34,6 +37,7 @@ fn check(config: &Synthetic) -> Result<(), DatasetError> {
     config.input_tokens.check("--isl")?;
     config.turns.check("--session-turns-mean")?;
     config.turn_delay_ms.check("--session-turn-delay-mean")?;
+    config.video.as_ref().map_or(Ok(()), VideoClip::check)?;
     if config.entries == 0 {
         return setting("--num-dataset-entries", "it must be at least 1");
     }

@@ -88,7 +88,7 @@ mod tests {
             count in 1_u64..40, total in 0_u64..400, shards in 1_u64..9, index in 0_u64..9,
         ) {
             let users = Users::new(1.0, count, Some(total)).shard(Shard::new(index, shards));
-            let sent = |user| (0..).take_while(|nth| users.due(user, *nth).is_some()).count();
+            let sent = |user| (0..=total).take_while(|nth| users.due(user, *nth).is_some()).count();
             let turns: usize = users.iter().map(sent).sum();
             prop_assert_eq!(users.turns_of(total), turns as u64);
         }

@@ -26,6 +26,7 @@ fn synthetic() -> Synthetic {
         system_prompt: None,
         images: None,
         audio: None,
+        video: None,
     }
 }
 

@@ -252,10 +252,22 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         (&["--image-width-mean", "8"][..], "both above 0"),
         (&["--image-batch-size", "2"], "--image-batch-size: images need --image-width-mean"),
         (&["--image-source", "assets"], "aiperf brings no pictures"),
-        (&["--audio-format", "mp3"], "aiperf writes no MP3"),
+        (&["--audio-format", "mp3"], "--audio-format: sound needs --audio-length-mean"),
         (&["--audio-depths", "8"], "--audio-depths: sound needs --audio-length-mean"),
         (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
-        (&["--video-width", "640"], "name video files or URLs in --input-file"),
+        (&["--video-width", "640"], "--video-width: videos need --video-width and --video-height"),
+        (&["--video-fps", "8"], "--video-fps: videos need --video-width"),
+        (&["--video-width", "641", "--video-height", "480"], "--video-width: 641 is odd"),
+        (&["--video-fps", "0"], "give at least 1"),
+        (&["--video-duration", "nan"], "give a finite number"),
+        (
+            &["--video-width", "64", "--video-height", "64", "--video-audio-depth", "8"],
+            "--video-audio-depth: videos have sound with --video-audio-num-channels",
+        ),
+        (
+            &["--endpoint-type", "responses", "--video-width", "64", "--video-height", "64"],
+            "--video-width: responses requests bear no videos",
+        ),
         (&["--image-width-mean", "99999", "--image-height-mean", "8"], "no side may be above"),
     ] {
         let said = refusal(extra);

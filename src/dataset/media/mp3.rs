@@ -1,6 +1,24 @@
-//! MPEG audio files: how long they play.
+//! MPEG audio files: how long they play, and the encoding of them.
+
+use bytes::Bytes;
 
 use super::duration::without_id3;
+use super::ffmpeg::Job;
+
+/// Samples of a second that a file of layer 3 may have.
+pub(super) const SAMPLE_RATES: [u32; 9] =
+    [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+
+/// How a WAV file is encoded as an MP3 file.
+pub(super) fn job(wave: &Bytes) -> Job {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    Job {
+        input: texts(&["-f", "wav"]),
+        pieces: Box::new(std::iter::once(wave.to_vec())),
+        sound: None,
+        output: texts(&["-c:a", "libmp3lame", "-f", "mp3"]),
+    }
+}
 
 /// Whether frames of MPEG audio follow each other at the start, behind a tag.
 pub(super) fn is_mp3(file: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
-use super::{image, wave};
+use super::{image, mp3, wave};
 use crate::dataset::{DatasetError, Seed, Spread};
 
 /// What generated images look like.
@@ -32,7 +32,7 @@ pub enum ImageFormat {
     Random,
 }
 
-/// What generated sound is like: WAV files.
+/// What generated sound is like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudioNoise {
     /// How long it plays.
@@ -45,6 +45,17 @@ pub struct AudioNoise {
     pub sample_rates: Vec<u32>,
     /// Channels.
     pub channels: u16,
+    /// Its format.
+    pub format: AudioFormat,
+}
+
+/// Formats that sound is generated in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AudioFormat {
+    /// WAV.
+    Wav,
+    /// MP3, which ffmpeg makes of WAV.
+    Mp3,
 }
 
 /// Longest side of an image in pixels: no JPEG has more.
@@ -79,6 +90,12 @@ impl AudioNoise {
             || self.sample_rates.iter().any(|r| !(1..=768_000).contains(r))
         {
             let reason = "a sample rate is above 0 and at most 768 kHz".to_owned();
+            return Err(setting("--audio-sample-rates", reason));
+        }
+        let is_of_mp3 = |rate: &u32| mp3::SAMPLE_RATES.contains(rate);
+        if self.format == AudioFormat::Mp3 && !self.sample_rates.iter().all(is_of_mp3) {
+            let rates = mp3::SAMPLE_RATES.map(|rate| (f64::from(rate) / 1000.0).to_string());
+            let reason = format!("MP3 has {} kHz, and no other", rates.join(", "));
             return Err(setting("--audio-sample-rates", reason));
         }
         if !(1..=2).contains(&self.channels) {
@@ -188,7 +205,7 @@ impl MediaMaker {
     }
 }
 
-fn noise_of(rng: &mut ChaCha8Rng, bytes: u64) -> Vec<u8> {
+pub(super) fn noise_of(rng: &mut ChaCha8Rng, bytes: u64) -> Vec<u8> {
     let mut noise = vec![0; bytes as usize];
     rng.fill_bytes(&mut noise);
     noise
@@ -199,7 +216,7 @@ fn inline(kind: MediaKinds, media_type: &str, file: Vec<u8>, seconds: Option<f64
     Media { kind, content: MediaContent::Inline(file), seconds }
 }
 
-fn setting(flag: &'static str, reason: String) -> DatasetError {
+pub(super) fn setting(flag: &'static str, reason: String) -> DatasetError {
     DatasetError::Setting { flag, reason }
 }
 
@@ -221,6 +238,7 @@ mod tests {
             depths: vec![depth],
             sample_rates: vec![8000, 16_000],
             channels: 2,
+            format: AudioFormat::Wav,
         }
     }
 
@@ -280,6 +298,11 @@ mod tests {
         let refusal = |noise: &AudioNoise| noise.check().unwrap_err().to_string();
         assert!(refusal(&sound(12)).starts_with("--audio-depths: "));
         assert!(refusal(&AudioNoise { channels: 3, ..sound(8) }).contains("1 or 2"));
+        let format = AudioFormat::Mp3;
+        assert!(AudioNoise { format, ..sound(8) }.check().is_ok());
+        let odd = AudioNoise { format, sample_rates: vec![16_000, 44_000], ..sound(8) };
+        let said = refusal(&odd);
+        assert!(said.starts_with("--audio-sample-rates: MP3 has 8, 11.025, 12, "), "{said}");
         let short = AudioNoise { seconds: Spread::exactly(0.0), ..sound(8) };
         assert!(refusal(&short).starts_with("--audio-length-mean: "));
         let endless = AudioNoise { seconds: Spread::exactly(1e6), ..sound(32) };

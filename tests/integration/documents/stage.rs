@@ -64,6 +64,7 @@ impl Stage {
         }
         let text = self.addressed(&block.text);
         match block.language.as_str() {
+            "sh" if needs_ffmpeg(block) && !is_on_path("ffmpeg") => not_run("ffmpeg"),
             "sh" if block.text.contains("jq ") && !is_on_path("jq") => not_run("jq"),
             "sh" => {
                 let mut bash = Command::new("bash");
@@ -172,6 +173,10 @@ impl Drop for Stage {
 fn starts_server(block: &Block) -> bool {
     let is_start = |command: &String| command.contains("aiperf mock-server");
     block.language == "sh" && block.commands().iter().any(is_start)
+}
+
+fn needs_ffmpeg(block: &Block) -> bool {
+    ["--video-width", "--audio-format mp3"].iter().any(|flag| block.text.contains(flag))
 }
 
 /// Says what is missing here; `.ci/run` has it.

@@ -1,0 +1,346 @@
+//! The program `ffmpeg`, which encodes what is drawn and made here.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
+
+/// One file to encode.
+pub(super) struct Job {
+    /// What the program's standard input is: options before `-i pipe:0`.
+    pub(super) input: Vec<String>,
+    /// The bytes of it, piece by piece.
+    pub(super) pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
+    /// A WAV file that is played to it.
+    pub(super) sound: Option<Vec<u8>>,
+    /// How it is encoded: options before the name of the output.
+    pub(super) output: Vec<String>,
+}
+
+/// The program, and how long one run of it may stand still.
+#[derive(Debug, Clone)]
+pub(super) struct Ffmpeg {
+    program: OsString,
+    patience: Duration,
+}
+
+/// Between two looks at whether it has ended.
+const LOOK: Duration = Duration::from_millis(5);
+/// Bytes that are written at once.
+const PIECE: usize = 1 << 16;
+/// As much of what it says is kept: the cause is said first.
+const MOST_SAID: u64 = 4096;
+/// Lines of that which are shown.
+const LINES_SHOWN: usize = 3;
+/// Longest wait for what it said, once it has ended.
+const SAID_WITHIN: Duration = Duration::from_secs(1);
+
+impl Default for Ffmpeg {
+    /// The one on the path. Two minutes without taking or writing a byte are
+    /// longer than the slowest encoders are quiet.
+    fn default() -> Self {
+        Self { program: "ffmpeg".into(), patience: Duration::from_mins(2) }
+    }
+}
+
+impl Ffmpeg {
+    /// Encodes `count` files, as many at once as there are cores: the same whatever
+    /// their order. The error says why one of them could not be.
+    pub(super) fn encode_all(
+        &self,
+        count: usize,
+        job: impl Fn(usize) -> Job + Sync,
+    ) -> Result<Vec<Vec<u8>>, String> {
+        let (next, total) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let files = Mutex::new(Ok(vec![Vec::new(); count]));
+        let one = |index: usize| {
+            let file = self.encode(job(index))?;
+            let length = file.len() as u64;
+            if total.fetch_add(length, Ordering::Relaxed) + length > MAX_TOTAL_BYTES {
+                let most = MAX_TOTAL_BYTES >> 30;
+                return Err(format!("all files together are more than {most} GiB"));
+            }
+            Ok(file)
+        };
+        let work = || loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            let file = one(index);
+            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            match (&mut *files, file) {
+                (Ok(files), Ok(file)) => files[index] = file,
+                (Ok(_), Err(why)) => {
+                    *files = Err(why);
+                    next.store(count, Ordering::Relaxed);
+                }
+                (Err(_), _) => return,
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, usize::from).min(count);
+        thread::scope(|scope| {
+            for _ in 1..cores {
+                // Where the system has no more threads, those that there are do it all.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        files.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file that it makes; the error says why there is none.
+    fn encode(&self, job: Job) -> Result<Vec<u8>, String> {
+        // Formats have their length in front, which is known at the end: no pipe.
+        let directory = tempfile::Builder::new().prefix("aiperf-").tempdir();
+        let directory = directory.map_err(|why| format!("no directory for its files: {why}"))?;
+        let (sound, output) = (directory.path().join("sound.wav"), directory.path().join("output"));
+        let mut command = self.command();
+        command.args(&job.input).args(["-i", "pipe:0"]);
+        if let Some(bytes) = &job.sound {
+            fs::write(&sound, bytes).map_err(|why| format!("{}: {why}", sound.display()))?;
+            command.arg("-i").arg(&sound);
+        }
+        command.args(["-map_metadata", "-1", "-threads", "1"]);
+        command.args(["-fflags", "+bitexact", "-flags", "+bitexact"]);
+        command.args(&job.output).arg(&output);
+        self.run(command, job.pieces, &output)?;
+        let file = fs::read(&output).map_err(|why| format!("ffmpeg wrote no file: {why}"))?;
+        if file.is_empty() { Err("ffmpeg wrote an empty file".to_owned()) } else { Ok(file) }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-nostdin", "-hide_banner", "-loglevel", "error", "-y"]);
+        command.env("AV_LOG_FORCE_NOCOLOR", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end, which comes by itself or because it stands still.
+    fn run(
+        &self,
+        mut command: Command,
+        pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
+        output: &Path,
+    ) -> Result<(), String> {
+        let mut process = Process(command.spawn().map_err(|why| not_started(&self.program, &why))?);
+        let fed = Arc::new(Fed::default());
+        let said = process.talk(pieces, &fed).map_err(|why| format!("no thread: {why}"))?;
+        let status = process.end(&fed, output, self.patience)?;
+        if !status.success() {
+            return Err(format!("ffmpeg ended with {status}{}", shown(&said)));
+        }
+        if !fed.is_all.load(Ordering::SeqCst) {
+            return Err(format!("ffmpeg ended before it had read all{}", shown(&said)));
+        }
+        Ok(())
+    }
+}
+
+fn not_started(program: &OsStr, why: &io::Error) -> String {
+    if why.kind() == io::ErrorKind::NotFound {
+        "the program ffmpeg is needed, and it is not on the PATH: install it (apt-get install \
+         ffmpeg, dnf install ffmpeg, brew install ffmpeg), or name files in --input-file"
+            .to_owned()
+    } else {
+        format!("{} cannot be started: {why}", program.display())
+    }
+}
+
+/// What it said first, to be put behind what happened.
+fn shown(said: &Receiver<Vec<u8>>) -> String {
+    let said = said.recv_timeout(SAID_WITHIN).unwrap_or_default();
+    let text = String::from_utf8_lossy(&said);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<_> = lines.take(LINES_SHOWN).collect();
+    if lines.is_empty() { String::new() } else { format!(": {}", lines.join("; ")) }
+}
+
+/// How much it has taken of its input.
+#[derive(Debug, Default)]
+struct Fed {
+    bytes: AtomicU64,
+    is_all: AtomicBool,
+}
+
+/// A running program. Dropping it kills it.
+struct Process(Child);
+
+impl Process {
+    /// Writes its input and reads what it says, each in a thread that ends when the
+    /// program does: neither waits for the other.
+    fn talk(
+        &mut self,
+        pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
+        fed: &Arc<Fed>,
+    ) -> io::Result<Receiver<Vec<u8>>> {
+        let (sender, said) = mpsc::channel();
+        if let (Some(input), Some(error)) = (self.0.stdin.take(), self.0.stderr.take()) {
+            let fed = Arc::clone(fed);
+            let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+            spawn("ffmpeg-input").spawn(move || feed(input, pieces, &fed))?;
+            spawn("ffmpeg-error").spawn(move || drop(sender.send(listen(error))))?;
+        }
+        Ok(said)
+    }
+
+    /// Waits until it ends, as long as it takes its input or writes its output.
+    fn end(&mut self, fed: &Fed, output: &Path, patience: Duration) -> Result<ExitStatus, String> {
+        let (mut before, mut since) = ((0, 0), Instant::now());
+        loop {
+            let ended = self.0.try_wait().map_err(|why| format!("ffmpeg is lost: {why}"))?;
+            let written = fs::metadata(output).map_or(0, |file| file.len());
+            if written > MAX_FILE_BYTES {
+                let most = MAX_FILE_BYTES >> 20;
+                return Err(format!("the file has more than {most} MiB: make it smaller"));
+            }
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            let now = (fed.bytes.load(Ordering::Relaxed), written);
+            if now != before {
+                (before, since) = (now, Instant::now());
+            } else if since.elapsed() > patience {
+                let seconds = patience.as_secs_f64();
+                return Err(format!(
+                    "ffmpeg neither read nor wrote anything in {seconds} s, and was ended"
+                ));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended; there is nothing more to do then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Writes the pieces; a program that ends early says itself why.
+fn feed(mut input: ChildStdin, pieces: impl Iterator<Item = Vec<u8>>, fed: &Fed) {
+    for piece in pieces {
+        for part in piece.chunks(PIECE) {
+            if input.write_all(part).is_err() {
+                return;
+            }
+            fed.bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
+        }
+    }
+    // Before the input ends, and so before the program does.
+    fed.is_all.store(true, Ordering::SeqCst);
+}
+
+/// The first of what it says; all of it is read.
+fn listen(mut error: ChildStderr) -> Vec<u8> {
+    let mut said = Vec::new();
+    let first = Read::by_ref(&mut error).take(MOST_SAID).read_to_end(&mut said);
+    // What is left only keeps it from waiting.
+    let _ = first.and_then(|_| io::copy(&mut error, &mut io::sink()));
+    said
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A program that does what each job's script says.
+    fn fake(patience: Duration) -> Ffmpeg {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/ffmpeg");
+        Ffmpeg { program: program.into(), patience }
+    }
+
+    /// A megabyte, which is more than a pipe holds, for this shell script.
+    fn job(script: &str) -> Job {
+        Job {
+            input: Vec::new(),
+            pieces: Box::new(std::iter::repeat_n(vec![7; 1000], 1000)),
+            sound: None,
+            output: vec![script.to_owned()],
+        }
+    }
+
+    fn outcome(script: &str) -> Result<Vec<u8>, String> {
+        fake(Duration::from_mins(1)).encode(job(script))
+    }
+
+    #[test]
+    fn what_it_writes_is_the_file() {
+        assert_eq!(outcome("cat > \"$output\"").unwrap(), vec![7; 1_000_000]);
+    }
+
+    #[test]
+    fn it_may_say_much_before_it_reads() {
+        let both = "head -c 1000000 /dev/zero >&2; cat > \"$output\"";
+        assert_eq!(outcome(both).unwrap().len(), 1_000_000);
+    }
+
+    #[test]
+    fn the_sound_is_a_file_beside_the_input() {
+        let script = "cat > /dev/null; cp \"$input\" \"$output\"";
+        let job = Job { sound: Some(b"RIFF".to_vec()), ..job(script) };
+        assert_eq!(fake(Duration::from_mins(1)).encode(job).unwrap(), b"RIFF");
+    }
+
+    #[test]
+    fn failures_are_told_in_its_own_words() {
+        let failure = |script: &str| outcome(script).unwrap_err();
+        let said = failure("echo \"Unknown encoder 'x'\" >&2; echo more >&2; exit 3");
+        assert_eq!(said, "ffmpeg ended with exit status: 3: Unknown encoder 'x'; more");
+        assert_eq!(failure("cat > /dev/null; exit 1"), "ffmpeg ended with exit status: 1");
+        assert!(failure("kill -9 $$").contains("signal: 9"));
+        assert!(failure("echo x > \"$output\"").contains("before it had read all"));
+        assert!(failure("cat > /dev/null").starts_with("ffmpeg wrote no file"));
+        assert_eq!(failure("cat > /dev/null; : > \"$output\""), "ffmpeg wrote an empty file");
+        let large = failure("cat > /dev/null; truncate -s 257M \"$output\"");
+        assert_eq!(large, "the file has more than 256 MiB: make it smaller");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let failure = |program: &str| {
+            let none = Ffmpeg { program: program.into(), ..Ffmpeg::default() };
+            none.encode(job("")).unwrap_err()
+        };
+        assert!(failure("/nonexistent/ffmpeg").contains("apt-get install ffmpeg"));
+        assert!(failure("/").starts_with("/ cannot be started"));
+    }
+
+    #[test]
+    fn one_that_stands_still_is_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let pid = directory.path().join("pid");
+        // A process of its own holds the pipes open: it is not waited for.
+        let script = format!("echo $$ > {}; sleep 10 & wait", pid.display());
+        let said = fake(Duration::from_secs(2)).encode(job(&script)).unwrap_err();
+        assert_eq!(said, "ffmpeg neither read nor wrote anything in 2 s, and was ended");
+        let pid: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        assert!(rustix::process::test_kill_process(pid).is_err());
+    }
+
+    #[test]
+    fn many_are_in_their_order_and_one_failure_is_all() {
+        let fake = fake(Duration::from_mins(1));
+        let numbered = |index: usize| {
+            let script = format!("cat > /dev/null; echo {index} > \"$output\"; [ {index} != 23 ]");
+            job(&script)
+        };
+        let files = fake.encode_all(20, numbered).unwrap();
+        let expected: Vec<_> = (0..20).map(|index| format!("{index}\n").into_bytes()).collect();
+        assert_eq!(files, expected);
+        assert!(fake.encode_all(0, numbered).unwrap().is_empty());
+        let failure = fake.encode_all(1000, numbered).unwrap_err();
+        assert_eq!(failure, "ffmpeg ended with exit status: 1");
+    }
+}
