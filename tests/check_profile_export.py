@@ -97,13 +97,15 @@ def statistics(column):
     return {name: float(value) for name, value in stats.items()}
 
 
+def end_of_content(record):
+    """In nanoseconds; None where there was none."""
+    latency = scalar(record, "request_latency")
+    return None if latency is None else record["metadata"]["request_start_ns"] + round(latency * 1e6)
+
+
 def duration_seconds(records):
     """From the first request sent to the last response; None where none came."""
-    ends = [
-        r["metadata"]["request_start_ns"] + round(scalar(r, "request_latency") * 1e6)
-        for r in records
-        if scalar(r, "request_latency") is not None
-    ]
+    ends = [end for end in map(end_of_content, records) if end is not None]
     if not ends:
         return None
     return (max(ends) - min(r["metadata"]["request_start_ns"] for r in records)) / 1e9
@@ -135,7 +137,20 @@ def osl_mismatches(records):
     return mismatches
 
 
-def single_values(records, values, has_objectives):
+def for_developers(records, found):
+    """What `AIPERF_DEV_MODE` adds."""
+    starts = [r["metadata"]["request_start_ns"] for r in records]
+    more = {"min_request_timestamp": min(starts)} if starts else {}
+    ends = [end for end in map(end_of_content, records) if end is not None]
+    if ends:
+        more["max_response_timestamp"] = max(ends)
+    if found.get("total_reasoning_tokens") and found.get("total_output_tokens"):
+        efficiency = found["total_reasoning_tokens"] / found["total_output_tokens"]
+        more["overall_thinking_efficiency"] = efficiency
+    return more
+
+
+def single_values(records, values, has_objectives, is_developed=False):
     """Aggregates and derived metrics, absent ones left out."""
     failed = sum(1 for r in records if r.get("error"))
     succeeded = len(records) - failed
@@ -150,6 +165,8 @@ def single_values(records, values, has_objectives):
         found["context_overflow_count"] = sum(
             any(words in error for words in OVERFLOWS) for error in errors
         )
+    if is_developed:
+        found |= for_developers(records, found)
     found["usage_discrepancy_count"] = usage_discrepancies(records)
     found["osl_mismatch_count"] = osl_mismatches(records)
     seconds = found["benchmark_duration"] = duration_seconds(records)
@@ -241,6 +258,9 @@ class Request:
         return levels + [(at, self.end, more) for at in self.content[1:]]
 
 
+# Curves that are there only where lengths of inputs are known.
+OF_INPUTS = ("total_throughput", "tokens_in_flight")
+
 # Levels, which requests they are of, and whether they are shared among these.
 CURVES = {
     "concurrency": (Request.in_flight, Request.in_flight, False),
@@ -290,6 +310,8 @@ def over_time(records):
     for name, (levels_of, users_of, is_shared) in CURVES.items():
         levels = [level for request in requests for level in levels_of(request)]
         if not any(height for _, _, height in levels):
+            continue
+        if name in OF_INPUTS and not any(request.input for request in requests):
             continue
         users = [user for request in requests for user in users_of(request)]
         whole = [
@@ -355,7 +377,9 @@ def check(directory):
         tag: value for tag, value in export.items() if isinstance(value, dict) and "unit" in value
     }
     values, units = columns(records)
-    singles = single_values(records, values, "good_request_fraction" in metrics)
+    has_objectives = "good_request_fraction" in metrics
+    is_developed = "credit_drop_latency" in values
+    singles = single_values(records, values, has_objectives, is_developed)
     differences = []
     for tag, column in values.items():
         if tag not in COUNTED_IN_RECORDS:
