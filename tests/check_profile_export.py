@@ -1,4 +1,4 @@
-"""Recomputes profile_export_aiperf.json from profile_export.jsonl.
+"""Recomputes profile_export_aiperf.json and .csv from profile_export.jsonl.
 
     python3 tests/check_profile_export.py DIR
 
@@ -12,6 +12,7 @@ AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD and
 AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.
 """
 
+import csv
 import json
 import os
 import sys
@@ -369,6 +370,45 @@ def compare_record_metric(tag, column, unit, exported):
     return differences + [f"{tag}.{name}: should not be there" for name in sorted(surplus)]
 
 
+def rounded(numbers):
+    """As the table has them."""
+    return sorted(round(float(number), 2) for number in numbers)
+
+
+def compare_table(rows, metrics):
+    """The CSV has the numbers of the JSON to two decimals: one section of distributions,
+    one of single values. Its rows have labels, not tags: numbers are compared as they come."""
+    differences = []
+    sections, seen = {}, set()
+    for row in rows:
+        if row and row[0] == "Metric":
+            header = tuple(row[1:])
+            sections[header] = []
+        elif row:
+            sections[header].append(row)
+            if row[0] in seen:
+                differences.append(f"CSV: {row[0]} is there twice")
+            seen.add(row[0])
+    if len(seen) != len(metrics):
+        differences.append(f"CSV: {len(seen)} rows, {len(metrics)} metrics")
+    spread = [metric for metric in metrics.values() if set(metric) - {"unit", "avg"}]
+    single = [metric for metric in metrics.values() if not set(metric) - {"unit", "avg"}]
+    for header, found in sections.items():
+        of = single if header == ("Value",) else spread
+        for at, name in enumerate(header, 1):
+            stat = "avg" if name == "Value" else name
+            got = rounded(row[at] for row in found if row[at] != "")
+            expected = rounded(metric[stat] for metric in of if stat in metric)
+            if len(got) != len(expected):
+                differences.append(f"CSV: {len(got)} of {name}, should be {len(expected)}")
+            differences += [
+                f"CSV: {name} is {ours}, should be {theirs}"
+                for ours, theirs in zip(got, expected)
+                if abs(ours - theirs) > 0.011
+            ][:3]
+    return differences
+
+
 def check(directory):
     """The differences, and the metrics that no record or formula speaks of."""
     records = read_records(directory / "profile_export.jsonl")
@@ -390,6 +430,10 @@ def check(directory):
     curves = over_time(records) | adjusted(values, failed)
     for tag, expected in curves.items():
         differences += compare_over_time(tag, expected, metrics.get(tag, {}))
+    table = directory / "profile_export_aiperf.csv"
+    if table.exists():
+        with open(table, encoding="utf-8", newline="") as text:
+            differences += compare_table(csv.reader(text), metrics)
     unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves))
     return differences, unknown, len(metrics)
 

@@ -8,10 +8,15 @@ use aiperf::dataset::MediaKinds;
 use aiperf::endpoint::{EndpointTraits, EndpointType};
 use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
 
 use crate::artifacts::table::run_python;
 use crate::load::{faults, mock};
 use crate::media;
+use crate::otlp_receiver::{OtlpReceiver, attribute};
 use crate::profile::{Run, aiperf, profile_command};
 use crate::raw_server;
 
@@ -107,7 +112,8 @@ fn of_conversations_with_media() {
 fn of_what_goes_wrong() {
     for fault in ["cut=2", "cut-mid=2", "garbage=1", "empty", "no-done", "error=2", "close"] {
         let faults = faults(&[&format!("every=3:{fault}")]);
-        checked(&mock(Script { faults, ..Script::default() }).url(), &[], &[]);
+        let itl = Nanos::from_millis(1.0);
+        checked(&mock(Script { itl, faults, ..Script::default() }).url(), &[], &[]);
     }
     let slow = mock(Script { ttft: Nanos::from_millis(60.0), ..Script::default() });
     let cancelled = ["--request-cancellation-rate", "40", "--request-cancellation-delay", "0.03"];
@@ -210,4 +216,72 @@ fn nothing_of_aiperfs_files_is_missing_unexplained() {
     command.args(words.split_whitespace()).args(["--otel-url", "http://127.0.0.1:1"]);
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     run_python("tests/compare_with_aiperf.py", Path::new(run.directory.path()));
+}
+
+/// What a unit of the files is in the unit that OpenTelemetry has.
+fn in_base_units(unit: &str) -> f64 {
+    match unit {
+        "ms" => 1e-3,
+        "KB" => 1024.0,
+        _ => 1.0,
+    }
+}
+
+/// Values of the points of the measured phase: a histogram's counts and sums, or numbers.
+fn totals(metric: &Metric) -> (u64, f64) {
+    let measured = |attributes: &Vec<KeyValue>| {
+        attribute(attributes, "aiperf.benchmark_phase").as_deref() == Some("profiling")
+    };
+    let number = |point: &NumberDataPoint| match point.value {
+        Some(Number::AsDouble(value)) => value,
+        Some(Number::AsInt(value)) => value as f64,
+        None => f64::NAN,
+    };
+    let points = match metric.data.as_ref().unwrap() {
+        Data::Histogram(histogram) => {
+            let points = histogram.data_points.iter().filter(|p| measured(&p.attributes));
+            return points.fold((0, 0.0), |(count, sum), point| {
+                (count + point.count, sum + point.sum.unwrap())
+            });
+        }
+        Data::Sum(sum) => &sum.data_points,
+        Data::Gauge(gauge) => &gauge.data_points,
+        other => panic!("{} is {other:?}", metric.name),
+    };
+    let points = points.iter().filter(|point| measured(&point.attributes));
+    (1, points.map(number).sum())
+}
+
+/// Whatever the summary says, a collector has as well.
+#[test]
+fn a_collector_has_every_value_of_the_summary() {
+    let collector = OtlpReceiver::grpc();
+    let goodput = ["--goodput", "request_latency:30", "--otel-url", &collector.otel_url()];
+    let run = checked(&server().url(), &goodput, &[]);
+    let received = collector.last();
+    let names: Vec<_> = received.metrics().iter().map(|metric| metric.name.clone()).collect();
+    let summary = run.summary();
+    let metrics = summary.as_object().unwrap().iter();
+    let metrics = metrics.filter(|(_, metric)| metric["unit"].is_string());
+    let mut compared = 0;
+    for (tag, metric) in metrics {
+        let name = format!("aiperf.{tag}");
+        if !names.contains(&name) {
+            // Of these there are percentiles alone, and of what never was no series.
+            let percentiles = names.contains(&format!("aiperf.percentiles.{tag}"));
+            assert!(percentiles || metric["avg"] == 0.0, "{tag} is not exported");
+            continue;
+        }
+        let (count, value) = totals(received.metric(&name));
+        let stat = if metric["sum"].is_number() { "sum" } else { "avg" };
+        let of_file =
+            metric[stat].as_f64().unwrap() * in_base_units(metric["unit"].as_str().unwrap());
+        let near = (value - of_file).abs() <= 1e-9 * of_file.abs();
+        assert!(near, "{tag}: a collector has {value}, the summary {of_file}");
+        if stat == "sum" {
+            assert_eq!(metric["count"], count, "{tag}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 60, "{compared}");
 }
