@@ -1,4 +1,4 @@
-"""Recomputes profile_export_aiperf.json from profile_export.jsonl.
+"""Recomputes profile_export_aiperf.json and .csv from profile_export.jsonl.
 
     python3 tests/check_profile_export.py DIR
 
@@ -12,6 +12,7 @@ AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD and
 AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.
 """
 
+import csv
 import json
 import os
 import sys
@@ -97,13 +98,15 @@ def statistics(column):
     return {name: float(value) for name, value in stats.items()}
 
 
+def end_of_content(record):
+    """In nanoseconds; None where there was none."""
+    latency = scalar(record, "request_latency")
+    return None if latency is None else record["metadata"]["request_start_ns"] + round(latency * 1e6)
+
+
 def duration_seconds(records):
     """From the first request sent to the last response; None where none came."""
-    ends = [
-        r["metadata"]["request_start_ns"] + round(scalar(r, "request_latency") * 1e6)
-        for r in records
-        if scalar(r, "request_latency") is not None
-    ]
+    ends = [end for end in map(end_of_content, records) if end is not None]
     if not ends:
         return None
     return (max(ends) - min(r["metadata"]["request_start_ns"] for r in records)) / 1e9
@@ -135,7 +138,20 @@ def osl_mismatches(records):
     return mismatches
 
 
-def single_values(records, values, has_objectives):
+def for_developers(records, found):
+    """What `AIPERF_DEV_MODE` adds."""
+    starts = [r["metadata"]["request_start_ns"] for r in records]
+    more = {"min_request_timestamp": min(starts)} if starts else {}
+    ends = [end for end in map(end_of_content, records) if end is not None]
+    if ends:
+        more["max_response_timestamp"] = max(ends)
+    if found.get("total_reasoning_tokens") and found.get("total_output_tokens"):
+        efficiency = found["total_reasoning_tokens"] / found["total_output_tokens"]
+        more["overall_thinking_efficiency"] = efficiency
+    return more
+
+
+def single_values(records, values, has_objectives, is_developed=False):
     """Aggregates and derived metrics, absent ones left out."""
     failed = sum(1 for r in records if r.get("error"))
     succeeded = len(records) - failed
@@ -150,6 +166,8 @@ def single_values(records, values, has_objectives):
         found["context_overflow_count"] = sum(
             any(words in error for words in OVERFLOWS) for error in errors
         )
+    if is_developed:
+        found |= for_developers(records, found)
     found["usage_discrepancy_count"] = usage_discrepancies(records)
     found["osl_mismatch_count"] = osl_mismatches(records)
     seconds = found["benchmark_duration"] = duration_seconds(records)
@@ -241,6 +259,9 @@ class Request:
         return levels + [(at, self.end, more) for at in self.content[1:]]
 
 
+# Curves that are there only where lengths of inputs are known.
+OF_INPUTS = ("total_throughput", "tokens_in_flight")
+
 # Levels, which requests they are of, and whether they are shared among these.
 CURVES = {
     "concurrency": (Request.in_flight, Request.in_flight, False),
@@ -290,6 +311,8 @@ def over_time(records):
     for name, (levels_of, users_of, is_shared) in CURVES.items():
         levels = [level for request in requests for level in levels_of(request)]
         if not any(height for _, _, height in levels):
+            continue
+        if name in OF_INPUTS and not any(request.input for request in requests):
             continue
         users = [user for request in requests for user in users_of(request)]
         whole = [
@@ -347,6 +370,45 @@ def compare_record_metric(tag, column, unit, exported):
     return differences + [f"{tag}.{name}: should not be there" for name in sorted(surplus)]
 
 
+def rounded(numbers):
+    """As the table has them."""
+    return sorted(round(float(number), 2) for number in numbers)
+
+
+def compare_table(rows, metrics):
+    """The CSV has the numbers of the JSON to two decimals: one section of distributions,
+    one of single values. Its rows have labels, not tags: numbers are compared as they come."""
+    differences = []
+    sections, seen = {}, set()
+    for row in rows:
+        if row and row[0] == "Metric":
+            header = tuple(row[1:])
+            sections[header] = []
+        elif row:
+            sections[header].append(row)
+            if row[0] in seen:
+                differences.append(f"CSV: {row[0]} is there twice")
+            seen.add(row[0])
+    if len(seen) != len(metrics):
+        differences.append(f"CSV: {len(seen)} rows, {len(metrics)} metrics")
+    spread = [metric for metric in metrics.values() if set(metric) - {"unit", "avg"}]
+    single = [metric for metric in metrics.values() if not set(metric) - {"unit", "avg"}]
+    for header, found in sections.items():
+        of = single if header == ("Value",) else spread
+        for at, name in enumerate(header, 1):
+            stat = "avg" if name == "Value" else name
+            got = rounded(row[at] for row in found if row[at] != "")
+            expected = rounded(metric[stat] for metric in of if stat in metric)
+            if len(got) != len(expected):
+                differences.append(f"CSV: {len(got)} of {name}, should be {len(expected)}")
+            differences += [
+                f"CSV: {name} is {ours}, should be {theirs}"
+                for ours, theirs in zip(got, expected)
+                if abs(ours - theirs) > 0.011
+            ][:3]
+    return differences
+
+
 def check(directory):
     """The differences, and the metrics that no record or formula speaks of."""
     records = read_records(directory / "profile_export.jsonl")
@@ -355,7 +417,9 @@ def check(directory):
         tag: value for tag, value in export.items() if isinstance(value, dict) and "unit" in value
     }
     values, units = columns(records)
-    singles = single_values(records, values, "good_request_fraction" in metrics)
+    has_objectives = "good_request_fraction" in metrics
+    is_developed = "credit_drop_latency" in values
+    singles = single_values(records, values, has_objectives, is_developed)
     differences = []
     for tag, column in values.items():
         if tag not in COUNTED_IN_RECORDS:
@@ -366,6 +430,10 @@ def check(directory):
     curves = over_time(records) | adjusted(values, failed)
     for tag, expected in curves.items():
         differences += compare_over_time(tag, expected, metrics.get(tag, {}))
+    table = directory / "profile_export_aiperf.csv"
+    if table.exists():
+        with open(table, encoding="utf-8", newline="") as text:
+            differences += compare_table(csv.reader(text), metrics)
     unknown = sorted(set(metrics) - set(values) - set(singles) - set(curves))
     return differences, unknown, len(metrics)
 

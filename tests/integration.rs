@@ -60,6 +60,8 @@ mod phases;
 mod profile;
 #[path = "integration/raw_server.rs"]
 mod raw_server;
+#[path = "integration/recomputed.rs"]
+mod recomputed;
 #[path = "integration/replay.rs"]
 mod replay;
 #[path = "integration/retrieval.rs"]

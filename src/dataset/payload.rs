@@ -1,5 +1,7 @@
 //! The prompt inside a body that is sent as it is.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -7,28 +9,56 @@ use crate::tokenizer::TokenCounter;
 
 /// Tokens of the body's texts: of its system message, its messages, its contents,
 /// its `prompt`, its `input` or its `inputs`, or of its query and passages, whichever
-/// a dialect has. `None` where it has no text, or a prompt that is given in tokens.
+/// a dialect has; of the tools that it declares, and of the calls that it repeats.
+/// `None` where it has no text, or a prompt that is given in tokens.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
-    let texts = texts(&body)?;
-    (!texts.is_empty()).then(|| texts.iter().map(|text| counter.count(text)).sum())
+    sum(&texts(&body)?, counter)
 }
 
 /// Tokens of the texts of `messages`, a JSON array; `None` where they have no text.
 pub(super) fn count_messages(messages: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let messages: Value = serde_json::from_str(messages.get()).ok()?;
-    let texts = contents(&messages);
+    sum(&contents(&messages), counter)
+}
+
+fn sum(texts: &[Cow<'_, str>], counter: &TokenCounter) -> Option<u64> {
     (!texts.is_empty()).then(|| texts.iter().map(|text| counter.count(text)).sum())
 }
 
-fn contents(messages: &Value) -> Vec<&str> {
+fn contents(messages: &Value) -> Vec<Cow<'_, str>> {
     let messages = messages.as_array().into_iter().flatten();
-    messages.flat_map(|message| parts(&message["content"])).collect()
+    messages.flat_map(|message| parts(&message["content"]).chain(calls(message))).collect()
 }
 
-fn texts(body: &Value) -> Option<Vec<&str>> {
+/// What a model wrote of calls in an earlier turn, and what came of them.
+fn calls(message: &Value) -> impl Iterator<Item = Cow<'_, str>> {
+    let listed = message["tool_calls"].as_array().into_iter().flatten();
+    let functions = listed.map(|call| &call["function"]);
+    // An item of OpenAI's Responses is a call itself.
+    let item = matches!(message["type"].as_str(), Some("function_call" | "function_call_output"));
+    let functions = functions.chain(item.then_some(message));
+    functions.flat_map(|function| named(function, &["name", "arguments", "output"]))
+}
+
+/// What a body says of the tools that it declares: names, descriptions, schemas.
+fn tools(body: &Value) -> impl Iterator<Item = Cow<'_, str>> {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    tools.flat_map(|tool| [tool, &tool["function"]]).flat_map(|tool| {
+        let schema = [&tool["parameters"], &tool["input_schema"]];
+        let schema = schema.into_iter().filter(|schema| schema.is_object());
+        let schema = schema.map(|schema| Cow::Owned(schema.to_string()));
+        named(tool, &["name", "description"]).chain(schema)
+    })
+}
+
+fn named<'v>(object: &'v Value, names: &'v [&str]) -> impl Iterator<Item = Cow<'v, str>> {
+    names.iter().filter_map(|name| object[*name].as_str()).map(Cow::Borrowed)
+}
+
+fn texts(body: &Value) -> Option<Vec<Cow<'_, str>>> {
     let system = [&body["system"], &body["instructions"], &body["systemInstruction"]["parts"]];
-    let mut texts: Vec<&str> = system.into_iter().flat_map(parts).collect();
+    let mut texts: Vec<_> = system.into_iter().flat_map(parts).collect();
     texts.extend(contents(&body["messages"]));
     let said = body["contents"].as_array().into_iter().flatten();
     texts.extend(said.flat_map(|content| parts(&content["parts"])));
@@ -45,6 +75,7 @@ fn texts(body: &Value) -> Option<Vec<&str>> {
         let ranked = ["query", "documents", "texts", "passages"];
         texts.extend(ranked.iter().flat_map(|name| parts(&body[*name])));
     }
+    texts.extend(tools(body));
     Some(texts)
 }
 
@@ -54,14 +85,13 @@ fn is_tokens(item: &Value) -> bool {
 }
 
 /// The text, or the texts among the parts; parts of other kinds have none.
-fn parts(content: &Value) -> Vec<&str> {
-    match content {
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part.as_str().or_else(|| part["text"].as_str()))
-            .collect(),
-        text => text.as_str().or_else(|| text["text"].as_str()).into_iter().collect(),
-    }
+fn parts(content: &Value) -> impl Iterator<Item = Cow<'_, str>> {
+    let parts = match content {
+        Value::Array(parts) => parts.as_slice(),
+        text => std::slice::from_ref(text),
+    };
+    let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part["text"].as_str()));
+    texts.map(Cow::Borrowed)
 }
 
 #[cfg(test)]
@@ -69,6 +99,54 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tokenizer::Source;
+
+    fn texts(body: &Value) -> Option<Vec<String>> {
+        super::texts(body).map(|texts| texts.into_iter().map(Cow::into_owned).collect())
+    }
+
+    fn some(texts: &[&str]) -> Option<Vec<String>> {
+        Some(texts.iter().map(ToString::to_string).collect())
+    }
+
+    /// AIPerf 0.13 counts 45 tokens of this body by the same tokenizer.
+    #[test]
+    fn tools_and_calls_are_of_the_prompt() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+        let declared =
+            json!({"name": "f", "description": "adds two numbers", "parameters": schema});
+        let chat = json!({
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "hello there you"},
+            ],
+            "tools": [{"type": "function", "function": declared}],
+        });
+        let schema = schema.to_string();
+        let expected = ["Be brief.", "hello there you", "f", "adds two numbers", &schema];
+        assert_eq!(texts(&chat), some(&expected));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
+        let counter = TokenCounter::load(&Source::parse(folder), &|_| None).unwrap();
+        let body = RawValue::from_string(chat.to_string()).unwrap();
+        assert_eq!(count_tokens(&body, &counter), Some(45));
+
+        let replayed = json!({"messages": [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "1", "content": "b"},
+        ]});
+        assert_eq!(texts(&replayed), some(&["a", "f", "{}", "b"]));
+        let responses = json!({
+            "input": [{"type": "function_call", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "output": "b"}],
+            "tools": [{"type": "function", "name": "g", "parameters": {}}],
+        });
+        assert_eq!(texts(&responses), some(&["f", "{}", "b", "g", "{}"]));
+        let messages = json!({"messages": [{"role": "user", "content": "a"}],
+            "tools": [{"name": "g", "input_schema": {"type": "object"}}]});
+        assert_eq!(texts(&messages), some(&["a", "g", "{\"type\":\"object\"}"]));
+    }
 
     #[test]
     fn texts_are_found_wherever_a_dialect_keeps_them() {
@@ -80,30 +158,30 @@ mod tests {
             ]},
             {"role": "assistant", "content": null},
         ]});
-        assert_eq!(texts(&chat), Some(vec!["a", "b"]));
-        assert_eq!(texts(&json!({"prompt": "a"})), Some(vec!["a"]));
+        assert_eq!(texts(&chat), some(&["a", "b"]));
+        assert_eq!(texts(&json!({"prompt": "a"})), some(&["a"]));
         let ranking = json!({"query": {"text": "a"}, "passages": [{"text": "b"}, {"text": "c"}]});
-        assert_eq!(texts(&ranking), Some(vec!["a", "b", "c"]));
+        assert_eq!(texts(&ranking), some(&["a", "b", "c"]));
         assert_eq!(
             texts(&json!({"query": "a", "documents": ["b"], "model": "m"})),
-            Some(vec!["a", "b"])
+            some(&["a", "b"])
         );
-        assert_eq!(texts(&json!({"input": ["a", "b"]})), Some(vec!["a", "b"]));
+        assert_eq!(texts(&json!({"input": ["a", "b"]})), some(&["a", "b"]));
         assert_eq!(texts(&json!({"prompt": [1, 2]})), None);
-        assert_eq!(texts(&json!({"messages": "none"})), Some(Vec::new()));
+        assert_eq!(texts(&json!({"messages": "none"})), some(&[]));
         let responses = json!({"instructions": "a", "input": [
             {"type": "message", "role": "user", "content": "b"},
             {"type": "message", "role": "assistant", "content": [
                 {"type": "output_text", "text": "c"}]},
             {"type": "function_call_output", "output": "d"},
         ]});
-        assert_eq!(texts(&responses), Some(vec!["a", "b", "c"]));
+        assert_eq!(texts(&responses), some(&["a", "b", "c", "d"]));
         let messages = json!({"system": [{"type": "text", "text": "a"}], "messages": [
             {"role": "user", "content": "b"}]});
-        assert_eq!(texts(&messages), Some(vec!["a", "b"]));
+        assert_eq!(texts(&messages), some(&["a", "b"]));
         let gemini = json!({"systemInstruction": {"parts": [{"text": "a"}]}, "contents": [
             {"role": "user", "parts": [{"text": "b"}, {"inlineData": {"data": ""}}]}]});
-        assert_eq!(texts(&gemini), Some(vec!["a", "b"]));
-        assert_eq!(texts(&json!({"inputs": "a", "parameters": {}})), Some(vec!["a"]));
+        assert_eq!(texts(&gemini), some(&["a", "b"]));
+        assert_eq!(texts(&json!({"inputs": "a", "parameters": {}})), some(&["a"]));
     }
 }

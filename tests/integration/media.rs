@@ -22,7 +22,7 @@ fn wav() -> Vec<u8> {
 }
 
 /// A dataset of these lines, beside files `a.wav`, `a.png` and `a.txt`.
-fn dataset(lines: &[&str]) -> tempfile::TempDir {
+pub(crate) fn dataset(lines: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
     put("a.wav", &wav());

@@ -21,9 +21,12 @@ const LAG_BRIEF: &str = "How late the requests of a fixed schedule were sent.";
 const WAIT: &[&str; 1] = &["credit_to_start_latency"];
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("effective_latency", "Effective Latency", Unit::Nanoseconds, |facts, _| {
-        facts.response.content.last().map(|piece| since(wanted(facts), piece.arrival))
-    })
+    Metric::record(
+        "effective_latency",
+        "Effective Latency (CO-aware)",
+        Unit::Nanoseconds,
+        |facts, _| facts.response.content.last().map(|piece| since(wanted(facts), piece.arrival)),
+    )
     .short("Eff Latency")
     .shown_in(Unit::Milliseconds)
     .at(Effective, 100)
@@ -35,7 +38,7 @@ pub(super) static ROWS: &[Metric] = &[
     ),
     Metric::record(
         "credit_to_start_latency",
-        "Credit to Start Latency",
+        "Credit-to-Start Latency",
         Unit::Nanoseconds,
         |facts, _| Some(since(wanted(facts), facts.record.start)),
     )

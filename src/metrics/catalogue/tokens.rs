@@ -47,8 +47,8 @@ pub(super) static ROWS: &[Metric] = &[
     .at(Default, 700)
     .says(
         "Tokens of a request's whole prompt: context, earlier turns and answers, this turn.",
-        "tokens(prompt); of a body that is sent as it is, the tokens of its texts. Absent where \
-         it has none.",
+        "tokens(prompt); of a body that is sent as it is, the tokens of its texts, of the tools that it \
+         declares and of the calls that it repeats. Absent where it has none.",
     ),
     Metric::record(
         "e2e_output_token_throughput",
