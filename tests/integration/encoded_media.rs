@@ -279,7 +279,8 @@ fn an_interrupt_ends_the_encoding() {
     let flags = ["--video-width", "640", "--video-height", "480", "--video-duration", "3600"];
     let mut command = aiperf(&["profile", "--model", "m", "--url", "http://127.0.0.1:1"]);
     command.args(["--ui", "simple", "--artifact-dir"]).arg(directory.path()).args(flags);
-    command.stdout(Stdio::null());
+    // What it may leave there goes with the directory.
+    command.env("TMPDIR", directory.path()).stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
