@@ -27,6 +27,7 @@ pub use self::lengths::{SequenceDistribution, SequencePair};
 pub use self::media::{
     AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds, audio_seconds,
 };
+pub use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;

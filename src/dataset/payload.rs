@@ -16,6 +16,14 @@ pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option
     sum(&texts(&body)?, counter)
 }
 
+/// Tokens by `count` of the texts of a body that was made here; `None` where it has no
+/// text, or is no JSON.
+pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let texts = texts(&body)?;
+    (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
+}
+
 /// Tokens of the texts of `messages`, a JSON array; `None` where they have no text.
 pub(super) fn count_messages(messages: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let messages: Value = serde_json::from_str(messages.get()).ok()?;
