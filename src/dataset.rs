@@ -28,6 +28,7 @@ pub use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds,
     Scene, SoundCodec, VideoClip, VideoFormat, VideoSound, audio_seconds,
 };
+pub use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;

@@ -16,6 +16,14 @@ pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option
     sum(&texts(&body)?, counter)
 }
 
+/// Tokens by `count` of the texts of a body that was made here; `None` where it has no
+/// text, or is no JSON.
+pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let texts = texts(&body)?;
+    (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
+}
+
 /// Tokens of the texts of `messages`, a JSON array; `None` where they have no text.
 pub(super) fn count_messages(messages: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let messages: Value = serde_json::from_str(messages.get()).ok()?;
@@ -101,12 +109,8 @@ mod tests {
     use super::*;
     use crate::tokenizer::Source;
 
-    fn texts(body: &Value) -> Option<Vec<String>> {
-        super::texts(body).map(|texts| texts.into_iter().map(Cow::into_owned).collect())
-    }
-
-    fn some(texts: &[&str]) -> Option<Vec<String>> {
-        Some(texts.iter().map(ToString::to_string).collect())
+    fn texts(body: &Value) -> Vec<String> {
+        super::texts(body).unwrap().into_iter().map(Cow::into_owned).collect()
     }
 
     /// AIPerf 0.13 counts 45 tokens of this body by the same tokenizer.
@@ -124,7 +128,7 @@ mod tests {
         });
         let schema = schema.to_string();
         let expected = ["Be brief.", "hello there you", "f", "adds two numbers", &schema];
-        assert_eq!(texts(&chat), some(&expected));
+        assert_eq!(texts(&chat), expected);
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
         let counter = TokenCounter::load(&Source::parse(folder), &|_| None).unwrap();
         let body = RawValue::from_string(chat.to_string()).unwrap();
@@ -136,16 +140,16 @@ mod tests {
                 {"id": "1", "function": {"name": "f", "arguments": "{}"}}]},
             {"role": "tool", "tool_call_id": "1", "content": "b"},
         ]});
-        assert_eq!(texts(&replayed), some(&["a", "f", "{}", "b"]));
+        assert_eq!(texts(&replayed), ["a", "f", "{}", "b"]);
         let responses = json!({
             "input": [{"type": "function_call", "name": "f", "arguments": "{}"},
                 {"type": "function_call_output", "output": "b"}],
             "tools": [{"type": "function", "name": "g", "parameters": {}}],
         });
-        assert_eq!(texts(&responses), some(&["f", "{}", "b", "g", "{}"]));
+        assert_eq!(texts(&responses), ["f", "{}", "b", "g", "{}"]);
         let messages = json!({"messages": [{"role": "user", "content": "a"}],
             "tools": [{"name": "g", "input_schema": {"type": "object"}}]});
-        assert_eq!(texts(&messages), some(&["a", "g", "{\"type\":\"object\"}"]));
+        assert_eq!(texts(&messages), ["a", "g", "{\"type\":\"object\"}"]);
     }
 
     #[test]
@@ -158,30 +162,27 @@ mod tests {
             ]},
             {"role": "assistant", "content": null},
         ]});
-        assert_eq!(texts(&chat), some(&["a", "b"]));
-        assert_eq!(texts(&json!({"prompt": "a"})), some(&["a"]));
+        assert_eq!(texts(&chat), ["a", "b"]);
+        assert_eq!(texts(&json!({"prompt": "a"})), ["a"]);
         let ranking = json!({"query": {"text": "a"}, "passages": [{"text": "b"}, {"text": "c"}]});
-        assert_eq!(texts(&ranking), some(&["a", "b", "c"]));
-        assert_eq!(
-            texts(&json!({"query": "a", "documents": ["b"], "model": "m"})),
-            some(&["a", "b"])
-        );
-        assert_eq!(texts(&json!({"input": ["a", "b"]})), some(&["a", "b"]));
-        assert_eq!(texts(&json!({"prompt": [1, 2]})), None);
-        assert_eq!(texts(&json!({"messages": "none"})), some(&[]));
+        assert_eq!(texts(&ranking), ["a", "b", "c"]);
+        assert_eq!(texts(&json!({"query": "a", "documents": ["b"], "model": "m"})), ["a", "b"]);
+        assert_eq!(texts(&json!({"input": ["a", "b"]})), ["a", "b"]);
+        assert_eq!(super::texts(&json!({"prompt": [1, 2]})), None);
+        assert!(texts(&json!({"messages": "none"})).is_empty());
         let responses = json!({"instructions": "a", "input": [
             {"type": "message", "role": "user", "content": "b"},
             {"type": "message", "role": "assistant", "content": [
                 {"type": "output_text", "text": "c"}]},
             {"type": "function_call_output", "output": "d"},
         ]});
-        assert_eq!(texts(&responses), some(&["a", "b", "c", "d"]));
+        assert_eq!(texts(&responses), ["a", "b", "c", "d"]);
         let messages = json!({"system": [{"type": "text", "text": "a"}], "messages": [
             {"role": "user", "content": "b"}]});
-        assert_eq!(texts(&messages), some(&["a", "b"]));
+        assert_eq!(texts(&messages), ["a", "b"]);
         let gemini = json!({"systemInstruction": {"parts": [{"text": "a"}]}, "contents": [
             {"role": "user", "parts": [{"text": "b"}, {"inlineData": {"data": ""}}]}]});
-        assert_eq!(texts(&gemini), some(&["a", "b"]));
-        assert_eq!(texts(&json!({"inputs": "a", "parameters": {}})), some(&["a"]));
+        assert_eq!(texts(&gemini), ["a", "b"]);
+        assert_eq!(texts(&json!({"inputs": "a", "parameters": {}})), ["a"]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::metric::{Facts, MeasuredRecord, Observation};
 use super::registry::Registry;
-use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn};
+use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn, tokens_sent};
 use crate::endpoint::{ChatMessages, Endpoint, ParsedResponse, chat_messages, http_error};
 use crate::record::{RequestError, RequestRecord};
 use crate::units::Clock;
@@ -130,6 +130,15 @@ impl Measurer {
         }
     }
 
+    /// Tokens of texts that have the context in front: in the body they are others than
+    /// the turn's own. `None` without a context, or where the body is no JSON.
+    fn joined_input(&self, record: &RequestRecord, conversation: &Conversation) -> Option<u64> {
+        conversation.context_tokens.filter(|context| *context > 0)?;
+        self.turn(record)?.input_tokens?;
+        let counter = self.counter.as_ref()?;
+        tokens_sent(&record.payload, |text| counter(text))
+    }
+
     /// Tokens of the whole prompt. `None` where part of it is not known.
     fn counted_input(&self, record: &RequestRecord) -> Option<u64> {
         if let Some(chat) = &self.chat
@@ -140,8 +149,12 @@ impl Measurer {
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
         // Such a turn bears its whole history.
         let is_whole = self.turn(record)?.raw_payload.is_some() || conversation.standalone_turns;
-        if is_whole || !self.endpoint.traits().repeats_history {
+        if is_whole {
             return lone_input(conversation, record.turn.turn);
+        }
+        if !self.endpoint.traits().repeats_history {
+            let joined = self.joined_input(record, conversation);
+            return joined.or_else(|| lone_input(conversation, record.turn.turn));
         }
         let turns = conversation.turns.get(..=record.turn.turn)?;
         let asked: u64 = turns.iter().map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
@@ -155,10 +168,11 @@ impl Measurer {
     }
 }
 
-/// Tokens of a prompt that is one turn: its texts, each after the context.
+/// Tokens of a prompt that is one turn: its texts after the context, which a body
+/// that is sent as it is has not.
 fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
     let turn = conversation.turns.get(turn)?;
-    let context = conversation.context_tokens.unwrap_or(0) * turn.texts.len() as u64;
+    let context = conversation.context_tokens.filter(|_| !turn.texts.is_empty()).unwrap_or(0);
     Some(context + turn.input_tokens?)
 }
 

@@ -108,6 +108,17 @@ fn of_conversations_with_media() {
     assert_eq!(checked(&server().url(), &sound, &[]).summary()["rtfx"]["unit"], "ratio");
 }
 
+/// What stands in front is counted as it is sent: once, or before each text of a list.
+#[test]
+fn of_prompts_with_a_context() {
+    let context = "--shared-system-prompt-length 30 --user-context-prompt-length 15 \
+        --num-dataset-entries 3 --batch-size 3";
+    let context: Vec<&str> = context.split_whitespace().collect();
+    for name in ["completions", "embeddings", "huggingface_generate", "image_generation"] {
+        checked(&server().url(), &[&context[..], &["--endpoint-type", name]].concat(), &[]);
+    }
+}
+
 #[test]
 fn of_what_goes_wrong() {
     for fault in ["cut=2", "cut-mid=2", "garbage=1", "empty", "no-done", "error=2", "close"] {
