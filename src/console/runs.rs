@@ -185,6 +185,11 @@ fn conclusion(history: &History) -> String {
             percent(least.good_fraction),
         ),
         (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
+        (Some(End::Failed), most, _) => {
+            let beyond = if most.is_some() { " The limit was not found." } else { "" };
+            let why = history.failure.as_deref().unwrap_or_default();
+            format!("{beyond} The search could not go on at {why}")
+        }
         (Some(End::MostPoints), ..) => {
             " The search ended after the most loads it tries.".to_owned()
         }
@@ -217,6 +222,7 @@ mod tests {
             config: Config { min: 1, max: 8, attainment: 0.95, warmup_follows: true },
             points: (0..).zip(points).map(point).collect(),
             end: Some(end),
+            failure: None,
         }
     }
 

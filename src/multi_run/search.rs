@@ -59,7 +59,7 @@ pub enum End {
     MostPoints,
     /// The user ended it.
     Cancelled,
-    /// A run could not be made, or not be kept.
+    /// A run could not be made, or not be kept, or the server answered none of its requests.
     Failed,
 }
 
@@ -157,9 +157,17 @@ pub struct History {
     pub points: Vec<Point>,
     /// Why it ended; absent while it goes on.
     pub end: Option<End>,
+    /// What went wrong and where, if that ended it.
+    pub failure: Option<String>,
 }
 
 impl History {
+    /// Nothing tried yet.
+    #[must_use]
+    pub const fn new(config: Config) -> Self {
+        Self { config, points: Vec::new(), end: None, failure: None }
+    }
+
     /// Whether any load meets the objectives.
     #[must_use]
     pub fn has_feasible(&self) -> bool {
@@ -262,7 +270,7 @@ mod tests {
             point(2, 4, Some(4.0), true),
             point(3, 6, None, false),
         ];
-        let history = History { config: config(1, 8), points, end: None };
+        let history = History { points, ..History::new(config(1, 8)) };
         assert_eq!(history.best().unwrap().variation.concurrency, 4);
         let neighbours = history.neighbours().map(|point| point.unwrap().variation.concurrency);
         assert_eq!(neighbours, [1, 6]);
