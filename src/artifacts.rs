@@ -340,13 +340,17 @@ fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json:
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Puts the members of `redacted` over those of `body`.
-fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) {
+/// Puts the members of `redacted` over those of `body`, whose URLs lose their credentials.
+/// Whether anything of it is another then.
+fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) -> bool {
+    let mut is_another = redact::urls(body);
     for (name, shown) in redacted {
         if let Some(member) = body.get_mut(name) {
             *member = shown.clone();
+            is_another = true;
         }
     }
+    is_another
 }
 
 /// Replaces JSON, CSV and console text, and the server's statistics if there are any.
