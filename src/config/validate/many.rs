@@ -1,6 +1,7 @@
 //! What many runs need, and a search for a load.
 
 use super::ConfigError;
+use super::load::at_most;
 use crate::config::RunConfig;
 use crate::multi_run::search;
 use crate::schedule::config::LoadPattern;
@@ -34,6 +35,7 @@ impl RunConfig {
                        --e2e-sla-ms";
             return Err(ConfigError::flag(flag, why));
         }
+        at_most("--concurrency-max", search.max)?;
         if search.min >= search.max {
             let why = format!(
                 "{} is no less than --concurrency-max {}: give a range to search in",
