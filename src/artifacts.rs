@@ -72,21 +72,21 @@ pub enum ExportLevel {
 pub enum ArtifactError {
     /// The directory could not be made.
     #[error(
-        "cannot create the artifact directory {path}: {source}; choose another with --artifact-dir"
+        "cannot create the artifact directory {path}: {why}; choose another with --artifact-dir"
     )]
     Directory {
         /// The directory.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// A file cannot be written there.
-    #[error("cannot write {path}: {source}; choose another directory with --artifact-dir")]
+    #[error("cannot write {path}: {why}; choose another directory with --artifact-dir")]
     NotWritable {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// Some files are missing or cut short; the others are whole.
     #[error("{} not written in full: {}; free some disk space and rebuild the summaries with `aiperf report`", one_or_more(.failures), list(.failures))]
@@ -180,10 +180,7 @@ impl ArtifactSet {
         }
         Manifest::running(run, config.prefix.clone(), &config.server_metrics)
             .write(&layout.manifest)
-            .map_err(|source| ArtifactError::NotWritable {
-                path: layout.manifest.clone(),
-                source,
-            })?;
+            .map_err(|why| ArtifactError::NotWritable { path: layout.manifest.clone(), why })?;
         Ok(Self {
             layout,
             prefix: config.prefix.clone(),
@@ -343,13 +340,17 @@ fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json:
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Puts the members of `redacted` over those of `body`.
-fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) {
+/// Puts the members of `redacted` over those of `body`, whose URLs lose their credentials.
+/// Whether anything of it is another then.
+fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) -> bool {
+    let mut is_another = redact::urls(body);
     for (name, shown) in redacted {
         if let Some(member) = body.get_mut(name) {
             *member = shown.clone();
+            is_another = true;
         }
     }
+    is_another
 }
 
 /// Replaces JSON, CSV and console text, and the server's statistics if there are any.

@@ -13,6 +13,7 @@ mod prompts;
 mod rankings;
 mod sampler;
 pub mod seed;
+mod size;
 mod synthetic;
 mod text;
 mod words;

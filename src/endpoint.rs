@@ -43,7 +43,7 @@ pub mod video_generation;
 use std::sync::Arc;
 
 use crate::dataset::Conversation;
-use crate::record::ResponseBody;
+use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
 
 pub use config::{Config, VideoJobs};
@@ -182,10 +182,15 @@ pub trait Endpoint: Send + Sync + std::fmt::Debug {
         !event.is_empty()
     }
 
-    /// What to ask next, after `answers` answers of status 2xx to a request, of
-    /// which `last` is the last; `None` where the request has been answered.
-    fn next_step(&self, _answers: usize, _last: &ResponseBody) -> Option<NextStep> {
-        None
+    /// What to ask next, where `last` is the answer, of status 2xx, to the request or
+    /// to its step `asked`; `None` where the request has been answered. The error is
+    /// that of an answer which is none to what was asked.
+    fn next_step(
+        &self,
+        _asked: Option<&NextStep>,
+        _last: &ResponseBody,
+    ) -> Result<Option<NextStep>, RequestError> {
+        Ok(None)
     }
 
     /// Reads a response of status 2xx. Never fails: what could not be read is

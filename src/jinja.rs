@@ -141,6 +141,9 @@ mod tests {
             assert_eq!(json(options).unwrap(), expected);
         }
         assert!(json("(depth=1)").unwrap_err().starts_with("line 1: "));
+        // Python's refuses it too.
+        assert_eq!(render("{{ nothing|tojson }}").unwrap_err(), "line 1: undefined value");
+        assert_eq!(render("{{ nothing|default(none)|tojson }}").unwrap(), "null");
     }
 
     #[test]

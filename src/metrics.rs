@@ -54,11 +54,11 @@ pub enum MetricsError {
     Duplicate(MetricTag),
     /// An objective is not of the form `tag:value`.
     #[error(
-        "goodput: `{0}` is not an objective; write them as `time_to_first_token:200`, separated by spaces"
+        "`{0}` is not an objective; write them as `time_to_first_token:200`, separated by spaces"
     )]
     MalformedObjective(String),
     /// An objective's bound is no number.
-    #[error("goodput: `{threshold}` is not a number; give the bound of `{tag}` in {unit}")]
+    #[error("`{threshold}` is not a number; give the bound of `{tag}` in {unit}")]
     ObjectiveThreshold {
         /// The metric.
         tag: MetricTag,
@@ -68,7 +68,7 @@ pub enum MetricsError {
         unit: &'static str,
     },
     /// An objective names no metric.
-    #[error("goodput: there is no metric `{tag}`; {}", did_you_mean(.near))]
+    #[error("there is no metric `{tag}`; {}", did_you_mean(.near))]
     UnknownObjective {
         /// The name as given.
         tag: String,
@@ -77,14 +77,14 @@ pub enum MetricsError {
     },
     /// An objective names a metric that has no single value for each request.
     #[error(
-        "goodput: `{0}` has no single value for each request; name a metric that has, as `request_latency`"
+        "`{0}` has no single value for each request; name a metric that has, as `request_latency`"
     )]
     NotPerRequest(MetricTag),
     /// An objective is given twice.
-    #[error("goodput: `{0}` is given twice; keep one bound")]
+    #[error("`{0}` is given twice; keep one bound")]
     RepeatedObjective(MetricTag),
     /// An objective's metric is not computed for this endpoint.
-    #[error("goodput: `{tag}` is not measured here, so no request could meet it: {reason}")]
+    #[error("--goodput: `{tag}` is not measured here, so no request could meet it: {reason}")]
     ObjectiveNotMeasured {
         /// The metric.
         tag: MetricTag,

@@ -77,14 +77,12 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum MockServerError {
     /// The address is taken, or not this machine's.
-    #[error(
-        "cannot listen on {address}: {source}; choose another address, or port 0 for a free one"
-    )]
+    #[error("cannot listen on {address}: {why}; choose another address, or port 0 for a free one")]
     Listen {
         /// The address asked for.
         address: SocketAddr,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// No thread, timer or event queue could be had.
     #[error(
@@ -96,12 +94,12 @@ pub enum MockServerError {
         source: io::Error,
     },
     /// The write log's file cannot be opened.
-    #[error("cannot append to the write log {}: {source}; name a file in a writable directory", path.display())]
+    #[error("cannot append to the write log {}: {why}; name a file in a writable directory", path.display())]
     WriteLog {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        why: io::Error,
     },
     /// A fault rule cannot be read.
     #[error("the fault `{rule}` {problem}; write SELECTOR:FAULT, as in every=9:status=500")]
@@ -257,7 +255,7 @@ fn write_log(
     }
     match WriteLog::new(capacity, file.as_deref()) {
         Ok(log) => Ok(Some(Arc::new(log))),
-        Err(source) => Err(MockServerError::WriteLog { path: file.unwrap_or_default(), source }),
+        Err(why) => Err(MockServerError::WriteLog { path: file.unwrap_or_default(), why }),
     }
 }
 
@@ -269,7 +267,7 @@ fn listen(runtime: &Runtime, address: SocketAddr) -> Result<TcpListener, MockSer
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
-    listen().map_err(|source| MockServerError::Listen { address, source })
+    listen().map_err(|why| MockServerError::Listen { address, why })
 }
 
 /// Starts a thread for each runtime; the first one also accepts, for all in turn.

@@ -144,8 +144,11 @@ pub struct RunResult {
 /// Why a run is left out of the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// None of its requests succeeded, or too few: that is what the load does.
+    /// Too few of its requests succeeded, or none in time: that is what the load does.
     Load(String),
+    /// None of its requests succeeded, and none was late: the server is not there, or
+    /// refuses everything, whatever the load.
+    Server(String),
     /// It could not be made or kept, which says nothing of the load.
     Client(String),
     /// The user ended it.
@@ -157,7 +160,10 @@ impl Failure {
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
-            Self::Load(message) | Self::Client(message) | Self::Cancelled(message) => message,
+            Self::Load(message)
+            | Self::Server(message)
+            | Self::Client(message)
+            | Self::Cancelled(message) => message,
         }
     }
 }

@@ -27,6 +27,7 @@ const SECRET_WORDS: &[&str] = &[
     "credential",
     "credentials",
     "signature",
+    "sig",
 ];
 
 /// Whether `name`, of a header or a parameter, holds a secret.
@@ -119,6 +120,37 @@ fn without_user(text: &str) -> String {
 fn text_or_url(text: &str) -> String {
     let has_password = text.find('@').is_some_and(|at| text[..at].contains(':'));
     if has_password || text.contains("://") { url(text) } else { text.to_owned() }
+}
+
+/// Takes the credentials out of the URLs in `value`, each a whole text, such as name
+/// the images of a request. Whether there were any.
+pub fn urls(value: &mut Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.values_mut().fold(false, |any, member| urls(member) | any)
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| urls(item) | any),
+        Value::String(text) if is_web_url(text) => {
+            let shown = url(text);
+            let is_secret = shown != *text;
+            *text = shown;
+            is_secret
+        }
+        _ => false,
+    }
+}
+
+/// Whether JSON may have URLs in it: so that others need not be read.
+#[must_use]
+pub fn may_have_urls(json: &[u8]) -> bool {
+    std::str::from_utf8(json).is_ok_and(|text| text.contains("://") || text.contains(r":\/\/"))
+}
+
+fn is_web_url(text: &str) -> bool {
+    let begins = |scheme: &str| {
+        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    (begins("http://") || begins("https://")) && !text.contains(char::is_whitespace)
 }
 
 /// Replaces the secrets inside a JSON value, at any depth.
@@ -270,6 +302,26 @@ mod tests {
         for name in ["max_tokens", "stop_token_ids", "X-Request-ID", "tokenizer", "keys_count"] {
             assert!(!is_secret_name(name), "{name}");
         }
+    }
+
+    #[test]
+    fn urls_in_json_lose_their_credentials_and_texts_stay() {
+        let mut body = json!({"messages": [{"content": [
+            {"image_url": {"url": "https://u:hunter2@h/a.png?X-Amz-Signature=s1&w=2"}},
+            {"text": "see https://u:pw@h/ there"}, {"url": "data:image/png;base64,AA=="},
+        ]}], "n": 1});
+        assert!(may_have_urls(body.to_string().as_bytes()));
+        assert!(may_have_urls(br#"{"url":"https:\/\/h"}"#));
+        assert!(!may_have_urls(br#"{"a":"b: //"}"#));
+        assert!(urls(&mut body));
+        let content = &body["messages"][0]["content"];
+        assert_eq!(
+            content[0]["image_url"]["url"],
+            "https://redacted@h/a.png?X-Amz-Signature=redacted&w=2"
+        );
+        assert_eq!(content[1]["text"], "see https://u:pw@h/ there");
+        assert!(!urls(&mut body.clone()));
+        assert!(!urls(&mut json!({"url": "https://h/a.png?w=2"})));
     }
 
     #[test]

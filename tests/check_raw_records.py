@@ -26,10 +26,11 @@ TOLERANCE = 1e-9
 
 # Endpoints whose answers bear no text, and those whose requests do not.
 NO_TOKENS = {
-    "embeddings", "cohere_rankings", "hf_tei_rankings", "nim_rankings",
+    "embeddings", "chat_embeddings", "nim_embeddings", "image_retrieval",
+    "cohere_rankings", "hf_tei_rankings", "nim_rankings",
     "image_generation", "image_edit", "video_generation",
 }  # fmt: skip
-NO_INPUT = {"audio_transcription"}
+NO_INPUT = {"audio_transcription", "image_retrieval"}
 
 UNITS = (
     (r"image_latency", "ms/image"),
@@ -170,6 +171,10 @@ def transcription(answer, at, said):
         answer.piece(at, said.get("text") or "")
 
 
+def solido_rag(answer, at, said):
+    answer.piece(at, said.get("content") or "")
+
+
 def without_text(answer, at, said):
     """Any body of an endpoint that bears no text is one piece; its images come at the last."""
     if isinstance(said, dict):
@@ -190,6 +195,7 @@ READERS = {
     "gemini": gemini,
     "huggingface_generate": huggingface_generate,
     "audio_transcription": transcription,
+    "solido_rag": solido_rag,
 }
 
 
@@ -358,7 +364,7 @@ class Checker:
             kept = {tag for tag in found if "_prompt_" in tag}
             found = {tag: found[tag] for tag in kept}
         if self.endpoint in NO_INPUT:
-            found.pop("usage_prompt_tokens")
+            found.pop("usage_prompt_tokens", None)
         if self.counts_by_server:
             found["input_sequence_length"] = found.get("usage_prompt_tokens")
             reasoning = found["reasoning_token_count"] = found.get("usage_reasoning_tokens")

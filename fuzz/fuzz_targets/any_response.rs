@@ -33,6 +33,10 @@ fuzz_target!(|input: &[u8]| {
             video: aiperf::endpoint::VideoJobs::default(),
         });
         let body = ResponseBody { bytes: bytes.clone(), is_event_stream, events: vec![event] };
+        if let Ok(Some(step)) = endpoint.next_step(None, &body) {
+            assert!(step.suffix.starts_with('/') && step.suffix.is_ascii());
+            let _ = endpoint.next_step(Some(&step), &body);
+        }
         let parsed = endpoint.parse(&body);
         assert!(parsed.error.is_some() || !parsed.content.is_empty());
     }

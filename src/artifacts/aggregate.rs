@@ -56,7 +56,7 @@ impl AggregateFiles {
 
 fn make(directory: &Path) -> Result<(), ArtifactError> {
     std::fs::create_dir_all(directory)
-        .map_err(|source| ArtifactError::Directory { path: directory.to_owned(), source })
+        .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })
 }
 
 fn pretty(out: &mut dyn Write, value: &Value) -> io::Result<()> {
@@ -266,6 +266,7 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
         "boundary_summary": boundary(history),
         "recipe": search::RECIPE,
         "convergence_reason": history.end.map(search::End::as_str),
+        "error": history.failure,
     })
 }
 

@@ -101,10 +101,8 @@ impl Layout {
     pub(super) fn make_directories(&self) -> Result<(), ArtifactError> {
         for file in [&self.summary_json, &self.inputs, &self.log] {
             let directory = file.parent().unwrap_or(&self.directory);
-            std::fs::create_dir_all(directory).map_err(|source| ArtifactError::Directory {
-                path: directory.to_owned(),
-                source,
-            })?;
+            std::fs::create_dir_all(directory)
+                .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })?;
         }
         Ok(())
     }

@@ -308,7 +308,7 @@ fn content_arrivals(row: &Row<'_>) -> Field {
 impl RecordTable {
     /// Begins the table of a run with the metrics of `registry`.
     pub(super) fn create(path: &Path, registry: &Registry) -> Result<Self, ArtifactError> {
-        let refuse = |source| ArtifactError::NotWritable { path: path.to_owned(), source };
+        let refuse = |why| ArtifactError::NotWritable { path: path.to_owned(), why };
         replace::check(path)?;
         let columns = columns(registry);
         let file = replace::beside(path).map_err(refuse)?;

@@ -13,6 +13,7 @@ use super::jsonl::{Headers, Metadata, metadata};
 use super::redact_body;
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{Arrival, RequestError, ResponseBody};
+use crate::redact;
 use crate::units::Clock;
 
 #[derive(Serialize)]
@@ -87,10 +88,10 @@ pub(super) fn write_line(
 }
 
 fn payload<'a>(body: &'a [u8], redacted: &[(String, Value)]) -> Payload<'a> {
-    if !redacted.is_empty()
+    if (!redacted.is_empty() || redact::may_have_urls(body))
         && let Ok(mut body) = serde_json::from_slice(body)
+        && redact_body(&mut body, redacted)
     {
-        redact_body(&mut body, redacted);
         return Payload::Redacted(body);
     }
     let one_line = !body.contains(&b'\n');

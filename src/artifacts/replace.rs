@@ -25,7 +25,7 @@ pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
 
 /// Whether `path` can be replaced later.
 pub(super) fn check(path: &Path) -> Result<(), ArtifactError> {
-    let refuse = |source| ArtifactError::NotWritable { path: path.to_owned(), source };
+    let refuse = |why| ArtifactError::NotWritable { path: path.to_owned(), why };
     if path.is_dir() {
         return Err(refuse(io::Error::from(io::ErrorKind::IsADirectory)));
     }

@@ -37,14 +37,14 @@ use table::{RowOrigin, Rows};
 pub enum ReportError {
     /// There are no records.
     #[error(
-        "cannot read the records {path}: {source}; name a directory that `aiperf profile` wrote \
+        "cannot read the records {path}: {why}; name a directory that `aiperf profile` wrote \
          with --export-level records or raw"
     )]
     NoRecords {
         /// The file looked for.
         path: PathBuf,
         /// Why it was not read.
-        source: io::Error,
+        why: io::Error,
     },
     /// No line is a record.
     #[error("{path} has no complete record: nothing can be reported from it")]
@@ -63,14 +63,12 @@ pub enum ReportError {
         reason: String,
     },
     /// The scrapes of the server are there and cannot be read.
-    #[error(
-        "cannot read the server's metrics {path}: {source}; remove the file to report without it"
-    )]
+    #[error("cannot read the server's metrics {path}: {why}; remove the file to report without it")]
     NoScrapes {
         /// The file.
         path: PathBuf,
         /// Why it was not read.
-        source: io::Error,
+        why: io::Error,
     },
     /// A line other than the last is no scrape.
     #[error(
@@ -94,12 +92,12 @@ pub enum ReportError {
         reason: String,
     },
     /// There is no such directory.
-    #[error("cannot read the directory {path}: {source}; name the directories of a run's parts")]
+    #[error("cannot read the directory {path}: {why}; name the directories of a run's parts")]
     NoDirectory {
         /// The directory.
         path: PathBuf,
         /// Why it was not read.
-        source: io::Error,
+        why: io::Error,
     },
     /// A directory is not that of a part of a run.
     #[error(

@@ -21,7 +21,7 @@ impl LineSink {
     /// Opens `path` anew.
     pub(super) fn create(path: &Path) -> Result<Self, ArtifactError> {
         let file = File::create(path)
-            .map_err(|source| ArtifactError::NotWritable { path: path.to_owned(), source })?;
+            .map_err(|why| ArtifactError::NotWritable { path: path.to_owned(), why })?;
         Ok(Self {
             path: path.to_owned(),
             file: BufWriter::with_capacity(BUFFER_BYTES, file),

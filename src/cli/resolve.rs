@@ -103,15 +103,24 @@ fn endpoint(
 
 /// A template as it is given, or what the file holds that is named.
 fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> {
-    let Some(path) = given.as_str().map(std::path::Path::new).filter(|path| path.is_file()) else {
-        return Ok(given);
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File {
+    let Some(text) = given.as_str() else { return Ok(given) };
+    let path = std::path::Path::new(text);
+    let refused = |why: String| ConfigError::File {
         flag: "--extra-inputs payload_template",
-        path: path.display().to_string(),
-        why: error.to_string(),
-    })?;
-    Ok(text.into())
+        path: text.to_owned(),
+        why,
+    };
+    if path.is_file() {
+        return std::fs::read_to_string(path).map(Into::into).map_err(|e| refused(e.to_string()));
+    }
+    match std::fs::metadata(path) {
+        Ok(_) => Err(refused("it is no file".to_owned())),
+        // What is no template either was to be a file.
+        Err(error) if !text.contains('{') && text.contains(['.', '/']) => {
+            Err(refused(error.to_string()))
+        }
+        Err(_) => Ok(given),
+    }
 }
 
 /// Each dialect has one form of request: a flag may only say the same.

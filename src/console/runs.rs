@@ -189,6 +189,11 @@ fn conclusion(history: &History) -> String {
             percent(least.good_fraction),
         ),
         (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
+        (Some(End::Failed), most, _) => {
+            let beyond = if most.is_some() { " The limit was not found." } else { "" };
+            let why = history.failure.as_deref().unwrap_or_default();
+            format!("{beyond} The search could not go on at {why}")
+        }
         (Some(End::MostPoints), ..) => {
             " The search ended after the most loads it tries.".to_owned()
         }
@@ -228,6 +233,7 @@ mod tests {
             },
             points: (0..).zip(points).map(point).collect(),
             end: Some(end),
+            failure: None,
         }
     }
 

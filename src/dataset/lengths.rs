@@ -95,6 +95,14 @@ impl SequenceDistribution {
         &self.pairs
     }
 
+    /// What input lengths are on average.
+    pub(super) fn input_tokens(&self) -> Spread {
+        let mean = |of: fn(&Spread) -> f64| {
+            self.pairs.iter().map(|pair| pair.probability * of(&pair.input_tokens)).sum()
+        };
+        Spread { mean: mean(|spread| spread.mean), stddev: mean(|spread| spread.stddev) }
+    }
+
     /// One of the pairs, by their probabilities.
     pub(super) fn draw(&self, rng: &mut impl Rng) -> SequencePair {
         let mut left: f64 = rng.random();

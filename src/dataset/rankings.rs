@@ -1,11 +1,9 @@
 //! Generated rankings: a query, and passages to be ranked by it.
 
 use super::prompts::{Prompt, PromptCutter};
+use super::size::{Size, likely};
 use super::{Conversation, DatasetError, Rankings, Seed, Text, Turn};
 use crate::tokenizer::TokenCounter;
-
-/// Most passages of a request: more is a typing error.
-const MAX_PASSAGES: u32 = 100_000;
 
 /// Conversations of one turn each, whose texts are named `query` and `passages`.
 pub(super) fn generate(
@@ -17,6 +15,15 @@ pub(super) fn generate(
     passages.check("--rankings-passages-mean")?;
     passage_tokens.check("--rankings-passages-prompt-token-mean")?;
     query_tokens.check("--rankings-query-prompt-token-mean")?;
+    let entries_made = *entries as f64;
+    Size::default()
+        .with(entries_made, *query_tokens)
+        .with(entries_made * likely(*passages), *passage_tokens)
+        .check(
+            "--rankings-passages-mean",
+            "--rankings-passages-mean, --rankings-passages-prompt-token-mean, \
+             --rankings-query-prompt-token-mean or --num-dataset-entries",
+        )?;
     let mut cutter = PromptCutter::new(counter, seed);
     let mut counts = seed.stream("dataset.rankings.passages");
     let mut passage_lengths = seed.stream("dataset.rankings.passage_tokens");
@@ -29,7 +36,7 @@ pub(super) fn generate(
         };
         let query = cutter.cut_behind("", query_tokens.draw_count(&mut query_lengths))?;
         let mut texts = vec![text("query", query)];
-        for _ in 0..passages.draw_count(&mut counts).min(MAX_PASSAGES) {
+        for _ in 0..passages.draw_count(&mut counts) {
             let length = passage_tokens.draw_count(&mut passage_lengths);
             texts.push(text("passages", cutter.cut_behind("", length)?));
         }

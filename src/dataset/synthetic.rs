@@ -11,7 +11,10 @@ use rand_chacha::ChaCha8Rng;
 use super::lengths::MAX_TOKENS;
 use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
-use super::{Conversation, DatasetError, Seed, SequenceDistribution, Synthetic, Turn, VideoClip};
+use super::size::{Size, check_files, likely};
+use super::{
+    Conversation, DatasetError, Seed, SequenceDistribution, Spread, Synthetic, Turn, VideoClip,
+};
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
@@ -59,6 +62,30 @@ fn check(config: &Synthetic) -> Result<(), DatasetError> {
     Ok(())
 }
 
+/// Refuses what is too much to be made and kept.
+fn check_size(
+    config: &Synthetic,
+    distribution: Option<&SequenceDistribution>,
+) -> Result<(), DatasetError> {
+    let entries = config.entries as f64;
+    let turns = entries * likely(config.turns);
+    let length = distribution.map_or(config.input_tokens, SequenceDistribution::input_tokens);
+    let exactly = |length: usize| Spread::exactly(length as f64);
+    let mut size = Size::default()
+        .with(turns * config.batch_size as f64, length)
+        .with(config.prefix_pool_size as f64, exactly(config.prefix_length));
+    if let Some(length) = config.user_context_prompt_length {
+        size = size.with(entries, exactly(length));
+    }
+    let flags = "--num-dataset-entries, --isl, --session-turns-mean, --batch-size, \
+                 --num-prefix-prompts or --user-context-prompt-length";
+    size.check("--num-dataset-entries", flags)?;
+    let images = config.images.as_ref().map_or(0, |images| images.batch_size);
+    check_files("--image-batch-size", turns * images as f64)?;
+    let sounds = config.audio.as_ref().map_or(0, |audio| audio.batch_size);
+    check_files("--audio-batch-size", turns * sounds as f64)
+}
+
 struct Generator<'a> {
     config: &'a Synthetic,
     distribution: Option<SequenceDistribution>,
@@ -83,6 +110,7 @@ impl<'a> Generator<'a> {
     ) -> Result<Self, DatasetError> {
         let distribution =
             config.sequence_distribution.as_deref().map(SequenceDistribution::parse).transpose()?;
+        check_size(config, distribution.as_ref())?;
         let mut cutter = PromptCutter::new(counter, seed);
         let system = match (&config.system_prompt, config.shared_system_prompt_length) {
             (Some(text), _) => Some(Arc::from(text.as_str())),

@@ -41,6 +41,13 @@ impl AudioTranscription {
     pub fn new(config: &Config) -> Self {
         Self { config: config.clone() }
     }
+
+    /// Whether the whole answer is to be the transcript.
+    fn wants_plain(&self) -> bool {
+        let mut extras = self.config.extra_inputs.iter().rev();
+        let format = extras.find(|(name, _)| name == "response_format");
+        format.is_some_and(|(_, format)| matches!(format.as_str(), Some("text" | "srt" | "vtt")))
+    }
 }
 
 impl Endpoint for AudioTranscription {
@@ -77,9 +84,12 @@ impl Endpoint for AudioTranscription {
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {
         let opening = body.events.first().and_then(|event| body.raw(event).trim_ascii().first());
         match opening {
+            _ if body.is_event_stream => reader::parse::<Transcript>(body),
             Some(b'{') | None => reader::parse::<Transcript>(body),
-            Some(_) if body.is_event_stream => reader::parse::<Transcript>(body),
-            Some(_) => reader::parse::<Plain>(body),
+            Some(b'"') => reader::parse::<Plain>(body),
+            Some(_) if self.wants_plain() => reader::parse::<Plain>(body),
+            // A page of HTML, say.
+            Some(_) => reader::parse::<Transcript>(body),
         }
     }
 }

@@ -70,12 +70,22 @@ impl Endpoint for VideoGeneration {
             .into_bytes()
     }
 
-    fn next_step(&self, _answers: usize, last: &ResponseBody) -> Option<NextStep> {
-        let job: Job<'_> = serde_json::from_slice(last.raw(last.events.first()?)).ok()?;
-        let id = job.id.non_empty().filter(|id| id.len() <= MAX_ID)?;
+    fn next_step(
+        &self,
+        asked: Option<&NextStep>,
+        last: &ResponseBody,
+    ) -> Result<Option<NextStep>, RequestError> {
+        let raw = last.events.first().map_or(&[][..], |event| last.raw(event));
+        let Ok(job) = serde_json::from_slice::<Job<'_>>(raw) else { return Ok(None) };
+        let Some(id) = job.id.non_empty().filter(|id| id.len() <= MAX_ID) else { return Ok(None) };
         let path = format!("/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
+        if let Some(asked) = asked.filter(|asked| asked.suffix != path) {
+            let message =
+                format!("it waited for {}, and was told of {}", asked.waits_for, job.named());
+            return Err(RequestError::new(ErrorKind::Parse, "OtherVideoJob", message));
+        }
         let status = job.status.0.as_ref();
-        match State::of(status) {
+        Ok(match State::of(status) {
             State::Going => Some(NextStep {
                 after: self.config.video.poll_interval,
                 suffix: path,
@@ -91,7 +101,7 @@ impl Endpoint for VideoGeneration {
                 })
             }
             _ => None,
-        }
+        })
     }
 
     fn parse(&self, body: &ResponseBody) -> ParsedResponse {

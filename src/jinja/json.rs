@@ -15,6 +15,9 @@ const MAX_INDENT: usize = 16;
 /// `separators`.
 #[expect(clippy::needless_pass_by_value, reason = "filters are given their options so")]
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
     let indent: Option<usize> = options.get("indent")?;
     let ascii = options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
     let separators: Option<Vec<String>> = options.get("separators")?;

@@ -70,7 +70,7 @@ pub enum End {
     MostPoints,
     /// The user ended it.
     Cancelled,
-    /// A run could not be made, or not be kept.
+    /// A run could not be made, or not be kept, or the server answered none of its requests.
     Failed,
 }
 
@@ -173,9 +173,17 @@ pub struct History {
     pub points: Vec<Point>,
     /// Why it ended; absent while it goes on.
     pub end: Option<End>,
+    /// What went wrong and where, if that ended it.
+    pub failure: Option<String>,
 }
 
 impl History {
+    /// Nothing tried yet.
+    #[must_use]
+    pub const fn new(config: Config) -> Self {
+        Self { config, points: Vec::new(), end: None, failure: None }
+    }
+
     /// Whether any load meets the objectives.
     #[must_use]
     pub fn has_feasible(&self) -> bool {

@@ -189,8 +189,9 @@ impl PhaseWorker {
         let cancelled = self.cancelled(give_up, was_sent);
         let client = &self.shared.client;
         let mut cancelled = pin!(cancelled);
-        let first = client.exchange(&request, &session.connection, watch, cancelled.as_mut()).await;
-        let exchange = match steps::next(&*workload.endpoint, 1, &first) {
+        let mut first =
+            client.exchange(&request, &session.connection, watch, cancelled.as_mut()).await;
+        let exchange = match steps::next(&*workload.endpoint, None, &mut first) {
             None => first,
             // Apart, so that the usual request does not bear the room for it.
             Some(step) => {

@@ -9,15 +9,29 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
 
 use super::worker::Shared;
-use crate::endpoint::{Endpoint, NextStep};
+use crate::endpoint::{Endpoint, NextStep, http_error};
 use crate::record::{ErrorKind, RequestError};
 use crate::transport::{Exchange, OutgoingRequest, SessionConnection, Watch};
 use crate::units::Clock;
 
-/// What follows an exchange that has succeeded, if anything does.
-pub(super) fn next(endpoint: &dyn Endpoint, answers: usize, last: &Exchange) -> Option<NextStep> {
-    let is_success = last.error.is_none() && last.status.is_some_and(|s| (200..300).contains(&s));
-    if is_success { endpoint.next_step(answers, &last.body) } else { None }
+/// What follows an exchange, the answer to the step `asked` or to the request itself,
+/// if anything does. An exchange that is no answer gets an error.
+pub(super) fn next(
+    endpoint: &dyn Endpoint,
+    asked: Option<&NextStep>,
+    last: &mut Exchange,
+) -> Option<NextStep> {
+    if last.error.is_some() || !last.status.is_some_and(is_success) {
+        return None;
+    }
+    endpoint.next_step(asked, &last.body).unwrap_or_else(|error| {
+        last.error = Some(error);
+        None
+    })
+}
+
+const fn is_success(status: u16) -> bool {
+    matches!(status, 200..300)
 }
 
 /// The further steps of a request.
@@ -85,7 +99,7 @@ impl Steps<'_> {
         mut step: NextStep,
         waits_for: &mut String,
     ) {
-        for answers in 2.. {
+        loop {
             self.worker.timer.until(Clock::now() + step.after).await;
             let request = OutgoingRequest {
                 path: Some(with_suffix(path, &step.suffix)),
@@ -99,7 +113,7 @@ impl Steps<'_> {
             if step.is_download {
                 return;
             }
-            match next(&*self.worker.workload.endpoint, answers, so_far) {
+            match next(&*self.worker.workload.endpoint, Some(&step), so_far) {
                 Some(next) => {
                     waits_for.clone_from(&next.waits_for);
                     step = next;
@@ -114,21 +128,43 @@ impl Steps<'_> {
 fn absorb(so_far: &mut Exchange, exchange: Exchange, step: &NextStep) {
     so_far.end = exchange.end;
     so_far.retry_count += exchange.retry_count;
-    let is_success = exchange.status.is_some_and(|status| (200..300).contains(&status));
-    if let Some(error) = exchange.error {
+    let error = failure(&exchange, step).map(|error| {
         let message = format!("while it waited for {}: {}", step.waits_for, error.message);
-        so_far.error = Some(RequestError { message, ..error });
-    } else if step.is_download && is_success {
+        RequestError { message, ..error }
+    });
+    if step.is_download && error.is_none() {
         // The download is the request's end; what it came to is the job's state.
         let last = exchange.body.events.last().map(|event| event.arrival);
         if let (Some(arrival), Some(event)) = (last, so_far.body.events.last_mut()) {
             event.arrival = arrival;
         }
-    } else {
+        return;
+    }
+    if exchange.error.is_none() {
         so_far.status = exchange.status;
         so_far.body = exchange.body;
         so_far.trace.reason = exchange.trace.reason;
     }
+    so_far.error = error;
+}
+
+/// Why a further exchange is no answer, if it is none.
+fn failure(exchange: &Exchange, step: &NextStep) -> Option<RequestError> {
+    let (body, reason) = (&exchange.body.bytes, exchange.trace.reason.as_deref());
+    match exchange.status {
+        _ if exchange.error.is_some() => exchange.error.clone(),
+        Some(status) if !is_success(status) => Some(http_error(status, reason, body)),
+        _ if step.is_download && !is_file(body) => {
+            let message = format!("{} bytes came that are no video", body.len());
+            Some(RequestError::new(ErrorKind::Parse, "NoVideo", message))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a download may be a file of media: no such file begins as a page or as JSON do.
+fn is_file(body: &[u8]) -> bool {
+    body.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'<' | b'{'))
 }
 
 /// Makes headers those of a request without a body.

@@ -190,6 +190,7 @@ fn a_search_and_what_it_needs() {
             "it varies the request rate",
         ),
         ("--concurrency-min 5 --concurrency-max 5", "no less than"),
+        ("--concurrency-max 16777217", "no machine holds more than 16777216"),
         ("--slo-attainment-fraction 0", "above 0"),
         ("--slo-attainment-fraction 1.1", "at most 1"),
         ("--e2e-sla-ms 100", "--goodput names request_latency too"),

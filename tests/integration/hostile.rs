@@ -561,6 +561,40 @@ fn datasets_that_are_none_are_refused() {
 }
 
 #[test]
+fn counts_that_are_typing_errors_are_refused_at_once() {
+    let a_billion = "1000000000";
+    let rankings = ["--endpoint-type", "cohere_rankings"];
+    let image = ["--image-width-mean", "1", "--image-height-mean", "1"];
+    let sound = ["--audio-length-mean", "0.01"];
+    let cases: [(&str, &[&str], &[&str]); 9] = [
+        ("--num-dataset-entries", &[], &["--num-dataset-entries", a_billion]),
+        ("--num-dataset-entries", &[], &["--isl", "1", "--isl-stddev", "1e30"]),
+        ("--num-dataset-entries", &[], &["--session-turns-mean", "10000000"]),
+        (
+            "--num-prefix-prompts",
+            &["--prefix-prompt-length", "9"],
+            &["--num-prefix-prompts", a_billion],
+        ),
+        ("--batch-size", &["--endpoint-type", "embeddings"], &["--batch-size", a_billion]),
+        ("--rankings-passages-mean", &rankings, &["--rankings-passages-mean", "1000000"]),
+        ("--rankings-passages-mean", &rankings, &["--rankings-passages-stddev", "1e30"]),
+        ("--image-batch-size", &image, &["--image-batch-size", a_billion]),
+        ("--audio-batch-size", &sound, &["--audio-batch-size", a_billion]),
+    ];
+    for (named, given, flags) in cases {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = aiperf(&["profile", "--model", "m", "--url", NOWHERE, "--ui", "none"]);
+        command.args(["--tokenizer", "builtin", "--request-count", "200"]).args(given);
+        command.args(flags).arg("--artifact-dir").arg(directory.path());
+        let output = bounded(&command, 1 << 20).output().unwrap();
+        let run = Run { output, directory };
+        assert_eq!(run.exit_code(), Some(1), "{flags:?}: {}", run.stderr());
+        assert!(run.stderr().contains(named), "{flags:?}: {}", run.stderr());
+        assert!(run.stderr().contains("are the most"), "{flags:?}: {}", run.stderr());
+    }
+}
+
+#[test]
 fn a_dataset_may_come_through_a_pipe() {
     let server = MockServer::start(Config::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();

@@ -260,7 +260,11 @@ fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
     let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
     let run = Run { output, directory };
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
-    assert!(run.stderr().contains("a run could not be made"), "{}", run.stderr());
+    assert!(
+        run.stderr().contains("could not go on at concurrency 2: cannot create"),
+        "{}",
+        run.stderr()
+    );
     let found = history(&run);
     assert_eq!(found["convergence_reason"], "aborted");
     assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
@@ -598,6 +602,55 @@ fn an_interrupt_ends_a_search_with_the_loads_before_it() {
     assert_eq!(found["convergence_reason"], "cancelled");
     assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
     assert_eq!(found["best_trials"][0]["feasible"], true);
+}
+
+#[test]
+fn a_server_that_dies_in_a_search_is_no_limit_that_was_found() {
+    // 4 requests at concurrency 1 and 2, 8 at 4; the load after that finds nobody.
+    let dead: Vec<String> = (17..400).map(|number| number.to_string()).collect();
+    let server = faulty(&format!("requests={}:close", dead.join(",")));
+    let flags = [
+        "--search-recipe",
+        "max-goodput-under-slo",
+        "--goodput",
+        "request_latency:60000",
+        "--request-count",
+        "4",
+        "--no-server-metrics",
+    ];
+    let run = profile(&server.url(), &flags);
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stdout());
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "aborted");
+    assert_eq!(found["boundary_summary"]["feasible_max"]["value"], 4);
+    assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
+    let error = found["error"].as_str().unwrap();
+    assert!(error.starts_with("concurrency 8: no request succeeded"), "{error}");
+    assert!(run.stderr().contains("is the server still there?"), "{}", run.stderr());
+    assert!(run.stdout().contains("The limit was not found"), "{}", run.stdout());
+}
+
+#[test]
+fn a_search_whose_files_cannot_be_written_says_so_in_its_history() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let iteration = directory.path().join("search_iter_0001");
+    fs::create_dir_all(&iteration).unwrap();
+    fs::write(iteration.join("aggregate"), "no directory").unwrap();
+    let mut flags = vec!["--search-recipe", "max-goodput-under-slo", "--goodput"];
+    flags.extend(["request_latency:60000", "--num-profile-runs", "2", "--request-count", "4"]);
+    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(1));
+    let found = history(&run);
+    assert_eq!(found["convergence_reason"], "aborted");
+    assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
+    let error = found["error"].as_str().unwrap();
+    assert!(
+        error.contains("search_iter_0001/aggregate: File exists (os error 17); choose"),
+        "{error}"
+    );
+    assert_eq!(error.matches("File exists").count(), 1, "{error}");
 }
 
 #[test]

@@ -282,12 +282,15 @@ fn job_then(later: &'static str) -> String {
         let length = body.len();
         format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}")
     };
+    let download = answer("200 OK", "<html>no video</html>");
     let address = raw_server::serve(move |_, stream| {
         while let Some(request) = raw_server::read_request(stream) {
             let text = if request.starts_with("POST /v1/videos HTTP") {
                 answer("200 OK", job)
             } else if request.starts_with("GET /v1/videos/job%2F1 HTTP") {
                 later.to_owned()
+            } else if request.starts_with("GET /v1/videos/job%2F1/content HTTP") {
+                download.clone()
             } else {
                 answer("400 Bad Request", "the path is another")
             };
@@ -304,9 +307,53 @@ fn job_then(later: &'static str) -> String {
 fn a_look_at_a_job_that_fails_is_the_requests_failure() {
     let failure = |later| only_error(&profile(&job_then(later), VIDEO));
     let (name, message, kind) = failure("HTTP/1.1 500 Oh No\r\ncontent-length: 4\r\n\r\ngone");
-    assert_eq!((&*name, &*message, &*kind), ("Oh No", "gone", "http_5xx"));
+    let waited = "while it waited for job job/1, which was queued: ";
+    assert_eq!((&*name, &*message, &*kind), ("Oh No", &*format!("{waited}gone"), "http_5xx"));
+    let (name, message, _) = failure(
+        "HTTP/1.1 200 OK\r\ncontent-length: 33\r\n\r\n{\"id\":\"job/2\",\"status\":\"queued\"} ",
+    );
+    assert_eq!(name, "OtherVideoJob");
+    assert!(message.ends_with("and was told of job \"job/2\""), "{message}");
     let (_, message, _) = failure("");
     assert!(message.contains("while it waited for job job/1, which was queued"), "{message}");
     let (name, _, kind) = failure("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{\"id");
     assert_eq!((&*name, &*kind), ("InvalidJson", "parse_error"));
+}
+
+#[test]
+fn a_download_that_is_no_video_is_a_failure() {
+    let done =
+        "HTTP/1.1 200 OK\r\ncontent-length: 35\r\n\r\n{\"id\":\"job/1\",\"status\":\"completed\"}";
+    let run = profile(&job_then(done), &[VIDEO, &["--download-video-content"]].concat());
+    let (name, message, kind) = only_error(&run);
+    assert_eq!((&*name, &*kind), ("NoVideo", "parse_error"));
+    assert_eq!(
+        message,
+        "while it waited for the video of job job/1: 21 bytes came that are no video"
+    );
+    let run = profile(&job_then(done), VIDEO).succeeded();
+    assert_eq!(run.summary()["request_count"]["avg"], 1.0);
+}
+
+#[test]
+fn credentials_of_media_stay_out_of_files() {
+    let server = mock(Script::default());
+    let line = r#"{"text":"a","image":"https://user:hunter2@example.com/a.png?sig=s1gned&w=2"}"#;
+    let folder = dataset(&[line, r#"{"text":"b"}"#]);
+    let extra = ["--export-level", "raw", "--export-http-trace", "--request-count", "2"];
+    let run = run_file(&server, folder.path(), &extra).succeeded();
+    let files = ["inputs.json", "profile_export_raw.jsonl", "profile_export.jsonl"];
+    for name in files.iter().chain(&["profile_export_aiperf.json", "logs/aiperf.log"]) {
+        let text = run.text(name);
+        assert!(!text.contains("hunter2") && !text.contains("s1gned"), "{name}: {text}");
+    }
+    for name in &files[..2] {
+        assert!(run.text(name).contains("https://redacted@example.com/a.png?sig=redacted&w=2"));
+    }
+    // A name that is no URL does not tell either.
+    let folder = dataset(&[r#"{"text":"a","image":"https://user:hunter2@example.com:99999/"}"#]);
+    let refused = run_file(&server, folder.path(), &["--request-count", "1"]);
+    assert_eq!(refused.exit_code(), Some(1));
+    assert!(refused.stderr().contains("is no URL"), "{}", refused.stderr());
+    assert!(!refused.stderr().contains("hunter2"), "{}", refused.stderr());
 }

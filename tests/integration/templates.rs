@@ -233,6 +233,7 @@ fn bodies_are_made_of_a_template() {
     run_with(inline, &[]).succeeded();
     for (template, why) in [
         ("{\n\"prompt\": {{ promt }}}", "line 2: undefined value: there is no variable \"promt\""),
+        ("{\"prompt\": {{ promt|tojson }}}", "line 1: undefined value: there is no variable"),
         ("{{ text", "line 1: syntax error"),
         ("{\"prompt\": {{ text }}}", "it makes no JSON"),
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"),
@@ -241,6 +242,13 @@ fn bodies_are_made_of_a_template() {
         let refused = run_with(&from_file, &[]);
         assert_eq!(refused.exit_code(), Some(1), "{template}");
         assert!(refused.stderr().contains(why), "{template}: {}", refused.stderr());
+    }
+    for (named, why) in
+        [("none.jinja", "cannot read none.jinja: No such file"), ("/", "is no file")]
+    {
+        let refused = run_with(&format!("payload_template:{named}"), &[]);
+        assert_eq!(refused.exit_code(), Some(2), "{named}");
+        assert!(refused.stderr().contains(why), "{named}: {}", refused.stderr());
     }
     let misspelt = run_with(inline, &["--extra-inputs", "response_field:choice"]);
     assert_eq!(misspelt.exit_code(), Some(1));

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::bail;
+use http::StatusCode;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ use crate::config::RunConfig;
 use crate::console;
 use crate::multi_run::search::{End, History, Point, Search};
 use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
+use crate::record::{ErrorKind, RequestError};
 use crate::runner::{Interrupt, RunnerError};
 use crate::units::{Clock, Nanos};
 
@@ -111,38 +113,52 @@ impl Group {
     ) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
         let file = SearchFile::create(&directory)?;
-        let mut history = History { config: wanted, points: Vec::new(), end: None };
-        let mut search = Search::new(wanted);
-        let mut failure = String::new();
-        let end = loop {
-            let load = match search.next() {
-                Ok(load) => load,
-                Err(end) => break end,
-            };
-            let variation = Variation::new(history.points.len() as u64, load);
-            let trials = self.tried(&variation)?;
-            if trials.was_cancelled() {
-                break End::Cancelled;
-            }
-            if let Some(message) = of_the_client(&trials) {
-                failure = message;
-                break End::Failed;
-            }
-            let point = Point::of(variation, &trials, wanted.attainment);
-            shown.say(&console::runs::render_point(&point));
-            search.learn(load, point.is_feasible);
-            history.points.push(point);
-            file.write(&history, &self.config.metrics.objectives)?;
-        };
+        let mut history = History::new(wanted);
+        let end = self.explore(&mut history, &file, shown)?;
         history.end = Some(end);
         let written = file.write(&history, &self.config.metrics.objectives)?;
         shown.say(&console::runs::render_search(&history, terminal_style()));
         shown.say(&console::render_files(&directory, &[written]));
         match end {
             End::Cancelled => Ok(Outcome::Interrupted),
-            End::Failed => bail!("a run could not be made: {failure}"),
+            End::Failed => bail!(
+                "the search could not go on at {}",
+                history.failure.as_deref().unwrap_or_default()
+            ),
             End::NoneFeasible => bail!("no load that was tried meets the objectives"),
             End::Found | End::AllFeasible | End::MostPoints => Ok(Outcome::Done),
+        }
+    }
+
+    /// Puts load after load into `history`, and says why no more follows.
+    fn explore(
+        &mut self,
+        history: &mut History,
+        file: &SearchFile,
+        shown: &mut Shown<'_, impl Write>,
+    ) -> anyhow::Result<End> {
+        let mut search = Search::new(history.config);
+        loop {
+            let load = match search.next() {
+                Ok(load) => load,
+                Err(end) => return Ok(end),
+            };
+            let variation = Variation::new(history.points.len() as u64, load);
+            let tried = self.tried(&variation);
+            let failure = match &tried {
+                Ok(trials) if trials.was_cancelled() => return Ok(End::Cancelled),
+                Ok(trials) => not_of_the_load(trials),
+                Err(error) => Some(explained(error)),
+            };
+            let (Ok(trials), None) = (tried, &failure) else {
+                history.failure = failure.map(|why| format!("{load}: {why}"));
+                return Ok(End::Failed);
+            };
+            let point = Point::of(variation, &trials, history.config.attainment);
+            shown.say(&console::runs::render_point(&point));
+            search.learn(load, point.is_feasible);
+            history.points.push(point);
+            file.write(history, &self.config.metrics.objectives)?;
         }
     }
 
@@ -230,10 +246,7 @@ impl Concluded {
     fn result(self, member: Member, directory: PathBuf, keeps_values: bool) -> RunResult {
         let Self { report, profiling, files, outcome, .. } = self;
         let failure = match (outcome, files) {
-            (Err(error), _) if is_of_the_load(&error, &report) => {
-                Some(Failure::Load(explained(&error)))
-            }
-            (Err(error), _) => Some(Failure::Client(explained(&error))),
+            (Err(error), _) => Some(failure(&error, &report)),
             (Ok(Outcome::Done), Ok(_)) => None,
             (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
             (Ok(_), _) => Some(Failure::Cancelled(
@@ -253,19 +266,33 @@ impl Concluded {
     }
 }
 
-/// Whether a run failed because its requests did.
-fn is_of_the_load(error: &anyhow::Error, report: &RunReport) -> bool {
-    match error.downcast_ref::<RunnerError>() {
-        Some(RunnerError::TooManyFailures { .. }) => true,
-        Some(_) => false,
-        None => report.average("request_count").is_none_or(|count| count == 0.0),
+/// What a run that ended with `error` failed by.
+fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
+    let why = explained(error);
+    if !matches!(error.downcast_ref(), None | Some(RunnerError::TooManyFailures { .. })) {
+        return Failure::Client(why);
+    }
+    let has_success = report.average("request_count").is_some_and(|count| count > 0.0);
+    let is_of_load = has_success || report.errors.iter().any(|e| is_of_load(&e.error_details));
+    match report.errors.first() {
+        Some(most) if !is_of_load => {
+            Failure::Server(format!("{why}; most said: {}", most.error_details.message))
+        }
+        _ => Failure::Load(why),
     }
 }
 
-/// What went wrong in a run beside its requests, if anything did.
-fn of_the_client(trials: &Trials) -> Option<String> {
+/// Whether a server with too much to do fails a request like this.
+fn is_of_load(error: &RequestError) -> bool {
+    matches!(error.kind, ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::Http5xx)
+        || error.code == Some(StatusCode::TOO_MANY_REQUESTS.as_u16())
+}
+
+/// What went wrong in a run that says nothing of its load, if anything did.
+fn not_of_the_load(trials: &Trials) -> Option<String> {
     trials.failed().find_map(|(_, failure)| match failure {
         Failure::Client(message) => Some(message.clone()),
+        Failure::Server(message) => Some(format!("{message}: is the server still there?")),
         Failure::Load(_) | Failure::Cancelled(_) => None,
     })
 }

@@ -78,7 +78,7 @@ impl From<LineError> for RequestError {
 impl RecordReader {
     pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
         let file = LineFile::open(path);
-        file.map(Self).map_err(|source| ReportError::NoRecords { path: path.to_owned(), source })
+        file.map(Self).map_err(|why| ReportError::NoRecords { path: path.to_owned(), why })
     }
 
     /// Gives each record and its text to `take`; returns what is to be said of the file. A
@@ -91,7 +91,7 @@ impl RecordReader {
         let note = self.0.read(|text| parse(text, registry).map(|line| take(&line, text)));
         let path = self.0.path;
         note.map(Vec::from_iter).map_err(|failure| match failure {
-            LineFailure::Unreadable(source) => ReportError::NoRecords { path, source },
+            LineFailure::Unreadable(why) => ReportError::NoRecords { path, why },
             LineFailure::Malformed { line, reason } => {
                 ReportError::Malformed { path, line, reason }
             }

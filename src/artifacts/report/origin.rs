@@ -156,7 +156,7 @@ impl Summary {
 /// where there is output.
 fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
     let text = fs::read(records)
-        .map_err(|source| ReportError::NoRecords { path: records.to_owned(), source })?;
+        .map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
     let mentions =
         |tag: &str| memchr::memmem::find(&text, format!("\"{tag}\":").as_bytes()).is_some();
     let streaming = mentions("time_to_first_token");

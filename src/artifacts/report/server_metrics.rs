@@ -37,7 +37,7 @@ pub(super) fn rebuild(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(from_table(known, files, notes))
         }
-        Err(source) => Err(ReportError::NoScrapes { path: lines.clone(), source }),
+        Err(why) => Err(ReportError::NoScrapes { path: lines.clone(), why }),
     }
 }
 
@@ -61,7 +61,7 @@ fn from_lines(
     });
     let path = file.path;
     let note = note.map_err(|failure| match failure {
-        LineFailure::Unreadable(source) => ReportError::NoScrapes { path: path.clone(), source },
+        LineFailure::Unreadable(why) => ReportError::NoScrapes { path: path.clone(), why },
         LineFailure::Malformed { line, reason } => {
             ReportError::MalformedScrape { path: path.clone(), line, reason }
         }

@@ -73,7 +73,7 @@ fn validate_at_once(phase: &PhaseConfig) -> Result<(), ConfigError> {
     Err(ConfigError::flag(flag, why))
 }
 
-fn at_most(flag: &'static str, count: u64) -> Result<(), ConfigError> {
+pub(super) fn at_most(flag: &'static str, count: u64) -> Result<(), ConfigError> {
     if count > MOST_AT_ONCE {
         let why = format!("no machine holds more than {MOST_AT_ONCE} at once: give less");
         return Err(ConfigError::flag(flag, why));

@@ -1,6 +1,7 @@
 //! What many runs need, and a search for a load.
 
 use super::ConfigError;
+use super::load::at_most;
 use crate::config::RunConfig;
 use crate::multi_run::{Dimension, search};
 use crate::schedule::config::LoadPattern;
@@ -33,6 +34,9 @@ impl RunConfig {
                        'time_to_first_token:200 …', or --ttft-sla-ms, --tpot-sla-ms and \
                        --e2e-sla-ms";
             return Err(ConfigError::flag(flag, why));
+        }
+        if search.dimension == Dimension::Concurrency {
+            at_most("--concurrency-max", search.max as u64)?;
         }
         if search.min >= search.max {
             let [lower, upper] = search.dimension.flags();

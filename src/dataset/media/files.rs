@@ -1,6 +1,7 @@
 //! Media that a dataset's lines name: a path, a URL, or a URL that is the file.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use url::Url;
 
 use super::duration::audio_seconds;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, kind};
+use crate::redact;
 
 /// Reads the files of a dataset, each once.
 #[derive(Debug)]
@@ -37,9 +39,17 @@ impl MediaFiles {
         let begins = |scheme: &str| {
             text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
         };
-        if begins("http://") || begins("https://") {
-            let url = Url::parse(text)
-                .map_err(|why| format!("{} {} is no URL: {why}", kind.names(), shown(text)))?;
+        if text.is_empty() {
+            return Err(format!("its {} is named by an empty text", kind.names()));
+        }
+        if text.contains("://") && !begins("data:") {
+            let refused = |why: &dyn fmt::Display| {
+                format!("{} {} is no URL: {why}", kind.names(), shown(&redact::url(text)))
+            };
+            if !(begins("http://") || begins("https://")) {
+                return Err(refused(&"give http://…, https://…, data:… or a path"));
+            }
+            let url = Url::parse(text).map_err(|why| refused(&why))?;
             let content = MediaContent::Url(url.as_str().into());
             return Ok(Media { kind, content, seconds: None });
         }
@@ -113,8 +123,9 @@ fn data_url(url: &str) -> Result<Vec<u8>, String> {
 
 /// As much of a name as a message should bear.
 fn shown(text: &str) -> String {
-    let start: String = text.chars().take(120).collect();
-    if start.len() < text.len() { format!("{start}…") } else { start }
+    let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let start: String = text.chars().map(printable).take(120).collect();
+    if text.chars().nth(120).is_some() { format!("{start}…") } else { start }
 }
 
 #[cfg(test)]
@@ -171,6 +182,16 @@ mod tests {
         assert!(refusal(image, "http://").contains("is no URL"));
         assert!(refusal(image, "data:image/png").contains("no comma"));
         assert!(refusal(image, "data:image/png;base64,####").contains("its base64 is wrong"));
+        assert!(refusal(image, "").contains("empty text"));
+        assert!(refusal(image, "s3://bucket/a.png").contains("no URL: give http://"));
+        assert!(!refusal(image, "a\u{1b}[2J.png").contains('\u{1b}'));
+        for url in ["http://u:s3cret@h:99999/a", "https://u:s3cret@[::/a", "ftp://u:s3cret@h/a"] {
+            assert!(!refusal(image, url).contains("s3cret"), "{}", refusal(image, url));
+        }
+        // What is in the data of a URL is no scheme.
+        assert!(
+            refusal(image, "data:image/svg+xml,<svg xmlns='http://x'/>").contains("first bytes")
+        );
         let long = format!("data:image/png,{}", "x".repeat(1000));
         assert!(refusal(image, &long).len() < 300);
     }

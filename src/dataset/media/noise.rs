@@ -60,6 +60,8 @@ pub enum AudioFormat {
 
 /// Longest side of an image in pixels: no JPEG has more.
 const MAX_SIDE: f64 = 65_535.0;
+/// What a file takes beside its bytes, about.
+const BESIDE_BYTES: u64 = 512;
 /// Shortest sound.
 const LEAST_SECONDS: f64 = 0.01;
 
@@ -188,7 +190,7 @@ impl MediaMaker {
     }
 
     fn make_room(&mut self, flag: &'static str, bytes: u64) -> Result<(), DatasetError> {
-        self.total = self.total.saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes + BESIDE_BYTES);
         let (most, of) = if bytes > MAX_FILE_BYTES {
             (MAX_FILE_BYTES, "a file")
         } else if self.total > MAX_TOTAL_BYTES {

@@ -41,21 +41,31 @@ fn a_request_bears_the_file_and_no_text() {
     assert!(!body.contains("prompt") && !body.contains("stream"));
 }
 
+/// Reads an answer where a text alone was asked for.
+fn read_as(format: &str, body: &[u8]) -> ParsedResponse {
+    let mut config = config(TRANSCRIPTION, false);
+    config.extra_inputs = vec![("response_format".to_owned(), format.into())];
+    build(&config).parse(&whole(body))
+}
+
 #[test]
 fn every_format_of_answer_is_read() {
-    let text = |body: &[u8]| {
-        let parsed = endpoint(TRANSCRIPTION).parse(&whole(body));
+    let text = |format: &str, body: &[u8]| {
+        let parsed = read_as(format, body);
         assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]));
         parsed.output_text
     };
-    assert_eq!(text(br#"{"text":"Hello.","usage":{"type":"duration","seconds":3}}"#), "Hello.");
+    assert_eq!(
+        text("json", br#"{"text":"Hello.","usage":{"type":"duration","seconds":3}}"#),
+        "Hello."
+    );
     let verbose = br#"{"task":"transcribe","language":"en","duration":8.4,"text":"Hi",
                        "segments":[{"id":0,"text":"Hi","tokens":[1]}]}"#;
-    assert_eq!(text(verbose), "Hi");
-    assert_eq!(text(b"Hello there.\n"), "Hello there.\n");
-    assert_eq!(text(br#""quoted""#), "quoted");
+    assert_eq!(text("verbose_json", verbose), "Hi");
+    assert_eq!(text("text", b"Hello there.\n"), "Hello there.\n");
+    assert_eq!(text("text", br#""quoted""#), "quoted");
     assert_eq!(
-        text(b"1\n00:00:00,000 --> 00:00:01,000\nHi\n"),
+        text("srt", b"1\n00:00:00,000 --> 00:00:01,000\nHi\n"),
         "1\n00:00:00,000 --> 00:00:01,000\nHi\n"
     );
 }
@@ -92,6 +102,11 @@ fn failures_are_reported() {
         name(br#"{"error":{"message":"bad file","type":"invalid_request_error"}}"#),
         "invalid_request_error"
     );
+    // A page, or a value that is no transcript, is none unless a text alone is asked for.
+    for body in ["<html>", "null", "5", "\u{fe}"] {
+        assert_eq!(name(body.as_bytes()), "InvalidJson", "{body}");
+    }
+    assert_eq!(name(b"[]"), "EmptyResponse");
     let cut = endpoint(TRANSCRIPTION).parse(&whole(br#"{"text":"#)).error.unwrap();
     assert_eq!(cut.kind.as_str(), "parse_error");
 }

@@ -19,7 +19,25 @@ fn read(job: &Value) -> ParsedResponse {
 fn next(job: &Value, download: bool) -> Option<NextStep> {
     let mut config = config(VIDEO, false);
     config.video = VideoJobs { poll_interval: Nanos(7), download };
-    build(&config).next_step(1, &whole(job.to_string().as_bytes()))
+    build(&config).next_step(None, &whole(job.to_string().as_bytes())).unwrap()
+}
+
+#[test]
+fn another_job_is_no_answer() {
+    let asked = next(&job("queued"), false);
+    let told = |job: &Value| {
+        let body = whole(job.to_string().as_bytes());
+        endpoint(VIDEO).next_step(asked.as_ref(), &body)
+    };
+    assert!(told(&job("completed")).unwrap().is_none());
+    let mut other = job("completed");
+    other["id"] = "video_2".into();
+    let error = told(&other).unwrap_err();
+    assert_eq!(error.name, "OtherVideoJob");
+    assert_eq!(
+        error.message,
+        "it waited for job video_1, which was queued, and was told of job \"video_2\""
+    );
 }
 
 #[test]
@@ -110,7 +128,7 @@ proptest! {
         for bytes in [&bytes[..], shaped.as_bytes()] {
             let body = whole(bytes);
             let _ = endpoint(VIDEO).parse(&body);
-            let _ = endpoint(VIDEO).next_step(1, &body);
+            let _ = endpoint(VIDEO).next_step(None, &body);
         }
     }
 }

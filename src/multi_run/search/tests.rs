@@ -71,7 +71,7 @@ fn the_best_is_feasible_if_any_is() {
         point(3, 6, None, false),
     ];
     let config = config(Dimension::Concurrency, 1.0, 8.0);
-    let history = History { config, points, end: None };
+    let history = History { points, ..History::new(config) };
     assert_eq!(amount(history.best()), 4.0);
     assert_eq!(history.neighbours().map(amount), [1.0, 6.0]);
     assert_eq!(amount(history.feasible_max()), 4.0);

@@ -61,7 +61,7 @@ impl Source {
         let found = fs::metadata(directory).and_then(|found| {
             found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
         });
-        found.map_err(|source| ReportError::NoDirectory { path: directory.to_owned(), source })?;
+        found.map_err(|why| ReportError::NoDirectory { path: directory.to_owned(), why })?;
         let origin = Origin::find(directory)?;
         if !origin.has_manifest() {
             return Err(not_a_part());
@@ -170,7 +170,7 @@ pub(super) fn place(sources: &[Source], place: Option<PathBuf>) -> Result<Layout
     layout.make_directories()?;
     let real = |path: &Path| {
         fs::canonicalize(path)
-            .map_err(|source| ArtifactError::Directory { path: path.to_owned(), source })
+            .map_err(|why| ArtifactError::Directory { path: path.to_owned(), why })
     };
     let own = real(&directory)?;
     for source in sources {
