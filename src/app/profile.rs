@@ -62,7 +62,7 @@ pub(super) fn observed(
     observer: Observer,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
-    let run = Run::prepare(config)?;
+    let mut run = Run::prepare(config)?;
     let measured = run.measure(interrupt, Some(observer))?;
     run.conclude(measured).show(out)
 }
@@ -119,7 +119,9 @@ struct Run {
     description: RunDescription,
     endpoint: Arc<dyn Endpoint>,
     dataset: Arc<Dataset>,
-    counter: Arc<TokenCounter>,
+    /// The tokenizer, until the load begins: what reads the records takes it along, so
+    /// that its memory is free again when their statistics need some.
+    counter: Option<Arc<TokenCounter>>,
     registry: Arc<Registry>,
     workload: Workload,
     builder: Arc<RequestBuilder>,
@@ -181,7 +183,7 @@ impl Run {
             description,
             endpoint,
             dataset,
-            counter,
+            counter: Some(counter),
             registry,
             workload,
             builder,

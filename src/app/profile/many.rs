@@ -234,7 +234,7 @@ impl Group {
             self.material = Material::with(&mut config, counter)?;
         }
         cli::record_changes(&mut config);
-        let run = Run::new(config, self.material.clone())?;
+        let mut run = Run::new(config, self.material.clone())?;
         run.wait_until_ready(&self.interrupt)?;
         let measured = run.measure(&self.interrupt, None)?;
         Ok(run.conclude(measured))

@@ -28,7 +28,7 @@ use crate::units::{Clock, Nanos};
 
 /// Bytes of records that may wait for the processors in memory; a closed loop
 /// keeps to half of it.
-const QUEUE_BUDGET: usize = 128 << 20;
+const QUEUE_BUDGET: usize = 64 << 20;
 
 /// Texts of a dataset, in bytes, up to which they are written down.
 const MOST_INPUT_BYTES: u64 = 256 << 20;
@@ -104,10 +104,11 @@ impl RecordSink for Files {
 impl Run {
     /// Drives the load, with the processors beside it, to its end.
     pub(super) fn measure(
-        &self,
+        &mut self,
         interrupt: &watch::Receiver<Interrupt>,
         observer: Option<Observer>,
     ) -> anyhow::Result<Measured> {
+        let measurer = self.measurer();
         let mut files = Files { set: self.open_files()?, clock: self.clock, observer };
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
@@ -130,7 +131,7 @@ impl Run {
         let progress = Arc::new(Progress::new(&own_phases));
         let parts = PipelineParts {
             queue: Arc::clone(&queue),
-            measurer: self.measurer(),
+            measurer,
             registry: Arc::clone(&self.registry),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
@@ -283,20 +284,21 @@ impl Run {
         })
     }
 
-    fn measurer(&self) -> Measurer {
-        let counter = Arc::clone(&self.counter);
-        let count: Arc<CountTokens> = Arc::new(move |text: &str| counter.count(text));
+    fn measurer(&mut self) -> Measurer {
+        let counter = self.counter.take();
+        let count = counter
+            .clone()
+            .map(|counter| -> Arc<CountTokens> { Arc::new(move |text: &str| counter.count(text)) });
         let measurer = Measurer::new(
             Arc::clone(&self.endpoint),
-            Some(count),
+            count,
             Arc::clone(&self.dataset),
             Arc::clone(&self.registry),
             self.clock,
         );
-        if !self.config.apply_chat_template {
+        let Some(counter) = counter.filter(|_| self.config.apply_chat_template) else {
             return measurer;
-        }
-        let counter = Arc::clone(&self.counter);
+        };
         let chat: Arc<CountChat> = Arc::new(move |chat| {
             let text = counter.chat_text(&chat.messages, &chat.tools)?.ok()?;
             Some(counter.count(&text))
