@@ -1,37 +1,43 @@
-//! Composition root: builds the parts, runs them, writes the results, sets the
+//! The composition root: builds the components, runs them, writes the results and sets the
 //! exit code.
 
 mod interrupt;
 mod logging;
 mod profile;
 mod readiness;
+mod rehearsal;
 mod report;
 mod selfcheck;
 mod server_metrics;
 mod start;
+mod stderr;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use tokio::sync::watch;
 
-use crate::cli::{self, Command, Demo, ManPage};
+use self::stderr::Stderr;
+use crate::cli::{self, CliError, Command, Demo, ManPage};
 use crate::console::Style;
+use crate::dataset::DatasetError;
 use crate::metrics;
 use crate::mock_server::{self, MockServer};
+use crate::platform::terminal::Terminal;
+use crate::redact;
 use crate::runner::Interrupt;
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was asked for was done.
+    /// The command succeeded.
     Done,
-    /// It could not be done, or not wholly.
+    /// The command failed, or was only partly done.
     Failed,
-    /// The user stopped it; what there was has been written.
+    /// The user interrupted it; the results so far have been written.
     Interrupted,
 }
 
@@ -47,34 +53,59 @@ impl Outcome {
     }
 }
 
-/// Reads `arguments`, program name first, and does what they say: the exit
-/// code. Results go to stdout, everything else to stderr.
+/// Runs the command that `arguments`, program name first, describe, and returns the exit
+/// code. Results are written to stdout, everything else to stderr.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1).is_some_and(|first| first == rehearsal::FLAG) {
+        arguments.remove(1);
+        return rehearsal::rehearse(arguments).unwrap_or(Outcome::Failed).exit_code();
+    }
     let mut out = io::stdout().lock();
-    let mut err = io::stderr();
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let command = match cli::parse(arguments) {
+    let said: Vec<_> = arguments.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    // Messages repeat user input, so secrets are redacted.
+    let complain = |text: &str| {
+        let text = redact::printable_lines(&redact::message(text, &said));
+        // An error means that the terminal is gone; there is nowhere to report it.
+        let _ = writeln!(Stderr, "{text}");
+        stderr::finish();
+    };
+    let command = match cli::parse(arguments.clone()) {
         Ok(command) => command,
         Err(error) => {
-            let code = error.exit_code();
-            // Nobody is left to tell if the terminal is gone.
-            let _ = if code == 0 { write!(out, "{error}") } else { writeln!(err, "{error}") };
-            return code;
+            match error.exit_code() {
+                0 => drop(write!(out, "{error}")),
+                _ => complain(&error.to_string()),
+            }
+            return error.exit_code();
         }
     };
-    match execute(command, &mut out) {
-        Ok(outcome) => outcome.exit_code(),
-        // A reader that has seen enough, as in `aiperf metrics | head`.
+    match execute(command, &arguments, &mut out) {
+        Ok(outcome) => {
+            stderr::finish();
+            outcome.exit_code()
+        }
+        // The reader closed the pipe, as in `aiperf metrics | head`.
         Err(error) if is_broken_pipe(&error) => Outcome::Done.exit_code(),
         Err(error) => {
-            let _ = writeln!(err, "error: {}", explained(&error));
-            Outcome::Failed.exit_code()
+            let hint = if lacks_threads(&error) { NO_THREADS } else { "" };
+            complain(&format!("error: {}{hint}", explained(&error)));
+            exit_code(&error)
         }
     }
 }
 
-/// An error and its causes, each said once: many name their cause themselves.
+/// The exit code of a failed command: 2 if a file named on the command line cannot be used,
+/// for example if it does not exist.
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<DatasetError>() {
+        Some(error) if error.is_of_the_command_line() => CliError::WRONG_USAGE,
+        _ => Outcome::Failed.exit_code(),
+    }
+}
+
+/// Formats an error with its causes, leaving out those that its text already includes.
 fn explained(error: &anyhow::Error) -> String {
     error
         .chain()
@@ -83,19 +114,36 @@ fn explained(error: &anyhow::Error) -> String {
         .unwrap_or_default()
 }
 
+/// Advice if no thread or process can be started.
+const NO_THREADS: &str = "; raise the limit on processes and threads (ulimit -u)";
+
+/// Whether the system ran out of threads or processes, the only cause of this error here.
+fn lacks_threads(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    kinds.map(io::Error::kind).any(|kind| kind == io::ErrorKind::WouldBlock)
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let pipe = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
     error.chain().filter_map(|cause| cause.downcast_ref()).any(pipe)
 }
 
-fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
+fn execute(
+    command: Command,
+    arguments: &[OsString],
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
     match command {
-        Command::Profile(config) => profile::profile(*config, out),
+        Command::Profile(config) => {
+            profile::check_place(&config)?;
+            rehearsal::hold(&config, arguments)?;
+            profile::profile(*config, out)
+        }
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
-        Command::Report { directories, artifact_dir } => {
-            report::report(&directories, artifact_dir, out)
+        Command::Report { directories, artifact_dir, overwrite } => {
+            report::report(&directories, artifact_dir, overwrite, out)
         }
         Command::Metrics { json } => {
             out.write_all(
@@ -111,9 +159,9 @@ fn execute(command: Command, out: &mut impl Write) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Writes the pages into the directory, made where it is not there.
+/// Writes the pages to the directory, creating it if necessary.
 fn write_man_pages(pages: &[ManPage], directory: &Path) -> anyhow::Result<Outcome> {
-    let shown = || format!("{} cannot be written", directory.display());
+    let shown = || format!("cannot write to {}", directory.display());
     fs::create_dir_all(directory).with_context(shown)?;
     for page in pages {
         fs::write(directory.join(&page.file), &page.text).with_context(shown)?;
@@ -121,18 +169,18 @@ fn write_man_pages(pages: &[ManPage], directory: &Path) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// Profiles a mock server that is started for it.
+/// Starts a mock server and profiles it.
 fn run_demo(demo: &Demo, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let server = MockServer::start(demo.server()).context("the mock server cannot be started")?;
+    let server = MockServer::start(demo.server()).context("cannot start the mock server")?;
     match cli::parse(demo.profile_arguments(&server.url()))? {
         Command::Profile(config) => profile::profile(*config, out),
-        _ => anyhow::bail!("the demo's command line is no profile"),
+        _ => anyhow::bail!("the demo's command line is not a profile command"),
     }
 }
 
-/// Serves scripted answers until interrupted.
+/// Serves scripted responses until interrupted.
 fn serve(config: mock_server::Config, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    let server = MockServer::start(config).context("the mock server cannot be started")?;
+    let server = MockServer::start(config).context("cannot start the mock server")?;
     let interrupt = interrupt::listen()?;
     writeln!(out, "{}", server.url())?;
     out.flush()?;
@@ -147,16 +195,13 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
     }
 }
 
-/// As wide as the terminal, and in colour there; as in files elsewhere.
+/// The terminal's width, with colour; the style of files if there is no terminal.
 fn terminal_style() -> Style {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return Style::FILE;
-    }
-    #[cfg(unix)]
-    let width = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
-    #[cfg(not(unix))]
-    let width = 0;
-    let colour = std::env::var_os("NO_COLOR").is_none();
-    Style { width: if width == 0 { Style::FILE.width } else { width }, colour }
+    let Some(width) = terminal_width(&io::stdout()) else { return Style::FILE };
+    Style { width, colour: std::env::var_os("NO_COLOR").is_none() }
+}
+
+/// Width of the terminal `stream`; `None` if it is not a terminal.
+fn terminal_width(stream: &impl Terminal) -> Option<u16> {
+    stream.is_terminal().then(|| stream.columns().unwrap_or(Style::FILE.width))
 }

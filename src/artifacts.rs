@@ -1,12 +1,12 @@
 //! The files of a run: JSON, CSV, JSONL, Parquet, console text.
 //!
-//! Every path is tried before the first request. Records are appended under
-//! their final names while the run goes; summaries are written to a temporary
-//! name in the same directory and renamed. Times in files are wall time in
-//! nanoseconds since the epoch; values are in display units. A failed write
-//! never stops a run: it is kept and told at the end.
+//! Every path is checked before the first request. Records are appended to files with their final
+//! names during the run; summaries are written to a temporary file in the same directory and
+//! renamed. Times in files are wall time in nanoseconds since the epoch; values are in display
+//! units. A failed write does not end a run; it is reported at the end.
 
 pub mod aggregate;
+mod claim;
 mod csv;
 mod decimal;
 mod inputs;
@@ -14,11 +14,12 @@ mod json;
 mod jsonl;
 pub mod layout;
 mod manifest;
+mod open;
 mod parquet;
+mod payload;
 mod raw;
+pub mod rebuild;
 mod replace;
-pub mod report;
-mod run;
 pub mod server_metrics;
 mod sink;
 mod timeslices;
@@ -27,12 +28,15 @@ mod trace;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::dataset;
 use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::redact;
+use crate::run::{RunDescription, RunReport};
 use crate::units::{Clock, Nanos};
 
-pub use run::{Combination, ErrorCount, Part, RunDescription, RunReport};
+pub use claim::{Claim, Wanted};
+pub use inputs::MAX_INPUT_BYTES;
 
 use jsonl::RecordLines;
 use layout::Layout;
@@ -41,59 +45,101 @@ use parquet::RecordTable;
 use server_metrics::{ScrapeLines, ServerMetricsFiles};
 use sink::LineSink;
 
-/// Where files go and which.
+/// The directory of the files, and which files are written.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The run's own directory.
     pub directory: PathBuf,
     /// `--profile-export-prefix`, if given.
     pub prefix: Option<String>,
-    /// How much of the records is written.
+    /// Whether the files of an earlier run may be moved aside (`--overwrite`).
+    pub overwrite: bool,
+    /// The amount of data written for records.
     pub export_level: ExportLevel,
-    /// Whether records bear `trace_data` (`--export-http-trace`).
+    /// Whether records contain `trace_data` (`--export-http-trace`).
     pub http_trace: bool,
-    /// Files of the server's metrics.
+    /// The files of server metrics.
     pub server_metrics: ServerMetricsFiles,
 }
 
-/// How much of the records is written.
+impl Config {
+    /// Returns the requested directory.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted<'_> {
+        let Self { directory, prefix, overwrite, .. } = self;
+        Wanted { directory, prefix: prefix.as_deref(), overwrite: *overwrite }
+    }
+}
+
+/// The amount of data written for records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExportLevel {
     /// Summaries only.
     Summary,
-    /// A line for each record.
+    /// Also a line for each record.
     Records,
-    /// Request and response bodies too.
+    /// Also request and response bodies.
     Raw,
 }
 
-/// What can go wrong with the files.
+/// An error with the files.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
-    /// The directory could not be made.
+    /// The directory cannot be created.
     #[error(
         "cannot create the artifact directory {path}: {why}; choose another with --artifact-dir"
     )]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: io::Error,
     },
-    /// A file cannot be written there.
+    /// The directory contains files of another run.
+    #[error(
+        "{path} contains {file} of an earlier run, which is not overwritten; use --overwrite to move \
+         the earlier files to a subdirectory, or choose another directory with \
+         --artifact-dir"
+    )]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files in it.
+        file: PathBuf,
+    },
+    /// Another run is writing to the directory.
+    #[error(
+        "another run is writing to {path}; wait until it ends, or choose another directory with \
+         --artifact-dir"
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file of an earlier run cannot be moved aside.
+    #[error(
+        "cannot move {path} of an earlier run aside: {why}; remove it, or choose another directory with --artifact-dir"
+    )]
+    NotMoved {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        why: io::Error,
+    },
+    /// A file cannot be written.
     #[error("cannot write {path}: {why}; choose another directory with --artifact-dir")]
     NotWritable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: io::Error,
     },
-    /// Some files are missing or cut short; the others are whole.
-    #[error("{} not written in full: {}; free some disk space and rebuild the summaries with `aiperf report`", one_or_more(.failures), list(.failures))]
+    /// Some files are missing or truncated; the others are complete.
+    #[error("{} not written completely: {}; free disk space and rebuild the summaries with `aiperf report`", one_or_more(.failures), list(.failures))]
     Incomplete {
-        /// Files that are whole.
+        /// The complete files.
         written: Vec<PathBuf>,
-        /// The others.
+        /// The other files.
         failures: Vec<WriteFailure>,
     },
 }
@@ -104,13 +150,13 @@ pub enum ArtifactError {
 pub struct WriteFailure {
     /// The file.
     pub path: PathBuf,
-    /// The first error met.
+    /// The first error.
     pub error: String,
 }
 
 fn one_or_more(failures: &[WriteFailure]) -> String {
     match failures.len() {
-        1 => "a file was".to_owned(),
+        1 => "one file was".to_owned(),
         several => format!("{several} files were"),
     }
 }
@@ -121,7 +167,7 @@ fn list(failures: &[WriteFailure]) -> String {
     each.join(", ")
 }
 
-/// A second, in the clock's unit: the most that a kill may lose.
+/// One second: the maximum time of data that is lost if the process is killed.
 const FLUSH_INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// The open files of a run.
@@ -134,8 +180,9 @@ pub struct ArtifactSet {
     records: Option<LineSink>,
     raw: Option<LineSink>,
     raw_line: Vec<u8>,
+    endpoint_type: &'static str,
     table: Option<RecordTable>,
-    /// Members of request bodies that bear secrets, as they may be shown.
+    /// Members of request bodies that contain secrets, with their redacted values.
     redacted: Vec<(String, serde_json::Value)>,
     conversation_ids: Vec<String>,
     next_flush: Nanos,
@@ -144,28 +191,21 @@ pub struct ArtifactSet {
 }
 
 impl ArtifactSet {
-    /// Makes the directory, tries every path and opens the files that grow with
-    /// the run. Records will bear the metrics of `registry`.
+    /// Checks every path in the directory that `claim` holds, and opens the files that grow during
+    /// the run. Records contain the metrics of `registry`.
     pub fn create(
+        claim: &Claim,
         config: &Config,
         run: &RunDescription,
         registry: &Registry,
     ) -> Result<Self, ArtifactError> {
-        let layout = Layout::new(&config.directory, config.prefix.as_deref());
-        layout.make_directories()?;
-        for path in layout.summaries() {
-            replace::check(path)?;
-        }
-        let mut failures = Vec::new();
+        let layout = claim.layout().clone();
         let is_sliced = run.slice_duration().is_some();
         let slices = layout.timeslices().map(|path| (path, is_sliced));
-        for (path, is_wanted) in slices.into_iter().chain(config.server_metrics.statistics(&layout))
-        {
-            if is_wanted {
-                replace::check(path)?;
-            } else {
-                failures.extend(remove_stale(path).err());
-            }
+        let statistics = config.server_metrics.statistics(&layout);
+        let optional = slices.into_iter().chain(statistics).filter(|(_, is_wanted)| *is_wanted);
+        for path in layout.summaries().into_iter().chain(optional.map(|(path, _)| path)) {
+            replace::check(path)?;
         }
         let sink = |level, path: &Path| {
             (config.export_level >= level).then(|| LineSink::create(path)).transpose()
@@ -174,10 +214,6 @@ impl ArtifactSet {
         let raw = sink(ExportLevel::Raw, &layout.raw)?;
         let table =
             records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
-        if table.is_some() {
-            // A run that is killed leaves none: that of an earlier run would pass for its own.
-            failures.extend(remove_stale(&layout.table).err());
-        }
         Manifest::running(run, config.prefix.clone(), &config.server_metrics)
             .write(&layout.manifest)
             .map_err(|why| ArtifactError::NotWritable { path: layout.manifest.clone(), why })?;
@@ -185,40 +221,51 @@ impl ArtifactSet {
             layout,
             prefix: config.prefix.clone(),
             server_metrics: config.server_metrics.clone(),
-            lines: RecordLines::new(registry, config.http_trace),
+            lines: RecordLines::new(registry, run.endpoint.name, config.http_trace),
             records,
             raw,
             raw_line: Vec::new(),
+            endpoint_type: run.endpoint.name,
             table,
             redacted: redacted_extras(&run.input_config),
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
             written: Vec::new(),
-            failures,
+            failures: Vec::new(),
         })
     }
 
-    /// Where the files are.
+    /// Returns the paths of the files.
     #[must_use]
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Writes `inputs.json`: the bodies of each conversation in the dataset's
-    /// order. Their ids name the conversations of the records from now on.
-    pub fn write_inputs(&mut self, sessions: impl IntoIterator<Item = (String, Vec<Vec<u8>>)>) {
+    /// Writes `inputs.json`, the request bodies of each conversation in the order of the dataset.
+    /// From now on, records name their conversations by its IDs. Returns false, and leaves no file,
+    /// if it would exceed [`MAX_INPUT_BYTES`] or `is_wanted` returns false meanwhile.
+    pub fn write_inputs<P: IntoIterator<Item = Vec<u8>>>(
+        &mut self,
+        sessions: impl IntoIterator<Item = (String, P)>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> bool {
         let ids = &mut self.conversation_ids;
         let redacted = &self.redacted;
-        let outcome =
-            write_whole(&self.layout.inputs, |out| inputs::write(out, sessions, redacted, ids));
-        self.note(outcome);
+        let mut is_whole = true;
+        let outcome = write_whole(&self.layout.inputs, |out| {
+            let goes_on = |bytes| bytes <= MAX_INPUT_BYTES && is_wanted();
+            is_whole = inputs::write(out, sessions, redacted, ids, &goes_on)?;
+            if is_whole { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+        if is_whole {
+            self.note(outcome);
+        }
+        is_whole
     }
 
-    /// Writes no `inputs.json`, and removes that of an earlier run. `ids` name
-    /// the conversations of the records from now on.
+    /// Does not write `inputs.json`. From now on, records name their conversations by `ids`.
     pub fn leave_out_inputs(&mut self, ids: impl IntoIterator<Item = String>) {
         self.conversation_ids = ids.into_iter().collect();
-        self.failures.extend(remove_stale(&self.layout.inputs).err());
     }
 
     /// Appends a finished request to the files of records.
@@ -228,7 +275,7 @@ impl ArtifactSet {
         let id = if let Some(id) = self.conversation_ids.get(conversation) {
             id
         } else {
-            generated = format!("conversation_{conversation}");
+            generated = dataset::conversation_id(conversation);
             &generated
         };
         if let Some(records) = &mut self.records {
@@ -236,7 +283,14 @@ impl ArtifactSet {
         }
         if let Some(raw) = &mut self.raw {
             self.raw_line.clear();
-            let outcome = raw::write_line(&mut self.raw_line, measured, id, clock, &self.redacted);
+            let outcome = raw::write_line(
+                &mut self.raw_line,
+                measured,
+                id,
+                self.endpoint_type,
+                clock,
+                &self.redacted,
+            );
             raw.append(outcome.map(|()| self.raw_line.as_slice()));
         }
         if let Some(table) = &mut self.table {
@@ -244,28 +298,26 @@ impl ArtifactSet {
         }
     }
 
-    /// Opens the file of scrapes, where it is asked for; else removes that of an
-    /// earlier run.
+    /// Opens the file of scrapes, if it is requested.
     pub fn open_scrapes(&mut self) -> Result<Option<ScrapeLines>, ArtifactError> {
         let path = &self.layout.server_metrics_lines;
         if self.server_metrics.formats.jsonl && !self.server_metrics.endpoints.is_empty() {
             return ScrapeLines::create(path, self.server_metrics.batch_size).map(Some);
         }
-        self.failures.extend(remove_stale(path).err());
         Ok(None)
     }
 
-    /// Closes the file of scrapes, and removes it where there were none.
+    /// Closes the file of scrapes, and removes it if there were none.
     pub fn close_scrapes(&mut self, lines: ScrapeLines) {
         let is_empty = lines.is_empty();
         match lines.finish() {
-            Ok(path) if is_empty => self.failures.extend(remove_stale(&path).err()),
+            Ok(path) if is_empty => self.failures.extend(remove(&path).err()),
             outcome => self.note(outcome),
         }
     }
 
-    /// To be called often: flushes once a second, so that a kill loses no more
-    /// than that.
+    /// Flushes the files once per second, so that a kill does not lose more than that. Must be
+    /// called often.
     pub fn tick(&mut self, now: Nanos) {
         if now >= self.next_flush {
             self.next_flush = now + FLUSH_INTERVAL;
@@ -275,8 +327,8 @@ impl ArtifactSet {
         }
     }
 
-    /// Closes the files of records and writes the summaries; `console_text` is
-    /// what the console said. Gives the files written.
+    /// Closes the files of records and writes the summaries; `console_text` is the console output.
+    /// Returns the files written.
     pub fn finish(
         mut self,
         report: &RunReport,
@@ -291,17 +343,7 @@ impl ArtifactSet {
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
         }
-        if report.slices.is_none() {
-            for path in self.layout.timeslices() {
-                self.failures.extend(remove_stale(path).err());
-            }
-        }
-        if report.server_metrics.is_none() {
-            for (path, _) in self.server_metrics.statistics(&self.layout) {
-                self.failures.extend(remove_stale(path).err());
-            }
-        }
-        // Closed first, and listed with the other files of the server's metrics.
+        // It is closed first, but listed with the other files of server metrics.
         self.written.sort_by_key(|path| *path == self.layout.server_metrics_lines);
         let manifest = Manifest::finished(report, self.prefix.clone(), &self.server_metrics);
         let path = self.layout.manifest.clone();
@@ -313,7 +355,7 @@ impl ArtifactSet {
         }
     }
 
-    /// Takes in how it went with a file that grew beside these.
+    /// Records the outcome of a file that was written separately.
     pub fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
         match outcome {
             Ok(path) => self.written.push(path),
@@ -322,17 +364,12 @@ impl ArtifactSet {
     }
 }
 
-/// Removes the file of an earlier run at `path`.
-fn remove_stale(path: &Path) -> Result<(), WriteFailure> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(WriteFailure { path: path.to_owned(), error: error.to_string() })
-        }
-        _ => Ok(()),
-    }
+fn remove(path: &Path) -> Result<(), WriteFailure> {
+    std::fs::remove_file(path)
+        .map_err(|error| WriteFailure { path: path.to_owned(), error: error.to_string() })
 }
 
-/// The `--extra-inputs` of which something is redacted: bodies have the same members.
+/// Returns the `--extra-inputs` that are partly redacted; bodies have the same members.
 fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
     let extras = input_config.pointer("/endpoint/extra").and_then(serde_json::Value::as_object);
     let is_redacted = |value: &serde_json::Value| value.to_string().contains(redact::MARK);
@@ -340,10 +377,10 @@ fn redacted_extras(input_config: &serde_json::Value) -> Vec<(String, serde_json:
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Puts the members of `redacted` over those of `body`, whose URLs lose their credentials.
-/// Whether anything of it is another then.
+/// Replaces members of `body` by those of `redacted`, and removes its credentials and those of its
+/// URLs. Returns whether anything changed.
 fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Value)]) -> bool {
-    let mut is_another = redact::urls(body);
+    let mut is_another = redact::urls(body) | redact::credentials(body);
     for (name, shown) in redacted {
         if let Some(member) = body.get_mut(name) {
             *member = shown.clone();
@@ -353,7 +390,7 @@ fn redact_body(body: &mut serde_json::Value, redacted: &[(String, serde_json::Va
     is_another
 }
 
-/// Replaces JSON, CSV and console text, and the server's statistics if there are any.
+/// Replaces the JSON, CSV and console files, and the server metrics if there are any.
 fn write_summaries(
     layout: &Layout,
     server_metrics: &ServerMetricsFiles,

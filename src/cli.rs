@@ -1,6 +1,6 @@
 //! The command line.
 //!
-//! The only module that knows clap: it reads arguments and environment into a
+//! The only module that uses clap. It parses the arguments and the environment into a
 //! [`Command`], whose parts are plain configuration.
 
 pub mod aiperf_commands;
@@ -36,77 +36,79 @@ pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
 
-/// Says in `input_config` what the dataset, or the place among many runs, has made
-/// of phases, directory and seed.
+/// Updates the phases and the directory in `input_config` after the dataset, or the
+/// run's place among several, has changed them.
 pub fn record_changes(config: &mut RunConfig) {
     config.input_config["phases"] = input_config::phases(&config.schedule);
     config.input_config["artifacts"]["dir"] =
         config.artifacts.directory.display().to_string().into();
-    if let Some(seed) = config.dataset.random_seed {
-        config.input_config["random_seed"] = seed.into();
-    }
 }
 
-/// What the user wants done.
+/// What the user asked the program to do.
 #[derive(Debug)]
 pub enum Command {
-    /// Load a server and measure it.
+    /// Benchmark a server.
     Profile(Box<RunConfig>),
-    /// The same against a mock server that is started for it.
+    /// Start a mock server and benchmark it.
     Demo(Demo),
-    /// Serve scripted answers until interrupted.
+    /// Serve scripted responses until interrupted.
     MockServer(Box<mock_server::Config>),
-    /// Find out what load can be measured well on this machine.
+    /// Determine how much load this machine can measure accurately.
     SelfCheck(SelfCheck),
-    /// Compute a run's summaries again from its records.
+    /// Recompute a run's summaries from its records.
     Report {
-        /// Directory of the run's files, or of many runs, or those of its parts.
+        /// Directory of one run, of several runs, or of each shard of a run.
         directories: Vec<PathBuf>,
-        /// Where the files go that the parts are combined in.
+        /// Output directory for the combined run.
         artifact_dir: Option<PathBuf>,
+        /// Whether to move another run's files in that directory aside.
+        overwrite: bool,
     },
-    /// List the catalogue of metrics.
+    /// List the metric catalogue.
     Metrics {
-        /// As JSON instead of a table.
+        /// Whether to print JSON instead of a table.
         json: bool,
     },
-    /// Write text to stdout.
+    /// Print text to stdout.
     Show(String),
     /// Write man pages.
     ManPages {
-        /// All of them.
+        /// The pages.
         pages: Vec<ManPage>,
-        /// Where their files go.
+        /// The directory to write them to.
         directory: PathBuf,
     },
 }
 
-/// Why there is no command to do.
+/// Why parsing the command line produced no command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// Help or version was asked for: text for stdout.
+    /// Help or version text, for stdout.
     #[error("{0}")]
     Shown(String),
-    /// The arguments are wrong: text for stderr.
+    /// The arguments are invalid; the text is for stderr.
     #[error("{0}")]
     Usage(String),
-    /// Settings cannot be used.
+    /// The settings are invalid.
     #[error("error: {0}")]
     Config(#[from] ConfigError),
 }
 
 impl CliError {
-    /// The program's exit code: 0 for help, 2 for wrong usage.
+    /// Exit code for invalid usage.
+    pub const WRONG_USAGE: u8 = 2;
+
+    /// The program's exit code: 0 for help, 2 for invalid usage.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Shown(_) => 0,
-            Self::Usage(_) | Self::Config(_) => 2,
+            Self::Usage(_) | Self::Config(_) => Self::WRONG_USAGE,
         }
     }
 }
 
-/// Measures LLM servers: latency, throughput and tokens of every request.
+/// Benchmarks LLM servers: latency, throughput and token counts of every request.
 #[derive(Parser)]
 #[command(name = "aiperf", version, max_term_width = 100)]
 struct Cli {
@@ -116,53 +118,56 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Load a server and measure every request
+    /// Benchmark a server, measuring every request
     Profile(Box<profile::ProfileArgs>),
-    /// Try it without a server: starts a mock server and profiles it
+    /// Start a mock server and benchmark it, to try aiperf without a server
     Demo(Demo),
-    /// Serve scripted answers, as ground truth for clients
+    /// Serve scripted responses with known timing, for testing clients
     MockServer(Box<mock::MockServerArgs>),
-    /// Find out how much load can be measured well on this machine
+    /// Determine how much load this machine can measure accurately
     #[command(name = "selfcheck")]
     SelfCheck(selfcheck::SelfCheckArgs),
-    /// Compute a run's summaries again from its records, or those of all its parts
+    /// Recompute a run's summaries from its records, or combine the shards of a run
     Report {
-        /// Directory of the run's files, or of many runs; several are the parts of one run
-        /// (--shard), to be combined
+        /// Artifact directory of a run, or of several runs of one command; several directories are
+        /// taken as the shards of one run (--shard) and combined
         #[arg(value_name = "DIR", required = true)]
         directories: Vec<PathBuf>,
-        /// Directory of the combined files [default: combined, beside the parts]
+        /// Directory for the combined files [default: "combined", next to the shards]
         #[arg(long, visible_alias = "output-artifact-dir", value_name = "DIR")]
         artifact_dir: Option<PathBuf>,
+        /// Move another run's files in the output directory aside instead of failing
+        #[arg(long)]
+        overwrite: bool,
     },
-    /// List the metrics that are computed
+    /// List every metric that aiperf computes
     Metrics {
-        /// Write JSON
+        /// Print JSON instead of a table
         #[arg(long)]
         json: bool,
     },
-    /// Print a script that completes commands, flags and values in a shell
+    /// Print a shell completion script
     Completions {
-        /// Shell that is to run it
+        /// Shell to generate the script for
         shell: clap_complete::Shell,
     },
-    /// Print the man page, or that of a command
+    /// Print the man page of aiperf or of one of its commands
     Man {
-        /// Command that the page is about
+        /// Command whose page to print [default: aiperf itself]
         #[arg(conflicts_with = "dir")]
         command: Option<String>,
-        /// Write all pages into this directory instead
+        /// Write all pages to this directory instead of printing one
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }
 
-/// Reads the arguments, program name first, and the process's environment.
+/// Parses the arguments, program name first, with the process's environment.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
     parse_with(arguments, Environment::new(&|name| std::env::var(name).ok()))
 }
 
-/// Reads the arguments, program name first, with another environment.
+/// Parses the arguments, program name first, with the given environment.
 pub fn parse_with(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,
@@ -180,8 +185,8 @@ pub fn parse_with(
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
-        Action::Report { directories, artifact_dir } => {
-            Command::Report { directories, artifact_dir }
+        Action::Report { directories, artifact_dir, overwrite } => {
+            Command::Report { directories, artifact_dir, overwrite }
         }
         Action::Metrics { json } => Command::Metrics { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
@@ -194,13 +199,13 @@ pub fn parse_with(
     })
 }
 
-/// The definition of the command line, with what is taken without effect.
+/// The definition of the command line, including the flags accepted without effect.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommand("profile", aiperf_flags::accept)
 }
 
-/// What clap has to say; an unknown flag or command may be one of AIPerf's.
+/// Converts an error of clap's; an unknown flag or command that AIPerf has gets advice.
 fn explain(error: &clap::Error) -> CliError {
     if matches!(
         error.kind(),

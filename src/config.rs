@@ -1,8 +1,8 @@
-//! Every module's configuration composed and validated once.
+//! The configuration of a run, composed of each module's own and validated once.
 //!
-//! Flags win over the environment, the environment over the defaults. The
-//! command line makes a [`RunConfig`]; [`RunConfig::validate`] is the one place
-//! that says which settings do not go together.
+//! Flags take precedence over the environment, and the environment over defaults. The
+//! command line builds a [`RunConfig`]; [`RunConfig::validate`] is the only place that
+//! checks which settings can be combined.
 
 pub mod env;
 mod many;
@@ -22,64 +22,70 @@ use crate::dataset::Seed;
 use crate::multi_run::{self, Member};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry};
+use crate::{
+    artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry, transport,
+};
 
 pub use crate::console::Ui;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use env::Environment;
 pub use validate::ConfigError;
 
-/// A whole run.
+/// The configuration of a run.
 #[derive(Debug, Clone)]
 pub struct RunConfig {
-    /// What is asked.
+    /// The prompts to send.
     pub dataset: dataset::Config,
-    /// What counts tokens.
+    /// The tokenizer that counts tokens.
     pub tokenizer: crate::tokenizer::Source,
-    /// Whether input tokens are counted by the chat template.
+    /// Whether input tokens are counted after applying the chat template.
     pub apply_chat_template: bool,
-    /// How requests are formed and responses read.
+    /// How requests are built and responses parsed.
     pub endpoint: endpoint::Config,
-    /// When requests are sent.
+    /// When requests are sent, and how many.
     pub schedule: schedule::config::Config,
-    /// How they are sent.
-    pub transport: TransportConfig,
-    /// Who sends them.
+    /// How requests are sent.
+    pub transport: transport::Config,
+    /// Which servers, and as whom.
+    pub server: ServerConfig,
+    /// The threads that send requests and process responses.
     pub runner: RunnerConfig,
     /// Thresholds and objectives.
     pub metrics: metrics::metric::Settings,
-    /// Where telemetry goes.
+    /// Where telemetry is exported to.
     pub telemetry: telemetry::Config,
-    /// Where files go.
+    /// Where files are written.
     pub artifacts: artifacts::Config,
-    /// Where the machine's self-check is, if it has one.
+    /// Path of this machine's saved self-check, if known.
     pub selfcheck_file: Option<PathBuf>,
-    /// What is on the terminal while the run goes.
+    /// How progress is displayed.
     pub ui: Ui,
-    /// Whether the results have a table of HTTP timings (`--show-trace-timing`).
+    /// Whether to print a table of HTTP timing (`--show-trace-timing`).
     pub show_trace_timing: bool,
-    /// Where the server's metrics are scraped; without endpoints they are off.
+    /// Which server metrics to scrape; off without endpoints.
     pub server_metrics: server_metrics::Config,
-    /// Whether the results have a table of the server's metrics
+    /// Whether to print a table of server metrics
     /// (`--server-metrics-summary`).
     pub show_server_metrics: bool,
-    /// How much is logged.
+    /// Minimum severity to log.
     pub log_level: LogLevel,
-    /// How often it is run, or what the runs search for.
+    /// The number of runs, and what they search for.
     pub multi_run: multi_run::Config,
-    /// Its place among other runs, where it is one of many.
+    /// This run's position, if it is one of several.
     pub member: Option<Member>,
-    /// What was set, as the JSON export's `input_config` has it; no secrets.
+    /// The settings as `input_config` of the JSON export; without secrets.
     pub input_config: serde_json::Value,
+    /// The settings that `input_config` has no field for; without secrets.
+    pub other_config: serde_json::Value,
     /// The command line, secrets redacted.
     pub cli_command: String,
-    /// What the user should know before the run starts.
+    /// Warnings to print before the run starts.
     pub warnings: Vec<String>,
 }
 
 impl RunConfig {
-    /// `artifacts/<model>-openai-<endpoint type>-<load>`, as AIPerf names it; in it
-    /// `shard-<i>` for a part of a run.
+    /// The default artifact directory: `artifacts/<model>-openai-<endpoint type>-<load>`, as in
+    /// AIPerf, with a subdirectory `shard-<i>` for a part of a run.
     #[must_use]
     pub fn default_directory(&self) -> PathBuf {
         let name = match self.dataset.models.as_slice() {
@@ -101,15 +107,14 @@ impl RunConfig {
         }
     }
 
-    /// The run's id: new each time, but of a run of several processes the one that
-    /// they all find by themselves, a UUID of version 5 (RFC 9562) of what they
-    /// share: program version, seed, start, number of processes, models, servers,
-    /// endpoint type and phases.
+    /// The run's ID: random, except for a run of several processes. Each of them derives the
+    /// same version 5 UUID (RFC 9562) from the settings that they share: program version,
+    /// seed, start time, number of processes, models, servers, endpoint type and phases.
     #[must_use]
     pub fn benchmark_id(&self, seed: Seed) -> Uuid {
         let Some(shard) = self.schedule.shard else { return Uuid::new_v4() };
         let urls: Vec<String> =
-            self.transport.urls.iter().map(|url| redact::url(url.as_str())).collect();
+            self.server.urls.iter().map(|url| redact::url(url.as_str())).collect();
         let common = (
             (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             (seed.0, self.schedule.start_at, shard.count()),
@@ -125,7 +130,7 @@ fn load_name(phase: &PhaseConfig) -> String {
     let concurrency =
         phase.concurrency.map(|limit| format!("-concurrency{}", limit.most)).unwrap_or_default();
     match &phase.load {
-        // All at once.
+        // All requests at once.
         LoadPattern::ClosedLoop if phase.concurrency.is_none() => "-request_rateinf".to_owned(),
         LoadPattern::ClosedLoop => concurrency,
         LoadPattern::Rate(rate) => match rate.points.as_slice() {
@@ -139,33 +144,21 @@ fn load_name(phase: &PhaseConfig) -> String {
     }
 }
 
-/// How requests reach the server.
+/// Which servers requests go to, and as whom.
 #[derive(Clone)]
-pub struct TransportConfig {
-    /// Base URLs, at least one; sessions take them in turn. A request goes to
-    /// [`url::join`] of one and the endpoint's path.
+pub struct ServerConfig {
+    /// Base URLs, at least one, assigned to sessions round-robin. A request is sent to
+    /// [`url::join`] of its base URL and the endpoint's path.
     pub urls: Vec<Url>,
-    /// Longest time a request may take (`--request-timeout-seconds`, 21600 s).
-    pub request_timeout: Nanos,
-    /// How connections are made, bounded and used again.
-    pub connections: Connections,
-    /// Acknowledge segments at once (`AIPERF_HTTP_QUICK_ACK`, true). Without it
-    /// delayed acknowledgements are measured as the server's latency.
-    pub quick_ack: bool,
-    /// Take arrivals from the kernel's receive stamps (`AIPERF_HTTP_KERNEL_TIMESTAMPS`,
-    /// true). Without them an arrival is when the program had read it.
-    pub kernel_timestamps: bool,
     /// Headers of every request, in order (`--header`).
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
     pub api_key: Option<Secret>,
-    /// How to find out that the model is served, before the first request.
+    /// How to wait for the model before the first request.
     pub wait_for_model: WaitForModel,
-    /// Which addresses of a host are tried (`AIPERF_HTTP_IP_VERSION`).
-    pub ip_version: IpVersion,
 }
 
-impl fmt::Debug for TransportConfig {
+impl fmt::Debug for ServerConfig {
     /// Shows neither credentials in URLs nor headers that bear secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let urls: Vec<String> = self.urls.iter().map(|url| redact::url(url.as_str())).collect();
@@ -174,16 +167,11 @@ impl fmt::Debug for TransportConfig {
             .iter()
             .map(|(name, value)| (name.as_str(), redact::header_value(name, value)))
             .collect();
-        f.debug_struct("TransportConfig")
+        f.debug_struct("ServerConfig")
             .field("urls", &urls)
-            .field("request_timeout", &self.request_timeout)
-            .field("connections", &self.connections)
-            .field("quick_ack", &self.quick_ack)
-            .field("kernel_timestamps", &self.kernel_timestamps)
             .field("headers", &headers)
             .field("api_key", &self.api_key)
             .field("wait_for_model", &self.wait_for_model)
-            .field("ip_version", &self.ip_version)
             .finish()
     }
 }
@@ -191,61 +179,62 @@ impl fmt::Debug for TransportConfig {
 /// The wait for the model before the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitForModel {
-    /// How long to wait at most; zero does not ask.
+    /// Maximum time to wait; zero skips the check.
     pub timeout: Nanos,
-    /// What is asked.
+    /// How to check that the model is available.
     pub mode: WaitMode,
-    /// Time between two attempts.
+    /// Time between checks.
     pub interval: Nanos,
 }
 
-/// What shows that the model is served.
+/// How to check that the model is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitMode {
     /// `/v1/models` lists it.
     Models,
-    /// It answers a request.
+    /// The model answers a request.
     Inference,
     /// Both.
     Both,
 }
 
-/// How many threads do what.
+/// Number of threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunnerConfig {
-    /// Threads that send and receive (`--workers-max`); `None` chooses.
+    /// Threads that send requests and receive responses (`--workers-max`); `None` for the
+    /// default.
     pub workers: Option<usize>,
-    /// Threads that read responses (`--record-processors`); `None` chooses.
+    /// Threads that parse responses (`--record-processors`); `None` for the default.
     pub processors: Option<usize>,
 }
 
-/// Least severity that is logged.
+/// Minimum severity to log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Everything.
     Trace,
-    /// For those who look for a fault.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal progress.
     Info,
-    /// What may spoil the result.
+    /// Problems that may affect the results.
     Warn,
-    /// What did.
+    /// Failures.
     Error,
 }
 
-/// A value that no file, log line or debug output shows.
+/// A value that is never shown in files, logs or debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `value`.
+    /// Wraps `value`.
     #[must_use]
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value itself, to put on the wire.
+    /// The value itself, for sending to the server.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

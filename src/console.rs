@@ -1,7 +1,7 @@
-//! Tables, progress and warnings with advice.
+//! Tables, progress and warnings for the terminal.
 //!
-//! Everything is text first and means the same without colour. Nothing here
-//! prints: callers write what [`render`] returns, and give the live view its output.
+//! All output is plain text and means the same without colour. Nothing here prints: callers
+//! write what [`render`] returns, and pass the live view its output stream.
 
 mod health;
 mod live;
@@ -14,23 +14,24 @@ mod warning;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::artifacts::RunReport;
+use crate::redact::printable;
+use crate::run::RunReport;
 
 pub use live::{LiveView, Ui};
 pub use table::{SummaryTable, figures};
 pub use warning::Warning;
 
-/// How wide the text may be and whether it has colour.
+/// Width of the text, and whether it is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns.
+    /// Width in columns.
     pub width: u16,
-    /// Whether titles are coloured: for terminals only.
+    /// Whether titles are coloured; only on terminals.
     pub colour: bool,
 }
 
 impl Style {
-    /// Of `profile_export_console.txt`.
+    /// The style of `profile_export_console.txt`.
     pub const FILE: Self = Self { width: 140, colour: false };
 
     fn bold(self, text: &str) -> String {
@@ -54,14 +55,11 @@ impl Style {
     }
 }
 
-/// What the console says of a run: failures, statistics, the server's metrics, warnings.
+/// Renders the console output of a run: statistics, server metrics, client health, errors and
+/// warnings.
 #[must_use]
 pub fn render(report: &RunReport, style: Style) -> String {
     let mut text = String::new();
-    if !report.errors.is_empty() {
-        text.push_str(&table::errors(&report.errors, style));
-        text.push('\n');
-    }
     for table in SummaryTable::all(report) {
         text.push_str(&table.render(style));
         text.push('\n');
@@ -70,8 +68,13 @@ pub fn render(report: &RunReport, style: Style) -> String {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));
     }
-    if let Some(health) = &report.client_health {
+    if let Some(health) = &report.outcome.client_health {
         text.push_str(&health::render(health, style));
+    }
+    // Next to the warnings, which refer to it.
+    if !report.errors.is_empty() {
+        text.push_str(&table::errors(&report.errors, style));
+        text.push('\n');
     }
     for warning in Warning::of(report) {
         text.push_str(&panel::render(warning.title(), &warning.text(), style));
@@ -80,7 +83,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
     text
 }
 
-/// The list of files written, relative to `directory` where they are in it.
+/// Renders the list of files written, relative to `directory` if they are in it.
 #[must_use]
 pub fn render_files(directory: &Path, files: &[PathBuf]) -> String {
     let mut text = format!("Files in {}\n", printable(&directory.display().to_string()));
@@ -92,12 +95,8 @@ pub fn render_files(directory: &Path, files: &[PathBuf]) -> String {
     text
 }
 
-/// `text` without what could steer a terminal: it may come from a server.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// Two decimals, thousands separated: `1,234.50`; `N/A` where there is no number.
+/// Formats a number with two decimals and thousands separators, as in `1,234.50`; `N/A` if
+/// absent.
 fn number(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else {
         return "N/A".to_owned();
@@ -108,7 +107,7 @@ fn number(value: Option<f64>) -> String {
     format!("{sign}{}.{fraction}", grouped(whole))
 }
 
-/// A whole number with its thousands separated.
+/// Formats a whole number with thousands separators.
 fn count(value: u64) -> String {
     grouped(&value.to_string())
 }

@@ -1,8 +1,7 @@
-//! What is asked: conversations, synthetic or from files.
+//! The dataset: conversations, generated or read from files.
 //!
-//! A dataset is complete before the first request: every text, model, requested
-//! length and token count is known, and all of it follows from the
-//! configuration and the seed.
+//! A dataset is complete before the first request: every text, model, requested output length and
+//! token count is known, and all of it follows from the configuration and the seed.
 
 mod file;
 mod finish;
@@ -24,10 +23,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use self::finish::conversation_id;
 pub use self::lengths::{SequenceDistribution, SequencePair};
 pub use self::media::{
-    AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, Media, MediaContent, MediaKinds,
-    Scene, SoundCodec, VideoClip, VideoFormat, VideoSound, audio_seconds,
+    AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
+    Media, MediaContent, MediaKinds, Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
+    audio_seconds,
 };
 pub use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
@@ -36,41 +37,41 @@ pub use self::text::Text;
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
-/// Where conversations come from and how they are drawn.
+/// Source of the conversations and order in which sessions draw them.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Generated, or read from a file.
+    /// Whether the dataset is generated or read from a file.
     pub source: Source,
-    /// Models to ask, at least one.
+    /// Models to request, at least one.
     pub models: Vec<String>,
-    /// How a turn gets its model.
+    /// How models are assigned to turns.
     pub model_selection: ModelSelection,
-    /// Order in which sessions draw conversations; `None` is the source's own
+    /// Order in which sessions draw conversations; `None` is the default of the source
     /// (sequential).
     pub sampling: Option<Sampling>,
-    /// Requested output tokens for turns whose file says nothing: mean and stddev.
-    pub output_tokens: Option<Spread>,
-    /// Factor on every turn's delay.
+    /// Requested output tokens for turns whose file has none: mean and standard deviation.
+    pub output_tokens: Option<NormalDistribution>,
+    /// Factor applied to the delay of every turn.
     pub delay_ratio: f64,
-    /// Seed of every random choice; `None` draws one.
+    /// Seed of all random choices; `None` draws one.
     pub random_seed: Option<u64>,
 }
 
-/// The kinds of dataset.
+/// Kinds of datasets.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Source {
     /// Generated from the embedded corpus.
     Synthetic(Synthetic),
-    /// A query and passages each, generated from the same corpus.
+    /// Generated from the embedded corpus: a query and passages per request.
     Rankings(Rankings),
-    /// Read from a file; `None` finds the format out from the content.
+    /// Read from a file.
     File {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file; `None` detects it from the content.
         format: Option<FileFormat>,
-        /// How prompts are made of it, if it is a trace.
+        /// How prompts are generated if the file is a trace.
         traces: TraceSettings,
     },
 }
@@ -78,97 +79,97 @@ pub enum Source {
 /// Formats of dataset files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// JSONL, one request a line.
+    /// JSONL with one request per line.
     SingleTurn,
-    /// JSONL, one conversation a line.
+    /// JSONL with one conversation per line.
     MultiTurn,
-    /// JSONL, one request a line, drawn at random.
+    /// JSONL with one request per line, drawn at random.
     RandomPool,
-    /// JSONL, one body a line, sent as it is.
+    /// JSONL with one body per line, sent unchanged.
     RawPayload,
-    /// `inputs.json` of an earlier run: bodies sent as they are.
+    /// `inputs.json` of an earlier run, whose bodies are sent unchanged.
     InputsJson,
-    /// The ShareGPT JSON array.
+    /// JSON array of ShareGPT conversations.
     ShareGpt,
-    /// JSONL, one request a line: lengths, or prompts, and when it was made.
+    /// JSONL with one request per line: lengths or prompts, and the time of the request.
     MooncakeTrace,
-    /// JSONL, one request a line, linked to the one before it.
+    /// JSONL with one request per line, linked to the request before it.
     BailianTrace,
-    /// CSV, one request a line.
+    /// CSV with one request per line.
     BurstGptTrace,
 }
 
-/// How prompts are made of a trace, which has lengths instead of texts.
+/// How prompts are generated for a trace, which has lengths instead of texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// Tokens of the block that a hash id stands for; `None` is the format's own.
+    /// Tokens of the block that a hash ID stands for; `None` is the default of the format.
     pub block_tokens: Option<u32>,
-    /// Requests with longer prompts are left out.
+    /// Maximum prompt length in tokens; requests with longer prompts are left out.
     pub max_input_tokens: Option<u32>,
-    /// No more output tokens are asked for.
+    /// Upper limit of the requested output tokens.
     pub max_output_tokens: Option<u32>,
 }
 
-/// A normal distribution, clipped to at least one.
+/// A normal distribution; drawn counts are at least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// Its mean.
+pub struct NormalDistribution {
+    /// Mean.
     pub mean: f64,
-    /// Its standard deviation.
+    /// Standard deviation.
     pub stddev: f64,
 }
 
-/// What generated conversations look like.
+/// Settings of generated conversations.
 #[derive(Debug, Clone)]
 pub struct Synthetic {
-    /// Conversations to generate.
+    /// Number of conversations to generate.
     pub entries: usize,
-    /// Input tokens of a turn.
-    pub input_tokens: Spread,
+    /// Input tokens per turn.
+    pub input_tokens: NormalDistribution,
     /// Pairs of input and output length with their probability
-    /// (`--seq-dist "isl|sd,osl|sd:prob;…"`); overrides the two spreads.
+    /// (`--seq-dist "isl|sd,osl|sd:prob;…"`). It overrides the two distributions.
     pub sequence_distribution: Option<String>,
-    /// Texts in one request (`--batch-size`).
+    /// Number of texts in a request (`--batch-size`).
     pub batch_size: usize,
-    /// Turns of a conversation.
-    pub turns: Spread,
-    /// Wait before each later turn, in milliseconds.
-    pub turn_delay_ms: Spread,
-    /// Prefix prompts: how many distinct ones.
+    /// Number of turns of a conversation.
+    pub turns: NormalDistribution,
+    /// Delay before each later turn, in milliseconds.
+    pub turn_delay_ms: NormalDistribution,
+    /// Number of distinct prefix prompts.
     pub prefix_pool_size: usize,
-    /// Prefix prompts: tokens of each.
+    /// Tokens of each prefix prompt.
     pub prefix_length: usize,
-    /// Tokens of one system prompt that all conversations share.
+    /// Tokens of a system prompt that all conversations share.
     pub shared_system_prompt_length: Option<usize>,
-    /// Tokens of a context message of each conversation's own.
+    /// Tokens of a context message, which differs between conversations.
     pub user_context_prompt_length: Option<usize>,
-    /// System prompt given word for word.
+    /// Literal system prompt.
     pub system_prompt: Option<String>,
-    /// Images of each turn.
+    /// Images per turn.
     pub images: Option<ImageNoise>,
-    /// Sound of each turn.
+    /// Audio per turn.
     pub audio: Option<AudioNoise>,
-    /// Videos of each turn.
+    /// Videos per turn.
     pub video: Option<VideoClip>,
 }
 
-/// What generated rankings look like.
+/// Settings of generated rankings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rankings {
-    /// Requests to generate.
+    /// Number of requests to generate.
     pub entries: usize,
-    /// Passages of a request.
-    pub passages: Spread,
+    /// Number of passages in a request.
+    pub passages: NormalDistribution,
     /// Tokens of a passage.
-    pub passage_tokens: Spread,
+    pub passage_tokens: NormalDistribution,
     /// Tokens of the query.
-    pub query_tokens: Spread,
+    pub query_tokens: NormalDistribution,
 }
 
-/// How a turn gets its model where there are several.
+/// How models are assigned to turns if there are several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ModelSelection {
-    /// In turn.
+    /// One after the other.
     #[default]
     RoundRobin,
     /// At random.
@@ -176,76 +177,77 @@ pub enum ModelSelection {
 }
 
 /// Order in which sessions draw conversations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sampling {
-    /// In the file's order, again and again.
+    /// In the order of the file, repeatedly.
+    #[default]
     Sequential,
-    /// Every conversation once in random order, then anew.
+    /// Every conversation once in random order, then in a new order.
     Shuffle,
-    /// Each time any.
+    /// Independently at random.
     Random,
 }
 
-/// Conversations a run draws from.
+/// The conversations of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// The conversations, in the order of the file or of their generation.
+    /// The conversations, in the order of the file or of generation.
     pub conversations: Vec<Conversation>,
 }
 
-/// One conversation: turns that are asked one after the other.
+/// One conversation: turns that are sent one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    /// Identifier: the file's, or a generated one that depends on the seed.
+    /// Identifier from the file, or one generated from the conversation's index.
     pub id: Arc<str>,
-    /// System message that opens every request of the conversation.
+    /// System message at the start of every request of the conversation.
     pub system: Option<Arc<str>>,
-    /// Message that stands after the system message in every request, before
-    /// the turns (`--user-context-prompt-length`).
+    /// Message after the system message and before the turns in every request
+    /// (`--user-context-prompt-length`).
     pub user_context: Option<Arc<str>>,
-    /// Tokens of `system` and `user_context` together; absent where the
-    /// endpoint does not tokenise its input.
+    /// Tokens of `system` and `user_context` together; absent if the endpoint does not tokenise its
+    /// input.
     pub context_tokens: Option<u64>,
-    /// Whether each turn bears its whole history: earlier turns and answers are
+    /// Whether each turn contains its whole history. If it does, earlier turns and responses are
     /// not repeated before it.
     pub standalone_turns: bool,
     /// The turns, at least one.
     pub turns: Vec<Turn>,
 }
 
-/// One request to be made.
+/// One turn: the input of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
-    /// Model to ask.
+    /// Model to request.
     pub model: Arc<str>,
-    /// Role of the message; `user` where the file says nothing.
+    /// Role of the message; `user` if the file has none.
     pub role: Option<Arc<str>>,
-    /// Texts: one, or a batch (`--batch-size`).
+    /// One text, or several for a batch (`--batch-size`).
     pub texts: Vec<Text>,
-    /// Images, audio and video beside the texts.
+    /// Images, audio and video in addition to the texts.
     pub media: Vec<Media>,
-    /// Messages of a chat to send as they are (a JSON array), instead of those
-    /// made of the texts.
+    /// Chat messages to send unchanged (a JSON array), instead of messages with the texts.
     pub messages: Option<Arc<serde_json::value::RawValue>>,
+    /// Tools to declare with `messages`, a JSON array that is sent unchanged.
+    pub tools: Option<Arc<serde_json::value::RawValue>>,
     /// Requested output tokens.
     pub max_tokens: Option<u32>,
-    /// When a trace wants it sent, on the trace's own time axis.
+    /// Timestamp of the turn, on the time axis of its trace.
     pub timestamp: Option<Nanos>,
-    /// Wait between the previous turn's end and this one.
+    /// Delay between the end of the previous turn and this one.
     pub delay: Nanos,
-    /// Body to send as it is (`inputs_json`), instead of one built from the texts.
+    /// Body to send unchanged, as in `inputs_json`, instead of one built from the texts.
     pub raw_payload: Option<Arc<serde_json::value::RawValue>>,
-    /// Tokens of this turn's own texts (with `add_special_tokens=false`), or of
-    /// all texts of a raw payload; absent where the endpoint does not tokenise
-    /// or a raw payload has no text.
+    /// Tokens of this turn's own texts (with `add_special_tokens=false`), or of all texts of a raw
+    /// payload; absent if the endpoint does not tokenise its input or a raw payload has no text.
     pub input_tokens: Option<u64>,
 }
 
 impl Dataset {
     /// Generates or reads the conversations that `config` describes.
     ///
-    /// `counter` makes the prompts and counts them; `tokenizes_input` says
-    /// whether the endpoint's input is text, whose tokens are worth counting.
+    /// `counter` generates the prompts and counts their tokens. `tokenizes_input` states whether
+    /// the input of the endpoint is text whose tokens are to be counted.
     pub fn load(
         config: &Config,
         counter: &TokenCounter,
@@ -259,7 +261,7 @@ impl Dataset {
                 file::read(path, *format, traces, counter, seed)?
             }
         };
-        finish::fill_ids(&mut conversations, seed);
+        finish::fill_ids(&mut conversations);
         finish::assign_models(&mut conversations, config, seed)?;
         finish::fill_output_tokens(&mut conversations, config.output_tokens, seed)?;
         finish::scale_delays(&mut conversations, config.delay_ratio)?;
@@ -271,19 +273,13 @@ impl Dataset {
         Ok(Self { conversations })
     }
 
-    /// Bytes of all texts.
-    #[must_use]
-    pub fn text_bytes(&self) -> u64 {
-        self.turns().flat_map(|turn| &turn.texts).map(|text| text.bytes() as u64).sum()
-    }
-
-    /// Whether a turn brings messages of a chat instead of a text.
+    /// Returns whether a turn has chat messages instead of a text.
     #[must_use]
     pub fn bears_messages(&self) -> bool {
         self.turns().any(|turn| turn.messages.is_some())
     }
 
-    /// The models that turns ask, each once, in the order of their first turns.
+    /// Returns the models of the turns, each once, in the order of their first turns.
     pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
         self.turns().map(|turn| &turn.model).filter(move |model| seen.insert(*model)).cloned()
@@ -294,69 +290,94 @@ impl Dataset {
     }
 }
 
-/// Why there is no dataset.
+impl Conversation {
+    /// Returns a conversation with only the turn `index` and what precedes every turn, without the
+    /// earlier turns and their responses.
+    #[must_use]
+    pub fn alone(&self, index: usize) -> Self {
+        let turns = self.turns.get(index).cloned().into_iter().collect();
+        Self {
+            id: Arc::clone(&self.id),
+            system: self.system.clone(),
+            user_context: self.user_context.clone(),
+            context_tokens: self.context_tokens,
+            standalone_turns: self.standalone_turns,
+            turns,
+        }
+    }
+}
+
+/// Error of loading a dataset.
 #[derive(Debug, Error)]
 pub enum DatasetError {
     /// The file cannot be read.
-    #[error("cannot read dataset {path}: {source}")]
+    #[error("cannot read the dataset {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Something in the file is not as its format has it.
+    /// A line of the file does not match its format.
     #[error("{path}, line {line}: {reason}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: u64,
-        /// What is wrong, and what would be right.
+        /// Description of the error, and of the expected content.
         reason: String,
     },
-    /// An entry of the document is not as the format has it.
+    /// An entry of the document does not match the format.
     #[error("{path}, entry {entry}: {reason}")]
     Entry {
         /// The file.
         path: PathBuf,
-        /// Its place in the document's array, from 1.
+        /// Number of the entry in the document's array, from 1.
         entry: usize,
-        /// What is wrong, and what would be right.
+        /// Description of the error, and of the expected content.
         reason: String,
     },
-    /// The content does not look like any format.
+    /// The content matches no known format.
     #[error(
-        "cannot tell the format of {path}: its first line has none of the members `text`, \
+        "cannot detect the format of {path}: its first line has none of the fields `text`, \
          `texts`, `turns`, `image`, `audio`, `video`, `data`, `input_length`, `text_input`, \
-         `messages` and `chat_id`, and it is no header of BurstGPT; see --custom-dataset-type"
+         `messages` and `chat_id`, and is not a BurstGPT header; use --custom-dataset-type"
     )]
     UnknownFormat {
         /// The file.
         path: PathBuf,
     },
-    /// The file has no conversation to offer.
-    #[error("{path} holds no conversation that can be asked{note}")]
+    /// The file contains no usable conversation.
+    #[error("{path} contains no usable conversation{note}")]
     Empty {
         /// The file.
         path: PathBuf,
-        /// What was skipped, if anything was.
+        /// Note on what was skipped; may be empty.
         note: String,
     },
-    /// Media that no encoder made.
-    #[error("cannot make {what}: {reason}")]
+    /// Media could not be encoded.
+    #[error("cannot generate {what}: {reason}")]
     Encode {
-        /// What was to be made.
+        /// Description of the media.
         what: String,
-        /// What the encoder did.
+        /// Failure of the encoder.
         reason: String,
     },
-    /// A setting that no dataset can be made from.
+    /// A setting is not valid.
     #[error("{flag}: {reason}")]
     Setting {
-        /// The flag that sets it.
+        /// Flag of the setting.
         flag: &'static str,
-        /// What is wrong, and what would be right.
+        /// Description of the error, and of the expected value.
         reason: String,
     },
+}
+
+impl DatasetError {
+    /// Returns whether the error is in the command line, and not in the system.
+    #[must_use]
+    pub const fn is_of_the_command_line(&self) -> bool {
+        !matches!(self, Self::Encode { .. })
+    }
 }

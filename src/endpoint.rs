@@ -1,60 +1,49 @@
-//! API dialects: a turn becomes a request body, response bytes become content
-//! and usage. Pure: no I/O, no clock.
+//! API dialects: build request bodies from turns, and parse responses into content and usage.
+//! Pure: no I/O, no clock.
 
-pub mod audio_transcription;
 pub mod body;
-pub mod chat;
-pub mod chat_embeddings;
-pub mod completions;
+mod chat_messages;
 mod config;
 mod detect;
-mod dialect;
-pub mod embeddings;
+pub mod dialect;
+mod envelope;
 pub mod error;
 mod field;
 mod fit;
 #[cfg(test)]
 mod fixture;
-pub mod gemini;
 mod history;
-pub mod huggingface_generate;
-pub mod image_edit;
-pub mod image_generation;
-pub mod image_retrieval;
-pub mod messages;
-mod messages_of;
-mod multipart;
-pub mod nim_embeddings;
+pub mod multipart;
 mod parsed;
 mod part;
-pub mod rankings;
-pub mod raw;
 mod reader;
-pub mod response;
-pub mod responses;
-pub mod solido_rag;
+mod requested_tokens;
 pub mod sse;
-pub mod template;
 pub mod text;
 mod traits;
 pub mod usage;
-pub mod video_generation;
 
 use std::sync::Arc;
 
+use self::dialect::{
+    audio_transcription, chat, chat_embeddings, completions, embeddings, gemini,
+    huggingface_generate, image_edit, image_generation, image_retrieval, messages, nim_embeddings,
+    rankings, raw, responses, solido_rag, template, video_generation,
+};
 use crate::dataset::Conversation;
 use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
 
+pub use chat_messages::{ChatMessages, chat_messages};
 pub use config::{Config, VideoJobs};
 pub use error::http_error;
 pub use fit::{MisfitError, check};
-pub use messages_of::{ChatMessages, chat_messages};
-pub use parsed::{ContentPiece, ParsedResponse};
+pub use parsed::{ContentPiece, ParsedResponse, choices};
+pub use requested_tokens::requested_output_tokens;
 pub use traits::EndpointTraits;
 pub use usage::Usage;
 
-/// A dialect, told from others by its name.
+/// A dialect, identified by its name.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointType(&'static EndpointTraits);
 
@@ -80,9 +69,9 @@ impl EndpointType {
     pub const HF_TEI_RANKINGS: Self = Self(&rankings::HF_TEI);
     /// Rankings of NVIDIA's NIM.
     pub const NIM_RANKINGS: Self = Self(&rankings::NIM);
-    /// Bodies as a file has them.
+    /// Request bodies from a file, sent unchanged.
     pub const RAW: Self = Self(&raw::TRAITS);
-    /// Bodies by a template of the user's.
+    /// Request bodies from a user-defined template.
     pub const TEMPLATE: Self = Self(&template::TRAITS);
 
     /// OpenAI image generation.
@@ -94,16 +83,16 @@ impl EndpointType {
     /// OpenAI video generation.
     pub const VIDEO_GENERATION: Self = Self(&video_generation::TRAITS);
 
-    /// Embeddings of the messages of a chat.
+    /// Embeddings of chat messages.
     pub const CHAT_EMBEDDINGS: Self = Self(&chat_embeddings::TRAITS);
     /// Embeddings of NVIDIA's NIM.
     pub const NIM_EMBEDDINGS: Self = Self(&nim_embeddings::TRAITS);
-    /// What NVIDIA's NIM finds in images.
+    /// Image retrieval of NVIDIA's NIM.
     pub const IMAGE_RETRIEVAL: Self = Self(&image_retrieval::TRAITS);
-    /// Solido's answers by what it retrieves.
+    /// Solido's retrieval-augmented generation.
     pub const SOLIDO_RAG: Self = Self(&solido_rag::TRAITS);
 
-    /// Every dialect. A new one is a file of its own and a row here.
+    /// All dialects. To add one, add a file in `dialect` and a row here.
     pub const ALL: &[Self] = &[
         Self::CHAT,
         Self::COMPLETIONS,
@@ -127,13 +116,13 @@ impl EndpointType {
         Self::SOLIDO_RAG,
     ];
 
-    /// What the dialect is and what it can do.
+    /// Returns the dialect's properties and capabilities.
     #[must_use]
     pub const fn traits(self) -> &'static EndpointTraits {
         self.0
     }
 
-    /// The dialect that `--endpoint-type` calls `name`.
+    /// Returns the dialect that `--endpoint-type` calls `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|endpoint| endpoint.0.name == name)
@@ -148,43 +137,46 @@ impl PartialEq for EndpointType {
 
 impl Eq for EndpointType {}
 
-/// The dialect that `config` names.
+/// Creates the endpoint of `config`.
 #[must_use]
 pub fn build(config: &Config) -> Arc<dyn Endpoint> {
     (config.endpoint_type.0.build)(config)
 }
 
-/// One dialect.
+/// An API dialect.
 pub trait Endpoint: Send + Sync + std::fmt::Debug {
-    /// What it is and what it can do.
+    /// Returns its properties and capabilities.
     fn traits(&self) -> &'static EndpointTraits;
 
-    /// Whether it can ask what `conversation` has, beyond what its traits say:
-    /// [`check`] asks it of each before the run. The error says what is wrong, and
-    /// what would be right.
+    /// Checks requirements on `conversation` beyond its traits. [`check`] calls it for each
+    /// conversation before the run.
+    ///
+    /// # Errors
+    /// If the dialect cannot send the conversation; the error says what is wrong and what to do.
     fn check(&self, _conversation: &Conversation) -> Result<(), String> {
         Ok(())
     }
 
-    /// The body of the request for `turn` of `conversation`. `answers` are the
-    /// server's answers to the turns before it, one for each.
+    /// Builds the request body for `turn` of `conversation`. `answers` are the responses to the
+    /// earlier turns, one for each; `None` if a turn failed.
     fn request_body(
         &self,
         conversation: &Conversation,
         turn: usize,
-        answers: &[Arc<str>],
+        answers: &[Option<Arc<str>>],
     ) -> Vec<u8>;
 
-    /// Whether an event of a stream, given as its raw text, bears content as
-    /// [`ParsedResponse::content`] has it. A dialect that does not stream is
-    /// never asked.
+    /// Returns whether a stream event, given as raw text, has content that would be in
+    /// [`ParsedResponse::content`]. Not called for dialects without streaming.
     fn has_content(&self, event: &[u8]) -> bool {
         !event.is_empty()
     }
 
-    /// What to ask next, where `last` is the answer, of status 2xx, to the request or
-    /// to its step `asked`; `None` where the request has been answered. The error is
-    /// that of an answer which is none to what was asked.
+    /// Returns the next step after `last`, the response with a status of 2xx to the request or
+    /// to its step `asked`; `None` if the request is complete.
+    ///
+    /// # Errors
+    /// If the response does not belong to what was requested.
     fn next_step(
         &self,
         _asked: Option<&NextStep>,
@@ -193,22 +185,21 @@ pub trait Endpoint: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Reads a response of status 2xx. Never fails: what could not be read is
-    /// in [`ParsedResponse::error`], beside whatever could.
+    /// Parses a response with a status of 2xx. Never fails: errors are in
+    /// [`ParsedResponse::error`], next to whatever could be parsed.
     fn parse(&self, body: &ResponseBody) -> ParsedResponse;
 }
 
-/// A further request that an answer takes (`GET`).
+/// A further request (`GET`) that a response requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStep {
-    /// How long to wait before.
+    /// How long to wait before sending it.
     pub after: Nanos,
-    /// What follows the path of the first request, from a slash.
+    /// The suffix to the first request's path, starting with a slash.
     pub suffix: String,
-    /// Whether its answer is only taken for its time: what the request came to is
-    /// in the answer before it.
+    /// Whether its response is only timed, and the previous response has the result.
     pub is_download: bool,
-    /// What is waited for, for messages.
+    /// What the step waits for, for messages.
     pub waits_for: String,
 }
 
@@ -226,14 +217,13 @@ mod tests {
         assert_eq!(EndpointType::named("Chat"), None);
     }
 
-    /// As `gen_ai.operation.name` has them: what has no name of its own there is a chat.
+    /// As the specification's table has them: all but three are a chat.
     #[test]
-    fn operations_have_the_names_of_the_conventions() {
+    fn operations_have_the_names_of_the_specification() {
         for endpoint in EndpointType::ALL {
             let traits = endpoint.traits();
             let expected = match traits.name {
-                "embeddings" | "chat_embeddings" | "nim_embeddings" => "embeddings",
-                "cohere_rankings" | "hf_tei_rankings" | "nim_rankings" => "rerank",
+                "embeddings" => "embeddings",
                 "completions" => "text_completion",
                 _ => "chat",
             };

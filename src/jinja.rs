@@ -1,4 +1,4 @@
-//! Jinja templates, of the user's or of a model's: run within bounds.
+//! Bounded execution of Jinja templates, from the user or from a model.
 
 mod json;
 
@@ -10,22 +10,21 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind};
 use serde::Serialize;
 
-/// Instructions that one rendering may take. A message of a chat takes some
-/// hundreds.
+/// Maximum number of instructions of one rendering. A message of a chat takes a few hundred.
 const FUEL: u64 = 5_000_000;
-/// Calls, loops and conditions that may stand in each other.
+/// Maximum nesting depth of calls, loops and conditions.
 const MAX_DEPTH: usize = 120;
-/// Longest template, and longest text that one may make.
+/// Maximum size in bytes of a template and of its output.
 const MAX_BYTES: usize = 64 << 20;
-/// Name of the one template of an environment.
+/// Name of the only template in an environment.
 const NAME: &str = "template";
 
-/// A template that is ready to be rendered. Clones share it.
+/// A parsed template. Clones share it.
 #[derive(Clone)]
 pub struct Template(Arc<Environment<'static>>);
 
-/// An environment without any bound left open but the length of one variable's
-/// text; what it offers to templates is the caller's matter.
+/// Returns an environment with all limits set except for the size of a single variable. The caller
+/// decides what it provides to templates.
 #[must_use]
 pub fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -38,16 +37,17 @@ pub fn environment() -> Environment<'static> {
 }
 
 impl Template {
-    /// Reads `source`, to be rendered in `environment`. The error names the line.
+    /// Parses `source`, to be rendered in `environment`. The error contains the line.
     pub fn new(mut environment: Environment<'static>, source: String) -> Result<Self, String> {
         if source.len() > MAX_BYTES {
-            return Err(format!("it is longer than {} MiB", MAX_BYTES >> 20));
+            return Err(format!("it exceeds {} MiB", MAX_BYTES >> 20));
         }
         environment.add_template_owned(NAME, source).map_err(|error| explain(&error))?;
         Ok(Self(Arc::new(environment)))
     }
 
-    /// Variables that the template uses and neither sets nor gets from its environment.
+    /// Returns the variables that the template uses, but neither sets nor gets from its
+    /// environment.
     #[must_use]
     pub fn variables(&self) -> Vec<String> {
         let Ok(template) = self.0.get_template(NAME) else { return Vec::new() };
@@ -57,7 +57,7 @@ impl Template {
         names
     }
 
-    /// The text that the template makes of `context`. The error names the line.
+    /// Renders the template with `context`. The error contains the line.
     pub fn render(&self, context: impl Serialize) -> Result<String, String> {
         let mut output = Bounded(Vec::new());
         let context = minijinja::Value::from(Serde(context));
@@ -65,7 +65,7 @@ impl Template {
             .get_template(NAME)
             .and_then(|template| template.render_captured_to(context, &mut output).map(drop))
             .map_err(|error| explain(&error))?;
-        String::from_utf8(output.0).map_err(|_| "it makes no UTF-8".to_owned())
+        String::from_utf8(output.0).map_err(|_| "its output is not valid UTF-8".to_owned())
     }
 }
 
@@ -75,13 +75,13 @@ impl fmt::Debug for Template {
     }
 }
 
-/// Text up to a length.
+/// A text of limited length.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         if self.0.len() + piece.len() > MAX_BYTES {
-            let why = format!("it makes more than {} MiB of text", MAX_BYTES >> 20);
+            let why = format!("its output exceeds {} MiB", MAX_BYTES >> 20);
             return Err(io::Error::other(why));
         }
         self.0.extend_from_slice(piece);
@@ -93,10 +93,10 @@ impl Write for Bounded {
     }
 }
 
-/// The line and what is wrong with it.
+/// Returns the line and description of an error.
 fn explain(error: &Error) -> String {
     let what = match error.kind() {
-        ErrorKind::OutOfFuel => format!("it takes more than {FUEL} steps"),
+        ErrorKind::OutOfFuel => format!("it exceeds {FUEL} steps"),
         kind => {
             error.detail().map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}"))
         }
@@ -130,7 +130,7 @@ mod tests {
         let json = |options| {
             render(&format!("{{{{ {{'b': [1, 'é<\\n', none], 'a': {{}}}}|tojson{options} }}}}"))
         };
-        // By json.dumps.
+        // Expected values from json.dumps.
         for (options, expected) in [
             ("", r#"{"b": [1, "é<\n", null], "a": {}}"#),
             ("(ensure_ascii=true)", r#"{"b": [1, "\u00e9<\n", null], "a": {}}"#),
@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(json(options).unwrap(), expected);
         }
         assert!(json("(depth=1)").unwrap_err().starts_with("line 1: "));
-        // Python's refuses it too.
+        // Python's json.dumps rejects it too.
         assert_eq!(render("{{ nothing|tojson }}").unwrap_err(), "line 1: undefined value");
         assert_eq!(render("{{ nothing|default(none)|tojson }}").unwrap(), "null");
     }
@@ -159,7 +159,7 @@ mod tests {
         for (source, why) in [
             (
                 format!("{{% for a in {all} %}}{{% for b in {all} %}}{{% endfor %}}{{% endfor %}}"),
-                "line 1: it takes more than 5000000 steps",
+                "line 1: it exceeds 5000000 steps",
             ),
             (
                 "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}".to_owned(),
@@ -169,7 +169,7 @@ mod tests {
                 format!(
                     "{{% set s = 'x' * 99999 %}}{{% for a in {all} %}}{{{{ s }}}}{{% endfor %}}"
                 ),
-                "it makes more than 64 MiB of text",
+                "its output exceeds 64 MiB",
             ),
             (format!("{{{{ {}1", "(".repeat(9999)), "line 1: "),
             ("{{ 'x' * 1000000000 }}".to_owned(), "line 1: "),

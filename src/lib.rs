@@ -3,9 +3,11 @@
 //! The modules stand in the order in which data meets them; each imports only
 //! from those above it.
 
+pub mod platform;
+
 pub mod units;
 
-pub mod background;
+pub mod timer;
 
 pub mod jinja;
 
@@ -34,6 +36,10 @@ pub mod multi_run;
 pub mod server_metrics;
 
 pub mod telemetry;
+
+pub mod processing;
+
+pub mod run;
 
 pub mod artifacts;
 

@@ -1,16 +1,16 @@
-//! The catalogue: one row a metric, and the statistics over their values.
+//! The metric catalogue, with one row per metric, and the statistics over metric values.
 //!
-//! A record metric gives a value for each request, an aggregate folds over
-//! requests, a derived metric is computed from other results. The row is the
-//! source: console, JSON, CSV, Parquet, documentation and OpenTelemetry all
-//! read it.
+//! A record metric has a value for each request, an aggregate metric folds over requests, and
+//! a derived metric is computed from other results. Console, JSON, CSV, Parquet,
+//! documentation and OpenTelemetry are all generated from the rows.
 //!
-//! A finished request goes through [`Measurer`], which gives its values, and
-//! then into the [`Accumulator`] of its phase, which gives the results.
+//! [`Measurer`] computes the values of a finished request; the [`Accumulator`] of its phase
+//! collects them and computes the results.
 
 use thiserror::Error;
 
 pub mod accumulate;
+pub mod breakdown;
 pub mod catalogue;
 pub mod health;
 pub mod listing;
@@ -22,81 +22,78 @@ pub mod percentile;
 pub mod reference;
 pub mod registry;
 pub mod slices;
+pub mod tag;
 pub mod timeline;
 
 #[cfg(test)]
 mod fixture;
 
-pub use accumulate::Accumulator;
+pub use accumulate::{Accumulator, PhaseTotals, RowTotals};
 pub use health::{ClientHealth, Health, LoadReport, Verdict};
 pub use measure::{CountChat, CountTokens, Measurer};
-pub use metric::{ConsoleGroup, Metric, MetricFlags, MetricTag, ValueType};
+pub use metric::{ConsoleGroup, Metric, MetricFlags, ValueType};
 pub use objective::parse_objectives;
 pub use registry::Registry;
 pub use slices::Slices;
+pub use tag::MetricTag;
 
-/// What can be wrong with a catalogue or with objectives for it.
+/// What can be wrong with objectives.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MetricsError {
-    /// A row reads a metric that does not exist.
-    #[error("metric `{tag}` requires `{required}`, which is not in the catalogue")]
-    MissingRequirement {
-        /// The row.
-        tag: MetricTag,
-        /// What it requires.
-        required: MetricTag,
-    },
-    /// Rows require each other.
-    #[error("these metrics require each other: {}", .0.join(", "))]
-    Circular(Vec<MetricTag>),
-    /// Two rows have one tag.
-    #[error("two rows of the catalogue are called `{0}`")]
-    Duplicate(MetricTag),
     /// An objective is not of the form `tag:value`.
     #[error(
-        "`{0}` is not an objective; write them as `time_to_first_token:200`, separated by spaces"
+        "{0:?} is not a valid objective; write objectives as time_to_first_token:200, separated by \
+         spaces"
     )]
     MalformedObjective(String),
-    /// An objective's bound is no number.
-    #[error("`{threshold}` is not a number; give the bound of `{tag}` in {unit}")]
+    /// An objective's threshold is not a number.
+    #[error("{threshold:?} is not a number; specify the threshold of {tag} in {unit}")]
     ObjectiveThreshold {
         /// The metric.
         tag: MetricTag,
-        /// The bound as given.
+        /// The threshold as given.
         threshold: String,
-        /// Unit it should be in.
+        /// The unit that it should be in.
         unit: &'static str,
     },
-    /// An objective names no metric.
-    #[error("there is no metric `{tag}`; {}", did_you_mean(.near))]
+    /// An objective names an unknown metric.
+    #[error("unknown metric {tag:?}; {}", did_you_mean(.near))]
     UnknownObjective {
         /// The name as given.
         tag: String,
-        /// Names like it.
+        /// Similar names.
         near: Vec<MetricTag>,
     },
-    /// An objective names a metric that has no single value for each request.
+    /// An objective names a metric that does not have a single value for each request.
     #[error(
-        "`{0}` has no single value for each request; name a metric that has, as `request_latency`"
+        "{0} does not have a single value for each request; use a metric that does, such as \
+         request_latency"
     )]
     NotPerRequest(MetricTag),
-    /// An objective is given twice.
-    #[error("`{0}` is given twice; keep one bound")]
+    /// There are two objectives for the same metric.
+    #[error("there are two objectives for {0}; remove one of them")]
     RepeatedObjective(MetricTag),
-    /// An objective's metric is not computed for this endpoint.
-    #[error("--goodput: `{tag}` is not measured here, so no request could meet it: {reason}")]
+    /// An objective's metric is not computed with this endpoint or these settings.
+    #[error(
+        "--goodput: {tag} is not measured in this run, so no request could meet the objective: \
+         {reason}"
+    )]
     ObjectiveNotMeasured {
         /// The metric.
         tag: MetricTag,
-        /// Why not, and what to do.
+        /// Why not, and what to do about it.
         reason: &'static str,
     },
 }
 
+fn names(tags: &[MetricTag]) -> String {
+    tags.iter().map(|tag| tag.name()).collect::<Vec<_>>().join(", ")
+}
+
 fn did_you_mean(near: &[MetricTag]) -> String {
     if near.is_empty() {
-        "`aiperf metrics` lists them".to_owned()
+        "run `aiperf metrics` for a list".to_owned()
     } else {
-        format!("did you mean {}?", near.join(", "))
+        format!("did you mean {}?", names(near))
     }
 }

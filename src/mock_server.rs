@@ -1,17 +1,16 @@
-//! A server of many dialects with scripted timing: ground truth for demo and tests.
+//! A server for many dialects with scripted timing, used by the demo and as ground truth in
+//! tests.
 //!
-//! It answers what the [`Script`] says, when the script says it: the chunk `k`
-//! of an answer leaves at arrival + ttft + `k` × itl, never later because
-//! an earlier one was late. Each word it sends is one token of the o200k
-//! vocabulary. Its `/metrics` are shaped as vLLM's and move by exactly what was
-//! served; its [write log](MockServer::write_log) holds the instant at which
-//! each event was handed to the kernel.
+//! Content and timing of responses follow the [`Script`]: chunk `k` of a response is sent at
+//! arrival + ttft + `k` × itl, even if an earlier chunk was late. Each word that it sends is
+//! one token of the o200k vocabulary. Its `/metrics` have vLLM's format and count exactly what
+//! was served; its [write log](MockServer::write_log) contains the instant at which each event
+//! was handed to the kernel.
 //!
-//! Endpoints: those of `docs/endpoints.md`; `GET /v1/models`, `/health`,
-//! `/version`, `/metrics`. It speaks HTTP/1 without TLS.
+//! Endpoints: those of `docs/endpoints.md`; `GET /v1/models`, `/health`, `/version` and
+//! `/metrics`. It supports HTTP/1 without TLS.
 
 mod activity;
-mod alarm;
 mod connection;
 mod dialect;
 mod reply;
@@ -36,28 +35,28 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use self::alarm::Alarm;
 use self::connection::{Socket, Wire};
 pub use self::script::{Fault, FaultRule, Jitter, JobFault, Script, Selector, parse_duration};
 use self::service::{Connection, Service};
 use self::write_log::WriteLog;
 pub use self::write_log::{EventLog, RequestLog};
+use crate::timer::Timer;
 
 const JSON: &str = "application/json";
 
-/// How the server runs.
+/// The settings of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where it listens; port 0 takes a free one.
+    /// The address to listen on; port 0 selects a free port.
     pub address: SocketAddr,
-    /// Threads that serve; 0 counts as 1.
+    /// Number of threads; 0 is treated as 1.
     pub threads: usize,
-    /// Most events, each request counting as one more, that the log keeps in
-    /// memory (about 60 bytes each); 0 keeps none.
+    /// Maximum number of events that the log keeps in memory, where each request counts as one
+    /// more (about 60 bytes each); 0 keeps none.
     pub write_log_capacity: usize,
-    /// A file to which the log is appended, one JSON object a request.
+    /// A file to append the log to, one JSON object per request.
     pub write_log_file: Option<PathBuf>,
-    /// What it answers.
+    /// Content and timing of responses.
     pub script: Script,
 }
 
@@ -73,60 +72,65 @@ impl Default for Config {
     }
 }
 
-/// Why a server did not start, or what its script says wrongly.
+/// An error starting the server, or in its script.
 #[derive(Debug, thiserror::Error)]
 pub enum MockServerError {
-    /// The address is taken, or not this machine's.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {why}; choose another address, or port 0 for a free one")]
     Listen {
-        /// The address asked for.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// No thread, timer or event queue could be had.
+    /// A thread, timer or event queue could not be created.
     #[error(
         "cannot start the mock server's threads: {source}; close files or programs and try again"
     )]
     Start {
-        /// What the system said.
+        /// The system's error.
         #[from]
         source: io::Error,
     },
     /// The write log's file cannot be opened.
-    #[error("cannot append to the write log {}: {why}; name a file in a writable directory", path.display())]
+    #[error("cannot append to the write log {}: {why}; use a file in a writable \
+             directory", path.display())]
     WriteLog {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// A fault rule cannot be read.
-    #[error("the fault `{rule}` {problem}; write SELECTOR:FAULT, as in every=9:status=500")]
+    /// A fault rule is invalid.
+    #[error("the fault {rule:?} {problem}; expected SELECTOR:FAULT, such as every=9:status=500")]
     Fault {
         /// The rule as given.
         rule: String,
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A duration cannot be read.
-    #[error("`{text}` is not a duration; write a number and ns, us, ms or s, as in 250ms")]
+    /// A duration is invalid.
+    #[error(
+        "{text:?} is not a valid duration; expected a number with the unit ns, us, ms or s, such \
+         as 250ms"
+    )]
     Duration {
         /// The text as given.
         text: String,
     },
-    /// A jitter cannot be read.
+    /// A jitter is invalid.
     #[error(
-        "`{text}` is not a jitter; write a share up to 100%, as in 10%, or a deviation, as in 2ms"
+        "{text:?} is not a valid jitter; expected a percentage up to 100%, such as 10%, or a \
+         standard deviation, such as 2ms"
     )]
     Jitter {
         /// The text as given.
         text: String,
     },
-    /// The script cannot be played.
+    /// The script is invalid.
     #[error("the mock server's script {problem}")]
     Script {
-        /// What is wrong with it, and what to do.
+        /// What is wrong with it, and what to do about it.
         problem: &'static str,
     },
 }
@@ -147,20 +151,20 @@ struct Threads {
     ended: Receiver<()>,
 }
 
-/// Longest wait for the threads' end.
+/// Maximum time to wait for the threads to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections that may wait for a thread.
+/// Maximum number of connections waiting for a thread.
 const HANDOVER: usize = 1024;
-/// Connections that may wait to be accepted; more than a burst of a benchmark.
+/// Maximum number of connections waiting to be accepted, larger than a benchmark's burst.
 const BACKLOG: u32 = 4096;
-/// Pause after a connection could not be accepted, for want of descriptors say.
+/// Pause after failing to accept a connection, for example without file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(10);
 
 impl MockServer {
-    /// Listens and serves in threads of its own.
+    /// Starts the server on its own threads.
     pub fn start(config: Config) -> Result<Self, MockServerError> {
         config.script.check()?;
-        // Decoded on first use, which must not be the first request's delay.
+        // Decoded on first use, which must not delay the first request.
         vocabulary::load();
         let runtimes =
             (0..config.threads.max(1)).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
@@ -175,55 +179,56 @@ impl MockServer {
         Ok(Self { address, service, stop, threads: Mutex::new(Some(threads)) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its base URL, such as `http://127.0.0.1:8000`.
+    /// Returns its base URL, such as `http://127.0.0.1:8000`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Most inference requests that were there at once, waiting ones included.
+    /// Returns the highest number of concurrent inference requests, including waiting ones.
     #[must_use]
     pub fn peak_in_flight(&self) -> u64 {
         self.service.activity.peak_in_flight()
     }
 
-    /// Inference requests that came, those without a valid body left out.
+    /// Returns the number of inference requests received, except those with an invalid body.
     #[must_use]
     pub fn requests_received(&self) -> u64 {
         self.service.activity.received()
     }
 
-    /// Inference requests answered to the end, scripted errors included.
+    /// Returns the number of inference requests completed, including scripted errors.
     #[must_use]
     pub fn requests_served(&self) -> u64 {
         self.service.activity.served()
     }
 
-    /// The inference requests that are over, in the order in which they ended.
+    /// Returns the inference requests that ended, in the order in which they ended.
     #[must_use]
     pub fn write_log(&self) -> Vec<RequestLog> {
         self.service.log.as_ref().map(|log| log.requests()).unwrap_or_default()
     }
 
-    /// Requests that the log has no room for, in memory or before the file.
+    /// Returns the number of requests dropped from the log because memory or the file's queue was
+    /// full.
     #[must_use]
     pub fn write_log_dropped(&self) -> u64 {
         self.service.log.as_ref().map_or(0, |log| log.dropped())
     }
 
-    /// Closes all connections, ends the threads and completes the log's file,
-    /// within two seconds. The counters and the log can still be read.
+    /// Closes all connections, stops the threads and completes the log file, within two seconds.
+    /// Counters and log can still be read afterwards.
     pub fn stop(&self) {
         self.stop.send_replace(true);
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Threads { handles, ended }) = threads else { return };
-        // Nothing is ever sent: the wait ends by disconnection, or without success.
+        // Nothing is ever sent: the wait ends by disconnection or by timeout.
         if ended.recv_timeout(STOP_TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
         {
             for handle in handles {
@@ -270,7 +275,7 @@ fn listen(runtime: &Runtime, address: SocketAddr) -> Result<TcpListener, MockSer
     listen().map_err(|why| MockServerError::Listen { address, why })
 }
 
-/// Starts a thread for each runtime; the first one also accepts, for all in turn.
+/// Starts a thread for each runtime; the first one also accepts connections for all, round-robin.
 fn spawn(
     runtimes: Vec<Runtime>,
     listener: TcpListener,
@@ -293,7 +298,7 @@ fn spawn(
                     () = serve(service, connections) => {}
                 }
             });
-            // Its tasks, and with them the connections, end before the thread says so.
+            // Its tasks, and with them the connections, end before the thread reports its end.
             drop(runtime);
             drop(alive);
         };
@@ -320,27 +325,27 @@ async fn accept(listener: TcpListener, workers: Vec<mpsc::Sender<std::net::TcpSt
 }
 
 async fn serve(service: Arc<Service>, mut connections: mpsc::Receiver<std::net::TcpStream>) {
-    let alarm = match Alarm::new() {
-        Ok(alarm) => alarm,
+    let timer = match Timer::new() {
+        Ok(timer) => timer,
         Err(error) => {
-            tracing::error!("the mock server has no timer and stops: {error}");
+            tracing::error!("the mock server's timer failed, so it stops: {error}");
             return;
         }
     };
-    tokio::spawn(alarm.clone().run());
+    tokio::spawn(timer.clone().run());
     while let Some(stream) = connections.recv().await {
         let stream = stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream));
         match stream {
-            Ok(stream) => drop(tokio::spawn(converse(stream, service.clone(), alarm.clone()))),
-            Err(error) => tracing::debug!("a connection to the mock server is lost: {error}"),
+            Ok(stream) => drop(tokio::spawn(converse(stream, service.clone(), timer.clone()))),
+            Err(error) => tracing::debug!("lost a connection to the mock server: {error}"),
         }
     }
 }
 
-async fn converse(stream: TcpStream, service: Arc<Service>, alarm: Alarm) {
+async fn converse(stream: TcpStream, service: Arc<Service>, timer: Timer) {
     let wire = Arc::new(Wire::default());
-    let socket = Socket::new(stream, wire.clone(), alarm.clone());
-    let connection = Connection { service, wire, alarm };
+    let socket = Socket::new(stream, wire.clone(), &timer);
+    let connection = Connection { service, wire, timer };
     let answer = service_fn(move |request| connection.clone().answer(request));
     if let Err(error) = http1::Builder::new().serve_connection(socket, answer).await {
         tracing::debug!("a connection to the mock server ended: {error}");

@@ -1,8 +1,8 @@
-//! Many runs of one load: statistics over them, and the search for the load that
-//! still meets its objectives.
+//! Repeated runs of one load with statistics over them, and the search for the highest load
+//! that meets its objectives.
 //!
-//! Nothing here runs anything: it says which run comes next and what all of them
-//! came to.
+//! Nothing here performs runs: this module determines which run comes next and summarizes the
+//! results.
 
 pub mod aggregate;
 mod load;
@@ -16,30 +16,30 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::metrics::metric::MetricResult;
-use crate::metrics::{Accumulator, Verdict};
+use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::units::Nanos;
 
 pub use load::{Dimension, Load};
 
-/// How often a load is run, and what is the same each time.
+/// The settings of repeated runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Runs of a load (`--num-profile-runs`).
+    /// Number of runs of a load (`--num-profile-runs`).
     pub runs: u64,
-    /// Pause between two runs (`--profile-run-cooldown-seconds`).
+    /// Pause between runs (`--profile-run-cooldown-seconds`).
     pub cooldown: Nanos,
-    /// How sure an interval is to hold the mean, between 0 and 1 (`--confidence-level`).
+    /// Confidence level of the intervals, between 0 and 1 (`--confidence-level`).
     pub confidence_level: f64,
     /// Whether runs after the first have a warmup too.
     pub repeats_warmup: bool,
-    /// Whether each run has a seed of its own, that follows from the given one.
+    /// Whether each run has its own seed, derived from the common one.
     pub varies_seed: bool,
-    /// The search that the runs are made for, if they are.
+    /// The search that the runs are part of, if any.
     pub search: Option<search::Config>,
 }
 
 impl Default for Config {
-    /// A single run.
+    /// Returns the settings of a single run.
     fn default() -> Self {
         Self {
             runs: 1,
@@ -53,110 +53,116 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether there is more than one run to make.
+    /// Returns whether there can be more than one run.
     #[must_use]
     pub const fn is_many(&self) -> bool {
         self.runs > 1 || self.search.is_some()
     }
 }
 
-/// A run's place among the others of its group.
+/// A run's position in its group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// The group, a UUID: the same of all its runs.
+    /// The group's UUID, the same for all of its runs.
     pub sweep_id: String,
-    /// Which run of one load it is, from 0.
+    /// Index of the run among those of its load, from 0.
     pub trial: u64,
-    /// What files call it: `trial_0001` is the first.
+    /// Its label in the files; `trial_0001` is the first.
     pub run_label: String,
-    /// What makes its load another, where loads differ.
+    /// Its load, if loads differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub variation: Option<Variation>,
 }
 
 impl Member {
-    /// The run `trial`, from 0, of the load `variation` in the group `sweep_id`.
+    /// Directory of the runs of a load, relative to the load's directory.
+    pub const PLACES: &str = "profile_runs";
+
+    /// Creates the run with the index `trial` of the load `variation` in the group `sweep_id`.
     #[must_use]
     pub fn new(sweep_id: Uuid, trial: u64, variation: Option<Variation>) -> Self {
         let run_label = format!("trial_{:04}", trial + 1);
         Self { sweep_id: sweep_id.to_string(), trial, run_label, variation }
     }
 
-    /// Whether it is the first of the whole group.
+    /// Returns whether it is the first run of the group.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.trial == 0 && self.variation.as_ref().is_none_or(|variation| variation.index == 0)
     }
 
-    /// Its directory, in that of its load.
+    /// Returns its directory, relative to its load's directory.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         Self::place(self.trial)
     }
 
-    /// The directory of the run `trial`, from 0, in that of its load.
+    /// Returns the directory of the run with the index `trial`, relative to its load's directory.
     #[must_use]
     pub fn place(trial: u64) -> PathBuf {
-        PathBuf::from("profile_runs").join(format!("run_{:04}", trial + 1))
+        PathBuf::from(Self::PLACES).join(format!("run_{:04}", trial + 1))
     }
 }
 
-/// One of the loads that a search tries.
+/// A load that a search tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Variation {
-    /// What files call it, its directory too: `search_iter_0000` is the first.
+    /// Its label in the files and its directory; `search_iter_0000` is the first.
     pub label: String,
-    /// Which it is, from 0.
+    /// Its index, from 0.
     pub index: u64,
-    /// How much load it is.
+    /// The load.
     pub load: Load,
 }
 
 impl Variation {
-    /// The load that is tried as number `index`, from 0.
+    /// Prefix of labels.
+    pub const LABEL: &str = "search_iter_";
+
+    /// Creates the load with the index `index`.
     #[must_use]
     pub fn new(index: u64, load: Load) -> Self {
-        Self { label: format!("search_iter_{index:04}"), index, load }
+        Self { label: format!("{}{index:04}", Self::LABEL), index, load }
     }
 }
 
-/// What one of many runs came to.
+/// The result of a run of a group.
 #[derive(Debug, Clone)]
 pub struct RunResult {
-    /// Its place.
+    /// The run.
     pub member: Member,
-    /// Its own id; absent where it could not begin.
+    /// Its benchmark ID; absent if it could not start.
     pub benchmark_id: Option<Uuid>,
-    /// Its directory, in that of the group.
+    /// Its directory, relative to the group's.
     pub directory: PathBuf,
-    /// Its seed, if it began.
+    /// Its seed, if it started.
     pub random_seed: Option<u64>,
-    /// Why it is left out of the statistics, if it is.
+    /// Why it is excluded from the statistics, if it is.
     pub failure: Option<Failure>,
-    /// What its measurement came to, in display units.
+    /// The results of its measurement, in display units.
     pub results: Vec<MetricResult>,
-    /// The values that were measured; absent where nobody asks for them.
+    /// The measured values; absent if they are not needed.
     pub values: Option<Accumulator>,
-    /// Whether its client kept up.
+    /// The verdict on its client health.
     pub verdict: Option<Verdict>,
 }
 
-/// Why a run is left out of the statistics.
+/// Why a run is excluded from the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// Too few of its requests succeeded, or none in time: that is what the load does.
+    /// The load caused it: too few of its requests succeeded, or none in time.
     Load(String),
-    /// None of its requests succeeded, and none was late: the server is not there, or
-    /// refuses everything, whatever the load.
+    /// The server caused it, regardless of the load: no request succeeded and none was late,
+    /// so the server is down or rejects everything.
     Server(String),
-    /// It could not be made or kept, which says nothing of the load.
+    /// The run could not be performed or saved, which says nothing about the load.
     Client(String),
-    /// The user ended it.
+    /// The user interrupted it.
     Cancelled(String),
 }
 
 impl Failure {
-    /// What there is to say of it.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
@@ -169,7 +175,7 @@ impl Failure {
 }
 
 impl RunResult {
-    /// Of a run that came to nothing.
+    /// Creates the result of a failed run.
     #[must_use]
     pub const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
         Self {
@@ -184,37 +190,37 @@ impl RunResult {
         }
     }
 
-    /// The mean, or the single value, of the metric `tag`.
+    /// Returns the mean, or the single value, of the metric `tag`.
     #[must_use]
-    pub fn average(&self, tag: &str) -> Option<f64> {
+    pub fn average(&self, tag: MetricTag) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
         Some(result.stats.avg).filter(|value| value.is_finite())
     }
 }
 
-/// The runs of a load, and what was asked of them.
+/// The runs of a load, with their settings.
 #[derive(Debug, Clone)]
 pub struct Trials {
-    /// What was asked.
+    /// The settings.
     pub config: Config,
     /// The group.
     pub sweep_id: Uuid,
-    /// The runs that were begun, in order.
+    /// The runs that were started, in order.
     pub runs: Vec<RunResult>,
 }
 
 impl Trials {
-    /// The runs that statistics are made of.
+    /// Returns the runs that the statistics cover.
     pub fn successful(&self) -> impl Iterator<Item = &RunResult> {
         self.runs.iter().filter(|run| run.failure.is_none())
     }
 
-    /// The others that were begun, each with the reason.
+    /// Returns the other runs that were started, each with the reason.
     pub fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
         self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
     }
 
-    /// Whether the user ended it before all runs were made.
+    /// Returns whether the user interrupted before all runs were performed.
     #[must_use]
     pub fn was_cancelled(&self) -> bool {
         let mut failures = self.failed();

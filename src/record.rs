@@ -1,7 +1,7 @@
-//! The facts of one request, as the transport saw them. Types only.
+//! The facts of one request as the transport observed them. This module has types only.
 //!
-//! A failed or cancelled request is a record too: its `error` names what
-//! happened, and whatever had been received is kept.
+//! A failed or cancelled request also has a record. Its `error` names the cause, and everything
+//! received until then is kept.
 
 mod trace;
 mod trace_context;
@@ -20,141 +20,155 @@ pub use trace_context::{TraceContext, TraceShare};
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
-/// Which turn of which session a request was.
+/// The turn and session of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnId {
-    /// Number of the session over the whole run: in order of start, or of the
-    /// schedule where that says which is whose.
+    /// Number of the session over the whole run, in order of start, or in the order of the schedule
+    /// if the schedule assigns sessions.
     pub session: u64,
     /// Index of the conversation in the dataset.
     pub conversation: usize,
     /// Index of the turn in the conversation.
     pub turn: usize,
-    /// Whether this is the session's last turn.
+    /// Whether the session ended with this turn: its last turn, or one whose failure ended it.
     pub is_final: bool,
 }
 
 /// One finished request.
 ///
-/// Serialises for binary formats, all but the payload, which is mostly shared.
+/// It can be serialised in binary formats, except for the payload, which is usually shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
-    /// Which turn was asked.
+    /// Turn that the request belongs to.
     pub turn: TurnId,
     /// Phase the request belongs to.
     pub phase: PhaseKind,
-    /// Index of the phase in the run: 0 is the first.
+    /// Index of the phase in the run; the first is 0.
     pub phase_index: u32,
-    /// Number of the worker that sent it.
+    /// Number of the worker that sent the request.
     pub worker: u32,
-    /// `X-Request-ID`.
+    /// Value of `X-Request-ID`.
     #[serde(with = "wire::id")]
     pub request_id: Uuid,
-    /// `X-Correlation-ID`: one per session.
+    /// Value of `X-Correlation-ID`; the same for all requests of a session.
     #[serde(with = "wire::id")]
     pub correlation_id: Uuid,
-    /// URL the request went to, without credentials.
+    /// Model named in the request; empty if the dataset names none.
+    #[serde(with = "wire::text")]
+    pub model: Arc<str>,
+    /// URL of the request, without credentials.
     #[serde(with = "wire::text")]
     pub url: Arc<str>,
     /// Request body as sent.
     #[serde(skip)]
     pub payload: Bytes,
-    /// The server's earlier answers in this session that the request repeats.
+    /// Earlier responses of the server in this session, by turn; `None` for a turn that failed.
     #[serde(with = "wire::texts")]
-    pub earlier_answers: Vec<Arc<str>>,
-    /// When the schedule wanted it sent; absent in a closed loop.
+    pub earlier_answers: Vec<Option<Arc<str>>>,
+    /// Due time of the request; absent in a closed loop.
     pub due: Option<Nanos>,
-    /// Whether the worker slept when it was due: then what made it late is not
-    /// the worker's own work.
+    /// Whether the worker slept at the due time. If it did, its own work is not the cause of a
+    /// delay.
     pub due_while_asleep: bool,
-    /// Since when nothing but the client held it up: the slots that it waited for
-    /// were had, and the answer that it follows had come. Zero where it had to wait
-    /// for neither.
+    /// Time from which only the client delayed the request: it had the slots that it waited for,
+    /// and the previous response was complete. Zero if it had to wait for neither.
     pub free_from: Nanos,
-    /// When the runner took it up.
+    /// When the runner took the request up.
     pub issued: Nanos,
-    /// Just before the first byte was written (of the first attempt);
-    /// the attempt's start where none was.
+    /// When the request was handed to the transport, before the wait for a connection, DNS, TCP and
+    /// TLS. Latencies count from this time. A retry does not change it.
     pub start: Nanos,
-    /// When the response's headers were complete.
+    /// Just before the first byte of the first attempt was written; absent if nothing was written.
+    pub sent: Option<Nanos>,
+    /// When the response headers were complete.
     pub ack: Option<Nanos>,
-    /// When the response ended, or the request failed.
+    /// When the response ended or the request failed.
     pub end: Nanos,
-    /// HTTP status, once there was one.
+    /// HTTP status; absent without a response.
     pub status: Option<u16>,
-    /// What came back.
+    /// Body of the response.
     pub body: ResponseBody,
-    /// Timing of the attempt that was answered.
+    /// Timing of the attempt that received the response.
     pub trace: HttpTrace,
-    /// Attempts on reused connections that died before the first response byte.
+    /// Number of attempts on reused connections that died before the first response byte.
     pub retry_count: u32,
     /// When the run cancelled the request.
     pub cancelled_at: Option<Nanos>,
-    /// Why the request failed, if the transport knows: bodies are parsed later.
+    /// Error of the request as far as the transport knows it; bodies are parsed later.
     #[serde(with = "wire::error")]
     pub error: Option<RequestError>,
 }
 
 impl RequestRecord {
-    /// Whether it failed as far as can be told without reading the body: the
-    /// transport's error, or a status that is no success.
+    /// Returns whether the request failed, as far as that is known without reading the body: the
+    /// transport reported an error, or the status is not a success.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.error.is_some() || self.status.is_some_and(|status| !(200..300).contains(&status))
     }
 }
 
-/// A response body and where its events lie.
+/// A response body and the positions of its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseBody {
-    /// The body's bytes, content coding removed.
+    /// The body's bytes, without content coding.
     #[serde(with = "wire::bytes")]
     pub bytes: Vec<u8>,
-    /// Whether the server sent `text/event-stream`.
+    /// Whether the response has the content type `text/event-stream`.
     pub is_event_stream: bool,
-    /// Events in order of arrival. A body that is no event stream is one event.
+    /// Events in order of arrival. A body that is not an event stream is a single event.
     pub events: Vec<SseEvent>,
 }
 
 impl ResponseBody {
-    /// The raw text of `event`: its lines, without the blank line that ends it.
+    /// Keeps the first `bytes` bytes and the events that lie completely within them.
+    pub fn shorten(&mut self, bytes: usize) {
+        if self.bytes.len() > bytes {
+            self.bytes.truncate(bytes);
+            self.bytes.shrink_to_fit();
+            self.events.retain(|event| event.range().end <= bytes);
+            self.events.shrink_to_fit();
+        }
+    }
+
+    /// Returns the raw text of `event`: its lines, without the blank line that ends it.
     #[must_use]
     pub fn raw(&self, event: &SseEvent) -> &[u8] {
         self.bytes.get(event.range()).unwrap_or_default()
     }
 
-    /// The greatest read lag of an event, in nanoseconds; absent without events.
+    /// Returns the maximum read lag of all events, in nanoseconds; absent without events.
     #[must_use]
     pub fn max_read_lag(&self) -> Option<u32> {
         self.events.iter().map(|event| event.arrival.read_lag).max()
     }
 
-    /// The greatest uncertainty of an event's arrival, in nanoseconds; absent
-    /// without events.
+    /// Returns the maximum arrival uncertainty of all events, in nanoseconds; absent without
+    /// events.
     #[must_use]
     pub fn max_uncertainty(&self) -> Option<u32> {
         self.events.iter().map(|event| event.arrival.uncertainty).max()
     }
 }
 
-/// When bytes came, and how well that is known.
+/// Arrival time of bytes, and its precision.
 ///
-/// The bytes came between `at − uncertainty` and `at`; the program had them in
-/// hand at `at + read_lag`.
+/// The bytes arrived between `at − uncertainty` and `at`. The program had read them at
+/// `at + read_lag`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// The kernel's receive stamp; the time of the read where there is none.
+    /// The kernel's receive timestamp, or the time of the read if there is none.
     pub at: Nanos,
-    /// How much later the program had read them, in nanoseconds; at most 4.29 s.
+    /// Time from arrival to the end of the read, in nanoseconds; at most 4.29 s.
     pub read_lag: u32,
-    /// How much earlier they may have come, in nanoseconds, at most 4.29 s. Zero
-    /// for what a stamped read ends with; else the time since the socket was last
-    /// known to be empty, since bytes that wait in it are merged under one stamp.
+    /// How much earlier the bytes may have arrived, in nanoseconds; at most 4.29 s. Zero for the
+    /// last bytes of a read with a timestamp. Otherwise it is the time since the socket was last
+    /// known to be empty, because the kernel merges waiting bytes under one timestamp.
     pub uncertainty: u32,
 }
 
 impl Arrival {
-    /// When the program had the bytes in hand.
+    /// Returns when the program had read the bytes.
     #[must_use]
     pub fn read_at(self) -> Nanos {
         self.at + Nanos(u64::from(self.read_lag))
@@ -162,55 +176,75 @@ impl Arrival {
 }
 
 impl From<Nanos> for Arrival {
-    /// Bytes whose coming is known exactly.
+    /// Bytes with an exactly known arrival time.
     fn from(at: Nanos) -> Self {
         Self { at, ..Self::default() }
     }
 }
 
-/// One server-sent event: when it was complete and where its lines are.
+/// One server-sent event: its arrival and the position of its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SseEvent {
-    /// Arrival of the read that completed the event.
+    /// Arrival of the bytes that completed the event.
     pub arrival: Arrival,
-    /// First byte in [`ResponseBody::bytes`].
+    /// Position of the first byte in [`ResponseBody::bytes`].
     pub start: u32,
-    /// One past the last byte.
+    /// Position after the last byte.
     pub end: u32,
 }
 
 impl SseEvent {
-    /// The event's place in [`ResponseBody::bytes`].
+    /// Returns the event's position in [`ResponseBody::bytes`].
     #[must_use]
     pub const fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 }
 
-/// Why a request failed.
+/// Error of a failed request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestError {
-    /// HTTP status where there was one, else absent.
+    /// HTTP status; absent without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<u16>,
-    /// Short name: the status's reason phrase, or the failure's, as in `ConnectionRefused`.
+    /// Short name: the reason phrase of the status, or the name of the failure, as in
+    /// `ConnectionRefused`.
     #[serde(rename = "type")]
     pub name: String,
-    /// What happened; the server's own words where it sent some.
+    /// Description of the error, in the server's own words if the response has any.
     pub message: String,
-    /// The underlying cause, where one is known.
+    /// Underlying cause, if one is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cause: Option<String>,
-    /// Class for `error.type`.
+    /// Class of the error, for `error.type`.
     #[serde(rename = "error_type")]
     pub kind: ErrorKind,
 }
 
 impl RequestError {
-    /// An error without status or cause.
+    /// Creates an error without status or cause.
     #[must_use]
     pub fn new(kind: ErrorKind, name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: None, name: name.into(), message: message.into(), cause: None, kind }
+    }
+
+    /// Combines this error, which comes from a status, with an error of the transport: the body of
+    /// an error response may be broken, too. A cancelled request stays cancelled.
+    #[must_use]
+    pub fn because_of(self, transport: Option<&Self>) -> Self {
+        match transport {
+            Some(other) if other.kind == ErrorKind::Cancelled => other.clone(),
+            Some(other) => Self { cause: Some(other.message.clone()), ..self },
+            None => self,
+        }
+    }
+
+    /// Creates the error of a request that the run cancelled. No server returned 499, but readers
+    /// of records expect it there.
+    #[must_use]
+    pub fn cancelled(message: impl Into<String>) -> Self {
+        let error = Self::new(ErrorKind::Cancelled, "RequestCancelled", message);
+        Self { code: Some(499), ..error }
     }
 }
 
@@ -226,7 +260,7 @@ pub enum ErrorKind {
     /// Status 4xx.
     #[serde(rename = "http_4xx")]
     Http4xx,
-    /// The response was not what the endpoint speaks.
+    /// The response does not match the endpoint's format.
     #[serde(rename = "parse_error")]
     Parse,
     /// Cancelled by the user or the run.
@@ -238,7 +272,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The value of `error.type`.
+    /// Returns the value of `error.type`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

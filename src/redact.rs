@@ -1,19 +1,20 @@
-//! Takes secrets out of what is shown: URLs, headers, JSON, the command line.
+//! Redaction of output: removes secrets from URLs, headers, JSON and the command line, and control
+//! characters from texts of other origin.
 //!
-//! Everything that is written, logged or printed for debugging comes by here.
+//! Everything that is written, logged or printed for debugging passes through this module.
 
 use http::HeaderMap;
 use serde_json::Value;
 use url::Url;
 
-/// What stands where a secret was.
+/// Replacement of a secret.
 pub const REDACTED: &str = "<redacted>";
 
-/// What stands in [`REDACTED`], and in a URL where a secret was.
+/// The word in [`REDACTED`], which also replaces secrets in URLs.
 pub const MARK: &str = "redacted";
 
-/// Words that make a name's value a secret where the name ends in them, as in
-/// `x-api-key` and `access_token`; `max_tokens` and `stop_token_ids` are none.
+/// Words that mark a value as secret if its name ends in one of them, as in `x-api-key` and
+/// `access_token`. `max_tokens` and `stop_token_ids` do not match.
 const SECRET_WORDS: &[&str] = &[
     "key",
     "apikey",
@@ -28,32 +29,114 @@ const SECRET_WORDS: &[&str] = &[
     "credentials",
     "signature",
     "sig",
+    "jwt",
+    "pwd",
+    "passphrase",
 ];
 
-/// Whether `name`, of a header or a parameter, holds a secret.
+/// Words that mark a value as secret if they are the last whole word of its name, since names such
+/// as `bypass` end in them too.
+const WHOLE_WORDS: &[&str] = &["pass", "sas"];
+
+/// Returns `text` without characters that could control a terminal or change the direction of the
+/// text after it, since it may come from a server.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.replace(steers, " ")
+}
+
+/// Returns `text` of several lines, with each line [`printable`].
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether `c` is a control character or a Unicode mark that overrides the direction of
+/// text (UAX #9).
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns whether `name`, of a header or a parameter, denotes a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words = name.rsplit(|c: char| !c.is_ascii_alphanumeric());
     let last = words.into_iter().find(|word| !word.is_empty()).unwrap_or_default();
-    SECRET_WORDS.iter().any(|word| last.ends_with(word))
+    SECRET_WORDS.iter().any(|word| last.ends_with(word)) || WHOLE_WORDS.contains(&last)
 }
 
-/// Parts that make a header's value a secret wherever they stand in its name,
-/// as in `X-Token-Id`: no header is worth the risk.
-const SECRET_PARTS: &[&str] = &["token", "secret", "key", "password", "cookie", "credential"];
+/// Returns whether a query parameter with this name and value is a secret. A `code` is exchanged
+/// for a token in OAuth 2.0 (RFC 6749, section 4.1.2), and is the key of Azure functions.
+fn is_secret_parameter(name: &str, value: &str) -> bool {
+    is_secret_name(name) || name.eq_ignore_ascii_case("code") || is_secret_value(value)
+}
 
-/// The value of a header as it may be shown.
+/// Prefixes of credentials: schemes of HTTP authentication (RFC 9110, section 11.1).
+const SCHEMES: &[&str] = &["bearer ", "basic ", "digest ", "negotiate ", "aws4-hmac-sha256 "];
+
+/// Prefixes of service keys. Such keys have at least [`MIN_KEY`] bytes.
+const KEY_MARKS: &[&str] = &[
+    "sk-",
+    "sk_",
+    "hf_",
+    "nvapi-",
+    "gsk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AIza",
+    "AKIA",
+];
+
+const MIN_KEY: usize = 16;
+
+/// Returns whether `value` has the form of a secret, regardless of its name: HTTP credentials, a
+/// JSON Web Token (RFC 7519), or a service key with a known prefix.
+#[must_use]
+pub fn is_secret_value(value: &str) -> bool {
+    let value = value.trim();
+    let has_scheme = SCHEMES.iter().any(|scheme| {
+        value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    // The header of a token is an object that starts with `{"`, in base64.
+    let is_token = value.starts_with("eyJ") && value.matches('.').count() == 2;
+    let is_word = value.len() >= MIN_KEY && !value.contains(char::is_whitespace);
+    has_scheme || is_word && (is_token || KEY_MARKS.iter().any(|mark| value.starts_with(mark)))
+}
+
+/// Words that mark the value of a header as secret anywhere in its name, as in `X-Token-Id`:
+/// showing a header is never worth the risk.
+const SECRET_PARTS: &[&str] = &[
+    "token",
+    "secret",
+    "key",
+    "pass",
+    "cookie",
+    "credential",
+    "auth",
+    "jwt",
+    "pwd",
+    "session-id",
+    "session_id",
+    "sessionid",
+];
+
+/// Returns the value of a header as it may be shown.
 #[must_use]
 pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
     let has_part = || {
         let name = name.to_ascii_lowercase();
         SECRET_PARTS.iter().any(|part| name.contains(part))
     };
-    if is_secret_name(name) || has_part() { REDACTED } else { value }
+    if is_secret_name(name) || has_part() || is_secret_value(value) { REDACTED } else { value }
 }
 
-/// Headers as they may be shown.
+/// Returns headers as they may be shown.
 #[must_use]
 pub fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
@@ -63,19 +146,19 @@ pub fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(shown).collect()
 }
 
-/// A path with a query, without the values of its secret parameters.
+/// Returns a path with its query, without the values of secret parameters.
 #[must_use]
 pub fn path(text: &str) -> String {
     let Some((path, query)) = text.split_once('?') else { return text.to_owned() };
     let parameter = |parameter: &str| match parameter.split_once('=') {
-        Some((name, _)) if is_secret_name(name) => format!("{name}={MARK}"),
+        Some((name, value)) if is_secret_parameter(name, value) => format!("{name}={MARK}"),
         _ => parameter.to_owned(),
     };
     format!("{path}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
 }
 
-/// `text` without credentials, if it is a URL: user name, password and secret
-/// query parameters. What is no URL comes back as it is.
+/// Returns `text` without credentials if it is a URL: user name, password and secret query
+/// parameters are removed. Other text is returned unchanged.
 #[must_use]
 pub fn url(text: &str) -> String {
     let with_scheme;
@@ -87,27 +170,25 @@ pub fn url(text: &str) -> String {
     };
     let Ok(mut url) = Url::parse(candidate) else { return without_user(text) };
     let has_user = !url.username().is_empty() || url.password().is_some();
-    let has_query = url.query_pairs().any(|(name, _)| is_secret_name(&name));
+    let has_query = url.query_pairs().any(|(name, value)| is_secret_parameter(&name, &value));
     if !has_user && !has_query {
         return text.to_owned();
     }
     if has_user {
-        // Both fail only for URLs that cannot have credentials.
+        // Both fail only for URLs that cannot contain credentials.
         let _ = url.set_password(None);
         let _ = url.set_username(MARK);
     }
     if has_query {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        url.query_pairs_mut().clear().extend_pairs(
-            pairs.iter().map(|(name, value)| {
-                (name, if is_secret_name(name) { MARK } else { value.as_str() })
-            }),
-        );
+        url.query_pairs_mut().clear().extend_pairs(pairs.iter().map(|(name, value)| {
+            (name, if is_secret_parameter(name, value) { MARK } else { value.as_str() })
+        }));
     }
     url.as_str().strip_prefix(prefix).unwrap_or(url.as_str()).to_owned()
 }
 
-/// `text`, which is no URL, without what stands between its scheme and an `@`.
+/// Returns `text`, which is not a URL, without the part between its scheme and an `@`.
 fn without_user(text: &str) -> String {
     let start = text.find("://").map_or(0, |at| at + 3);
     match text[start..].rfind('@') {
@@ -116,14 +197,14 @@ fn without_user(text: &str) -> String {
     }
 }
 
-/// `text` that need not be a URL: a name such as `model@revision` is kept.
+/// Redacts `text` that may be a URL; a name such as `model@revision` is kept.
 fn text_or_url(text: &str) -> String {
     let has_password = text.find('@').is_some_and(|at| text[..at].contains(':'));
     if has_password || text.contains("://") { url(text) } else { text.to_owned() }
 }
 
-/// Takes the credentials out of the URLs in `value`, each a whole text, such as name
-/// the images of a request. Whether there were any.
+/// Removes the credentials from URLs in `value`. Only complete texts are treated as URLs, such as
+/// those of a request's images. Returns whether there were any.
 pub fn urls(value: &mut Value) -> bool {
     match value {
         Value::Object(members) => {
@@ -140,7 +221,7 @@ pub fn urls(value: &mut Value) -> bool {
     }
 }
 
-/// Whether JSON may have URLs in it: so that others need not be read.
+/// Returns whether JSON may contain URLs, so that other JSON need not be parsed.
 #[must_use]
 pub fn may_have_urls(json: &[u8]) -> bool {
     std::str::from_utf8(json).is_ok_and(|text| text.contains("://") || text.contains(r":\/\/"))
@@ -166,31 +247,90 @@ pub fn json(value: &mut Value) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(json),
+        Value::String(text) if is_secret_value(text) => REDACTED.clone_into(text),
         Value::String(text) => *text = text_or_url(text),
         _ => {}
     }
 }
 
-/// `Name: value` of a header.
-fn header(text: &str) -> String {
-    match text.find([':', '=']) {
-        Some(at) if header_value(&text[..at], "") == REDACTED => {
-            format!("{}{REDACTED}", &text[..=at])
-        }
-        _ => pairs(text),
+/// Endings of member names that denote credentials in a request body. They are fewer than for other
+/// names, because a redacted body cannot be replayed unchanged.
+const CREDENTIALS: &[&str] = &[
+    "apikey",
+    "accesstoken",
+    "authtoken",
+    "bearertoken",
+    "idtoken",
+    "refreshtoken",
+    "password",
+    "passwd",
+    "secret",
+    "secretkey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+    "credential",
+    "credentials",
+];
+
+/// Removes the credentials from a request body: texts in members whose names denote them. Returns
+/// whether there were any.
+pub fn credentials(body: &mut Value) -> bool {
+    let is_named = |name: &str| {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+        CREDENTIALS.iter().any(|end| name.ends_with(end))
+    };
+    match body {
+        Value::Object(members) => members.iter_mut().fold(false, |any, (name, member)| {
+            let found = match member {
+                Value::String(text) if is_named(name) && !text.is_empty() => {
+                    REDACTED.clone_into(text);
+                    true
+                }
+                other => credentials(other),
+            };
+            found | any
+        }),
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| credentials(item) | any),
+        _ => false,
     }
 }
 
-/// `name<separator>value`, several with commas between them, redacted where a
-/// name says so; a JSON object with its members redacted.
+/// Returns whether JSON may contain credentials, so that other JSON need not be parsed.
+#[must_use]
+pub fn may_have_credentials(json: &[u8]) -> bool {
+    // Parts of the names above, without letters that may be upper-case.
+    const PARTS: [&str; 9] =
+        ["ey\"", "EY\"", "oken\"", "OKEN\"", "ass", "ecret", "SECRET", "uthorization", "redential"];
+    PARTS.iter().any(|part| memchr::memmem::find(json, part.as_bytes()).is_some())
+        || memchr::memmem::find(json, b"\\u").is_some()
+}
+
+/// Redacts `Name: value` of a header.
+fn header(text: &str) -> String {
+    match text.find([':', '=']) {
+        Some(at) if header_value(&text[..at], &text[at + 1..]) == REDACTED => {
+            format!("{}{REDACTED}", &text[..=at])
+        }
+        Some(_) => pairs(text),
+        None if text.trim().is_empty() => text.to_owned(),
+        // It is not a header, but may be the value of one.
+        None => REDACTED.to_owned(),
+    }
+}
+
+/// Redacts `name<separator>value`, or several of them separated by commas, if the name denotes a
+/// secret. A JSON object gets its members redacted.
 fn pairs(text: &str) -> String {
     if let Ok(mut value @ Value::Object(_)) = serde_json::from_str(text) {
         json(&mut value);
         return value.to_string();
     }
-    // A secret may hold commas, and a name may stand in JSON within a value: from
-    // the first secret name on nothing is shown.
-    let secret = text.match_indices([':', '=']).find(|(at, _)| is_secret_name(&text[..*at]));
+    // A secret may contain commas, and a name may be part of JSON within a value, so nothing is
+    // shown from the first secret name on.
+    let is_secret = |at: usize| is_secret_name(&text[..at]) || is_secret_value(&text[at + 1..]);
+    let secret = text.match_indices([':', '=']).find(|(at, _)| is_secret(*at));
     if let Some((at, _)) = secret {
         return format!("{}{REDACTED}", &text[..=at]);
     }
@@ -201,8 +341,8 @@ fn pairs(text: &str) -> String {
     text.split(',').map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The command line as one line that a shell reads back, secrets redacted. The
-/// program, which comes first, is named without its path.
+/// Returns the command line as one line that a shell can parse, with redacted secrets. The program,
+/// which comes first, is shown without its path.
 #[must_use]
 pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
     let mut shown = vec!["aiperf".to_owned()];
@@ -224,11 +364,11 @@ pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> String {
     shown.join(" ")
 }
 
-/// A flag, and the value attached to it, as in `--header=x` and `-Hx`.
+/// A flag and the value attached to it, as in `--header=x` and `-Hx`.
 struct Flag<'a> {
-    /// `--header`, or the letter alone.
+    /// `--header`, or the letter only.
     name: &'a str,
-    /// What stands before the value.
+    /// The text before the value.
     shown: &'a str,
     value: Option<&'a str>,
 }
@@ -243,7 +383,7 @@ fn split_flag(argument: &str) -> Option<Flag<'_>> {
         });
     }
     let letters = argument.strip_prefix('-').filter(|letters| !letters.is_empty())?;
-    // `-v` takes no value: another flag may follow it, as in `-vH`.
+    // `-v` takes no value, so another flag may follow it, as in `-vH`.
     let last = letters.trim_start_matches('v');
     let Some(letter) = last.chars().next() else {
         return Some(Flag { name: letters, shown: argument, value: None });
@@ -262,14 +402,69 @@ fn flag_value(flag: &str, value: &str) -> String {
         "--extra-inputs" | "--otel-resource-attributes" => pairs(value),
         "--endpoint" | "--custom-endpoint" => path(value),
         _ if is_secret_name(flag) => REDACTED.to_owned(),
-        "--url" | "u" | "--otel-url" | "--server-metrics" => {
-            value.split(',').map(url).collect::<Vec<_>>().join(",")
-        }
-        _ => value.split(',').map(text_or_url).collect::<Vec<_>>().join(","),
+        "--url" | "u" | "--otel-url" | "--server-metrics" => listed(value, url),
+        _ if is_secret_value(value) => REDACTED.to_owned(),
+        _ => listed(value, text_or_url),
     }
 }
 
-/// `text` in single quotes, if a shell would otherwise read it differently.
+/// Applies `shown` to each comma-separated part of `value`. A comma may be part of a password, so a
+/// part with an `@` and without a scheme is joined with the part before it.
+fn listed(value: &str, shown: impl Fn(&str) -> String) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for part in value.split(',') {
+        if part.contains('@') && !part.contains("://") {
+            let from = parts.iter().rposition(|part| part.contains("://")).unwrap_or(0);
+            let mut whole: Vec<String> = parts.drain(from..).collect();
+            whole.push(part.to_owned());
+            parts.push(whole.join(","));
+        } else {
+            parts.push(part.to_owned());
+        }
+    }
+    parts.iter().map(|part| shown(part)).collect::<Vec<_>>().join(",")
+}
+
+/// Returns a message about `arguments`, which it may quote, without the secrets in them.
+#[must_use]
+pub fn message<S: AsRef<str>>(text: &str, arguments: &[S]) -> String {
+    let mut replaced: Vec<(String, String)> = Vec::new();
+    let mut flag = "";
+    for argument in arguments.iter().skip(1).map(AsRef::as_ref) {
+        let (of, value) = match split_flag(argument) {
+            Some(Flag { name, value: None, .. }) => {
+                flag = name;
+                continue;
+            }
+            Some(Flag { name, value: Some(value), .. }) => {
+                flag = "";
+                (name, value)
+            }
+            None => (flag, argument),
+        };
+        let shown = flag_value(of, value);
+        if shown == value {
+            continue;
+        }
+        // The message may quote only a part of the value.
+        let parts = value.split(',').filter(|part| !part.trim().is_empty() && *part != value);
+        let parts = parts.map(|part| match flag_value(of, part) {
+            same if same == part => (part.to_owned(), REDACTED.to_owned()),
+            shown => (part.to_owned(), shown),
+        });
+        replaced.extend(parts.filter(|(part, _)| !shown.contains(part.as_str())));
+        replaced.push((value.to_owned(), shown));
+    }
+    // Longer secrets first, since they may contain shorter ones.
+    replaced.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+    replaced.iter().fold(text.to_owned(), |text, (secret, shown)| {
+        let quoted = format!("{secret:?}");
+        let quoted = &quoted[1..quoted.len() - 1];
+        text.replace(secret.trim(), shown).replace(quoted, shown)
+    })
+}
+
+/// Puts `text` in single quotes if a shell would otherwise interpret it.
 fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -353,6 +548,71 @@ mod tests {
         let expected =
             json!({"a": [{"api_key": REDACTED, "b": "http://redacted@h/"}], "token": null});
         assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn values_tell_that_they_are_secrets_by_their_form() {
+        let token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+        for secret in ["Bearer abc", "basic dTpw", token, "sk-proj-0123456789abcdef"] {
+            assert!(is_secret_value(secret), "{secret}");
+            assert_eq!(header_value("X-Whatever", secret), REDACTED, "{secret}");
+        }
+        for plain in ["text/event-stream", "sk-1", "eyJ", "hf_", "bearer", "a basic thing"] {
+            assert!(!is_secret_value(plain), "{plain}");
+        }
+        for name in ["X-JWT", "X-Pass", "X-Session-Id", "X-Auth"] {
+            assert_eq!(header_value(name, "hunter2"), REDACTED, "{name}");
+        }
+        assert_eq!(header_value("X-Session-Affinity", "a-b"), "a-b");
+        let query = "code=a&sas=b&pwd=c&jwt=d&x=e&y=Bearer%20f";
+        let shown = "code=redacted&sas=redacted&pwd=redacted&jwt=redacted&x=e&y=redacted";
+        assert_eq!(url(&format!("https://h/?{query}")), format!("https://h/?{shown}"));
+        assert_eq!(path("/v1?code=a&status_code=1"), "/v1?code=redacted&status_code=1");
+    }
+
+    #[test]
+    fn credentials_leave_a_body_and_nothing_else() {
+        let mut body = json!({
+            "api_key": "hunter2", "extra": {"apiKey": "hunter2", "client-secret": "hunter2"},
+            "max_tokens": 5, "prompt_cache_key": "k", "messages": [{"content": "password: x"}],
+            "tools": [{"parameters": {"properties": {"password": {"type": "string"}}}}],
+        });
+        assert!(may_have_credentials(body.to_string().as_bytes()));
+        assert!(credentials(&mut body));
+        assert!(!body.to_string().contains("hunter2"), "{body}");
+        assert_eq!(body["prompt_cache_key"], "k");
+        assert_eq!(body["messages"][0]["content"], "password: x");
+        assert_eq!(body["tools"][0]["parameters"]["properties"]["password"]["type"], "string");
+        let plain = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+        assert!(!may_have_credentials(plain.to_string().as_bytes()));
+        assert!(!credentials(&mut plain.clone()));
+    }
+
+    #[test]
+    fn commas_in_passwords_end_nothing() {
+        let shown = |value: &str| listed(value, url);
+        assert_eq!(shown("http://u:pa,ss@h:1"), "http://redacted@h:1/");
+        assert_eq!(shown("u:pa,ss@h:1"), "redacted@h:1/");
+        assert_eq!(shown("http://a:1,http://u:p,w,x@h:1"), "http://a:1,http://redacted@h:1/");
+        assert_eq!(shown("http://a:1,http://b:2"), "http://a:1,http://b:2");
+        assert_eq!(shown("a:1,b:2"), "a:1,b:2");
+    }
+
+    #[test]
+    fn messages_repeat_arguments_without_their_secrets() {
+        let line = ["aiperf", "profile", "--url", "http://u:pa,ss@h:port", "--tokenizer=x"];
+        let said = message("invalid value 'http://u:pa' and \"ss@h:port\" of --url", &line);
+        assert!(!said.contains("u:pa") && !said.contains("ss@"), "{said}");
+        let line = ["aiperf", "--input-file", "https://h/a?sig=hunter2&b=1"];
+        let said = message("cannot read https://h/a?sig=hunter2&b=1: no such file", &line);
+        assert_eq!(said, "cannot read https://h/a?sig=redacted&b=1: no such file");
+        let line = ["aiperf", "-H", "Bearer hunter2"];
+        assert_eq!(
+            message("'Bearer hunter2' is not a header", &line),
+            "'<redacted>' is not a header"
+        );
+        let line = ["aiperf", "--concurrency", "0"];
+        assert_eq!(message("invalid value '0'", &line), "invalid value '0'");
     }
 
     #[test]

@@ -1,25 +1,23 @@
-//! Drives the schedule through the transport: workers, sessions, cancellation.
+//! Sends the requests of the schedule through the transport: workers, sessions, cancellation.
 //!
-//! Workers are threads, each with a single-threaded runtime and a connection
-//! pool of its own. They share the budget of sessions and requests, the
-//! arrivals and the concurrency slots, so that no worker idles while another
-//! is full. Finished records go to a [queue](RecordQueue); nothing else happens
-//! here: no JSON, no tokens, no files.
+//! Workers are threads, each with a single-threaded runtime and a connection pool of its own. They
+//! share the budget of sessions and requests, the arrivals and the concurrency slots, so that no
+//! worker is idle while another is full. Finished records go to a [queue](RecordQueue). This module
+//! does not parse JSON, count tokens or write files.
 
 mod listener;
 mod phase;
 mod progress;
 mod queue;
+mod reach;
 mod request;
 mod session;
 mod slots;
 mod steps;
 mod targets;
-mod timer;
 mod worker;
 
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -41,80 +39,90 @@ use crate::schedule::Shard;
 use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Connector, TlsError};
 use crate::units::{Clock, Nanos};
-use phase::{FailedShare, PhaseRun, Stop};
+use phase::{GivenUp, PhaseRun, Stop};
+use reach::Reach;
 use worker::{Worker, WorkerEvent, WorkerParts};
 
-/// Time between two looks at how many requests have failed.
+/// Interval between checks whether the run is to be aborted.
 const FAILURE_CHECK: Duration = Duration::from_millis(100);
 
-/// How the load is driven.
+/// Configuration of the runner.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
     /// The phases, in order.
     pub phases: Vec<PhaseConfig>,
-    /// Seed of the arrivals.
+    /// Seed of the arrival times.
     pub seed: Seed,
-    /// The part of the phases that is driven.
+    /// The shard of the phases that this process drives.
     pub shard: Shard,
-    /// When the first phase starts; `None` is as soon as the workers have.
+    /// When the first phase starts; `None` starts it as soon as the workers are ready.
     pub start_at: Option<Nanos>,
 }
 
-/// The user's wish to end the run.
+/// A request by the user to end the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Interrupt {
-    /// None: go on.
+    /// No interrupt.
     #[default]
     None,
-    /// Send no more, let requests in flight finish within the grace period.
+    /// Send no more requests, and let requests in flight finish within the grace period.
     Drain,
-    /// Stop now.
+    /// Stop immediately.
     Abort,
 }
 
-/// The run cannot be driven.
+/// Error of a run.
 #[derive(Debug, Error)]
 pub enum RunnerError {
-    /// A thread or its runtime could not be made.
-    #[error("a worker cannot be started; check the limits on threads and open files")]
+    /// A worker thread or its runtime could not be created.
+    #[error("cannot start a worker; check the limits on threads and open files")]
     Worker(#[from] std::io::Error),
-    /// TLS is needed and cannot be set up.
+    /// TLS is required and could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A worker ended before its work did.
-    #[error("a worker thread ended unexpectedly; the run is not complete")]
+    /// A worker ended before the end of the run.
+    #[error("a worker thread ended unexpectedly; the run is incomplete")]
     WorkerLost,
-    /// The time to start had passed when all was ready.
+    /// The start time had passed before the run was ready.
     #[error(
-        "--start-at was {} s ago when all was ready to start: nothing was sent, since what was due \
-         by then would have left at once; give a later time",
+        "--start-at was {} s ago when the run was ready to start; nothing was sent, since all \
+         requests due by then would have been sent at once. Use a later time",
         late.as_seconds()
     )]
     TooLate {
-        /// By how much.
+        /// Time since the start time.
         late: Nanos,
     },
-    /// More requests failed than are tolerated.
+    /// No connection to any server ever succeeded.
     #[error(
-        "{failed} of {returned} requests failed, more than --failed-request-threshold allows: the \
-         run was given up"
+        "cannot connect to any server: {reason}; the run was aborted. Check --url and that \
+         the server is running; --wait-for-model-timeout waits until it is"
+    )]
+    NeverConnected {
+        /// Error of the last attempt.
+        reason: String,
+    },
+    /// More requests failed than the threshold allows.
+    #[error(
+        "{failed} of {returned} requests failed, more than --failed-request-threshold allows; the \
+         run was aborted"
     )]
     TooManyFailures {
-        /// Requests that failed.
+        /// Number of failed requests.
         failed: u64,
-        /// Requests that had returned.
+        /// Number of returned requests.
         returned: u64,
     },
 }
 
-/// Bytes of bodies that are made before the run. The prompts of a long trace
-/// are some gigabytes; made when it is sent, one of 20 000 tokens takes about
-/// 35 µs.
+/// Maximum number of bytes of request bodies that are built before the run. The prompts of a long
+/// trace take several gigabytes. Building a body of 20,000 tokens when it is sent takes about 35
+/// µs.
 const BODIES_BUDGET: usize = 256 << 20;
 
-/// Everything that is asked, of whom, and how.
+/// The input of a run: dataset, endpoint, servers and headers.
 #[derive(Debug, Clone)]
 pub struct Workload {
     dataset: Arc<Dataset>,
@@ -122,16 +130,15 @@ pub struct Workload {
     endpoint: Arc<dyn Endpoint>,
     targets: Targets,
     builder: Arc<RequestBuilder>,
-    /// Bodies of first turns: of each conversation, or as many from the first on
-    /// as [`BODIES_BUDGET`] holds.
+    /// Bodies of first turns: of all conversations, or of as many as [`BODIES_BUDGET`] holds.
     first_bodies: Arc<[Bytes]>,
 }
 
 impl Workload {
-    /// Draws conversations of `dataset` by `sampler`, speaks `endpoint` to
-    /// `targets` (a session goes to the next in turn), with the headers of
-    /// `builder`. Bodies that are the same each time are made here, as many as
-    /// memory is set aside for: those of the rest when they are sent.
+    /// Creates a workload that draws conversations of `dataset` with `sampler` and sends them to
+    /// `endpoint` on `targets`, with the headers of `builder`. Sessions take the targets in turn.
+    /// Bodies that never change are built here, up to a memory limit; the others are built when
+    /// they are sent.
     #[must_use]
     pub fn new(
         dataset: Arc<Dataset>,
@@ -152,13 +159,13 @@ impl Workload {
         Self { dataset, sampler, endpoint, targets, builder, first_bodies }
     }
 
-    /// Body of the first conversation's first turn.
+    /// Returns the body of the first turn of the first conversation.
     #[must_use]
     pub fn first_body(&self) -> Bytes {
         self.body(0, 0, &[])
     }
 
-    /// Bodies of first turns that were made before the run, by conversation.
+    /// Returns the bodies of first turns that were built before the run, by conversation.
     #[must_use]
     pub const fn first_bodies(&self) -> &Arc<[Bytes]> {
         &self.first_bodies
@@ -177,7 +184,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner whose records go to `queue` and whose counters are in `progress`.
+    /// Creates a runner that pushes its records to `queue` and updates the counters in `progress`.
     #[must_use]
     pub const fn new(
         config: Config,
@@ -189,16 +196,21 @@ impl Runner {
         Self { config, transport, workload, queue, progress, listener: None }
     }
 
-    /// The runner, whose phases `listener` is told of.
+    /// Sets the listener that is notified of phases.
     #[must_use]
-    pub fn told_to(mut self, listener: Option<Arc<dyn PhaseListener>>) -> Self {
+    pub fn with_listener(mut self, listener: Option<Arc<dyn PhaseListener>>) -> Self {
         self.listener = listener;
         self
     }
 
-    /// Runs every phase; returns when the last request has returned. Blocks.
+    /// Runs all phases and returns when the last request has returned. This blocks.
     ///
     /// The queue is closed at the end, also after an error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a worker or TLS cannot be set up, if the start time has passed, or if the run is
+    /// aborted because of failed requests.
     pub fn run(self, interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
         let outcome = self.run_phases(interrupt);
         self.queue.close();
@@ -208,7 +220,11 @@ impl Runner {
     fn run_phases(&self, mut interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
-        let workers = self.start_workers(&sender)?;
+        // TLS is set up here, so that its errors are reported before the run.
+        let targets = self.workload.targets.servers();
+        let connector = Arc::new(Connector::new(self.transport.clone(), targets)?);
+        let reach = Arc::new(Reach::of(targets.len(), Arc::clone(&connector)));
+        let workers = self.start_workers(&connector, &sender)?;
         drop(sender);
         if let Some(at) = self.config.start_at {
             runtime.block_on(wait_for_start(at, &mut interrupt))?;
@@ -230,6 +246,7 @@ impl Runner {
                 counters,
                 first_session,
                 &self.workload.dataset,
+                Arc::clone(&reach),
             ));
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
@@ -237,7 +254,7 @@ impl Runner {
             let overseen = oversee(&run, workers.len(), &mut events, &mut interrupt);
             let outcome = runtime.block_on(overseen);
             if outcome.is_err() {
-                // Nobody would wait for what the others still sent.
+                // No one would wait for the requests of the other workers.
                 run.abort(false);
             }
             let end = Clock::now();
@@ -262,17 +279,15 @@ impl Runner {
 
     fn start_workers(
         &self,
+        connector: &Arc<Connector>,
         events: &UnboundedSender<WorkerEvent>,
     ) -> Result<Vec<WorkerHandle>, RunnerError> {
-        // TLS is set up here, so that what is wrong with it shows before the run.
-        let connector = Connector::new(self.transport.clone(), self.workload.targets.servers())?;
-        let connector = Arc::new(connector);
         let start = |id: usize| {
-            let (phases, receiver) = mpsc::channel();
+            let (phases, receiver) = tokio::sync::mpsc::unbounded_channel();
             let parts = WorkerParts {
                 id: id as u32,
                 workers: self.config.workers.max(1),
-                connector: Arc::clone(&connector),
+                connector: Arc::clone(connector),
                 workload: self.workload.clone(),
                 queue: Arc::clone(&self.queue),
             };
@@ -280,7 +295,7 @@ impl Runner {
             let worker = Worker::new(parts)?;
             let thread = thread::Builder::new()
                 .name(format!("worker-{id}"))
-                .spawn(move || worker.run(&receiver, &events))?;
+                .spawn(move || worker.run(receiver, &events))?;
             Ok(WorkerHandle { phases, thread })
         };
         (0..self.config.workers.max(1)).map(start).collect()
@@ -288,15 +303,19 @@ impl Runner {
 }
 
 struct WorkerHandle {
-    phases: mpsc::Sender<Arc<PhaseRun>>,
+    phases: UnboundedSender<Arc<PhaseRun>>,
     thread: thread::JoinHandle<()>,
 }
 
-/// How long before an instant the runtime's timer, which counts in milliseconds,
-/// is left for the system's.
+/// Maximum time that requests in flight have after an interrupt. Together with the last scrapes and
+/// exports, a pod then terminates within the default grace period of 30 s.
+const LONGEST_DRAIN: Nanos = Nanos(15_000_000_000);
+
+/// How long before an instant the wait moves from the runtime's timer, which has a resolution of a
+/// millisecond, to the system's.
 const COARSE: Nanos = Nanos(3_000_000);
 
-/// Waits until `at`, or until the user does not want to start any more.
+/// Waits until `at`, or until the user interrupts the run.
 async fn wait_for_start(
     at: Nanos,
     interrupt: &mut watch::Receiver<Interrupt>,
@@ -315,8 +334,8 @@ async fn wait_for_start(
     Ok(())
 }
 
-/// Waits until all workers are done with a phase, and ends it by its clock or
-/// by the user's wish.
+/// Waits until all workers have finished a phase, and ends it when its time is over or the user
+/// interrupts the run.
 async fn oversee(
     run: &PhaseRun,
     workers: usize,
@@ -325,7 +344,7 @@ async fn oversee(
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
-    let mut failures = None;
+    let mut failure = None;
     while remaining > 0 {
         tokio::select! {
             event = events.recv() => match event {
@@ -344,8 +363,8 @@ async fn oversee(
                     }
                 };
             }
-            share = too_many_failures(run), if failures.is_none() => {
-                failures = Some(share);
+            why = given_up(run), if failure.is_none() => {
+                failure = Some(why);
                 run.stop_sending(true);
                 deadline = run.grace_deadline(Clock::now());
             }
@@ -353,31 +372,35 @@ async fn oversee(
                 Interrupt::None => {}
                 Interrupt::Drain => {
                     run.stop_sending(true);
-                    deadline = run.grace_deadline(Clock::now());
+                    let (now, drained) = (Clock::now(), Clock::now() + LONGEST_DRAIN);
+                    let sooner = deadline.filter(|_| run.stop() > Stop::No);
+                    let ends = [run.grace_deadline(now), sooner, Some(drained)];
+                    deadline = ends.into_iter().flatten().min();
                 }
                 Interrupt::Abort => run.abort(false),
             },
         }
     }
-    match failures {
-        Some(FailedShare { failed, returned }) => {
+    match failure {
+        Some(GivenUp::Failures { failed, returned }) => {
             Err(RunnerError::TooManyFailures { failed, returned })
         }
+        Some(GivenUp::NeverConnected { reason }) => Err(RunnerError::NeverConnected { reason }),
         None => Ok(()),
     }
 }
 
-/// Waits until more requests have failed than are tolerated.
-async fn too_many_failures(run: &PhaseRun) -> FailedShare {
+/// Waits until there is a reason to abort the run.
+async fn given_up(run: &PhaseRun) -> GivenUp {
     loop {
-        if let Some(share) = run.has_failed() {
-            return share;
+        if let Some(why) = run.given_up() {
+            return why;
         }
         tokio::time::sleep(FAILURE_CHECK).await;
     }
 }
 
-/// Waits until `deadline`; for ever without one.
+/// Waits until `deadline`; without a deadline, forever.
 async fn until(deadline: Option<Nanos>) {
     match deadline {
         Some(at) => tokio::time::sleep(at.since(Clock::now()).into()).await,

@@ -1,6 +1,6 @@
 //! When each turn is due: phases, arrival processes, stop conditions.
 //!
-//! Pure arithmetic: no clock, no I/O; randomness comes from explicit seeds.
+//! Pure arithmetic, without a clock or I/O. Randomness comes from explicit seeds.
 
 mod arrivals;
 mod budget;
@@ -31,11 +31,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// What a phase is for.
+/// The purpose of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PhaseKind {
-    /// Brings the server to its working state; its requests are not in the results.
+    /// Brings the server to its working state. Its requests are not in the results.
     Warmup,
     /// The measurement.
     #[default]
@@ -43,7 +43,7 @@ pub enum PhaseKind {
 }
 
 impl PhaseKind {
-    /// `warmup` or `profiling`.
+    /// Returns `warmup` or `profiling`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,45 +53,52 @@ impl PhaseKind {
     }
 }
 
-/// Progress of a phase: one consistent-enough view of its counters.
+/// Progress of a phase: a view of its counters, which is consistent enough for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PhaseStats {
-    /// Which phase.
+    /// Kind of the phase.
     pub phase: PhaseKind,
-    /// Its index in the run.
+    /// Index of the phase in the run.
     pub phase_index: u32,
-    /// When it started.
+    /// Start of the phase.
     pub start: Nanos,
-    /// When this view was taken; the phase's end once it has ended.
+    /// Time of this view, or the end of the phase once it has ended.
     pub now: Nanos,
-    /// When the last request was sent, once no more will be.
+    /// When the last request was sent; absent until no more requests will be sent.
     pub sent_end: Option<Nanos>,
-    /// When the last request returned, once all have.
+    /// When the last request returned; absent until all requests have returned.
     pub requests_end: Option<Nanos>,
-    /// Requests the phase will send, if that is its stop condition.
+    /// Number of requests that the phase will send, if that is its stop condition.
     pub total_expected_requests: Option<u64>,
-    /// Seconds it will last, if that is its stop condition.
+    /// Duration of the phase in seconds, if that is its stop condition.
     pub expected_duration_seconds: Option<f64>,
-    /// Sessions it will start, if that is its stop condition.
+    /// Number of sessions that the phase will start, if that is its stop condition.
     pub expected_sessions: Option<u64>,
     /// Requests dispatched.
     pub requests_sent: u64,
-    /// Requests that returned, with success or error, but were not cancelled.
+    /// Requests that ended with any outcome. Each of them counts as completed, cancelled or failed
+    /// once its response has been read.
+    pub requests_returned: u64,
+    /// Requests with a complete response and no error.
     pub requests_completed: u64,
     /// Requests cancelled before they returned.
     pub requests_cancelled: u64,
-    /// Requests that returned an error; part of `requests_completed`.
+    /// Requests that failed and were not cancelled.
     pub request_errors: u64,
-    /// Sessions started.
+    /// Sessions started. Each of them is eventually completed, failed or cancelled.
     pub sessions_sent: u64,
-    /// Sessions that finished all their turns.
+    /// Sessions whose last turn was completed.
     pub sessions_completed: u64,
-    /// Sessions cancelled before that.
+    /// Sessions that ended with a failed turn.
+    pub sessions_failed: u64,
+    /// Sessions whose last turn was cancelled, or that were cut short by the end of the phase.
     pub sessions_cancelled: u64,
     /// Turns sent.
     pub session_turns_total: u64,
-    /// Whether the phase's duration ran out while requests were in flight.
+    /// Whether the phase ended because its duration ran out.
     pub timeout_triggered: bool,
+    /// Whether requests were in flight when the duration ran out.
+    pub timeout_in_flight: bool,
     /// Whether the grace period ran out as well.
     pub grace_timeout_triggered: bool,
     /// Whether the user cancelled the phase.
@@ -99,45 +106,47 @@ pub struct PhaseStats {
 }
 
 impl PhaseStats {
-    /// Requests that await a response.
+    /// Returns the number of requests that await a response.
     #[must_use]
     pub const fn requests_in_flight(&self) -> u64 {
-        self.requests_sent.saturating_sub(self.requests_completed + self.requests_cancelled)
+        self.requests_sent.saturating_sub(self.requests_returned)
     }
 
-    /// Sessions with turns still to come.
+    /// Returns the number of sessions with a turn in progress. The turns of a session follow one
+    /// another, so this equals the number of requests in flight.
     #[must_use]
     pub const fn sessions_in_flight(&self) -> u64 {
-        self.sessions_sent.saturating_sub(self.sessions_completed + self.sessions_cancelled)
+        self.requests_in_flight()
     }
 
-    /// Seconds since the phase started.
+    /// Returns the seconds since the phase started.
     #[must_use]
     pub fn elapsed_seconds(&self) -> f64 {
         self.now.since(self.start).as_seconds()
     }
 
-    /// Requests per second that were sent after the first: until the last, or for
-    /// the whole duration where that ran out on requests without an answer, which
-    /// may have held others back.
+    /// Returns the rate of requests sent after the first, in requests per second. The rate covers
+    /// the time until the last request was sent, or the whole duration if the duration ran out
+    /// while requests without a response may have held others back.
     #[must_use]
     pub fn send_rate(&self) -> Option<f64> {
         let until_last = self.sent_end?.since(self.start).as_seconds();
-        let duration = self.expected_duration_seconds.filter(|_| self.timeout_triggered);
+        let duration = self.expected_duration_seconds.filter(|_| self.timeout_in_flight);
         let seconds = duration.map_or(until_last, |duration| duration.max(until_last));
         (seconds > 0.0 && self.requests_sent > 1).then(|| (self.requests_sent - 1) as f64 / seconds)
     }
 
-    /// Progress in percent: the furthest of requests, time and sessions.
+    /// Returns the progress in percent: the highest of requests, time and sessions.
     #[must_use]
     pub fn progress_percent(&self) -> f64 {
-        let returned = (self.requests_completed + self.requests_cancelled) as f64;
+        let returned = self.requests_returned as f64;
         let of = |done: f64, all: f64| if all > 0.0 { 100.0 * done / all } else { 0.0 };
         let requests = self.total_expected_requests.map_or(0.0, |all| of(returned, all as f64));
         let time =
             self.expected_duration_seconds.map_or(0.0, |all| of(self.elapsed_seconds(), all));
         let sessions = self.expected_sessions.map_or(0.0, |all| {
-            of((self.sessions_completed + self.sessions_cancelled) as f64, all as f64)
+            let ended = self.sessions_completed + self.sessions_failed + self.sessions_cancelled;
+            of(ended as f64, all as f64)
         });
         requests.max(time).max(sessions).min(100.0)
     }
@@ -147,7 +156,7 @@ impl PhaseStats {
 mod tests {
     use super::*;
 
-    /// Eleven requests, the last 2 s after the start, in a phase of 10 s.
+    /// A phase of 10 s with eleven requests, the last sent 2 s after the start.
     fn stats() -> PhaseStats {
         PhaseStats {
             start: Nanos(5_000_000_000),
@@ -161,9 +170,9 @@ mod tests {
     #[test]
     fn the_send_rate_counts_the_time_in_which_requests_were_held_back() {
         assert_eq!(stats().send_rate(), Some(5.0));
-        let held = PhaseStats { timeout_triggered: true, ..stats() };
+        let held = PhaseStats { timeout_in_flight: true, ..stats() };
         assert_eq!(held.send_rate(), Some(1.0));
-        // Sent a little after the end: not a shorter time than it took.
+        // The last request was sent a little after the end: the time that it took counts.
         let late = PhaseStats { sent_end: Some(Nanos(25_000_000_000)), ..held };
         assert_eq!(late.send_rate(), Some(0.5));
     }

@@ -1,10 +1,10 @@
-//! The server's side of a run: its Prometheus expositions.
+//! Server metrics: the Prometheus expositions of the servers during a run.
 //!
 //! An [endpoint](Endpoint) is scraped; the body is parsed to an
-//! [`Exposition`](exposition::Exposition), which is brought to a
-//! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share.
-//! The [`Store`](store::Store) keeps the snapshots as series, and the
-//! [report] sums them up phase by phase.
+//! [`Exposition`](exposition::Exposition), which is converted to a
+//! [`Snapshot`](snapshot::Snapshot), the form that files and statistics share. The
+//! [`Store`](store::Store) keeps the snapshots as series, and the [report] summarizes them by
+//! phase.
 
 pub mod collector;
 pub mod conservation;
@@ -14,6 +14,7 @@ pub mod histogram_estimate;
 pub mod report;
 pub mod scrape;
 pub mod snapshot;
+pub mod span;
 pub mod statistics;
 pub mod store;
 pub mod unit;

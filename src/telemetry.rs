@@ -1,23 +1,17 @@
-//! The pipeline: each record and each phase snapshot is observed once and told
-//! to OpenTelemetry and to the in-process reader.
+//! Telemetry: exports the values of each record and of each phase snapshot over OTLP.
 //!
-//! The reader has two halves that check each other. The aggregated half is a
-//! tee around the OTLP exporter that keeps the last cumulative export; the
-//! exact half counts, sums and buckets every value itself. At the end of the
-//! run the two are compared, so that what the collector was told is known to
-//! be what was measured. Nothing here runs on the measured path, and no
-//! collector, however slow or dead, delays a caller or fails a run.
+//! A tee around the exporter keeps the last cumulative export. At the end of the run it is
+//! compared with the totals of the files, the phases and the queue, which verifies that the
+//! exported data is what was measured. Nothing here runs on the measured path, and
+//! no collector, however slow or dead, delays a caller or fails a run.
 
 mod attributes;
 mod client;
-mod collector;
 mod combined;
 mod config;
 mod connection;
 mod error;
-mod exact;
 mod instruments;
-pub mod pipeline;
 mod protobuf;
 mod queue;
 mod reconcile;
@@ -31,6 +25,7 @@ mod timing;
 mod trace_sample;
 mod traces;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +36,8 @@ use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
 
-use crate::metrics::metric::{MeasuredRecord, MetricResult, MetricTag};
+use crate::metrics::metric::{MeasuredRecord, MetricResult};
+use crate::metrics::tag::MetricTag;
 use crate::metrics::{ClientHealth, Metric};
 use crate::runner::QueueStats;
 use crate::schedule::{PhaseKind, PhaseStats};
@@ -51,6 +47,7 @@ use crate::units::{Clock, Nanos};
 
 pub use self::config::{Config, Identity, Streams};
 pub use self::error::TelemetryError;
+pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
 pub use self::trace_sample::{TraceSample, TraceSampleError};
@@ -59,31 +56,41 @@ pub use self::traces::TracesReport;
 use self::client::Client;
 use self::connection::Connection;
 use self::instruments::Instruments;
+use self::reconcile::Expected;
 use self::scrape_forwarder::ScrapeForwarder;
 use self::settings::{Destination, Settings};
 use self::tee::{Tee, TeeState};
 use self::timing::Timing;
 use self::traces::Traces;
 
-/// After the deadline the collector is waited for no longer; what remains is
-/// one local collection, for which this is plenty.
+/// Time limit after the deadline, when the collector is no longer waited for; the one local
+/// collection that remains needs much less.
 const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
 
-/// How long the final export is tried again when the collector does not take
-/// it: it may be starting anew.
+/// How long a failed final export is retried, since the collector may be restarting.
 const FINAL_RETRIES: Nanos = Nanos(2_000_000_000);
 
-/// Between two tries.
+/// Time reserved for the last retry, and the longest pause before a retry.
+const LAST_TRY: Duration = Duration::from_millis(500);
+
+/// Delay of the first export after the first record.
+const FIRST_EXPORT: Duration = Duration::from_millis(750);
+
+/// Pause between the first two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Without a collector only the final collection is wanted.
+/// Export interval without a collector, where only the final collection is needed.
 const NEVER: Duration = Duration::from_hours(365 * 24);
 
-/// Buckets of a base-2 exponential histogram, as OpenTelemetry's default.
+/// Maximum number of buckets of a base-2 exponential histogram, which is OpenTelemetry's default.
 const EXPONENTIAL_MAX_SIZE: u32 = 160;
 
-/// Whether `config` and the variables of `environment` make sense together. Nothing is
-/// sent or connected.
+/// Finest scale of exponential histograms, with buckets 0.27% wide. The SDK's maximum of 20 would
+/// only make narrow data a million times finer.
+const EXPONENTIAL_MAX_SCALE: i8 = 8;
+
+/// Checks that `config` and the variables of `environment` are valid together. Sends nothing and
+/// opens no connection.
 pub fn check(
     config: &Config,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -91,7 +98,14 @@ pub fn check(
     Settings::resolve(config, environment).map(drop)
 }
 
-/// Takes what was measured and tells it to the collector and to the reader.
+/// Returns whether `config` or the process's variables name a collector.
+#[must_use]
+pub fn exports(config: &Config) -> bool {
+    let settings = Settings::resolve(config, &|name| std::env::var(name).ok());
+    settings.is_ok_and(|settings| settings.destination.is_some() || settings.traces.is_some())
+}
+
+/// Receives measured data and exports it to the collector.
 #[derive(Debug)]
 pub struct Telemetry {
     instruments: Option<Instruments>,
@@ -100,15 +114,19 @@ pub struct Telemetry {
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
     tee: Arc<TeeState>,
+    /// Whether histograms are exponential.
+    exponential: bool,
     endpoint: Option<String>,
-    /// `None` once `finish` has taken it.
+    /// `None` after `finish` has taken it.
     provider: Mutex<Option<SdkMeterProvider>>,
+    /// Whether the first record still has to trigger an export ahead of the interval.
+    is_early: AtomicBool,
 }
 
 impl Telemetry {
-    /// Starts exporting, by `config` and the process's `OTEL_*` variables.
+    /// Starts exporting, configured by `config` and the process's `OTEL_*` variables.
     ///
-    /// Returns at once: whether the collector answers shows later.
+    /// Returns at once, without waiting for a connection to the collector.
     pub fn start(
         config: &Config,
         identity: &Identity,
@@ -117,7 +135,7 @@ impl Telemetry {
         Self::start_in(config, identity, catalogue, &|name| std::env::var(name).ok())
     }
 
-    /// As [`Telemetry::start`], with variables looked up by `environment`.
+    /// Like [`Telemetry::start`], with variables looked up by `environment`.
     pub fn start_in(
         config: &Config,
         identity: &Identity,
@@ -137,7 +155,7 @@ impl Telemetry {
             .clone()
             .filter(|_| config.streams.metrics)
             .map(|connection| ScrapeForwarder::start(connection, config, identity));
-        let (tee, state) = Tee::new(connection)?;
+        let (tee, state) = Tee::new(connection);
 
         let describe = attributes::Interner::new(config, identity);
         let limit = describe.cardinality_limit();
@@ -156,19 +174,35 @@ impl Telemetry {
             config.streams.timing.then(|| Mutex::new(Timing::new(&meter, describe.of_phases())));
         let client =
             config.streams.metrics.then(|| Mutex::new(Client::new(&meter, describe.of_phases())));
-        let instruments = config
-            .streams
-            .metrics
-            .then(|| Instruments::new(meter, catalogue, describe, exponential));
+        let instruments =
+            config.streams.metrics.then(|| Instruments::new(meter, catalogue, describe));
         let provider = Mutex::new(Some(provider));
-        Ok(Self { instruments, client, timing, scrapes, traces, tee: state, endpoint, provider })
+        // Exports soon after the first record, so that a short run is visible while it is in
+        // progress.
+        let is_early = AtomicBool::new(endpoint.is_some() && interval > FIRST_EXPORT);
+        let tee = state;
+        Ok(Self {
+            instruments,
+            client,
+            timing,
+            scrapes,
+            traces,
+            tee,
+            exponential,
+            endpoint,
+            provider,
+            is_early,
+        })
     }
 
-    /// Records a finished request: its values, and the increments it gives to
-    /// the sum aggregates (`request_count` 1, …), each in its metric's own unit.
+    /// Records a finished request: its values, and what it adds to the sum aggregates
+    /// (`request_count` 1, …), each in its metric's own unit.
     ///
-    /// Any thread may call it; it never waits for the collector.
+    /// Can be called from any thread, and never waits for the collector.
     pub fn record(&self, measured: &MeasuredRecord, aggregates: &[(MetricTag, f64)]) {
+        if self.is_early.load(Ordering::Relaxed) && self.is_early.swap(false, Ordering::Relaxed) {
+            self.export_soon();
+        }
         if let Some(instruments) = &self.instruments {
             instruments.record(measured, aggregates);
         }
@@ -177,16 +211,27 @@ impl Telemetry {
         }
     }
 
-    /// Tells how far a phase is. Instruments get the difference to the phase's
-    /// previous snapshot; none where that is below 1e-9.
+    /// Schedules an export of what is recorded in the next moment, on a separate thread.
+    fn export_soon(&self) {
+        let Some(provider) = lock(&self.provider).clone() else { return };
+        let export = move || {
+            thread::sleep(FIRST_EXPORT);
+            // The tee records the outcome. After the end there is nothing to flush.
+            let _ = provider.force_flush();
+        };
+        // Without the thread, the first export takes place after the interval.
+        let _ = thread::Builder::new().name("aiperf-otlp-first".into()).spawn(export);
+    }
+
+    /// Exports the progress of a phase. Instruments are incremented by the difference from the
+    /// phase's previous snapshot, unless it is below 1e-9.
     pub fn phase(&self, stats: &PhaseStats) {
         if let Some(timing) = &self.timing {
             lock(timing).snapshot(stats);
         }
     }
 
-    /// Tells how full the queue of records is while `phase` goes on, and how many
-    /// traces were lost by now.
+    /// Exports the size of the record queue during `phase`, and the number of traces lost so far.
     pub fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
         if let Some(client) = &self.client {
             let mut client = lock(client);
@@ -197,41 +242,54 @@ impl Telemetry {
         }
     }
 
-    /// Tells how the client did in a phase.
+    /// Exports the health of the client in a phase.
     pub fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         if let Some(client) = &self.client {
             lock(client).health(phase, health);
         }
     }
 
-    /// Forwards what an endpoint exposed. Never waits for the collector.
+    /// Forwards the server metrics of an endpoint. Never waits for the collector.
     pub fn scrape(&self, scrape: &Scrape<'_>) {
         if let Some(scrapes) = &self.scrapes {
             scrapes.forward(scrape);
         }
     }
 
-    /// Tells a phase's final results: derived metrics as gauges, and the exact
-    /// percentiles of the distributions.
+    /// Exports the final results of a phase: derived metrics as gauges, and the exact percentiles
+    /// of the distributions.
     pub fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
         if let Some(instruments) = &self.instruments {
             instruments.results(phase, results);
         }
     }
 
-    /// Exports what is left, compares both halves of the reader and shuts down.
+    /// Exports the remaining data, compares the last export with the run's `totals`, and shuts
+    /// down.
     ///
-    /// Call it when nothing records any more; whoever still holds this, as a scrape
-    /// that took too long may, does not keep the final values back. Waits for the
-    /// collector until `deadline` and then gives it up; the comparison is made all the
-    /// same.
+    /// Call it once nothing is recorded any more; a reference that is still held, for example by a
+    /// scrape that takes too long, does not delay the final values. Waits for the collector until
+    /// `deadline`; the comparison is made in any case.
     #[must_use]
-    pub fn finish(&self, deadline: Duration) -> TelemetryReport {
-        let until = Instant::now() + deadline;
-        // All are sent at once, and waited for no longer than one.
+    pub fn finish(&self, totals: &RunTotals, deadline: Duration) -> TelemetryReport {
+        self.finish_unless(totals, deadline, &|| false)
+    }
+
+    /// Like [`Telemetry::finish`], but waits only until `is_given_up` returns true, which is called
+    /// many times per second. A failing collector is waited for at most two seconds.
+    #[must_use]
+    pub fn finish_unless(
+        &self,
+        totals: &RunTotals,
+        deadline: Duration,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> TelemetryReport {
+        let began = Instant::now();
+        let patience = || self.patience(deadline).saturating_sub(began.elapsed());
+        // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
-        let flushed = self.flush_and_shut_down(deadline);
+        let flushed = self.flush_and_shut_down(deadline, is_given_up);
         let mut report = TelemetryReport {
             endpoint: self.endpoint.clone(),
             delivered_final: flushed == Flushed::Exported && self.tee.last_export_was_taken(),
@@ -241,46 +299,58 @@ impl Telemetry {
         if flushed == Flushed::Not {
             report.discrepancies.push("the final values could not be collected in time".into());
         } else {
-            report.discrepancies = reconcile::compare(&self.exact_series(), &self.tee.latest());
+            let (expected, exported) = (self.expected(totals), self.tee.latest());
+            report.discrepancies = reconcile::compare(&expected, &exported, self.exponential);
         }
         report.reconciled = report.discrepancies.is_empty();
         report.not_exported =
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
-        let patience = until.saturating_duration_since(Instant::now());
-        report.scrapes = self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(patience));
-        let patience = until.saturating_duration_since(Instant::now());
-        report.traces = self.traces.as_ref().map(|traces| traces.finish(patience));
+        report.scrapes =
+            self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(patience(), is_given_up));
+        report.traces = self.traces.as_ref().map(|traces| traces.finish(patience(), is_given_up));
         report
     }
 
-    /// The exact half: every series that must be in the final export.
-    fn exact_series(&self) -> Vec<exact::Series> {
-        let mut series =
-            self.instruments.as_ref().map(Instruments::exact_series).unwrap_or_default();
-        if let Some(timing) = &self.timing {
-            series.extend(lock(timing).exact_series());
-        }
-        if let Some(client) = &self.client {
-            series.extend(lock(client).exact_series());
-        }
-        series
+    /// Returns how long the end of the run may wait, which is less than `deadline` if the collector
+    /// did not accept the last export.
+    fn patience(&self, deadline: Duration) -> Duration {
+        let is_failing = !self.tee.last_export_was_taken();
+        if is_failing { deadline.min(Duration::from(FINAL_RETRIES) + LAST_TRY) } else { deadline }
     }
 
-    /// The SDK's flush and shutdown have no deadline of their own, so a helper
-    /// thread runs them, which ends on its own soon after we have stopped waiting.
-    fn flush_and_shut_down(&self, deadline: Duration) -> Flushed {
+    /// Returns what the final export must contain, for the streams that are exported.
+    fn expected(&self, totals: &RunTotals) -> Vec<Expected> {
+        let mut expected = Vec::new();
+        if self.instruments.is_some() {
+            expected.extend(reconcile::of_requests(totals));
+        }
+        if self.client.is_some() {
+            let lost_traces = self.traces.as_ref().map(Traces::lost);
+            expected.extend(reconcile::of_client(&totals.queue, lost_traces));
+        }
+        if self.timing.is_some() {
+            expected.extend(reconcile::of_phases(&totals.phases));
+        }
+        expected
+    }
+
+    /// Flushes and shuts down on a helper thread, since the SDK's functions have no deadline of
+    /// their own. The thread ends by itself soon after the caller has stopped waiting.
+    fn flush_and_shut_down(&self, deadline: Duration, is_given_up: &dyn Fn() -> bool) -> Flushed {
         let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
         let (done, flushed) = mpsc::sync_channel(1);
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
-            // The tee knows how the export went; the SDK only repeats it.
+            // The tee records the outcome of the export; the SDK only repeats it.
             let _ = provider.force_flush();
             let until = Clock::now() + FINAL_RETRIES;
-            while tee.misses_the_last_export() && Clock::now() < until {
-                thread::sleep(RETRY_PAUSE);
+            let mut pause = RETRY_PAUSE;
+            while tee.wants_another_try() && Clock::now() < until {
+                thread::sleep(pause.min(until.since(Clock::now()).into()));
+                pause = (pause * 2).min(LAST_TRY);
                 let _ = provider.force_flush();
             }
-            // The shutdown collects once more: nothing new, so nothing to send.
+            // The shutdown collects once more; nothing has changed, so nothing has to be sent.
             tee.close();
             let _ = done.send(());
             let _ = provider.shutdown();
@@ -288,12 +358,14 @@ impl Telemetry {
         if helper.is_err() {
             return Flushed::Not;
         }
-        if flushed.recv_timeout(deadline).is_ok() {
+        let began = Instant::now();
+        if send::wait(&flushed, || self.patience(deadline), is_given_up) {
             return Flushed::Exported;
         }
         tracing::warn!(
-            "the collector did not take the final metrics within {} s; they are in the local files",
-            deadline.as_secs_f64()
+            "the collector did not accept the final metrics within {:.1} s; they are in the local \
+             files",
+            began.elapsed().as_secs_f64()
         );
         self.tee.give_up();
         match flushed.recv_timeout(LOCAL_COLLECTION) {
@@ -303,7 +375,7 @@ impl Telemetry {
     }
 }
 
-/// The ways that metrics and traces go: one where it serves both.
+/// Opens the connections for metrics and traces: a single one if it serves both.
 #[expect(clippy::type_complexity, reason = "one for each signal")]
 fn connect(
     metrics: Option<Destination>,
@@ -319,38 +391,38 @@ fn connect(
 }
 
 impl Drop for Telemetry {
-    /// Without `finish` the run has failed: do not wait for a collector.
+    /// Dropping without `finish` means that the run has failed, so the collector is not waited for.
     fn drop(&mut self) {
         self.tee.give_up();
     }
 }
 
-/// How far the final flush came.
+/// Progress of the final flush.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flushed {
-    /// The collector was told, or refused.
+    /// The collector accepted or rejected the export.
     Exported,
-    /// The values were collected, but the collector did not answer in time.
+    /// The values were collected, but the collector did not respond in time.
     CollectedOnly,
-    /// Not even collected.
+    /// The values were not collected.
     Not,
 }
 
-/// Every instrument's stream: room for all legitimate attribute sets, and
-/// exponential buckets where they are wanted.
+/// Returns the stream of each instrument, with room for all legitimate attribute sets, and
+/// exponential buckets if configured.
 fn view(instrument: &Instrument, limit: usize, exponential: bool) -> Option<Stream> {
     let mut stream = Stream::builder().with_cardinality_limit(limit);
     if exponential && instrument.kind() == SdkKind::Histogram {
         stream = stream.with_aggregation(Aggregation::Base2ExponentialHistogram {
             max_size: EXPONENTIAL_MAX_SIZE,
-            max_scale: exact::EXPONENTIAL_MAX_SCALE,
+            max_scale: EXPONENTIAL_MAX_SCALE,
             record_min_max: true,
         });
     }
     stream.build().ok()
 }
 
-/// A lock whose holder panicked still guards sound counters.
+/// Locks `mutex`. The counters remain valid even if a holder of the lock panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

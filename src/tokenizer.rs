@@ -1,8 +1,8 @@
-//! Text to token counts.
+//! Token counts of texts.
 //!
-//! Three kinds of vocabulary: the embedded o200k, a local `tokenizer.json`,
-//! and a model's on the hub, found in the local cache or downloaded into it.
-//! Counts never include special tokens that a tokenizer would add by itself.
+//! There are three kinds of vocabulary: the embedded o200k, a local `tokenizer.json`, and that of a
+//! model on the hub, which is found in the local cache or downloaded into it. Counts never include
+//! special tokens that a tokenizer would add by itself.
 
 mod chat_template;
 mod hub;
@@ -10,7 +10,8 @@ mod o200k;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,16 +22,16 @@ use chat_template::ChatTemplate;
 pub use chat_template::Wrapping;
 use o200k::{O200K, O200k};
 
-/// Which tokenizer counts.
+/// Source of the tokenizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// The embedded o200k vocabulary.
     Builtin,
-    /// A `tokenizer.json`, or a directory that holds one.
+    /// A `tokenizer.json`, or a directory that contains one.
     Path(PathBuf),
-    /// A name on the model hub: from the local cache, else downloaded.
+    /// A name on the model hub, from the local cache or downloaded.
     Hub {
-        /// As in `org/name`.
+        /// The name, as in `org/name`.
         name: String,
         /// Branch, tag or commit.
         revision: String,
@@ -38,8 +39,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads the value of `--tokenizer`: `builtin`, what exists as a path or can
-    /// be nothing else, else a name on the hub at revision `main`.
+    /// Parses the value of `--tokenizer`: `builtin`, an existing path or a text that can only be a
+    /// path, otherwise a name on the hub at revision `main`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let path = Path::new(text);
@@ -53,7 +54,7 @@ impl Source {
         }
     }
 
-    /// The same tokenizer at another revision; only the hub has revisions.
+    /// Returns the same source at another revision; only sources on the hub have revisions.
     #[must_use]
     pub fn at_revision(self, revision: &str) -> Self {
         match self {
@@ -73,8 +74,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// Whether `model`'s tokenizer is on this machine: `model` is a path that holds
-/// one, or the hub's cache has its `revision`.
+/// Returns whether the tokenizer of `model` is on this machine: `model` is a path that contains
+/// one, or the hub's cache contains its `revision`.
 #[must_use]
 pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bool {
     let path = Path::new(model);
@@ -84,75 +85,77 @@ pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bo
         || hub::Hub::new(environment).cached(model, revision).is_some()
 }
 
-/// Looks an environment variable up by its name.
+/// Lookup of an environment variable by its name.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Why a tokenizer could not be had.
+/// Error of loading a tokenizer.
 #[derive(Debug, Error)]
 pub enum TokenizerError {
-    /// There is no readable `tokenizer.json` where the path says.
+    /// The path has no readable `tokenizer.json`.
     #[error(
-        "cannot read tokenizer {path}: {source}; \
-         --tokenizer takes a tokenizer.json, a directory that holds one, a hub name, or `builtin`"
+        "cannot read the tokenizer {path}: {source}; --tokenizer accepts a tokenizer.json, a \
+         directory that contains one, a Hugging Face name, or `builtin`"
     )]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file is no tokenizer, or one that cannot encode.
-    #[error("{origin} is no usable tokenizer: {reason}; `--tokenizer builtin` needs no file")]
+    /// The file is not a tokenizer, or cannot encode text.
+    #[error("{origin} is not a usable tokenizer: {reason}; `--tokenizer builtin` requires no file")]
     Invalid {
         /// File or URL.
         origin: String,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// There is no chat template, or none that can be used.
+    /// The chat template is missing or not usable.
     #[error("--apply-chat-template: {origin}: {reason}")]
     ChatTemplate {
         /// The tokenizer, or the file.
         origin: String,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
-    /// The name cannot be one of the hub's.
-    #[error("{name:?} is neither an existing path nor a name on the hub such as `org/model`")]
+    /// The name is not valid on the hub.
+    #[error("{name:?} is neither an existing path nor a Hugging Face name such as `org/model`")]
     Name {
         /// Name or revision.
         name: String,
     },
-    /// It is not in the cache and the environment forbids the download.
+    /// The tokenizer is not in the cache, and the environment forbids the download.
     #[error(
-        "tokenizer {name} is not in the cache {cache} and {variable} forbids the download; \
-         unset it, or give --tokenizer a local path or `builtin`"
+        "the tokenizer {name} is not in the cache {cache}, and {variable} forbids downloading it; \
+         unset it, or set --tokenizer to a local path or `builtin`"
     )]
     Offline {
         /// Name on the hub.
         name: String,
-        /// Directory that was searched.
+        /// Cache directory that was searched.
         cache: PathBuf,
-        /// Variable that forbids it.
+        /// Variable that forbids the download.
         variable: &'static str,
     },
     /// The download failed.
     #[error(
-        "cannot download tokenizer {name}: {reason}; give --tokenizer a local path or `builtin`"
+        "cannot download the tokenizer {name}: {reason}; set --tokenizer to a local path or \
+         `builtin`"
     )]
     Download {
         /// Name on the hub.
         name: String,
-        /// What happened; never holds a token or a signed address.
+        /// Description of the error, without tokens and signed URLs.
         reason: String,
     },
 }
 
-/// Counts tokens. Clones share one vocabulary and may be used from any thread.
+/// Counter of tokens. Clones share one vocabulary and may be used from any thread.
 #[derive(Clone)]
 pub struct TokenCounter {
     name: Arc<str>,
     vocabulary: Vocabulary,
+    sha256: Arc<str>,
     chat: Option<Arc<ChatTemplate>>,
 }
 
@@ -165,30 +168,30 @@ enum Vocabulary {
 impl TokenCounter {
     /// Loads the tokenizer that `source` names.
     ///
-    /// `environment` is asked for the hub's variables: `HF_HUB_CACHE`,
-    /// `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`,
-    /// `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME` and `HOME`. May block for the
-    /// time of a download, at most two minutes.
+    /// `environment` provides the variables of the hub: `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`,
+    /// `HF_TOKEN`, `HF_HUB_OFFLINE`, `TRANSFORMERS_OFFLINE`, `XDG_CACHE_HOME` and `HOME`. This may
+    /// block during a download, for at most two minutes.
     pub fn load(source: &Source, environment: Environment<'_>) -> Result<Self, TokenizerError> {
-        let vocabulary = match source {
-            Source::Builtin => Vocabulary::Builtin(&O200K),
-            Source::Path(path) => Vocabulary::File(from_path(path)?),
-            Source::Hub { name, revision } => {
-                Vocabulary::File(hub::Hub::new(environment).load(name, revision)?)
-            }
+        let file = match source {
+            Source::Builtin => return Ok(Self::builtin()),
+            Source::Path(path) => from_path(path)?,
+            Source::Hub { name, revision } => hub::Hub::new(environment).load(name, revision)?,
         };
-        Ok(Self { name: source.to_string().into(), vocabulary, chat: None })
+        let Loaded { tokenizer, sha256 } = file;
+        let vocabulary = Vocabulary::File(tokenizer);
+        Ok(Self { name: source.to_string().into(), vocabulary, sha256, chat: None })
     }
 
-    /// The embedded o200k vocabulary.
+    /// Returns a counter with the embedded o200k vocabulary.
     #[must_use]
     pub fn builtin() -> Self {
         let name = Source::Builtin.to_string().into();
-        Self { name, vocabulary: Vocabulary::Builtin(&O200K), chat: None }
+        let sha256 = sha256(o200k::TOKENS);
+        Self { name, vocabulary: Vocabulary::Builtin(&O200K), sha256, chat: None }
     }
 
-    /// The same with the chat template that stands beside the tokenizer of
-    /// `source`, from which the counter was loaded.
+    /// Adds the chat template that belongs to the tokenizer of `source`, from which the counter was
+    /// loaded.
     pub fn with_chat_template(
         self,
         source: &Source,
@@ -198,41 +201,53 @@ impl TokenCounter {
         Ok(Self { chat: Some(Arc::new(chat)), ..self })
     }
 
-    /// The text that the model gets for `messages` (a JSON array) and `tools`,
-    /// with what bids it to answer. `None` without a chat template; the error says
-    /// why the template makes no text of them.
+    /// Applies the chat template to `messages` (a JSON array) and `tools`, including the prompt for
+    /// the model's response. Returns `None` without a chat template. The error describes why the
+    /// template fails.
     #[must_use]
     pub fn chat_text(&self, messages: &Value, tools: &Value) -> Option<Result<String, String>> {
         self.chat.as_ref().map(|template| template.render(messages, tools))
     }
 
-    /// Whether it has a chat template.
+    /// Encodes and decodes a text of some length in several scripts. A vocabulary that is broken or
+    /// takes too many resources fails here.
+    pub fn try_out(&self) {
+        let _ = self.decode(&self.encode(&PROBE.repeat(1000)));
+    }
+
+    /// Returns whether there is a chat template.
     #[must_use]
     pub const fn has_chat_template(&self) -> bool {
         self.chat.is_some()
     }
 
-    /// What the chat template adds to the tokens of messages.
+    /// Returns what the chat template adds to the tokens of messages.
     #[must_use]
     pub fn wrapping(&self) -> Wrapping {
         Wrapping::of(self)
     }
 
-    /// Its name as given: `builtin`, a path, or a name on the hub.
+    /// Returns the name as given: `builtin`, a path, or a name on the hub.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tokens of `text`, none added.
+    /// Returns the SHA-256 of the `tokenizer.json` or of the embedded vocabulary, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Returns the number of tokens of `text`, without added tokens.
     #[must_use]
     pub fn count(&self, text: &str) -> u64 {
         self.encode(text).len() as u64
     }
 
-    /// The tokens of `text`, none added. Empty where the tokenizer has no
-    /// token for a character and none for the unknown: [`TokenCounter::load`]
-    /// refuses those it can tell.
+    /// Returns the tokens of `text`, without added tokens. The result is empty if the tokenizer has
+    /// neither a token for a character nor an unknown token. [`TokenCounter::load`] rejects such
+    /// tokenizers where it can detect them.
     #[must_use]
     pub fn encode(&self, text: &str) -> Vec<u32> {
         match &self.vocabulary {
@@ -244,8 +259,8 @@ impl TokenCounter {
         }
     }
 
-    /// The text of `tokens`; bytes that are no UTF-8 become U+FFFD and unknown
-    /// tokens nothing.
+    /// Returns the text of `tokens`. Bytes that are not valid UTF-8 become U+FFFD, and unknown
+    /// tokens are skipped.
     #[must_use]
     pub fn decode(&self, tokens: &[u32]) -> String {
         match &self.vocabulary {
@@ -263,28 +278,61 @@ impl fmt::Debug for TokenCounter {
     }
 }
 
-/// Letters, digits, marks, an emoji and a private-use character: a tokenizer
-/// that can encode these does not fail on other text.
+/// Letters, digits, combining marks, an emoji and a private-use character. A tokenizer that can
+/// encode these does not fail on other text.
 const PROBE: &str = "The quick brown fox, 1234567890.\n\t\"Ünïcödé\" 漢字 \u{1F600} \u{E000}";
 
-fn from_path(path: &Path) -> Result<Arc<tokenizers::Tokenizer>, TokenizerError> {
+/// A parsed tokenizer file.
+#[derive(Debug)]
+struct Loaded {
+    tokenizer: Arc<tokenizers::Tokenizer>,
+    sha256: Arc<str>,
+}
+
+fn sha256(bytes: &[u8]) -> Arc<str> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let mut hexadecimal = String::with_capacity(64);
+    for byte in digest.as_ref() {
+        // Writing to a string cannot fail.
+        let _ = write!(hexadecimal, "{byte:02x}");
+    }
+    hexadecimal.into()
+}
+
+fn from_path(path: &Path) -> Result<Loaded, TokenizerError> {
     let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
-    let bytes = std::fs::read(&file)
-        .map_err(|source| TokenizerError::Read { path: file.clone(), source })?;
+    let bytes =
+        read(&file).map_err(|source| TokenizerError::Read { path: file.clone(), source })?;
     from_bytes(&bytes, &file.display().to_string())
 }
 
-/// Reads a `tokenizer.json`, without the truncation and padding that it may
-/// ask for: a count is of the whole text.
-fn from_bytes(bytes: &[u8], origin: &str) -> Result<Arc<tokenizers::Tokenizer>, TokenizerError> {
+/// Maximum size of a file in bytes; four times that of the largest vocabularies in use.
+const MAX_BYTES: u64 = 128 << 20;
+
+/// Reads a file of limited length.
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let why = format!("it exceeds {} MiB", MAX_BYTES >> 20);
+        return Err(std::io::Error::other(why));
+    }
+    Ok(bytes)
+}
+
+/// Parses a `tokenizer.json` without its truncation and padding, since a count covers the whole
+/// text.
+fn from_bytes(bytes: &[u8], origin: &str) -> Result<Loaded, TokenizerError> {
     let invalid = |reason: String| TokenizerError::Invalid { origin: origin.to_owned(), reason };
     let mut tokenizer =
         tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| invalid(error.to_string()))?;
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
     match tokenizer.encode_fast(PROBE, false) {
-        Ok(encoding) if encoding.is_empty() => Err(invalid("it gives text no tokens".to_owned())),
-        Ok(_) => Ok(Arc::new(tokenizer)),
+        Ok(encoding) if encoding.is_empty() => {
+            Err(invalid("it returns no tokens for text".to_owned()))
+        }
+        Ok(_) => Ok(Loaded { tokenizer: Arc::new(tokenizer), sha256: sha256(bytes) }),
         Err(error) => Err(invalid(error.to_string())),
     }
 }

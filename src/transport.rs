@@ -1,23 +1,23 @@
-//! Bytes with timestamps: DNS, connect, TLS, write, first byte, every read.
+//! Transport with timestamps: DNS, connect, TLS, write, first byte, every read.
 //!
-//! hyper's low-level HTTP/1.1 client over sockets of our own, so that nothing
-//! between the socket and the stamp is hidden. A [`Client`] belongs to one
-//! worker thread and its single-threaded runtime; all clients of a process share
-//! one [`Connector`], with the addresses, the TLS sessions and the bound on
-//! connections.
-//! The path of a response is: read, find event boundaries, stamp, append.
+//! It uses hyper's low-level HTTP/1.1 client over its own sockets, so that nothing between the
+//! socket and the timestamp is hidden. A [`Client`] belongs to one worker thread and its
+//! single-threaded runtime. All clients of a process share one [`Connector`], which holds the
+//! addresses, the TLS sessions and the connection limit. The path of a response is: read, find
+//! event boundaries, take the timestamp, append.
 
 mod body;
+mod budget;
 mod client;
 mod connection;
 mod connector;
 mod exchange;
+mod exhaustion;
 mod io_log;
 mod limit;
 mod plain;
 mod pool;
 mod proxy;
-mod receive;
 mod resolver;
 mod socket;
 mod sse;
@@ -38,46 +38,49 @@ pub use tls::{TlsError, TlsOptions};
 
 use crate::units::Nanos;
 
-/// How requests are exchanged.
+/// Configuration of the transport.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Bound on a whole request, connect included (`--request-timeout-seconds`).
+    /// Timeout of a whole request, including the connect (`--request-timeout-seconds`).
     pub request_timeout: Nanos,
-    /// How connections are made, bounded and used again.
+    /// How connections are established, limited and reused.
     pub connections: Connections,
-    /// Whether what is read is acknowledged at once while the response goes on.
-    /// Without it delayed ACK meets a server's Nagle and the client measures itself.
+    /// Whether received data is acknowledged immediately while the response continues. Otherwise
+    /// delayed ACK meets Nagle's algorithm at the server, and the client measures its own delay.
     pub quick_ack: bool,
-    /// Whether arrivals are the kernel's receive stamps where it gives any (Linux).
+    /// Whether arrivals use the kernel's receive timestamps if available (Linux).
     pub kernel_timestamps: bool,
-    /// Which addresses of a host are tried.
+    /// Address families to use.
     pub ip_version: IpVersion,
-    /// Keep every read and write with its size (`--export-http-trace`).
+    /// Whether every read and write is kept with its size (`--export-http-trace`).
     pub keep_chunks: bool,
-    /// Keep the headers of requests and responses.
+    /// Whether the headers of requests and responses are kept.
     pub keep_headers: bool,
-    /// Longest event, and longest body that is no event stream, in bytes.
+    /// Maximum size in bytes of an event, and of a body that is not an event stream.
     pub body_limit: usize,
+    /// Maximum memory in bytes that all responses being received hold together. `None` is a quarter
+    /// of the memory available to the program.
+    pub response_budget: Option<usize>,
 }
 
-/// How connections are made, bounded and used again.
+/// How connections are established, limited and reused.
 #[derive(Debug, Clone)]
 pub struct Connections {
-    /// Most connections of the process at once, idle ones too
-    /// (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500); more requests wait.
+    /// Maximum number of connections of the process, including idle ones
+    /// (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500); further requests wait.
     pub limit: usize,
     /// Which requests share a connection (`--connection-reuse-strategy`).
     pub reuse: ConnectionReuse,
     /// How long a connection may be idle (`AIPERF_HTTP_KEEPALIVE_TIMEOUT`, 300 s).
     pub keepalive_timeout: Nanos,
-    /// How long addresses are used again (`AIPERF_HTTP_TTL_DNS_CACHE`, 300 s);
-    /// `None` never does (`AIPERF_HTTP_USE_DNS_CACHE=false`).
+    /// How long addresses are cached (`AIPERF_HTTP_TTL_DNS_CACHE`, 300 s). `None` disables the
+    /// cache (`AIPERF_HTTP_USE_DNS_CACHE=false`).
     pub dns_cache_ttl: Option<Nanos>,
-    /// Options of the sockets.
+    /// Socket options.
     pub sockets: SocketOptions,
-    /// Whom we trust, and who we are.
+    /// Trusted authorities and the client certificate.
     pub tls: TlsOptions,
-    /// Which servers are reached through a proxy.
+    /// Proxies and the servers that they apply to.
     pub proxies: Proxies,
 }
 
@@ -98,16 +101,16 @@ impl Default for Connections {
 /// Which requests share a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ConnectionReuse {
-    /// Any request takes any idle connection to its server.
+    /// A request uses any idle connection to its server.
     #[default]
     Pooled,
-    /// None: each has a connection of its own, closed after it.
+    /// Each request has its own connection, which is closed afterwards.
     Never,
-    /// Those of one session, which has a connection of its own until it ends.
+    /// Each session has its own connection until it ends.
     StickyUserSessions,
 }
 
-/// Which addresses of a host are tried.
+/// Address families to use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IpVersion {
     /// IPv4 only.
@@ -115,7 +118,7 @@ pub enum IpVersion {
     V4,
     /// IPv6 only.
     V6,
-    /// As the resolver orders them.
+    /// Both, in the order of the resolver.
     Any,
 }
 
@@ -130,6 +133,7 @@ impl Default for Config {
             keep_chunks: false,
             keep_headers: false,
             body_limit: 64 << 20,
+            response_budget: None,
         }
     }
 }

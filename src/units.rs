@@ -8,8 +8,9 @@ use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
+
+use crate::platform::clock;
 
 /// Nanoseconds: either an instant of the monotonic clock or a duration.
 #[derive(
@@ -97,20 +98,21 @@ impl Clock {
 
     /// The monotonic clock's present reading.
     #[must_use]
+    #[inline]
     pub fn now() -> Nanos {
-        read(ClockId::Monotonic)
+        Nanos(clock::monotonic_ns())
     }
 
     /// Processor time that the calling thread has used.
     #[must_use]
     pub fn thread_cpu() -> Nanos {
-        read(ClockId::ThreadCPUTime)
+        Nanos(clock::thread_cpu_ns())
     }
 
     /// Processor time that all threads of the program have used together.
     #[must_use]
     pub fn process_cpu() -> Nanos {
-        read(ClockId::ProcessCPUTime)
+        Nanos(clock::process_cpu_ns())
     }
 
     /// Nanoseconds since the Unix epoch of the monotonic instant `at`.
@@ -124,11 +126,6 @@ impl Clock {
     pub const fn from_wall_ns(&self, wall_ns: u64) -> Nanos {
         Nanos(self.monotonic_origin.0.saturating_add(wall_ns).saturating_sub(self.wall_origin_ns))
     }
-}
-
-fn read(clock: ClockId) -> Nanos {
-    let at = rustix::time::clock_gettime(clock);
-    Nanos(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
 }
 
 /// A unit of a metric, as artifacts and console write it.

@@ -75,10 +75,12 @@ def scalar(record, tag):
 
 
 def columns(records):
-    """Values and unit of each metric, lists flattened."""
+    """Values and unit of each metric, lists flattened; without the exchanges that failed."""
     values, units = {}, {}
     for record in records:
         for tag, metric in record["metrics"].items():
+            if record.get("error") and tag.startswith("http_req_"):
+                continue
             value = metric["value"]
             values.setdefault(tag, []).extend(value if isinstance(value, list) else [value])
             units[tag] = metric["unit"]
@@ -166,6 +168,9 @@ def single_values(records, values, has_objectives, is_developed=False):
         found["context_overflow_count"] = sum(
             any(words in error for words in OVERFLOWS) for error in errors
         )
+    incomplete = sum(1 for r in records if r["metadata"].get("missing_answers"))
+    if incomplete:
+        found["incomplete_history_count"] = incomplete
     if is_developed:
         found |= for_developers(records, found)
     found["usage_discrepancy_count"] = usage_discrepancies(records)

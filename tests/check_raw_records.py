@@ -266,14 +266,12 @@ def usage_metrics(usage, endpoint):
 def texts_of(payload):
     """The texts of a body, in order, and its media: images, and sounds as bytes."""
     texts, images, sounds = [], 0, []
-    if isinstance(payload, str):
-        # Parts of a form: a head, an empty line, a value.
-        for part in payload.split("\r\n--"):
-            head, _, value = part.partition("\r\n\r\n")
-            if 'name="prompt"' in head:
-                texts.append(value)
-        images = len(re.findall(r'filename="image[^"]*"', payload))
-        return texts, images, None if 'filename="audio' in payload else []
+    # The files of a form are objects, each in a list where a name repeats.
+    fields = [v for value in payload.values() for v in (value if isinstance(value, list) else [value])]
+    files = [v["filename"] for v in fields if isinstance(v, dict) and "filename" in v]
+    images = sum(name.startswith("image") for name in files)
+    if any(name.startswith("audio") for name in files):
+        sounds = None
     for name in ("system", "instructions", "prompt", "inputs", "query"):
         value = payload.get(name)
         value = value.get("text") if isinstance(value, dict) else value
@@ -339,6 +337,8 @@ class Checker:
             failed = {}
             if not self.counts_by_server:
                 failed["error_isl"] = self.input_tokens(raw, record, "error_isl")
+            if "trace_data" in record:
+                failed |= reached(record["trace_data"])
             return failed
         answer = read_answer(raw, self.endpoint)
         found = self.lengths(raw, record, answer)
@@ -361,7 +361,7 @@ class Checker:
         found = usage_metrics(answer.usage, self.endpoint)
         has_tokens = self.endpoint not in NO_TOKENS
         if not has_tokens:
-            kept = {tag for tag in found if "_prompt_" in tag}
+            kept = {tag for tag in found if "_prompt_" in tag or tag == "usage_total_tokens"}
             found = {tag: found[tag] for tag in kept}
         if self.endpoint in NO_INPUT:
             found.pop("usage_prompt_tokens", None)
@@ -485,6 +485,33 @@ def http_trace(trace):
         "http_req_duration": between("request_send_start", "response_receive_end"),
         "http_req_total": blocked + dns + connecting + sending + waiting + receiving,
     }
+
+
+def reached(trace):
+    """The same of an exchange that failed: what it passed, and no more."""
+    has = lambda name: f"{name}_ns" in trace
+    connected = has("connection_reused") or has("tcp_connect_end")
+    resolved = connected or has("dns_lookup_end") or has("tcp_connect_start")
+    unblocked = resolved or has("dns_lookup_start") or has("connection_pool_wait_end")
+    sent, begun = has("request_send_start"), has("response_receive_start")
+    passed = {
+        "blocked": unblocked,
+        "dns_lookup": resolved,
+        "connecting": connected,
+        "tls_handshaking": connected,
+        "connection_overhead": connected,
+        "connection_reused": connected,
+        "sending": has("request_send_end"),
+        "waiting": has("request_send_end") and begun,
+        "receiving": begun,
+        "duration": sent,
+        "total": has("request_send_end") and begun,
+        "data_sent": sent,
+        "data_received": sent,
+        "chunks_sent": sent,
+        "chunks_received": sent,
+    }
+    return {tag: v for tag, v in http_trace(trace).items() if passed[tag.removeprefix("http_req_")]}
 
 
 # Only with AIPERF_DEV_MODE.

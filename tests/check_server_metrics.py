@@ -169,7 +169,7 @@ def statistics(requests, path):
     read = scrapes(path)
     start = min(request["start_ns"] for request in done)
     last_end = max(request["end_ns"] for request in done)
-    end = next(s["first_byte_ns"] for s in read if s["first_byte_ns"] >= last_end)
+    end = next(s["first_byte_ns"] for s in read if s["request_sent_ns"] >= last_end)
     reference = max(i for i, s in enumerate(read) if s["first_byte_ns"] < start)
     inside = [i for i, s in enumerate(read) if start <= s["first_byte_ns"] <= end]
     at = {i: series_of(read[i]["body"]) for i in [reference, *inside]}

@@ -145,6 +145,7 @@ def expected_row(kind, name, metric, series):
     for label, value in series.get("labels", {}).items():
         column = cell(label)
         row[f"label_{column}" if column in row else column] = cell(value)
+    row["flags"] = ";".join(series.get("flags", []))
     return row
 
 
@@ -208,6 +209,7 @@ def check_flat(flat, nested):
             check(ours["endpoint"] in known, name, "endpoint", ours["endpoint"])
             check(ours.get("labels") == other.get("labels"), name, "labels")
             has = set(ours) - {"endpoint", "endpoint_url", "labels"}
+            has -= {"flags"}
             if RESETS <= has:
                 # Where the server began anew there is nothing to estimate from.
                 has -= RESETS

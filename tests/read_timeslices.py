@@ -63,10 +63,13 @@ def check_bounds(slices, length):
 
 
 def values_of(records):
-    """Values of each metric, lists flattened."""
+    """Values of each metric, lists flattened; without the exchanges that failed."""
     values = {}
     for record in records:
         for tag, metric in record["metrics"].items():
+            # What a failed exchange took is in no statistics.
+            if record.get("error") and tag.startswith("http_req_"):
+                continue
             value = metric["value"]
             values.setdefault(tag, []).extend(value if isinstance(value, list) else [value])
     return {tag: numpy.array(column, dtype=float) for tag, column in values.items()}

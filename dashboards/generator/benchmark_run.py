@@ -18,8 +18,8 @@ ELAPSED = f'max({last(of("aiperf_timing_phase_elapsed_sec_seconds", PHASE))})'
 REQUESTS_IN_FLIGHT = of("aiperf_timing_requests_in_flight", PHASE)
 FROM_BUCKETS = "Estimated from the histogram's buckets, over all shards."
 EXACT = (
-    "From every value, not from buckets; told when a phase ends, by each shard, as exact "
-    "percentiles of several shards cannot be combined."
+    "Computed from all values, not from buckets; exported at the end of a phase by each shard, since "
+    "exact percentiles of several shards cannot be combined."
 )
 
 
@@ -47,7 +47,7 @@ def percentiles(title, description, metric, unit="s", **more):
 def heat_map(title, description, metric, unit="s", **more):
     """How many values fell into which bucket."""
     expr = f"sum by (le) (increase({of(metric + '_bucket')}[$__rate_interval]))"
-    return heat(title, f"{description} A second band means two kinds of request.", unit, expr, **more)
+    return heat(title, f"{description} A second band indicates two kinds of requests.", unit, expr, **more)
 
 
 def exact_bars(title, description, metric, unit="s", **more):
@@ -65,37 +65,37 @@ def header():
     failed = or_zero(total(FAILED))
     return row(
         "At a glance",
-        stat("Client verdict", "Whether the client kept up: where it is suspect or invalid, the "
-             "latencies are partly the client's own. The worst of all shards, told at the end.",
+        stat("Client verdict", "Whether the client kept up. If suspect or invalid, latencies are "
+             "partly caused by the client. The worst of all shards, exported at the end.",
              "none", now(f'max({last(of("aiperf_client_verdict_ratio", RUN))})', "verdict"),
              mappings=VERDICTS, none=AT_END),
-        stat("Succeeded", "Requests of the phase that succeeded.", "short",
+        stat("Succeeded", "Successful requests of the phase.", "short",
              now(or_zero(total(OK)), "succeeded")),
-        stat("Failed", "Share of ended requests that failed or were cancelled; see Errors for why.",
+        stat("Failed", "Fraction of ended requests that failed or were cancelled; see Errors for the reasons.",
              "percentunit", now(f"({failed}) / {total(ENDED)}", "failed"),
              steps=good_until(0.001, 0.01), decimals=2),
-        stat("Requests per second", "Successful requests per second: the final result, before the "
-             "end those of the time so far.", "reqps",
+        stat("Requests per second", "Successful requests per second: the final result, or until the "
+             "end the average so far.", "reqps",
              now(f"{final('aiperf_request_throughput_per_second')} or {total(OK)} / {ELAPSED}",
                  "requests"), decimals=2),
         stat("Output tokens per second", "Tokens generated per second over all requests: the final "
-             "result, before the end those of the time so far.", "suffix: tokens/s",
+             "result, or until the end the average so far.", "suffix: tokens/s",
              now(f"{final('aiperf_output_token_throughput_per_second')} or {total(OUTPUT)} / {ELAPSED}",
                  "tokens"), decimals=1),
         stat("Goodput", "Requests per second that met every objective of --goodput; absent "
              "without objectives.", "reqps",
              now(final("aiperf_goodput_per_second"), "goodput"), decimals=2, none="no objectives"),
-        exact_stat("TTFT p50", "Time to first token, half of the requests were faster.",
+        exact_stat("TTFT p50", "Median time to first token.",
                    "time_to_first_token_seconds", 50),
-        exact_stat("TTFT p99", "Time to first token, one request of a hundred was slower.",
+        exact_stat("TTFT p99", "99th percentile of the time to first token.",
                    "time_to_first_token_seconds", 99),
-        exact_stat("ITL p50", "Inter-token latency, half of the requests were faster.",
+        exact_stat("ITL p50", "Median inter-token latency.",
                    "inter_token_latency_seconds", 50),
-        exact_stat("ITL p99", "Inter-token latency, one request of a hundred was slower.",
+        exact_stat("ITL p99", "99th percentile of the inter-token latency.",
                    "inter_token_latency_seconds", 99),
-        exact_stat("Latency p50", "Request latency, half of the requests were faster.",
+        exact_stat("Latency p50", "Median request latency.",
                    "request_latency_seconds", 50),
-        exact_stat("Latency p99", "Request latency, one request of a hundred was slower.",
+        exact_stat("Latency p99", "99th percentile of the request latency.",
                    "request_latency_seconds", 99),
     )
 
@@ -106,20 +106,20 @@ def throughput():
     good = of("aiperf_good_request_count_total")
     return row(
         "Throughput",
-        lines("Requests per second", "Requests that ended, by outcome. Level while latency grows: "
+        lines("Requests per second", "Ended requests, by outcome. If the rate is constant while latency grows, "
               "the server is saturated.", "reqps", query(speed(OK), "completed"),
               query(or_zero(speed(FAILED)), "errors"), stack=True),
         lines("Tokens per second", "Tokens of successful requests, counted when a request ends. "
-              "Long requests make it uneven.", "suffix: tokens/s",
+              "Long requests make the curve uneven.", "suffix: tokens/s",
               query(speed(tokens("input")), "input"), query(speed(tokens("output")), "output")),
-        lines("In flight", "Requests that await a response, and sessions with a turn in progress. In "
-              "an open loop a steady rise means that the server cannot follow.", "short",
+        lines("In flight", "Requests awaiting a response, and sessions with a turn in progress. In "
+              "an open loop a steady rise means that the server cannot keep up.", "short",
               query(f"sum({REQUESTS_IN_FLIGHT})", "requests in flight"),
               query(f'sum({of("aiperf_timing_sessions_in_flight", PHASE)})', "sessions in flight")),
         lines("Goodput", "Successful requests per second that met every objective of --goodput, "
-              "beside all successful ones. A gap means that objectives are missed.", "reqps",
+              "and all successful ones. A gap means that objectives are missed.", "reqps",
               query(speed(good), "good"), query(speed(OK), "completed"), width=12),
-        lines("Good requests", "Share of the successful requests that met every objective of "
+        lines("Good requests", "Fraction of successful requests that met every objective of "
               "--goodput.", "percentunit", query(f"{speed(good)} / {speed(OK)}", "good"), width=12,
               max=1),
     )
@@ -132,33 +132,33 @@ def latency():
     )
     return [
         row("Time to first token",
-            percentiles("TTFT", "Time from sending a request to the first piece of content; rises "
-                        "first when requests queue.", f"aiperf_{first}"),
+            percentiles("TTFT", "Time from sending a request to the first content event; the first "
+                        "metric to rise when requests queue.", f"aiperf_{first}"),
             heat_map("TTFT distribution", "Requests by their time to first token.", f"aiperf_{first}"),
             exact_bars("TTFT of the phase", "Exact percentiles of time to first token.", first)),
         row("Inter-token latency",
-            percentiles("ITL", "Mean time between tokens after the first, of each request; rises "
-                        "with the server's batch.", f"aiperf_{between}"),
+            percentiles("ITL", "Mean time between tokens of a request after the first; rises "
+                        "with the server's batch size.", f"aiperf_{between}"),
             heat_map("ITL distribution", "Requests by their inter-token latency.", f"aiperf_{between}"),
             exact_bars("ITL of the phase", "Exact percentiles of inter-token latency.", between),
-            percentiles("Gaps between chunks", "Each gap between two pieces of content. A p99 far "
-                        "above the ITL means stalls within streams.",
+            percentiles("Gaps between chunks", "Gaps between consecutive content events. A p99 far "
+                        "above the ITL means that streams stall.",
                         "aiperf_inter_chunk_latency_seconds", width=12),
-            percentiles("Tokens per second of one user", "What one user sees after the first token; "
-                        "here low is bad, so the p50 is the one to watch.",
+            percentiles("Tokens per second per user", "Output rate that a user sees after the first token; "
+                        "higher is better, so watch the p50.",
                         "aiperf_output_token_throughput_per_user_per_second", "suffix: tokens/s",
                         width=12)),
         row("Request latency",
-            percentiles("Latency", "Time from sending a request to the last piece of its content.",
+            percentiles("Latency", "Time from sending a request to its last content event.",
                         f"aiperf_{whole_request}"),
             heat_map("Latency distribution", "Requests by their latency.", f"aiperf_{whole_request}"),
             exact_bars("Latency of the phase", "Exact percentiles of request latency.", whole_request),
-            percentiles("Latency from due", "Time from when the schedule wanted a request, so a "
-                        "user's wait when the client or its limits hold requests back. Above the "
-                        "latency: read Client health.",
+            percentiles("Latency from due time", "Time from a request's due time, which includes "
+                        "delays by the client and its limits. If it exceeds the latency, see Client "
+                        "health.",
                         "aiperf_effective_latency_seconds", width=12),
-            percentiles("Wait before sending", "Time from when a request was due to when it was "
-                        "sent. In a closed loop it is next to nothing.",
+            percentiles("Wait before sending", "Time from a request's due time until it was "
+                        "sent. In a closed loop it is close to 0.",
                         "aiperf_credit_to_start_latency_seconds", width=12)),
     ]
 
@@ -173,21 +173,21 @@ def tokens():
         "Tokens",
         bars("Tokens so far", "Tokens of the successful requests; output without reasoning.", "short",
              *(now(total(of(metric)), name) for name, metric in totals), width=8),
-        percentiles("Input length", "Tokens of a prompt with its context. A drift shows that the load "
+        percentiles("Input length", "Tokens of a prompt, including its context. A drift means that the load "
                     "changes.", "aiperf_input_sequence_length", "suffix: tokens"),
-        percentiles("Output length", "Tokens that a request generated, reasoning included. Shorter "
-                    "than asked for: the model stops by itself.", "aiperf_output_sequence_length",
+        percentiles("Output length", "Tokens generated for a request, including reasoning. If shorter "
+                    "than requested, the model ends its output early.", "aiperf_output_sequence_length",
                     "suffix: tokens"),
-        lines("Reasoning tokens per second", "Reasoning tokens beside the rest of the output; absent "
-              "where the server sends no reasoning apart.", "suffix: tokens/s",
+        lines("Reasoning tokens per second", "Reasoning tokens and the rest of the output; absent "
+              "if the server does not send reasoning separately.", "suffix: tokens/s",
               query(speed(of("aiperf_reasoning_token_count_sum")), "reasoning"),
               query(speed(of("aiperf_output_token_count_sum")), "output")),
-        lines("Tokens as the server counts them", "Tokens per second by the server's usage; far from "
-              "the client's own count, the tokenizer is another one.", "suffix: tokens/s",
+        lines("Server-reported tokens", "Tokens per second from the server's usage. A large "
+              "difference from the client's count means that the tokenizer is not the model's own.", "suffix: tokens/s",
               query(speed(of("aiperf_usage_prompt_tokens_sum")), "input"),
               query(speed(of("aiperf_usage_completion_tokens_sum")), "output")),
-        lines("Prompt tokens from the cache", "Share of the prompt tokens that the server read from "
-              "its cache, by its usage; absent where it does not tell.", "percentunit",
+        lines("Prompt tokens from the cache", "Fraction of prompt tokens that the server read from "
+              "its cache, from its usage; absent if it does not report this.", "percentunit",
               query(f'{speed(of("aiperf_usage_prompt_cache_read_tokens_sum"))} / '
                     f'{speed(of("aiperf_usage_prompt_tokens_sum"))}', "read from cache"), max=1),
     )
@@ -199,14 +199,14 @@ def errors():
     after = f"histogram_quantile(0.5, sum by (le, error_type) ({rate(failed)}))"
     return row(
         "Errors",
-        lines("Errors per second", "Requests that failed, by kind; _OTHER is a connection that broke "
+        lines("Errors per second", "Failed requests, by error type; _OTHER is a connection that broke "
               "or was refused.", "reqps", query(or_none(speed(FAILED, "error_type"), "error_type"), "{{error_type}}"),
               stack=True),
-        bars("Errors so far", "Requests of the phase that failed, by kind.", "short",
+        bars("Errors so far", "Failed requests of the phase, by error type.", "short",
              now(or_none(total(FAILED, "error_type"), "error_type"), "{{error_type}}"),
              steps=[("green", None), ("red", 1)]),
-        lines("Time until failure", "Median duration of failed requests, by kind. Near zero: refused; "
-              "near the time limit: the server hangs. " + FROM_BUCKETS, "s",
+        lines("Time until failure", "Median duration of failed requests, by error type. Near 0, requests "
+              "are rejected; near the timeout, the server hangs. " + FROM_BUCKETS, "s",
               query(after, "{{error_type}}")),
     )
 
@@ -227,6 +227,8 @@ def phases():
         ("Cancelled", "short", count("requests_cancelled_total") + zero, []),
         ("Sessions sent", "short", count("sessions_sent_total") + zero, []),
         ("Sessions completed", "short", count("sessions_completed_total") + zero, []),
+        ("Sessions failed", "short", count("sessions_failed_total") + zero,
+         coloured([("green", None), ("red", 1)])),
         ("Sessions cancelled", "short", count("sessions_cancelled_total") + zero, []),
         ("Turns", "short", count("sessions_turns_total") + zero, []),
     ] + [
@@ -240,17 +242,17 @@ def phases():
     progress = lambda name: f"sum({of('aiperf_timing_' + name, PHASE)})"
     return row(
         "Phases",
-        table("Phases", "Each phase of the run, over all shards. The time limit is "
-              "--benchmark-duration; past the grace period what is in flight is cancelled.",
+        table("Phases", "The phases of the run, over all shards. The time limit is "
+              "--benchmark-duration; after the grace period requests in flight are cancelled.",
               columns, {phase: "Phase"}, height=6),
-        lines("Requests sent and ended", "Counts of the phase. Lines that part: requests are held up "
+        lines("Requests sent and ended", "Counts of the phase. A growing distance means that requests accumulate "
               "in the server.", "short", query(progress("requests_sent_total"), "sent"),
               query(progress("requests_completed_total"), "completed"),
               query(or_zero(progress("requests_errors_total")), "errors")),
-        lines("Sessions", "Conversations begun and finished; a session of one turn is one request.",
+        lines("Sessions", "Sessions started and completed; a session of one turn is one request.",
               "short", query(progress("sessions_sent_total"), "sent"),
               query(or_zero(progress("sessions_completed_total")), "completed")),
-        lines("Elapsed", "Time since each phase began; level once it has ended.", "s",
+        lines("Elapsed", "Time since the start of each phase; constant after its end.", "s",
               query(f"max by ({phase}) ({timing('phase_elapsed_sec_seconds')})",
                     "{{aiperf_benchmark_phase}}")),
     )
@@ -262,34 +264,34 @@ def health():
     each = lambda name: by_shard(f"max by (service_instance_id) ({client(name)})")
     return row(
         "Client health",
-        percentiles("Schedule slip", "How late requests left, against the schedule of an open loop. "
-                    "Milliseconds matter where TTFT is small.", "aiperf_client_schedule_slip_seconds"),
-        percentiles("Read lag", "From the kernel's receive stamp of an event until the program had "
-                    "read it: what the client adds to latencies. Absent where nothing was stamped.",
+        percentiles("Schedule slip", "Delay of requests against the schedule of an open loop. "
+                    "Milliseconds matter if TTFT is small.", "aiperf_client_schedule_slip_seconds"),
+        percentiles("Read lag", "From the kernel's receive timestamp of an event until the program "
+                    "read it. Absent without kernel timestamps.",
                     "aiperf_client_read_lag_seconds"),
-        percentiles("Arrival uncertainty", "How much earlier than stamped an event may have come; a "
-                    "bound, not an error.", "aiperf_client_stamp_uncertainty_seconds"),
-        lines("Processor", "Processor time of the program over the phase, 1 is one core, and of the "
-              "busiest worker, where 1 is all of it: near 1 the client is the limit.", "percentunit",
+        percentiles("Arrival uncertainty", "How much earlier than its timestamp an event may have arrived; an "
+                    "upper bound, not an error.", "aiperf_client_stamp_uncertainty_seconds"),
+        lines("CPU usage", "CPU time of the program over the phase, where 1 is one core, and of the "
+              "busiest worker, where 1 is fully busy. Near 1 the client is the limit.", "percentunit",
               query(each("cpu_utilization_ratio"), f"program {BY_SHARD}"),
               query(each("worker_cpu_utilization_ratio"), f"busiest worker {BY_SHARD}")),
-        lines("Records that wait", "Bytes of records that wait in memory to be processed.", "bytes",
+        lines("Queued records", "Size of the records in memory that wait to be processed.", "bytes",
               query(each("queue_size_bytes"), BY_SHARD)),
-        lines("Rate reached", "Requests per second sent over those asked for; below 0.99 the load is "
-              "not the one asked for. Only with a request rate.", "percentunit",
+        lines("Rate reached", "Achieved request rate divided by the configured one; below 0.99 the load is "
+              "not the configured one. Only with a request rate.", "percentunit",
               query(each("rate_ratio"), BY_SHARD)),
-        stat("Verdict", "Whether the client kept up, by shard; told at the end.", "none",
+        stat("Verdict", "Whether the client kept up, by shard; exported at the end.", "none",
              now(by_shard(f'max by (service_instance_id) ({last(client("verdict_ratio", RUN))})'), BY_SHARD),
              mappings=VERDICTS, none=AT_END, width=6),
-        stat("Records through a file", "Records that memory had no room for: no loss, but the "
-             "processors lag behind.", "short",
+        stat("Spilled records", "Records written to a file because memory was full. They are not lost, but "
+             "record processing is too slow.", "short",
              now(or_zero(total(client("queue_spilled_total"))), "spilled"),
              steps=good_until(1, 1000), width=6),
-        stat("Repeated attempts", "Attempts repeated because a reused connection died before the "
+        stat("Retries", "Requests sent again because a reused connection died before the "
              "first response byte.", "short",
              now(or_zero(total(of("aiperf_client_retries_total", REQUEST))), "retries"),
              steps=good_until(1, 100), width=6),
-        stat("Traces lost", "Requests chosen by --trace-sample whose spans did not reach the "
+        stat("Traces lost", "Requests selected by --trace-sample whose spans did not reach the "
              "collector.", "short",
              now(or_zero(total(client("traces_lost_total"))), "lost"),
              steps=good_until(1, 100), width=6),
@@ -300,5 +302,5 @@ def dashboard():
     """The dashboard."""
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance()]
     rows = [header(), throughput(), *latency(), tokens(), errors(), phases(), health()]
-    text = "One benchmark run while it goes and after: load, latencies, tokens, errors, client health."
+    text = "A benchmark run, live and after its end: load, latencies, tokens, errors and client health."
     return whole(shared.RUN_UID, "Benchmark run", text, variables, shared.links(shared.RUN_UID), rows)

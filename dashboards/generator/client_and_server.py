@@ -78,57 +78,57 @@ TTFT, ITL, LATENCY = "time_to_first_token_seconds", "inter_token_latency_seconds
 
 def ttft(metric):
     """Time to first token of both."""
-    return lines("TTFT", "Time to first token as the server and the client have it. The gap is the "
-                 f"network and the client's own queue. {ESTIMATE}", "s", *times(metric), *seen(TTFT))
+    return lines("TTFT", "Time to first token as measured by the server and the client. The difference is "
+                 f"the network and queueing outside the server. {ESTIMATE}", "s", *times(metric), *seen(TTFT))
 
 
 def itl(metric):
     """Inter-token latency of both."""
-    return lines("ITL", "Time between tokens. The server has each gap, the client each request's "
-                 f"mean: the client's p99 is calmer. {ESTIMATE}", "s", *times(metric), *seen(ITL))
+    return lines("ITL", "Time between tokens. The server measures each gap, the client each request's "
+                 f"mean, so the client's p99 is lower. {ESTIMATE}", "s", *times(metric), *seen(ITL))
 
 
 def latency(metric):
     """Request latency of both."""
-    return lines("Request latency", "A whole request as the server and the client have it. The gap is "
-                 f"what happens outside of the server. {ESTIMATE}", "s", *times(metric), *seen(LATENCY))
+    return lines("Request latency", "Request latency as measured by the server and the client. The difference is "
+                 f"time spent outside the server. {ESTIMATE}", "s", *times(metric), *seen(LATENCY))
 
 
 def decode(metric, width=8):
     """Tokens generated, of both."""
     output = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')
-    return lines("Decode throughput", "Tokens generated per second, by the server as they come and by "
-                 "the client as requests end. Level while requests wait: the server is full.", TOKENS,
+    return lines("Decode throughput", "Tokens generated per second, counted by the server as they are generated and by "
+                 "the client as requests end. Constant while requests wait, the server is saturated.", TOKENS,
                  flow(metric, "server"), query(speed(output), "client"), width=width)
 
 
 def prefill(metric):
     """Prompt tokens, of both."""
     taken = of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="input"')
-    return lines("Prefill throughput", "Prompt tokens per second by the server, and by the client as "
-                 "requests end. The server's counts the chat template too.", TOKENS,
+    return lines("Prefill throughput", "Prompt tokens per second, counted by the server and by the client as "
+                 "requests end. The server's count includes the chat template.", TOKENS,
                  flow(metric, "server"), query(speed(taken), "client"))
 
 
 def requests(metric):
     """Requests completed, of both."""
     done = of("aiperf_request_count_total")
-    return lines("Requests completed", "Requests per second as the server counts them, beside the "
-                 "client's. More at the server: it has other users.", "reqps",
+    return lines("Requests completed", "Requests per second, counted by the server and by the "
+                 "client. If the server counts more, it has other clients.", "reqps",
                  flow(metric, "server"), query(speed(done), "client"))
 
 
 def batch(running, waiting, *more, **wide):
     """Active and queued requests."""
-    return lines("Running and waiting", "The active batch, and the queue. A queue that grows means "
+    return lines("Running and waiting", "The active batch and the queue. A growing queue means "
                  "saturation; time to first token grows with it.", "short",
                  level(running, "running"), level(waiting, "waiting"), *more, **wide)
 
 
 def cache(*used, **wide):
     """Use of the KV cache."""
-    return lines("KV cache in use", "Share of the cache's blocks in use. Above 0.9 the limit is near: "
-                 "requests wait or are preempted.", "percentunit",
+    return lines("KV cache in use", "Fraction of cache blocks in use. Above 0.9, requests wait or are "
+                 "preempted soon.", "percentunit",
                  *(level(metric, how="max") for metric in used), max=1, **wide)
 
 
@@ -140,17 +140,17 @@ def client():
     ]
     return row(
         "Client",
-        stat("Servers seen", "How many servers of each kind have series in the range, forwarded by "
-             "aiperf or scraped by this Prometheus itself: their rows have data.", "short", *kinds,
+        stat("Servers seen", "Number of servers of each kind with series in the range, forwarded by "
+             "aiperf or scraped by this Prometheus; their rows have data.", "short", *kinds,
              width=24, none="none"),
-        lines("Load", "Requests that await a response. Compare with what runs and waits in the "
+        lines("Load", "Requests awaiting a response. Compare with the running and waiting requests of the "
               "servers below.", "short", query(f"sum({in_flight})", "requests in flight")),
-        lines("Requests per second", "Requests that ended, by outcome.", "reqps",
+        lines("Requests per second", "Ended requests, by outcome.", "reqps",
               query(speed(of("aiperf_request_count_total")), "completed"),
               query(or_zero(speed(of("aiperf_error_request_count_total"))), "errors")),
-        lines("Latency", f"Request latency as the client saw it. {ESTIMATE}", "s", *seen(LATENCY)),
-        lines("TTFT", f"Time to first token as the client saw it. {ESTIMATE}", "s", *seen(TTFT)),
-        lines("ITL", f"Inter-token latency as the client saw it. {ESTIMATE}", "s", *seen(ITL)),
+        lines("Latency", f"Request latency as measured by the client. {ESTIMATE}", "s", *seen(LATENCY)),
+        lines("TTFT", f"Time to first token as measured by the client. {ESTIMATE}", "s", *seen(TTFT)),
+        lines("ITL", f"Inter-token latency as measured by the client. {ESTIMATE}", "s", *seen(ITL)),
         lines("Output tokens per second", "Tokens generated, counted as requests end.", TOKENS,
               query(speed(of("gen_ai_client_token_usage_sum", extra='gen_ai_token_type="output"')),
                     "output")),
@@ -163,17 +163,17 @@ def vllm():
     return row(
         "vLLM",
         batch(name("num_requests_running"), name("num_requests_waiting")),
-        lines("Waiting, by reason", "The queue split into requests that lack capacity and requests "
-              "that were deferred. Capacity: the cache or the batch is full.", "short",
+        lines("Waiting, by reason", "The queue, split into requests that wait for capacity and "
+              "deferred requests. Capacity means that the cache or the batch is full.", "short",
               level(name("num_requests_waiting_by_reason"), "{{reason}}", by="reason"), stack=True),
         cache(name("kv_cache_usage_perc")),
         ttft(name(TTFT)), itl(name(ITL)), latency(name("e2e_request_latency_seconds")),
         decode(name("generation_tokens_total")),
-        lines("Prompt tokens, by source", "Prompt tokens per second that were computed or came from a "
-              "cache. More from the cache: shorter prefill.", TOKENS,
+        lines("Prompt tokens, by source", "Prompt tokens per second that were computed or read from a "
+              "cache. The more from the cache, the shorter the prefill.", TOKENS,
               flow(name("prompt_tokens_by_source_total"), "{{source}}", by="source"), stack=True),
-        lines("Preemptions", "Requests pushed out of the batch for lack of cache, per second. Above 0: "
-              "memory pressure, seen as stalls in streams.", "cps",
+        lines("Preemptions", "Requests per second removed from the batch because the cache is full. Above 0 "
+              "there is memory pressure, and streams stall.", "cps",
               flow(name("num_preemptions_total"))),
     )
 
@@ -183,17 +183,17 @@ def dynamo():
     name = lambda metric: f"dynamo_frontend_{metric}"
     return row(
         "Dynamo",
-        lines("Requests in the front end", "Requests in HTTP handlers, with an engine, and awaiting "
-              "their first token. A queue that grows means saturation.", "short",
+        lines("Requests in the frontend", "Requests in HTTP handlers, in engines, and awaiting "
+              "their first token. A growing queue means saturation.", "short",
               level(name("active_requests"), "active"), level(name("inflight_requests"), "in engines"),
               level(name("queued_requests"), "awaiting first token")),
         requests(name("requests_total")), decode(name("output_tokens_total")),
         ttft(name(TTFT)), itl(name(ITL)), latency(name("request_duration_seconds")),
-        lines("GPU cache in use", "Cache usage of the backends, as they tell it. Near its limit "
+        lines("GPU cache in use", "Cache usage that the backends report. Near its limit "
               "requests wait.", "percentunit", level("dynamo_component_gpu_cache_usage_percent", how="max"),
               width=12),
-        lines("Requests in the workers", "Requests that the workers have taken up. Uneven: the router "
-              "does not spread the load.", "short", level("dynamo_component_inflight_requests"), width=12),
+        lines("Requests in the workers", "Requests that the workers process. If uneven, the router "
+              "does not balance the load.", "short", level("dynamo_component_inflight_requests"), width=12),
     )
 
 
@@ -204,14 +204,14 @@ def sglang():
         "SGLang",
         batch(name("num_running_reqs"), name("num_queue_reqs")),
         cache(name("token_usage")),
-        lines("Prefix cache hits", "Share of prompt tokens found in the prefix cache. Low with shared "
-              "prompts: the cache is too small.", "percentunit", level(name("cache_hit_rate"), how="avg"),
+        lines("Prefix cache hits", "Fraction of prompt tokens found in the prefix cache. If low with shared "
+              "prompts, the cache is too small.", "percentunit", level(name("cache_hit_rate"), how="avg"),
               max=1),
         ttft(name(TTFT)), itl(name(ITL)), latency(name("e2e_request_latency_seconds")),
-        lines("Generation throughput", "Tokens per second as the server has them at the moment.", TOKENS,
+        lines("Generation throughput", "Current tokens per second as reported by the server.", TOKENS,
               level(name("gen_throughput"))),
         decode(name("generation_tokens_total")), prefill(name("prompt_tokens_total")),
-        lines("Queue time", f"Time that requests wait before they run. {ESTIMATE} It is part of "
+        lines("Queue time", f"Time that requests wait before they run. {ESTIMATE} Part of "
               "the time to first token.", "s", *times(name("queue_time_seconds")), width=24),
     )
 
@@ -226,13 +226,13 @@ def trtllm():
         "TRT-LLM",
         batch(name("num_requests_running"), name("num_requests_waiting")),
         cache(name("kv_cache_utilization")),
-        lines("KV cache hits", "Share of cache blocks that were reused. Low with shared prompts: "
-              "reuse is off or the cache too small.", "percentunit",
+        lines("KV cache hits", "Fraction of cache blocks that were reused. If low with shared prompts, "
+              "reuse is off or the cache is too small.", "percentunit",
               level(name("kv_cache_hit_rate"), how="avg"), max=1),
         ttft(name(TTFT)), itl(name("time_per_output_token_seconds")),
         latency(name("e2e_request_latency_seconds")),
         wait("Queue time", "request_queue_time_seconds", "Time that requests wait before they run."),
-        wait("Prefill time", "request_prefill_time_seconds", "Time to take a prompt in."),
+        wait("Prefill time", "request_prefill_time_seconds", "Time to process a prompt."),
         wait("Decode time", "request_decode_time_seconds", "Time to generate the whole output."),
         requests(name("request_success_total")), prefill(name("prompt_tokens_total")),
         decode(name("generation_tokens_total")),
@@ -250,28 +250,28 @@ def triton():
     return row(
         "Triton",
         requests(done),
-        lines("Failures, by reason", "Failed requests per second. Anything above 0 wants a look at the "
+        lines("Failures, by reason", "Failed requests per second. If above 0, see the "
               "server's log.", "reqps", flow(name("inference_request_failure"), "{{reason}}", by="reason"),
               stack=True),
-        lines("Waiting", "Requests that wait in the backend's queue. A queue that grows means "
+        lines("Waiting", "Requests waiting in the backend's queue. A growing queue means "
               "saturation.", "short", level("nv_inference_pending_request_count", "waiting")),
-        lines("Mean times", "Mean time of a request and of its wait in the queue. Most of it in the "
-              "queue: add instances.", "µs", mean("inference_request_duration_us", "request"),
+        lines("Mean times", "Mean time of a request and of its wait in the queue. If most of it is in the "
+              "queue, add instances.", "µs", mean("inference_request_duration_us", "request"),
               mean("inference_queue_duration_us", "queue")),
-        lines("First response", "Time to the first response; needs histogram_latencies=true. "
+        lines("First response", "Time to the first response; requires histogram_latencies=true. "
               f"{ESTIMATE}", "ms", *times("nv_inference_first_response_histogram_ms")),
-        lines("Inferences and executions", "Inferences per second, and executions of the model that "
-              "did them.", "cps", flow(name("inference_count"), "inferences"),
+        lines("Inferences and executions", "Inferences per second, and model executions that "
+              "performed them.", "cps", flow(name("inference_count"), "inferences"),
               flow(name("inference_exec_count"), "executions")),
-        lines("Batch size", "Inferences an execution: 1 means that nothing is batched.", "short",
+        lines("Batch size", "Inferences per execution; 1 means no batching.", "short",
               ratio(name("inference_count"), name("inference_exec_count")), width=6),
-        lines("Response cache hits", "Share of look-ups that the response cache answered. High: the "
+        lines("Response cache hits", "Fraction of lookups found in the response cache. If high, the "
               "benchmark measures the cache.", "percentunit",
               query(f"{gain(hits)} / ({gain(hits)} + {gain(misses)})", WHO), width=6, max=1),
-        lines("GPU utilization", "Share of time that each GPU computed. Low while requests wait: the "
-              "limit is elsewhere.", "percentunit",
+        lines("GPU utilization", "Fraction of time that each GPU was busy. If low while requests wait, the "
+              "bottleneck is elsewhere.", "percentunit",
               level("nv_gpu_utilization", "{{gpu_uuid}}", by="gpu_uuid", how="avg"), width=6, max=1),
-        lines("GPU memory", "Memory in use on each GPU. Near its size allocations fail.", "bytes",
+        lines("GPU memory", "Memory in use on each GPU. Near the GPU's memory size, allocations fail.", "bytes",
               level("nv_gpu_memory_used_bytes", "{{gpu_uuid}}", by="gpu_uuid", how="max"), width=6),
     )
 
@@ -283,6 +283,6 @@ def dashboard():
     servers = variable("server", "Server", "Metrics endpoints of the servers, host:port.", asked, many=True)
     variables = [shared.model(), shared.run(), shared.phase(), shared.instance(), servers]
     rows = [client(), vllm(), dynamo(), sglang(), trtllm(), triton()]
-    text = "The client's latency and load beside the servers' queues, caches, batches and latencies."
+    text = "The client's latency and load next to the servers' queues, caches, batches and latencies."
     links = shared.links(shared.SERVER_UID)
     return whole(shared.SERVER_UID, "Client and server", text, variables, links, rows)

@@ -50,7 +50,7 @@ GOOD = (
 )
 TTFT, ITL, LATENCY = "time_to_first_token_seconds", "inter_token_latency_seconds", "request_latency_seconds"
 ALL_SHARDS = "Over all shards."
-BUCKETS = "Estimated from the buckets of all shards; the exact values stand in the table."
+BUCKETS = "Estimated from the buckets of all shards; the table has the exact values."
 
 
 def results():
@@ -74,9 +74,9 @@ def results():
     ]
     return row(
         "Results",
-        table("Results", "A run a line: what adds up is summed over its shards. Read the verdict "
-              "first: latencies of a suspect run are partly the client's own.", columns, names),
-        table("Exact percentiles", "From every value; by shard, as exact percentiles of several shards "
+        table("Results", "One row per run, with counts and rates summed over its shards. Read the verdict "
+              "first: latencies of a suspect run are partly caused by the client.", columns, names),
+        table("Exact percentiles", "Computed from all values, by shard, since exact percentiles of several shards "
               "cannot be combined.", percentiles, {**names, "service_instance_id": "Shard"}),
     )
 
@@ -101,9 +101,9 @@ def side_by_side():
         quantile_bar("Latency", LATENCY, 0.5),
         quantile_bar("TTFT", TTFT, 0.99), quantile_bar("ITL", ITL, 0.99),
         quantile_bar("Latency", LATENCY, 0.99),
-        bar("Error rate", f"Share of requests that failed; lower is better. {ALL_SHARDS}",
+        bar("Error rate", f"Fraction of requests that failed; lower is better. {ALL_SHARDS}",
             "percentunit", f"{FAILED} / {ENDED}", steps=good_until(0.001, 0.01), width=12),
-        bar("Good requests", f"Share of requests that met every objective. {ALL_SHARDS}",
+        bar("Good requests", f"Fraction of requests that met every objective. {ALL_SHARDS}",
             "percentunit", GOOD, none="no objectives", max=1, width=12),
     )
 
@@ -113,7 +113,7 @@ def over_time():
     ok = of("aiperf_request_count_total")
     return row(
         "Over time",
-        lines("Requests per second", "Successful requests of each run. Runs at the same time share "
+        lines("Requests per second", "Successful requests of each run. Simultaneous runs share "
               "the server.", "reqps", query(f"sum by ({BY}) ({rate(ok)})", RUN_NAME)),
         lines("TTFT p99", "Time to first token of each run. Estimated from buckets.", "s",
               query(quantile(0.99, f"aiperf_{TTFT}", REQUESTS, BY), RUN_NAME)),
@@ -132,7 +132,7 @@ def overlaid():
         # Prometheus 2 refuses an offset of 0, as of a run beside itself.
         query(made(matchers("baseline"), "[$__rate_interval] offset ${shift}s1ms"), "baseline"),
     ]
-    moved = "The baseline is moved so that both begin at the candidate's start."
+    moved = "The baseline is shifted so that both start at the candidate's start."
     count = lambda name: lambda which, window: f"sum(rate({name}{{{which}}}{window}))"
     share = lambda name: lambda which, window: (
         f"histogram_quantile(0.99, sum by (le) (rate(aiperf_{name}_bucket{{{which}}}{window})))"
@@ -147,7 +147,7 @@ def overlaid():
         "Two runs since their start",
         part("Requests per second", "Successful requests.", "reqps",
              count("aiperf_request_count_total"), width=12),
-        part("Output tokens per second", "Tokens generated, as requests end.", TOKENS, output, width=12),
+        part("Output tokens per second", "Tokens generated, counted as requests end.", TOKENS, output, width=12),
         part("TTFT p99", "Time to first token, estimated from buckets.", "s", share(TTFT)),
         part("ITL p99", "Inter-token latency, estimated from buckets.", "s", share(ITL)),
         part("Latency p99", "Request latency, estimated from buckets.", "s", share(LATENCY)),
@@ -164,14 +164,14 @@ def dashboard():
     """The dashboard."""
     chosen = f'gen_ai_request_model=~"$model", {ATTRIBUTE}'
     attribute = variable(
-        "attribute", "Attribute", "A label to choose runs by, as those that "
-        "--otel-resource-attributes gives.", f"label_names({shared.SENT})", default="service_name",
+        "attribute", "Attribute", "A label to select runs by, such as one set with "
+        "--otel-resource-attributes.", f"label_names({shared.SENT})", default="service_name",
     )
     value = variable(
-        "value", "Value", "Its value.", f"label_values({shared.SENT}, $attribute)", many=True
+        "value", "Value", "The label's value.", f"label_values({shared.SENT}, $attribute)", many=True
     )
     shift = variable(
-        "shift", "Shift", "Seconds from the baseline's start to the candidate's.",
+        "shift", "Shift", "Seconds from the baseline's start to the candidate's start.",
         f"query_result({began('candidate')} - {began('baseline')})", regex="/ (-?[0-9]+)/", hide=2,
     )
     variables = [
@@ -179,6 +179,6 @@ def dashboard():
         shared.run(chosen, "candidate", "Candidate"), shared.run(chosen, "baseline", "Baseline"), shift,
     ]
     rows = [results(), side_by_side(), over_time(), overlaid()]
-    text = "Final results of several runs side by side, and two runs on one axis since their start."
+    text = "Final results of several runs side by side, and two runs on a common time axis."
     links = shared.links(shared.COMPARE_UID)
     return whole(shared.COMPARE_UID, "Compare runs", text, variables, links, rows)

@@ -224,7 +224,7 @@ def datasource():
     """The variable that picks the Prometheus."""
     return {
         "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
-        "description": "The Prometheus that has the runs.", "hide": 0, "includeAll": False,
+        "description": "The Prometheus server with the runs.", "hide": 0, "includeAll": False,
         "multi": False, "options": [], "refresh": 1, "regex": "",
     }
 

@@ -6,7 +6,7 @@ RUN_UID, SERVER_UID, COMPARE_UID = "aiperf-run", "aiperf-server", "aiperf-compar
 
 LINKS = {
     RUN_UID: link("Benchmark run", RUN_UID, "One run in full"),
-    SERVER_UID: link("Client and server", SERVER_UID, "The run beside the server's own metrics"),
+    SERVER_UID: link("Client and server", SERVER_UID, "The run next to the server's own metrics"),
     COMPARE_UID: link("Compare runs", COMPARE_UID, "Results of several runs side by side"),
 }
 
@@ -23,7 +23,7 @@ def links(uid):
 def model():
     """The models asked, in any run of the range."""
     asked = f"label_values({STARTED}}}, gen_ai_request_model)"
-    return variable("model", "Model", "The models asked.", asked, many=True)
+    return variable("model", "Model", "The requested models.", asked, many=True)
 
 
 def newest_first(matchers):
@@ -34,19 +34,19 @@ def newest_first(matchers):
 
 def run(matchers='gen_ai_request_model=~"$model"', name="run", label="Run", many=False):
     """Runs of the range, the newest first."""
-    text = "The run, `benchmark_id` in its files; the newest stands first."
+    text = "The run (`benchmark_id` in its files); the newest is first."
     regex = '/aiperf_benchmark_id="([^"]+)"/'
     return variable(name, label, text, newest_first(matchers), many=many, regex=regex, every=None)
 
 
 def phase():
     """Phases: both stand there from the start, so that the default needs no choice again."""
-    text = "Warm-up brings the server to its working state; profiling is the measurement."
+    text = "Warmup brings the server to its working state; profiling is the measurement."
     return choice("phase", "Phase", text, ["profiling", "warmup"])
 
 
 def instance():
     """Shards of the run."""
     asked = f'label_values({SENT}{{aiperf_benchmark_id=~"$run"}}, service_instance_id)'
-    text = "The processes that the run's load comes from; more than one where it is sharded."
+    text = "The processes that send the run's load; several if the run is sharded."
     return variable("instance", "Shard", text, asked, many=True)

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(objectives) = parse_objectives(text) {
-        let mut tags: Vec<_> = objectives.iter().map(|objective| objective.tag).collect();
+        let mut tags: Vec<_> = objectives.iter().map(|objective| objective.tag.name()).collect();
         tags.sort_unstable();
         tags.dedup();
         assert_eq!(tags.len(), objectives.len());

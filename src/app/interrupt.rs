@@ -1,14 +1,15 @@
-//! Ctrl-C and SIGTERM: once to drain, twice to stop now.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal drains, the second stops
+//! immediately.
 
 use std::io;
 use std::thread;
 
 use tokio::sync::watch;
 
+use crate::platform::signals::Signals;
 use crate::runner::Interrupt;
 
-/// Listens for the rest of the program's life: a signal that comes after this
-/// has returned is not missed.
+/// Listens for the rest of the program's life. No signal is missed after this returns.
 pub(super) fn listen() -> io::Result<watch::Receiver<Interrupt>> {
     let (sender, receiver) = watch::channel(Interrupt::None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -30,44 +31,4 @@ pub(super) fn listen() -> io::Result<watch::Receiver<Interrupt>> {
         });
     })?;
     Ok(receiver)
-}
-
-#[cfg(unix)]
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for a signal; false when there will be none.
-    async fn next(&mut self) -> bool {
-        tokio::select! {
-            signal = self.interrupt.recv() => signal.is_some(),
-            signal = self.terminate.recv() => signal.is_some(),
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    /// Waits for a signal; false when there will be none.
-    async fn next(&mut self) -> bool {
-        tokio::signal::ctrl_c().await.is_ok()
-    }
 }

@@ -1,9 +1,10 @@
-//! One benchmark run, from its configuration to its files.
+//! A benchmark run, from its configuration to its files.
 
+mod download;
 mod many;
 mod measure;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,50 +13,64 @@ use tokio::sync::watch;
 use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
+use super::stderr::Stderr;
 use super::{Outcome, explained, interrupt, terminal_style};
-use crate::artifacts::report::error_counts;
-use crate::artifacts::{ArtifactError, RunDescription, RunReport};
+use crate::artifacts::rebuild::error_counts;
+use crate::artifacts::{ArtifactError, Claim};
 use crate::cli;
 use crate::config::{RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console::{self, Style};
-use crate::dataset::{self, Dataset, Sampler, Sampling, Seed, Source};
+use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::tag;
 use crate::metrics::{Accumulator, Registry};
+use crate::platform::limits;
+use crate::run::provenance::{Provenance, Server};
+use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
 use crate::schedule;
 use crate::tokenizer::{self, TokenCounter};
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
 
-/// A schedule whose first request comes later than this is remarked on.
+/// Delay of the first request above which a warning is printed.
 const LATE_START: Nanos = Nanos(60_000_000_000);
 
-/// Runs the benchmark that `config` describes; results go to `out`.
+/// Runs the benchmark that `config` describes, and writes the results to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
+    raise_file_limit()?;
     if config.multi_run.is_many() {
         return many::profile(config, out);
     }
     let start = Start::of(&config)?;
     let mut run = Run::prepare(config)?;
-    // Until here there is nothing to drain or to write: a signal just ends it.
+    // Until here there is nothing to drain or write, so a signal ends the process.
     let interrupt = interrupt::listen()?;
     run.wait_until_ready(&interrupt)?;
     if let Some(start) = start {
         start.come_close(&interrupt)?;
-        // Wall time is read again: the wait may have been long.
+        // The wait may have been long, so the wall clock is read again.
         run.clock = Clock::start();
     }
     let measured = run.measure(&interrupt, None)?;
     run.conclude(measured).show(out)
 }
 
-/// Shown each record when it has been measured.
+/// Returns an error for a directory with the files of another run, before any slow work.
+pub(super) fn check_place(config: &RunConfig) -> anyhow::Result<()> {
+    // The name of a default directory may depend on the dataset.
+    if config.artifacts.directory != config.default_directory() {
+        config.artifacts.wanted().check()?;
+    }
+    Ok(())
+}
+
+/// A callback for each record once it has been measured.
 pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
 
-/// Makes a single run, and shows each record to `observer`; the user may end it by
-/// `interrupt`.
+/// Performs a single run, passing each record to `observer`; `interrupt` ends it early.
 pub(super) fn observed(
     config: RunConfig,
     interrupt: &watch::Receiver<Interrupt>,
@@ -67,7 +82,7 @@ pub(super) fn observed(
     run.conclude(measured).show(out)
 }
 
-/// What is read and made before a run; any number of runs may use it.
+/// Data loaded before a run; any number of runs can share it.
 #[derive(Clone)]
 struct Material {
     seed: Seed,
@@ -76,15 +91,14 @@ struct Material {
 }
 
 impl Material {
-    /// Loads tokenizer and dataset; the dataset settles what `config` leaves to it.
+    /// Loads tokenizer and dataset; completes `config` with what depends on the dataset.
     fn load(config: &mut RunConfig) -> anyhow::Result<Self> {
         let environment = |name: &str| std::env::var(name).ok();
         let counter = Arc::new(counter(config, &environment)?);
-        raise_file_limit();
         Self::with(config, counter)
     }
 
-    /// Loads the dataset; `counter` counts its tokens.
+    /// Loads the dataset, counting its tokens with `counter`.
     fn with(config: &mut RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
         let seed = Seed::or_random(config.dataset.random_seed);
         let traits = config.endpoint.endpoint_type.traits();
@@ -92,16 +106,19 @@ impl Material {
             && let Source::Synthetic(synthetic) = &config.dataset.source
             && synthetic.needs_encoder()
         {
-            // Nobody is left to tell if the terminal is gone.
-            let _ = writeln!(io::stderr(), "encoding media with ffmpeg before the run");
+            // An error means that the terminal is gone; there is nowhere to report it.
+            let _ = writeln!(Stderr, "encoding media with ffmpeg before the run starts");
         }
         let generated = dataset::Config { random_seed: Some(seed.0), ..config.dataset.clone() };
         let mut dataset = Dataset::load(&generated, &counter, traits.tokenizes_input)?;
         if !traits.takes_messages && dataset.bears_messages() {
             anyhow::bail!(
-                "the dataset bears `messages`, which only chat and chat_embeddings send; give \
+                "the dataset contains `messages`, which only chat and chat_embeddings support; use \
                  --endpoint-type chat"
             );
+        }
+        if traits.takes.contains(MediaKinds::IMAGE) && !traits.takes_urls {
+            download::images(&mut dataset, &config.transport.connections)?;
         }
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
         settle_schedule(config, &mut dataset)?;
@@ -114,13 +131,15 @@ impl Material {
 /// A run that is ready to start.
 struct Run {
     config: RunConfig,
+    /// The run's directory.
+    claim: Claim,
     clock: Clock,
     seed: Seed,
     description: RunDescription,
     endpoint: Arc<dyn Endpoint>,
     dataset: Arc<Dataset>,
-    /// The tokenizer, until the load begins: what reads the records takes it along, so
-    /// that its memory is free again when their statistics need some.
+    /// The tokenizer, until the load starts. The record processors take it, so that its memory
+    /// is freed before the statistics are computed.
     counter: Option<Arc<TokenCounter>>,
     registry: Arc<Registry>,
     workload: Workload,
@@ -129,22 +148,22 @@ struct Run {
 }
 
 impl Run {
-    /// Loads tokenizer and dataset and makes the request bodies.
+    /// Loads tokenizer and dataset and builds the request bodies.
     fn prepare(mut config: RunConfig) -> anyhow::Result<Self> {
         let material = Material::load(&mut config)?;
         Self::new(config, material)
     }
 
-    /// Makes the request bodies of `material`, which was loaded for this load.
+    /// Builds the request bodies from `material`, which was loaded for this load.
     fn new(mut config: RunConfig, material: Material) -> anyhow::Result<Self> {
         let Material { seed, counter, dataset } = material;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
-        let sampling = config.dataset.sampling.unwrap_or(Sampling::Sequential);
+        let sampling = config.dataset.sampling.unwrap_or_default();
         let sampler = Sampler::new(sampling, dataset.conversations.len(), seed);
         let registry = Registry::new(config.metrics.clone(), traits, config.endpoint.streaming)?;
-        let api_key = config.transport.api_key.as_ref().map(Secret::expose);
-        let headers = &config.transport.headers;
+        let api_key = config.server.api_key.as_ref().map(Secret::expose);
+        let headers = &config.server.headers;
         let builder = RequestBuilder::new(traits, config.endpoint.streaming, api_key, headers)?;
         let of_load = match config.telemetry.trace_sample {
             Some(sample) => builder.clone().with_trace_context(sample.share()),
@@ -159,13 +178,16 @@ impl Run {
             Arc::new(of_load),
         );
         check_chat_template(&counter, &workload)?;
+        let counts = traits.tokenizes_input || traits.produces_tokens;
         let description = RunDescription {
             benchmark_id: config.benchmark_id(seed),
             endpoint: traits,
             streaming: config.endpoint.streaming,
             settings: config.metrics.clone(),
             input_config: config.input_config.clone(),
+            other_config: config.other_config.clone(),
             cli_command: config.cli_command.clone(),
+            provenance: Provenance::here(counts.then_some(&counter)),
             random_seed: Some(seed.0),
             member: config.member.clone(),
             shard: config.schedule.shard,
@@ -175,9 +197,11 @@ impl Run {
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
+        let claim = claim(&config)?;
         let clock = Clock::start();
         Ok(Self {
             config,
+            claim,
             clock,
             seed,
             description,
@@ -193,7 +217,8 @@ impl Run {
 
     fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
         let probe = Probe {
-            transport: &self.config.transport,
+            server: &self.config.server,
+            connections: &self.config.transport.connections,
             path: &self.config.endpoint.path(&self.config.dataset.models[0]),
             models: &self.config.dataset.models,
             body: self.workload.first_body(),
@@ -205,26 +230,27 @@ impl Run {
     /// Writes the summaries.
     fn conclude(self, measured: Measured) -> Concluded {
         let report = self.report(&measured);
-        let Measured { pipeline, failure, .. } = measured;
-        let files = pipeline.sink.set.finish(&report, &console::render(&report, Style::FILE));
+        let Measured { processed, failure, .. } = measured;
+        let files = processed.sink.set.finish(&report, &console::render(&report, Style::FILE));
         let directory = self.config.artifacts.directory;
         let outcome = match failure {
             Some(failure) => Err(failure),
-            None if report.was_cancelled => Ok(Outcome::Interrupted),
-            None if report.average("request_count").is_none_or(|count| count == 0.0) => {
+            None if report.outcome.was_cancelled => Ok(Outcome::Interrupted),
+            None if report.average(tag::REQUEST_COUNT).is_none_or(|count| count == 0.0) => {
                 Err(anyhow::anyhow!(
-                    "no request succeeded; the error summary says why, and the records are in `{}`",
+                    "no request succeeded; see the error summary for the reasons and `{}` for the \
+                     records",
                     directory.display()
                 ))
             }
             None => Ok(Outcome::Done),
         };
-        Concluded { report, profiling: pipeline.profiling, directory, files, outcome }
+        Concluded { report, profiling: processed.profiling, directory, files, outcome }
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
-        let Measured { pipeline, phases, failure, is_cut_short, .. } = measured;
-        // A run without a failure leaves a phase out only where the user stopped it before.
+        let Measured { processed, phases, failure, is_cut_short, .. } = measured;
+        // Without a failure, a phase is missing only if the user interrupted the run.
         let is_short = failure.is_none() && phases.len() < self.config.schedule.phases.len();
         let was_cancelled =
             is_short || *is_cut_short || phases.iter().any(|phase| phase.was_cancelled);
@@ -239,43 +265,52 @@ impl Run {
         };
         let (start_wall_ns, end_wall_ns) = (self.clock.wall_ns(start), self.clock.wall_ns(end));
         let slices = self.description.slice_duration().and_then(|duration| {
-            let slices = pipeline.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
+            let slices = processed.profiling.slices(&(start_wall_ns..end_wall_ns), duration);
             slices.map_err(|error| tracing::warn!("{error}")).ok()?
         });
+        let mut run = self.description.clone();
+        let servers = processed.sink.servers.iter();
+        run.provenance.servers = servers
+            .map(|(url, header)| Server::answering(url, header.as_deref()))
+            .map(|server| server.known_by(measured.server_metrics.as_ref()))
+            .collect();
         RunReport {
-            run: self.description.clone(),
-            start_wall_ns,
-            end_wall_ns,
-            was_cancelled,
-            incomplete_reason,
-            results: pipeline.profiling.results(),
+            run,
+            outcome: RunOutcome {
+                start_wall_ns,
+                end_wall_ns,
+                was_cancelled,
+                incomplete_reason,
+                load: measured.load.clone(),
+                client_health: Some(measured.health.clone()),
+                telemetry: Some(measured.telemetry.clone()),
+                shards: None,
+            },
+            results: processed.profiling.results(),
+            breakdowns: processed.breakdowns.results(),
             slices,
-            warmup_results: pipeline.warmup.results_if_any(),
-            errors: error_counts(&pipeline.profiling),
-            load: measured.load.clone(),
-            client_health: Some(measured.health.clone()),
+            warmup_results: processed.warmup.results_if_any(),
+            errors: error_counts(&processed.profiling),
             server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
-            telemetry: Some(measured.telemetry.clone()),
-            shards: None,
         }
     }
 }
 
-/// A run that has ended, and whose files are written.
+/// A run that has ended and written its files.
 struct Concluded {
     report: RunReport,
-    /// The values of its measurement.
+    /// The results of the measurement.
     profiling: Accumulator,
     directory: PathBuf,
     files: Result<Vec<PathBuf>, ArtifactError>,
-    /// How the load went.
+    /// How the load ended.
     outcome: anyhow::Result<Outcome>,
 }
 
 impl Concluded {
-    /// Prints the summaries and says how the run ended. Whoever reads the output may
-    /// have gone away, which changes nothing of that.
+    /// Prints the summaries and returns how the run ended. Errors of the output are ignored,
+    /// since its reader may be gone.
     fn show(self, out: &mut impl Write) -> anyhow::Result<Outcome> {
         let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
         let files = console::render_files(&self.directory, &self.files?);
@@ -287,8 +322,19 @@ impl Concluded {
     }
 }
 
-/// The tokenizer, with the chat template where it counts.
-fn counter(
+/// Claims the directory for a run, or for several, and prints where an earlier run's files
+/// were moved to.
+fn claim(config: &RunConfig) -> anyhow::Result<Claim> {
+    let claim = Claim::take(config.artifacts.wanted())?;
+    if let Some(place) = claim.moved_to().filter(|_| config.ui != Ui::None) {
+        // An error means that the terminal is gone; there is nowhere to report it.
+        let _ = writeln!(Stderr, "moved the files of an earlier run to {}", place.display());
+    }
+    Ok(claim)
+}
+
+/// The tokenizer, with the chat template if tokens are counted with it.
+pub(super) fn counter(
     config: &RunConfig,
     environment: tokenizer::Environment<'_>,
 ) -> anyhow::Result<TokenCounter> {
@@ -299,7 +345,7 @@ fn counter(
     Ok(counter.with_chat_template(&config.tokenizer, environment)?)
 }
 
-/// Refuses messages of which the chat template makes no text.
+/// Returns an error for messages that the chat template cannot render.
 fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::Result<()> {
     if !counter.has_chat_template() {
         return Ok(());
@@ -309,7 +355,7 @@ fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::R
             .and_then(|chat| counter.chat_text(&chat.messages, &chat.tools));
         if let Some(Err(why)) = text {
             anyhow::bail!(
-                "--apply-chat-template: the template of {} makes no text of conversation \
+                "--apply-chat-template: the template of {} cannot render conversation \
                  {number}: {why}",
                 counter.name()
             );
@@ -318,35 +364,43 @@ fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::R
     Ok(())
 }
 
-/// Lets the dataset decide what it decides about the schedule.
+/// Completes the schedule with what depends on the dataset.
 fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
     let has_default_directory = config.artifacts.directory == config.default_directory();
+    let sends_whole_file = matches!(config.dataset.source, Source::File { .. })
+        && config.schedule.phases.iter().any(|phase| phase.stop.is_unset());
     schedule::settle(&mut config.schedule, dataset)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
     config.warnings.extend(late_start(&config.schedule, dataset));
-    if config.schedule.is_fixed_schedule() && !was_fixed {
-        if has_default_directory {
-            config.artifacts.directory = config.default_directory();
-        }
-        cli::record_changes(config);
+    config.warnings.extend(sends_whole_file.then(|| {
+        format!(
+            "sending the whole file, {} conversations once each; use --request-count or \
+             --num-sessions to send fewer",
+            dataset.conversations.len()
+        )
+    }));
+    if config.schedule.is_fixed_schedule() && !was_fixed && has_default_directory {
+        config.artifacts.directory = config.default_directory();
     }
+    cli::record_changes(config);
     Ok(())
 }
 
-/// Says where a schedule begins with a long wait: traces may count from 1970.
+/// Warns if a schedule starts with a long wait, since the timestamps of traces may be Unix
+/// time.
 fn late_start(schedule: &schedule::config::Config, dataset: &Dataset) -> Option<String> {
     let first = dataset.conversations.first()?.turns.first()?.timestamp?;
     (schedule.is_fixed_schedule() && first > LATE_START).then(|| {
         format!(
-            "the first request is due {} s after the start; --fixed-schedule-auto-offset starts \
-             with it",
+            "the first request is due {} s after the start; use --fixed-schedule-auto-offset to \
+             start with it",
             first.as_seconds()
         )
     })
 }
 
-/// What is known of this machine; a load beyond it is added to the warnings.
+/// Reads the self-check of this machine; adds a warning if the load exceeds its limits.
 fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     let path = config.selfcheck_file.as_ref()?;
     let found = selfcheck::read(path, &selfcheck::machine());
@@ -359,24 +413,31 @@ fn known_limits(config: &mut RunConfig) -> Option<SelfCheck> {
     Some(check)
 }
 
-/// Allows as many open files as the system lets us: each connection is one.
-fn raise_file_limit() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let limit = getrlimit(Resource::Nofile);
-        // A system that refuses leaves the limit as it is; connections that
-        // meet it become error records.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+/// Minimum number of open files for a run without connections: its own, those of its
+/// threads and timers, and some for libraries.
+const MIN_FILES: u64 = 40;
+
+/// Raises the limit on open files as far as the system permits, since each connection needs
+/// one.
+///
+/// # Errors
+/// If the limit is too low for any run.
+fn raise_file_limit() -> anyhow::Result<()> {
+    if let Some(most) = limits::raise_open_files().filter(|most| *most < MIN_FILES) {
+        anyhow::bail!(
+            "only {most} open files are allowed, but a run needs at least {MIN_FILES} plus \
+             one for each connection; raise the limit (ulimit -n)"
+        );
     }
+    Ok(())
 }
 
-/// Every server, with the path of each model where that is in it.
+/// The URLs of all servers, one for each model if the path contains the model.
 fn targets(config: &RunConfig, dataset: &Dataset) -> anyhow::Result<Targets> {
     let asking = |model: &str| -> anyhow::Result<Vec<Target>> {
         let path = config.endpoint.path(model);
         let target = |base| Target::new(&urls::join(base, &path)).map_err(Into::into);
-        config.transport.urls.iter().map(target).collect()
+        config.server.urls.iter().map(target).collect()
     };
     let targets = Targets::new(asking(&config.dataset.models[0])?);
     if !config.endpoint.path_names_model() {

@@ -1,27 +1,38 @@
-//! The wait for the model before the first request (`--wait-for-model-*`).
+//! Waiting for the model before the first request (`--wait-for-model-*`).
 
 use std::time::Duration;
 
 use anyhow::bail;
 use bytes::Bytes;
-use reqwest::Client;
+use http::StatusCode;
+use http::header::LOCATION;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
 use tokio::runtime;
 use tokio::sync::watch;
 use url::Url;
 use uuid::Uuid;
 
-use crate::config::{TransportConfig, WaitMode, url as urls};
+use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
 use crate::endpoint::http_error;
+use crate::redact;
 use crate::runner::{Interrupt, RequestBuilder};
 use crate::units::{Clock, Nanos};
 
-/// Longest single attempt.
+/// Timeout of a single attempt.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
-/// What is asked of each server until it answers.
+/// Maximum size of a response in bytes, as in the run.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Maximum size of an error response in bytes, of which less is shown.
+const MAX_ERROR_BYTES: usize = 16 << 10;
+
+/// The requests that check whether a server is ready.
 pub(super) struct Probe<'a> {
-    pub(super) transport: &'a TransportConfig,
-    /// Path of the endpoint below the base URL.
+    pub(super) server: &'a ServerConfig,
+    pub(super) connections: &'a Connections,
+    /// Path of the endpoint relative to the base URL.
     pub(super) path: &'a str,
     pub(super) models: &'a [String],
     /// A request of the run.
@@ -30,10 +41,13 @@ pub(super) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Waits until every server serves the model; an error after the timeout.
-    /// Returns at once where no wait is asked for, and when interrupted.
+    /// Waits until every server serves the model. Returns immediately if no wait is configured,
+    /// and when interrupted.
+    ///
+    /// # Errors
+    /// If a server does not serve the model within the timeout.
     pub(super) fn wait(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
-        if self.transport.wait_for_model.timeout == Nanos::ZERO {
+        if self.server.wait_for_model.timeout == Nanos::ZERO {
             return Ok(());
         }
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -45,23 +59,23 @@ impl Probe<'_> {
                 outcome = self.until_served() => outcome,
             }
         });
-        // A look-up of a name cannot be told to stop.
+        // A DNS lookup cannot be cancelled.
         runtime.shutdown_background();
         outcome
     }
 
-    /// Asks every server again and again until it serves the model.
+    /// Polls every server until it serves the model.
     async fn until_served(&self) -> anyhow::Result<()> {
-        let wait = self.transport.wait_for_model;
+        let wait = self.server.wait_for_model;
         let client = self.client()?;
         let deadline = Clock::now() + wait.timeout;
-        for base in &self.transport.urls {
+        for base in &self.server.urls {
             while let Err(reason) = self.ask(&client, base).await {
                 let left = deadline.since(Clock::now());
                 if left == Nanos::ZERO {
                     bail!(
-                        "the model is not served within {} s: {reason}; start the server first, \
-                         or give a longer --wait-for-model-timeout",
+                        "the model did not become available within {} s: {reason}; start the \
+                         server first, or raise --wait-for-model-timeout",
                         wait.timeout.as_seconds()
                     );
                 }
@@ -73,12 +87,17 @@ impl Probe<'_> {
     }
 
     fn client(&self) -> anyhow::Result<Client> {
-        let client = self.transport.connections.plain_client(&self.transport.urls)?;
-        Ok(client.timeout(ATTEMPT.min(self.transport.wait_for_model.timeout.into())).build()?)
+        let client = self.connections.plain_client(&self.server.urls)?;
+        let client = client
+            // Headers contain keys and the body the prompt, so neither may be sent elsewhere. The
+            // run's requests do not follow redirects either.
+            .redirect(Policy::none())
+            .timeout(ATTEMPT.min(self.server.wait_for_model.timeout.into()));
+        Ok(client.build()?)
     }
 
     async fn ask(&self, client: &Client, base: &Url) -> Result<(), String> {
-        let mode = self.transport.wait_for_model.mode;
+        let mode = self.server.wait_for_model.mode;
         if mode != WaitMode::Inference {
             self.ask_models(client, base).await?;
         }
@@ -90,22 +109,38 @@ impl Probe<'_> {
 
     async fn ask_models(&self, client: &Client, base: &Url) -> Result<(), String> {
         let request = client.get(urls::join(base, "/v1/models")).headers(self.headers());
-        let text = answer(request).await?;
-        let listed: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| format!("its list of models: {error}"))?;
+        let text = match answer(request).await {
+            Err(refusal) if refusal.status == Some(StatusCode::NOT_FOUND) => {
+                return self.ask_base(client, base).await;
+            }
+            answered => answered.map_err(|refusal| refusal.why)?,
+        };
+        let listed: serde_json::Value = serde_json::from_slice(&text)
+            .map_err(|error| format!("cannot parse its list of models: {error}"))?;
         let served = |model: &String| {
             let models = listed["data"].as_array().into_iter().flatten();
             models.into_iter().any(|entry| entry["id"].as_str() == Some(model))
         };
         match self.models.iter().find(|model| !served(model)) {
             None => Ok(()),
-            Some(model) => Err(format!("`{model}` is not in its list of models")),
+            Some(model) => Err(format!("{model:?} is not in its list of models")),
+        }
+    }
+
+    /// Checks a server that lists no models: any response counts, except one that reports that
+    /// the server is not ready.
+    async fn ask_base(&self, client: &Client, base: &Url) -> Result<(), String> {
+        match answer(client.get(base.clone()).headers(self.headers())).await {
+            Err(refusal) if !refusal.status.is_some_and(|status| status.is_client_error()) => {
+                Err(refusal.why)
+            }
+            _ => Ok(()),
         }
     }
 
     async fn ask_inference(&self, client: &Client, base: &Url) -> Result<(), String> {
         let request = client.post(urls::join(base, self.path)).headers(self.headers());
-        answer(request.body(self.body.clone())).await.map(drop)
+        answer(request.body(self.body.clone())).await.map(drop).map_err(|refusal| refusal.why)
     }
 
     fn headers(&self) -> http::HeaderMap {
@@ -113,17 +148,65 @@ impl Probe<'_> {
     }
 }
 
-/// The body of a success; else what is wrong: the server's words, or the
-/// client's without the URL's credentials.
-async fn answer(request: reqwest::RequestBuilder) -> Result<String, String> {
-    let response = async {
-        let response = request.send().await?;
-        Ok::<_, reqwest::Error>((response.status(), response.text().await?))
+/// Why a server is not ready.
+struct Refusal {
+    /// The response's status, if there was one.
+    status: Option<StatusCode>,
+    /// The reason on one line: the server's message, or the client's without the URL's
+    /// credentials.
+    why: String,
+}
+
+/// The body of a successful response, or why the server is not ready.
+async fn answer(request: reqwest::RequestBuilder) -> Result<Vec<u8>, Refusal> {
+    let failed = |error: reqwest::Error| Refusal {
+        status: None,
+        why: redact::printable(&error.without_url().to_string()),
     };
-    let (status, text) = response.await.map_err(|error| error.without_url().to_string())?;
-    if status.is_success() {
-        return Ok(text);
+    let mut response = request.send().await.map_err(failed)?;
+    let status = response.status();
+    let refused = |why: String| Refusal { status: Some(status), why };
+    if status.is_redirection() {
+        return Err(refused(redirected(&response)));
     }
-    let refusal = http_error(status.as_u16(), None, text.as_bytes());
-    Err(format!("it answers {} {}: {}", status.as_u16(), refusal.name, refusal.message.trim()))
+    let most = if status.is_success() { MAX_BYTES } else { MAX_ERROR_BYTES };
+    let mut body = Vec::new();
+    let mut is_whole = true;
+    while let Some(piece) = response.chunk().await.map_err(failed)? {
+        let room = most - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            is_whole = false;
+            break;
+        }
+    }
+    if !status.is_success() {
+        let refusal = http_error(status.as_u16(), None, &body);
+        let words = redact::printable(refusal.message.trim());
+        return Err(refused(format!(
+            "it returned status {} {}: {words}",
+            status.as_u16(),
+            refusal.name
+        )));
+    }
+    if is_whole {
+        Ok(body)
+    } else {
+        Err(refused(format!("its response exceeds {} MiB", MAX_BYTES >> 20)))
+    }
+}
+
+/// The message about a redirect, with its target, secrets redacted.
+fn redirected(response: &Response) -> String {
+    let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+    let to = to.and_then(|to| response.url().join(to).ok()).map(|mut to| {
+        to.set_query(None);
+        redact::printable(&redact::url(to.as_str()))
+    });
+    format!(
+        "it returned status {}, a redirect to {}, which is not followed, since headers and prompt \
+         would be sent there; if that is the server to benchmark, use it as --url",
+        response.status().as_u16(),
+        to.as_deref().unwrap_or("no location")
+    )
 }

@@ -1,8 +1,8 @@
-//! `aiperf selfcheck`: what can be measured on this machine, and how well.
+//! `aiperf selfcheck`: determines how much load this machine measures accurately.
 //!
-//! A mock server in a process of its own, apart from the client where there are
-//! two cores, writes down when each event left. Runs of rising load are made as
-//! `aiperf profile` makes them, and what they report is held to that log.
+//! A mock server in a separate process, on separate cores if there are at least two, logs
+//! when it sent each event. Runs with increasing load are performed as by `aiperf profile`,
+//! and their results are compared with that log.
 
 mod cores;
 mod errors;
@@ -23,22 +23,23 @@ use super::{Outcome, interrupt, terminal_style};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
 use crate::metrics::health::{Limits, SelfCheck};
+use crate::platform::cores::keep_to;
 use crate::runner::Interrupt;
 use cores::Cores;
 use errors::{Errors, Sample, Served};
 use report::{Load, Report, Step};
 use server::Server;
 
-/// Seconds of an open loop at one rate.
+/// Duration of an open-loop run at one rate, in seconds.
 const RATE_SECONDS: f64 = 3.0;
-/// The same where it is to be quick.
+/// Duration with `--quick`, in seconds.
 const QUICK_RATE_SECONDS: f64 = 0.5;
-/// Requests of each stream of a closed loop.
+/// Number of requests of each stream of a closed loop.
 const ROUNDS: u64 = 6;
 
-/// Tries the loads of `asked` in order, and tells how well each is measured.
+/// Tries the loads of `asked` in order, and reports how accurately each is measured.
 pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Result<Outcome> {
-    // Before this thread is kept to some of the cores.
+    // Before this thread is restricted to some of the cores.
     let machine = selfcheck::machine();
     let cores = Cores::split();
     let interrupt = interrupt::listen()?;
@@ -46,7 +47,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
     let rates = check.rising(asked.rates.iter().map(|n| Load::RequestRate(*n)))?;
     if check.interrupted {
-        writeln!(out, "Interrupted: nothing was found out, and nothing kept.")?;
+        writeln!(out, "Interrupted: no result, and nothing was saved.")?;
         return Ok(Outcome::Interrupted);
     }
     let limits = Limits {
@@ -63,7 +64,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     if let Some(path) = &asked.save {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)
-                .with_context(|| format!("{} cannot be made", directory.display()))?;
+                .with_context(|| format!("cannot create {}", directory.display()))?;
         }
         write(path, &found)?;
     }
@@ -73,7 +74,7 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     }
     out.write_all(report.render(terminal_style()).as_bytes())?;
     if let Some(path) = &asked.save {
-        writeln!(out, "Later results say so: {}", path.display())?;
+        writeln!(out, "Saved for later runs: {}", path.display())?;
     }
     Ok(Outcome::Done)
 }
@@ -81,19 +82,19 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
 fn write(path: &Path, value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The highest load that held, of loads that rise until one fails.
+/// The highest load that passed, of increasing loads until one fails.
 fn highest(steps: &[Step]) -> Option<u64> {
     steps.iter().rev().find(|step| step.failures.is_empty()).map(|step| step.load.size())
 }
 
-/// Time to the server's first token of a paced stream, and from token to token.
+/// The server's time to first token and inter-token latency of paced streams.
 const TTFT_SECONDS: f64 = 0.05;
 const ITL_SECONDS: f64 = 0.01;
 
-/// Paced streams, or answers at once.
+/// Scripts for paced streams and for immediate responses.
 const fn server_flags(load: Load) -> &'static [&'static str] {
     match load {
         Load::Concurrency(_) => &["--ttft", "50ms", "--itl", "10ms", "--jitter", "5%"],
@@ -129,17 +130,18 @@ impl Check<'_> {
         Ok(steps)
     }
 
-    /// Makes one run and compares what it reports with the server's log.
+    /// Performs one run and compares its results with the server's log.
     fn step(&mut self, load: Load) -> anyhow::Result<Step> {
-        let directory = tempfile::tempdir().context("no directory for the run's files")?;
+        let directory =
+            tempfile::tempdir().context("cannot create a directory for the run's files")?;
         let log = directory.path().join("writes.jsonl");
-        cores::keep_to(&self.cores.server)?;
+        keep_to(&self.cores.server)?;
         let server = Server::start(server_flags(load), &log)?;
-        cores::keep_to(&self.cores.client)?;
+        keep_to(&self.cores.client)?;
         let files = directory.path().join("run");
         let samples = self.profile(&self.profile_flags(load, server.url(), &files))?;
         server.stop()?;
-        let log = File::open(&log).context("the mock server left no write log")?;
+        let log = File::open(&log).context("the mock server wrote no log")?;
         let truth = Served::read(BufReader::new(log))?;
         let errors = Errors::of(&samples, &truth);
         Ok(Step::judge(load, samples.len(), errors, self.asked.bound.as_millis()))
@@ -150,7 +152,7 @@ impl Check<'_> {
             Load::Concurrency(streams) => {
                 let (rounds, tokens) = if self.asked.quick { (2, 8) } else { (ROUNDS, 64) };
                 let requests = streams * rounds;
-                // Over the time that one takes, so that they stay spread.
+                // Ramped up over the duration of one stream, so that streams stay spread out.
                 let ramp = TTFT_SECONDS + f64::from(tokens - 1) * ITL_SECONDS;
                 format!(
                     "--streaming --concurrency {streams} --concurrency-ramp-duration {ramp} \
@@ -161,7 +163,8 @@ impl Check<'_> {
                 let seconds = if self.asked.quick { QUICK_RATE_SECONDS } else { RATE_SECONDS };
                 let requests = (rate as f64 * seconds).ceil();
                 format!(
-                    "--request-rate {rate} --arrival-pattern constant --request-count {requests} --osl 16"
+                    "--request-rate {rate} --arrival-pattern constant --request-count {requests} \
+                     --osl 16"
                 )
             }
         };
@@ -174,15 +177,15 @@ impl Check<'_> {
         flags
     }
 
-    /// Profiles as the command line `flags` says; what was reported of each request.
+    /// Runs `aiperf profile` with `flags` and returns a sample for each request.
     fn profile(&mut self, flags: &[String]) -> anyhow::Result<Vec<Sample>> {
-        // Settings of the transport are those of later runs; nothing else is.
+        // Only transport settings apply to later runs too.
         let transport = |name: &str| {
             name.starts_with("AIPERF_HTTP_").then(|| std::env::var(name).ok()).flatten()
         };
         let flags = flags.iter().map(Into::into);
         let Command::Profile(config) = cli::parse_with(flags, Environment::new(&transport))? else {
-            anyhow::bail!("the self-check's command line is no profile");
+            anyhow::bail!("the self-check's command line is not a profile command");
         };
         let samples = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&samples);

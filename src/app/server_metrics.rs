@@ -1,4 +1,4 @@
-//! The server's side of a run: its metrics are scraped beside the load.
+//! Scraping of server metrics during a run.
 
 use std::sync::{Arc, Weak};
 
@@ -16,19 +16,19 @@ use crate::server_metrics::{Collected, Collector, Scrape, ScrapeSink};
 use crate::telemetry::Telemetry;
 use crate::units::{Clock, Nanos};
 
-/// The endpoints of a run, scraped from now on.
+/// The metrics endpoints of a run while they are being scraped.
 pub(super) struct Collection {
     collector: Collector<Sink>,
-    /// There is a file of scrapes.
+    /// Whether there is a file of scrapes.
     has_lines: bool,
     slice_duration: Option<Nanos>,
-    /// Others ask the server too, as parts of the same run.
+    /// Whether other shards of the run use the server too.
     has_others: bool,
 }
 
-/// Shows scrapes to the collector of telemetry and to the file.
+/// Passes scrapes on to the telemetry exporter and to the file.
 struct Sink {
-    /// Ends with the run, whether or not the last scrape was written.
+    /// The file writer; it ends with the run even if the last scrape was not written.
     telemetry: Weak<Telemetry>,
     lines: Option<ScrapeLines>,
 }
@@ -51,8 +51,8 @@ impl ScrapeSink for Sink {
 }
 
 impl Collection {
-    /// Asks every endpoint of `config` once, then again and again; `None` where
-    /// there is none to ask, or nothing will be sent.
+    /// Starts scraping the endpoints of `config`; `None` if there are none, or if nothing will be
+    /// sent.
     pub(super) fn start(
         config: &RunConfig,
         clock: Clock,
@@ -75,17 +75,16 @@ impl Collection {
         Ok(Some(Self { collector, has_lines, slice_duration, has_others }))
     }
 
-    /// Who is to be told of the phases.
+    /// The listener for phase changes.
     pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
         Arc::new(self.collector.handle())
     }
 
-    /// Waits, for a bounded time and no longer than the user likes, until the
-    /// server has counted what the client has; then stops, and sums up: `None`
-    /// where no endpoint gave metrics. `client` is absent where the client itself
-    /// does not know it all. Where others ask the server too its counts are theirs as
-    /// well: they are waited for as long as may be, and compared when the parts are
-    /// combined.
+    /// Waits until the server's counters agree with the client's, up to a limit or an
+    /// interrupt, then stops scraping and returns the report; `None` if no endpoint returned
+    /// metrics. `client` is absent if the client's own counts are incomplete. With other
+    /// shards, the server's counters include their requests: the full wait is used, and the
+    /// counts are compared when the shards are combined.
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
@@ -95,11 +94,14 @@ impl Collection {
         let compare = |store: &Store| {
             client.as_ref().map(|counts| conservation::compare(store, counts)).unwrap_or_default()
         };
-        let mut is_over = false;
-        let Collected { store, windows, sink, .. } = self.collector.finish(|store| {
-            is_over |= *interrupt.borrow() > Interrupt::None;
-            is_over || (!self.has_others && agree(&compare(store)))
-        });
+        let is_over = || *interrupt.borrow() > Interrupt::None;
+        let is_settled = |store: &Store| {
+            let compared = compare(store);
+            // Counts that cannot be compared may be late too.
+            let can_wait = client.is_some() && store.has_cumulative();
+            !self.has_others && agree(&compared) && !(compared.is_empty() && can_wait)
+        };
+        let Collected { store, windows, sink, .. } = self.collector.finish(is_over, is_settled);
         match sink {
             Some(sink) => sink.lines.into_iter().for_each(|lines| files.close_scrapes(lines)),
             None if self.has_lines => files.note(Err(unfinished(files.layout()))),
@@ -109,9 +111,9 @@ impl Collection {
             return None;
         }
         let mut conservation = compare(&store);
-        // A server that was given no time to count, or of which not all is known, is not
-        // told that it counts wrongly.
-        let is_known = !is_over && store.is_whole();
+        // Without time for the server to count, or with incomplete client counts, a difference
+        // says nothing about the server.
+        let is_known = !is_over() && store.is_whole();
         conservation.retain(|comparison| is_known || (comparison.agrees && !self.has_others));
         Some(ServerMetrics {
             report: report::build(&store, windows, self.slice_duration),
@@ -123,7 +125,7 @@ impl Collection {
 
 fn unfinished(layout: &Layout) -> WriteFailure {
     let path = layout.server_metrics_lines.clone();
-    WriteFailure { path, error: "its last lines could not be written in time".to_owned() }
+    WriteFailure { path, error: "the last lines could not be written in time".to_owned() }
 }
 
 fn agree(comparisons: &[Comparison]) -> bool {

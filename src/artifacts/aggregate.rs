@@ -1,5 +1,5 @@
-//! The files of many runs: statistics over them, the requests of all of them, and
-//! what a search has tried.
+//! The files of several runs: statistics over the runs, the requests of all runs, and the loads
+//! that a search has tried.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::csv::Sections;
-use super::{ArtifactError, WriteFailure, replace, write_whole};
+use super::{ArtifactError, WriteFailure, layout, replace, write_whole};
 use crate::metrics::Verdict;
 use crate::metrics::metric::Objective;
 use crate::multi_run::aggregate::{Across, Row};
@@ -16,11 +16,11 @@ use crate::multi_run::pooled::{Pooled, pooled};
 use crate::multi_run::search::{self, History, Point};
 use crate::multi_run::{Dimension, RunResult, Trials};
 
-/// Versions of the layouts that are followed.
+/// Versions of the file layouts.
 const AGGREGATE_VERSION: &str = "1.0";
 const COLLATED_VERSION: &str = "1.0.0";
 
-/// Where the files go that are over all runs.
+/// The paths of the files over all runs.
 #[derive(Debug)]
 pub struct AggregateFiles {
     json: PathBuf,
@@ -29,9 +29,9 @@ pub struct AggregateFiles {
 }
 
 impl AggregateFiles {
-    /// In `aggregate` in the directory of the runs, which is made; every path is tried.
+    /// Creates `aggregate` in the directory of the runs and checks every path.
     pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
-        let directory = directory.join("aggregate");
+        let directory = directory.join(layout::AGGREGATE);
         make(&directory)?;
         let files = Self {
             json: directory.join("profile_export_aiperf_aggregate.json"),
@@ -44,8 +44,18 @@ impl AggregateFiles {
         Ok(files)
     }
 
-    /// Writes all of them; `rows` are the statistics over the runs.
+    /// Writes all files; `rows` are the statistics over the runs.
+    ///
+    /// None is written if fewer than two runs succeeded, since they would only repeat the single
+    /// run.
     pub fn write(&self, trials: &Trials, rows: &[Row]) -> Result<Vec<PathBuf>, WriteFailure> {
+        if trials.successful().count() < 2 {
+            if let Some(directory) = self.json.parent() {
+                // The directory was created for these files; it remains if it contains others.
+                let _ = std::fs::remove_dir(directory);
+            }
+            return Ok(Vec::new());
+        }
         Ok(vec![
             write_whole(&self.json, |out| pretty(out, &aggregate(trials, rows)))?,
             write_whole(&self.csv, |out| write_csv(out, trials, rows))?,
@@ -80,7 +90,7 @@ fn aggregate(trials: &Trials, rows: &[Row]) -> Value {
     })
 }
 
-/// What is not known of a single run is null.
+/// Returns the statistics; values that a single run does not have are null.
 fn statistics(row: &Row) -> Value {
     let Across { runs, mean, min, max, spread } = row.across;
     json!({
@@ -98,18 +108,23 @@ fn statistics(row: &Row) -> Value {
     })
 }
 
-/// What both files say of the runs.
+/// Returns the label of each run, including failed ones.
+fn labels(trials: &Trials) -> Vec<&str> {
+    trials.runs.iter().map(|run| run.member.run_label.as_str()).collect()
+}
+
+/// Returns the metadata that both files contain.
 fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
     let failed: Vec<Value> = trials
         .failed()
         .map(|(run, failure)| json!({"label": run.member.run_label, "error": failure.message()}))
         .collect();
-    let labels: Vec<&str> = trials.successful().map(|run| run.member.run_label.as_str()).collect();
+    let labels = labels(trials);
     let runs: Vec<Value> = trials.runs.iter().map(described).collect();
     let members = [
         ("aggregation_type", json!(kind)),
         ("num_profile_runs", json!(trials.config.runs)),
-        ("num_successful_runs", json!(labels.len())),
+        ("num_successful_runs", json!(trials.successful().count())),
         ("failed_runs", json!(failed)),
         ("cooldown_seconds", json!(trials.config.cooldown.as_seconds())),
         ("run_labels", json!(labels)),
@@ -120,7 +135,7 @@ fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Where a run is to be found, and whether it may be believed.
+/// Returns a run's location and whether its results are valid.
 fn described(run: &RunResult) -> Value {
     #[derive(Serialize)]
     struct Described<'a> {
@@ -142,7 +157,7 @@ fn described(run: &RunResult) -> Value {
     })
 }
 
-/// `profile_export_aiperf_aggregate.csv`: a row a statistic, then what it is of.
+/// `profile_export_aiperf_aggregate.csv`: a row per statistic, then the metadata.
 fn write_csv(out: &mut dyn Write, trials: &Trials, rows: &[Row]) -> io::Result<()> {
     const HEADER: [&str; 11] = [
         "metric",
@@ -159,13 +174,12 @@ fn write_csv(out: &mut dyn Write, trials: &Trials, rows: &[Row]) -> io::Result<(
     ];
     let mut sections = Sections::new(out);
     sections.write(HEADER.map(str::to_owned), rows.iter().map(csv_row))?;
-    let labels: Vec<&str> = trials.successful().map(|run| run.member.run_label.as_str()).collect();
     let facts = [
         ("Total Runs", trials.config.runs.to_string()),
-        ("Successful Runs", labels.len().to_string()),
+        ("Successful Runs", trials.successful().count().to_string()),
         ("Confidence Level", trials.config.confidence_level.to_string()),
         ("Cooldown Seconds", trials.config.cooldown.as_seconds().to_string()),
-        ("Run Labels", labels.join(" ")),
+        ("Run Labels", labels(trials).join(" ")),
     ];
     let pair = |(name, value): (&str, String)| vec![name.to_owned(), value];
     let first = ["Aggregation Type", "confidence"].map(str::to_owned);
@@ -210,31 +224,31 @@ fn collated(trials: &Trials) -> Value {
         })
     };
     let metrics: Map<String, Value> =
-        pooled(trials).iter().map(|pooled| (pooled.tag.to_owned(), of(pooled))).collect();
+        pooled(trials).iter().map(|pooled| (pooled.tag.name().to_owned(), of(pooled))).collect();
     json!({
         "schema_version": COLLATED_VERSION,
         "aiperf_version": env!("CARGO_PKG_VERSION"),
-        "description": "The requests of all successful runs as one population. The aggregate \
-                        beside it has statistics over what each run came to.",
+        "description": "The requests of all successful runs as one population. The confidence \
+                        aggregate next to it has statistics over the results of each run.",
         "metadata": metadata(trials, "detailed"),
         "metrics": metrics,
     })
 }
 
-/// `search_history.json`: what a search has tried, and what it found.
+/// `search_history.json`: the loads that a search has tried, and its result.
 #[derive(Debug)]
 pub struct SearchFile(PathBuf);
 
 impl SearchFile {
-    /// In `directory`, which is made; the path is tried.
+    /// Creates `directory` and checks the path.
     pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
         make(directory)?;
-        let path = directory.join("search_history.json");
+        let path = directory.join(layout::SEARCH_HISTORY);
         replace::check(&path)?;
         Ok(Self(path))
     }
 
-    /// Replaces the file; to be called after each load.
+    /// Replaces the file; must be called after each load.
     pub fn write(
         &self,
         history: &History,
@@ -272,7 +286,7 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
 
 fn config(history: &History, objectives: &[Objective]) -> Value {
     let slos: Map<String, Value> =
-        objectives.iter().map(|o| (o.tag.to_owned(), json!(o.threshold))).collect();
+        objectives.iter().map(|o| (o.tag.name().to_owned(), json!(o.threshold))).collect();
     let dimension = history.config.dimension;
     json!({
         "planner": "monotonic",
@@ -280,7 +294,7 @@ fn config(history: &History, objectives: &[Objective]) -> Value {
             {"metric": search::OBJECTIVE, "stat": "avg", "direction": "MAXIMIZE", "threshold": null}
         ],
         "outcome_constraints": [],
-        "max_iterations": search::MOST_POINTS,
+        "max_iterations": search::MAX_POINTS,
         "search_space": [{
             "path": dimension.path(),
             "lo": dimension.load(history.config.min).value(),
@@ -295,7 +309,7 @@ fn config(history: &History, objectives: &[Objective]) -> Value {
     })
 }
 
-/// When a load meets the objectives.
+/// Returns the condition under which a load meets the objectives.
 fn constraint(history: &History) -> Value {
     json!({
         "metric_tag": search::FEASIBILITY, "stat": "avg", "op": "ge",
@@ -309,7 +323,7 @@ fn iteration(point: &Point) -> Value {
         "variation_values": point.variation.load,
         "objective_values": objective_values(point),
         "feasible": point.is_feasible,
-        // Between a good and a bad load only loads between them are tried.
+        // Once a good and a bad load are known, only loads between them are tried.
         "non_monotonic_warning": false,
         "good_request_fraction": point.good_fraction,
         "client_verdict": point.verdict.map(Verdict::as_str),
@@ -322,7 +336,7 @@ fn objective_values(point: &Point) -> Option<[f64; 1]> {
     point.goodput.map(|goodput| [goodput])
 }
 
-/// Between which loads the objectives cease to be met; null before any was tried.
+/// Returns the loads between which the objectives cease to be met; null before any was tried.
 fn boundary(history: &History) -> Option<Value> {
     (!history.points.is_empty()).then(|| {
         let feasible = history.feasible_max().map(|point| {

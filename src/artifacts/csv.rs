@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::RunReport;
 use super::json::exported;
 use crate::metrics::Metric;
 use crate::metrics::metric::{MetricResult, Stats};
+use crate::run::RunReport;
 use crate::units::Unit;
 
 const STATISTICS: [&str; 14] = [
@@ -15,7 +15,7 @@ const STATISTICS: [&str; 14] = [
 /// Writes both sections, rows in order of tag.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     let mut results: Vec<_> = exported(report, &report.results).collect();
-    results.sort_by_key(|result| result.metric.tag);
+    results.sort_by_key(|result| result.metric.tag.name());
     let (distributions, singles): (Vec<_>, Vec<_>) =
         results.into_iter().partition(|result| result.stats.distribution.is_some());
     let mut sections = Sections::new(out);
@@ -25,7 +25,7 @@ pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     sections.write(header, singles.into_iter().map(single_row))
 }
 
-/// Tables in one file, an empty line between them.
+/// Tables in one file, separated by an empty line.
 pub(super) struct Sections<'a> {
     out: &'a mut dyn Write,
     is_first: bool,
@@ -65,9 +65,9 @@ fn distribution_row(result: &MetricResult) -> Vec<String> {
     std::iter::once(label(result.metric)).chain(values).collect()
 }
 
-/// Each statistic with its name; `avg` alone where there is no distribution.
+/// Returns each statistic with its name; only `avg` if there is no distribution.
 pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (&'static str, f64)> + use<> {
-    let Stats { avg, distribution } = *stats;
+    let Stats { avg, distribution, .. } = *stats;
     let d = distribution.unwrap_or_default();
     let values = [
         avg, d.min, d.max, d.sum, d.p1, d.p5, d.p10, d.p25, d.p50, d.p75, d.p90, d.p95, d.p99,
@@ -78,15 +78,19 @@ pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (&'static str, f
 }
 
 fn single_row(result: &MetricResult) -> Vec<String> {
-    vec![label(result.metric), number(result.stats.avg)]
+    let value = match result.stats.instant {
+        Some(instant) => instant.to_string(),
+        None => number(result.stats.avg),
+    };
+    vec![label(result.metric), value]
 }
 
-/// Two decimals; empty where there is no number.
+/// Formats a number with two decimals; empty if there is no value.
 pub(super) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { String::new() }
 }
 
-/// `Header (unit)`; counts go without.
+/// Returns `Header (unit)`; counts have no unit.
 fn label(metric: &Metric) -> String {
     match metric.display_unit {
         Unit::Count | Unit::Requests => metric.header.to_owned(),

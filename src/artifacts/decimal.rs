@@ -1,30 +1,29 @@
-//! Numbers as text, in display units, such that the number in the metric's own
-//! unit comes back exactly.
+//! Formats numbers in display units such that the number in the metric's own unit can be recovered
+//! exactly.
 //!
-//! Time units differ by powers of ten: the shortest decimal of the value in its
-//! own unit with the point moved (`37680444` ns is `37.680444` ms) is both the
-//! value in milliseconds and, read with the point moved back, the same
-//! nanoseconds to the last bit. A quotient of floats would lose some.
+//! Time units differ by powers of ten: the shortest decimal of the value in its own unit with the
+//! point moved (`37680444` ns is `37.680444` ms) is the value in milliseconds and, with the point
+//! moved back, the same nanoseconds to the last bit. A quotient of floats would lose some.
 
 use crate::metrics::Metric;
 use crate::metrics::metric::{Kind, ValueType};
 use crate::units::Unit;
 
-/// How the values of a metric are written.
+/// The format of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Form {
-    /// As whole numbers.
+    /// Whole numbers.
     Int,
-    /// As they are.
+    /// Unchanged floats.
     Float,
-    /// With the decimal point moved this many places to the left.
+    /// The decimal point is moved this many places to the left.
     Moved(i32),
     /// Divided by this power of two, which is exact.
     Divided(f64),
 }
 
 impl Form {
-    /// The form in which `metric` is written.
+    /// Returns the format of `metric`.
     pub(super) fn of(metric: &Metric) -> Self {
         let places = |unit| match unit {
             Unit::Nanoseconds => Some(0),
@@ -34,7 +33,7 @@ impl Form {
         };
         if metric.unit == metric.display_unit {
             let is_whole = matches!(metric.value_type, ValueType::Int | ValueType::IntList);
-            // A request counts as one or not at all.
+            // A request is counted either once or not at all.
             let is_count = matches!(metric.kind, Kind::Count(_));
             return if is_whole || is_count { Self::Int } else { Self::Float };
         }
@@ -57,7 +56,7 @@ impl Form {
         }
     }
 
-    /// The value that [`Form::write`] wrote as `text`; `None` if that is no number.
+    /// Parses `text`, which [`Form::write`] wrote; `None` if it is not a number.
     pub(super) fn read(self, text: &str) -> Option<f64> {
         let value = match self {
             Self::Int | Self::Float => text.parse().ok()?,
@@ -77,13 +76,13 @@ impl Form {
 /// Whole numbers below this are exact.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// `value`, if it is a whole number that is written by its digits alone.
+/// Returns `value` if it is a whole number that is written with its digits alone.
 fn whole(value: f64) -> Option<u64> {
     let is_whole = value.is_sign_positive() && value < LARGEST_WHOLE && value.fract() == 0.0;
     is_whole.then_some(value as u64)
 }
 
-/// The decimal digits of `value`, in the end of `buffer`.
+/// Writes the decimal digits of `value` to the end of `buffer` and returns them.
 fn digits_of(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
     let mut at = buffer.len();
     loop {
@@ -96,9 +95,19 @@ fn digits_of(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Appends the shortest decimal of `value` with its point moved `places` to the
-/// left, always with a fraction: `50.0`.
+/// Appends the shortest decimal of `value` with its point moved `places` to the left, always with a
+/// fraction: `50.0`.
 fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
+    // Zero is the same wherever its point is, and has no digit to move.
+    if value == 0.0 {
+        out.extend_from_slice(if value.is_sign_negative() { b"-0.0" } else { b"0.0" });
+        return;
+    }
+    if value == 0.0 {
+        // It has no digit that the point could be moved behind.
+        out.extend_from_slice(if value.is_sign_negative() { b"-0.0" } else { b"0.0" });
+        return;
+    }
     if let Some(value) = whole(value) {
         let mut buffer = [0; 20];
         let digits = digits_of(value, &mut buffer);
@@ -118,13 +127,13 @@ fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
         None => mantissa,
     };
     let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
-    // The point stands after this many digits.
+    // Number of digits before the point.
     let point = exponent.parse::<i32>().unwrap_or(0) + 1 - places;
     place_point(out, &digits, point);
 }
 
-/// Appends `digits` with a point after the first `point` of them; below zero,
-/// that many zeros stand between the point and the digits.
+/// Appends `digits` with a point after the first `point` of them; if `point` is negative, that many
+/// zeros follow the point.
 fn place_point(out: &mut Vec<u8>, digits: &[u8], point: i32) {
     let whole = usize::try_from(point).unwrap_or(0);
     if !(-20..=20).contains(&point) {
@@ -169,6 +178,12 @@ mod tests {
         assert_eq!(text(ms, 120_249_407.0), "120.249407");
         assert_eq!(text(ms, 5.0), "0.000005");
         assert_eq!(text(ms, 0.0), "0.0");
+        assert_eq!(text(Form::Moved(-3), 0.0), "0.0");
+        assert_eq!(text(Form::Moved(-3), -0.0), "-0.0");
+        // A video generated in no time, in seconds and displayed in milliseconds.
+        assert_eq!(text(Form::Moved(-3), 0.0), "0.0");
+        assert_eq!(text(Form::Moved(-3), -0.0), "-0.0");
+        assert_eq!(text(Form::Moved(-3), 1.5), "1500.0");
         assert_eq!(text(ms, 31_000_000.0), "31.0");
         assert_eq!(text(ms, 4_795_437.142_857_143), "4.795437142857143");
         assert_eq!(text(Form::Float, 50.0), "50.0");
@@ -198,10 +213,53 @@ mod tests {
                     let back = form.read(&written).map(f64::to_bits);
                     prop_assert_eq!(back, Some(value.to_bits()), "{:?} {}", form, written);
                 }
-                // An independent reader agrees that the text is JSON and means the value.
+                // An independent parser accepts the text as JSON and reads the same value.
                 let written = text(Form::Float, value);
                 let json: f64 = serde_json::from_str(&written).unwrap();
                 prop_assert!((json - value).abs() <= value.abs() * 1e-15, "{}", written);
+            }
+        }
+
+        #[test]
+        fn every_finite_float_is_json_in_every_form(bits: u64, places in -12..=12_i32) {
+            let known = [0.0, -0.0, 1.0, 10.0, 1e3, 1e15, f64::MIN_POSITIVE, f64::MAX, f64::EPSILON];
+            for value in known.into_iter().chain([f64::from_bits(bits)]) {
+                for value in [value, -value].into_iter().filter(|value| value.is_finite()) {
+                    let moved = Form::Moved(places);
+                    for form in [moved, Form::Int, Form::Float, Form::Divided(1024.0)] {
+                        let written = text(form, value);
+                        let json: Result<&serde_json::value::RawValue, _> =
+                            serde_json::from_str(&written);
+                        prop_assert!(json.is_ok(), "{:e} by {:?}: {}", value, form, written);
+                        prop_assert_eq!(written.starts_with('-'), value.is_sign_negative());
+                        // A display unit may be too small or too large for a float.
+                        let Ok(number) = serde_json::from_str::<f64>(&written) else {
+                            prop_assert!(value.abs() > 1e290, "{}", written);
+                            continue;
+                        };
+                        let is_zero = number == 0.0;
+                        prop_assert!(is_zero || value != 0.0, "{}", written);
+                        prop_assert!(!is_zero || value.abs() < 1e-290, "{}", written);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn every_finite_value_is_written_as_a_json_number(
+            any in prop::num::f64::ANY | prop::num::f64::ZERO | prop::num::f64::NEGATIVE,
+            whole in -1_i64 << 53..1 << 53,
+        ) {
+            for value in [any, whole as f64, 0.0, -0.0].into_iter().filter(|v| v.is_finite()) {
+                let moved = [-9, -6, -3, 0, 3, 6, 9].map(Form::Moved);
+                for form in moved.into_iter().chain([Form::Float, Form::Int, Form::Divided(1e3)]) {
+                    let written = text(form, value);
+                    // Syntax only: a moved value may exceed the range of a double.
+                    let read = serde_json::from_str::<&serde_json::value::RawValue>(&written);
+                    prop_assert!(read.is_ok(), "{:?} {}", form, written);
+                    prop_assert_eq!(written.starts_with('-'), value.is_sign_negative());
+                    prop_assert!(written.ends_with(|last: char| last.is_ascii_digit()));
+                }
             }
         }
 

@@ -2,20 +2,22 @@
 
 use std::io::{self, Write};
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
-use super::{RunDescription, RunReport};
+use crate::metrics::breakdown::{BreakdownResults, GroupResult};
 use crate::metrics::metric::{MetricResult, Stats};
 use crate::multi_run::{Load, Member, Variation};
+use crate::run::{Provenance, RunReport};
 use crate::server_metrics::conservation::Comparison;
 
-/// Version of the layout that is followed.
+/// Version of the file layout.
 const SCHEMA_VERSION: &str = "1.4";
 
-/// Writes the summary, indented by two.
+/// Writes the summary, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &Summary(report))?;
     out.write_all(b"\n")
@@ -32,35 +34,41 @@ impl Serialize for Summary<'_> {
         map.serialize_entry("aiperf_version", env!("CARGO_PKG_VERSION"))?;
         map.serialize_entry("benchmark_id", &run.benchmark_id.to_string())?;
         for result in exported(report, &report.results) {
-            map.serialize_entry(result.metric.tag, &Entry::of(result))?;
+            map.serialize_entry(&result.metric.tag, &Entry::of(result))?;
+        }
+        let BreakdownResults { by_model, by_url } = &report.breakdowns;
+        for (name, groups) in [("by_model", by_model), ("by_url", by_url)] {
+            if !groups.is_empty() {
+                map.serialize_entry(name, &Groups { report, groups })?;
+            }
         }
         map.serialize_entry("input_config", &run.input_config)?;
-        map.serialize_entry("run_info", &RunInfo::of(run))?;
+        map.serialize_entry("run_info", &RunInfo::of(report))?;
         if let Some(shard) = &run.shard {
             map.serialize_entry("shard", shard)?;
         }
         if let Some(at) = run.start_at_ns {
             map.serialize_entry("start_at_ns", &at)?;
         }
-        if let Some(shards) = &report.shards {
+        if let Some(shards) = &report.outcome.shards {
             map.serialize_entry("shards", shards)?;
         }
-        map.serialize_entry("was_cancelled", &report.was_cancelled)?;
+        map.serialize_entry("was_cancelled", &report.outcome.was_cancelled)?;
         map.serialize_entry("is_complete", &report.is_complete())?;
-        if let Some(reason) = &report.incomplete_reason {
+        if let Some(reason) = &report.outcome.incomplete_reason {
             map.serialize_entry("incomplete_reason", reason)?;
         }
         map.serialize_entry("error_summary", &report.errors)?;
-        map.serialize_entry("start_time", &local_time(report.start_wall_ns))?;
-        map.serialize_entry("end_time", &local_time(report.end_wall_ns))?;
+        map.serialize_entry("start_time", &local_time(report.outcome.start_wall_ns))?;
+        map.serialize_entry("end_time", &local_time(report.outcome.end_wall_ns))?;
         if !report.warmup_results.is_empty() {
-            map.serialize_entry("warmup_metrics", &Warmup(report))?;
+            map.serialize_entry("warmup_metrics", &Results(report, &report.warmup_results))?;
         }
-        map.serialize_entry("load", &report.load)?;
-        if let Some(health) = &report.client_health {
+        map.serialize_entry("load", &report.outcome.load)?;
+        if let Some(health) = &report.outcome.client_health {
             map.serialize_entry("client_health", health)?;
         }
-        if let Some(telemetry) = &report.telemetry {
+        if let Some(telemetry) = &report.outcome.telemetry {
             map.serialize_entry("telemetry", telemetry)?;
         }
         let conservation = report.conservation();
@@ -71,13 +79,13 @@ impl Serialize for Summary<'_> {
     }
 }
 
-/// What the summary says of the server; its metrics have files of their own.
+/// The server metrics in the summary; the metrics themselves have separate files.
 #[derive(Serialize)]
 struct ServerSide<'a> {
     conservation: &'a [Comparison],
 }
 
-/// Who ran what.
+/// Identity of the run and the program.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RunInfo {
     pub(super) benchmark_id: String,
@@ -97,10 +105,19 @@ pub(super) struct RunInfo {
     variation_values: Option<Load>,
     #[serde(default)]
     pub(super) cli_command: String,
+    /// Start of the results with its offset from UTC.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    start_time: Option<String>,
+    #[serde(flatten)]
+    pub(super) provenance: Provenance,
+    /// Settings for which AIPerf's `input_config` has no member.
+    #[serde(skip_serializing_if = "Value::is_null", default)]
+    pub(super) other_config: Value,
 }
 
 impl RunInfo {
-    fn of(run: &RunDescription) -> Self {
+    fn of(report: &RunReport) -> Self {
+        let run = &report.run;
         let member = run.member.as_ref();
         let variation = member.and_then(|member| member.variation.as_ref());
         Self {
@@ -113,10 +130,15 @@ impl RunInfo {
             variation_index: variation.map(|variation| variation.index),
             variation_values: variation.map(|variation| variation.load),
             cli_command: run.cli_command.clone(),
+            start_time: Some(
+                zoned(report.outcome.start_wall_ns).strftime("%FT%T.%6f%:z").to_string(),
+            ),
+            provenance: run.provenance.clone(),
+            other_config: run.other_config.clone(),
         }
     }
 
-    /// Its place among others, where it was one of many.
+    /// Returns its position among several runs, if it is one of them.
     pub(super) fn member(&self) -> Option<Member> {
         let variation = || {
             Some(Variation {
@@ -134,16 +156,31 @@ impl RunInfo {
     }
 }
 
-struct Warmup<'a>(&'a RunReport);
+/// The statistics of each group by name.
+struct Groups<'a> {
+    report: &'a RunReport,
+    groups: &'a [GroupResult],
+}
 
-impl Serialize for Warmup<'_> {
+impl Serialize for Groups<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let results = exported(self.0, &self.0.warmup_results);
-        serializer.collect_map(results.map(|result| (result.metric.tag, Entry::of(result))))
+        let Self { report, groups } = self;
+        serializer
+            .collect_map(groups.iter().map(|group| (&group.name, Results(report, &group.results))))
     }
 }
 
-/// The results that users see.
+/// The statistics of each metric by tag.
+struct Results<'a>(&'a RunReport, &'a [MetricResult]);
+
+impl Serialize for Results<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let results = exported(self.0, self.1);
+        serializer.collect_map(results.map(|result| (result.metric.tag.name(), Entry::of(result))))
+    }
+}
+
+/// Returns the results that are visible to users.
 pub(super) fn exported<'a>(
     report: &RunReport,
     results: &'a [MetricResult],
@@ -152,13 +189,13 @@ pub(super) fn exported<'a>(
     results.iter().filter(move |result| result.metric.is_exported(developer_mode))
 }
 
-/// The statistics of one metric. What is not finite is left out: JSON has no
-/// word for it.
+/// The statistics of one metric. Values that are not finite are absent, since JSON cannot represent
+/// them.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Entry {
     unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    avg: Option<f64>,
+    avg: Option<Average>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p1: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,17 +226,26 @@ pub(super) struct Entry {
     sum: Option<f64>,
 }
 
+/// A mean, or a single value.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Average {
+    Instant(u64),
+    Number(f64),
+}
+
 impl Entry {
     pub(super) fn of(result: &MetricResult) -> Self {
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
-        let Stats { avg, distribution } = result.stats;
+        let Stats { avg, instant, distribution } = result.stats;
+        let avg = instant.map(Average::Instant).or(finite(avg).map(Average::Number));
         let unit = result.metric.display_unit.label();
         let Some(d) = distribution else {
-            return Self { unit, avg: finite(avg), ..Self::default() };
+            return Self { unit, avg, ..Self::default() };
         };
         Self {
             unit,
-            avg: finite(avg),
+            avg,
             p1: finite(d.p1),
             p5: finite(d.p5),
             p10: finite(d.p10),
@@ -218,16 +264,17 @@ impl Entry {
     }
 }
 
-/// Local time without a zone, to the microsecond: `2026-11-21T01:54:54.681160`.
+/// Formats local time without a zone, with microseconds: `2026-11-21T01:54:54.681160`.
 pub(super) fn local_time(wall_ns: u64) -> String {
-    Timestamp::from_nanosecond(i128::from(wall_ns))
-        .unwrap_or_default()
-        .to_zoned(TimeZone::system())
-        .strftime("%Y-%m-%dT%H:%M:%S.%6f")
-        .to_string()
+    zoned(wall_ns).strftime("%FT%T.%6f").to_string()
 }
 
-/// The wall time that [`local_time`] wrote, to the microsecond.
+fn zoned(wall_ns: u64) -> Zoned {
+    let at = Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
+    at.to_zoned(TimeZone::system())
+}
+
+/// Parses the wall time that [`local_time`] wrote, with microseconds.
 pub(super) fn wall_time(local: &str) -> Option<u64> {
     let at: jiff::civil::DateTime = local.parse().ok()?;
     let zoned = at.to_zoned(TimeZone::system()).ok()?;
@@ -241,7 +288,7 @@ mod tests {
     #[test]
     fn local_times_have_microseconds_and_no_zone() {
         let text = local_time(1_795_226_094_681_160_123);
-        // Offsets are whole minutes: seconds and below are the same everywhere.
+        // Offsets are whole minutes, so seconds are the same in every zone.
         assert!(text.ends_with(":54.681160"), "{text}");
         assert_eq!(text.len(), "2026-11-21T01:54:54.681160".len());
         assert_eq!(wall_time(&text), Some(1_795_226_094_681_160_000));

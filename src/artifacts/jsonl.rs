@@ -1,7 +1,7 @@
-//! `profile_export.jsonl`: one line a request, in the order in which they finished.
+//! `profile_export.jsonl`: one line per request, in the order of completion.
 //!
-//! Written tens of thousands of times a second: into one reused buffer, without
-//! a tree of values.
+//! Tens of thousands of lines are written per second, so they are written to one reused buffer,
+//! without a tree of values.
 
 use std::io;
 
@@ -12,21 +12,23 @@ use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
 use super::trace::Trace;
-use crate::metrics::metric::{MeasuredRecord, RecordValues, TagMap, Value};
+use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
+use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::redact;
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
 
-/// Writes records as lines.
+/// Formats records as lines.
 #[derive(Debug)]
 pub(super) struct RecordLines {
     fragments: TagMap<Fragment>,
+    endpoint_type: &'static str,
     http_trace: bool,
     line: Vec<u8>,
 }
 
-/// What is alike in every value of a metric.
+/// The constant text around every value of a metric.
 #[derive(Debug)]
 struct Fragment {
     opening: String,
@@ -62,7 +64,7 @@ impl Fragment {
     }
 }
 
-/// Whether JSON can say the value.
+/// Returns whether JSON can represent the value.
 fn is_finite(value: &Value) -> bool {
     match value {
         Value::Scalar(value) => value.is_finite(),
@@ -71,18 +73,19 @@ fn is_finite(value: &Value) -> bool {
 }
 
 impl RecordLines {
-    /// Lines with the metrics that `registry` computes of each request.
-    pub(super) fn new(registry: &Registry, http_trace: bool) -> Self {
+    /// Creates a writer of lines for requests to an endpoint of type `endpoint_type`, with the
+    /// metrics that `registry` computes for each.
+    pub(super) fn new(registry: &Registry, endpoint_type: &'static str, http_trace: bool) -> Self {
         let fragments = registry
             .rows()
             .iter()
             .filter(|metric| is_in_records(metric))
             .map(|metric| (metric.tag, Fragment::new(metric)))
             .collect();
-        Self { fragments, http_trace, line: Vec::with_capacity(8 * 1024) }
+        Self { fragments, endpoint_type, http_trace, line: Vec::with_capacity(8 * 1024) }
     }
 
-    /// The line of a request, with its line feed.
+    /// Returns the line of a request, including its line feed.
     pub(super) fn line(
         &mut self,
         measured: &MeasuredRecord,
@@ -91,7 +94,8 @@ impl RecordLines {
     ) -> io::Result<&[u8]> {
         self.line.clear();
         self.line.extend_from_slice(b"{\"metadata\":");
-        serde_json::to_writer(&mut self.line, &metadata(measured, conversation_id, clock))?;
+        let metadata = metadata(measured, conversation_id, clock, self.endpoint_type);
+        serde_json::to_writer(&mut self.line, &metadata)?;
         self.metrics(&measured.observation.values);
         if self.http_trace {
             self.line.extend_from_slice(b",\"trace_data\":");
@@ -121,12 +125,12 @@ impl RecordLines {
     }
 }
 
-/// Whether lines have the metric's values.
+/// Returns whether lines contain the metric's values.
 pub(super) fn is_in_records(metric: &Metric) -> bool {
     !metric.flags.contains(MetricFlags::NO_INDIVIDUAL_RECORDS)
 }
 
-/// Who, when and where of a request.
+/// Identity, times and destination of a request.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata<'a> {
     session_num: u64,
@@ -155,9 +159,16 @@ pub(super) struct Metadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_due_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    request_sent_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     requested_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "is_zero")]
+    missing_answers: u32,
+    #[serde(skip_serializing_if = "is_zero")]
     retry_count: u32,
+    model: &'a str,
+    url: &'a str,
+    endpoint_type: &'static str,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -170,9 +181,10 @@ fn uuid<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 pub(super) fn metadata<'a>(
-    measured: &MeasuredRecord,
+    measured: &'a MeasuredRecord,
     conversation_id: &'a str,
     clock: &Clock,
+    endpoint_type: &'static str,
 ) -> Metadata<'a> {
     let record = &measured.record;
     let wall = |at: Nanos| clock.wall_ns(at);
@@ -198,12 +210,17 @@ pub(super) fn metadata<'a>(
         was_cancelled: record.cancelled_at.is_some(),
         cancellation_time_ns: record.cancelled_at.map(wall),
         request_due_ns: record.due.map(wall),
+        request_sent_ns: record.sent.map(wall),
         requested_output_tokens: measured.observation.requested_output_tokens,
+        missing_answers: measured.observation.missing_answers,
         retry_count: record.retry_count,
+        model: &record.model,
+        url: &record.url,
+        endpoint_type,
     }
 }
 
-/// Headers as an object, secrets redacted.
+/// Headers as an object, with secrets redacted.
 #[derive(Debug)]
 pub(super) struct Headers<'a>(pub(super) &'a [(String, String)]);
 

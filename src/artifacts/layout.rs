@@ -1,10 +1,13 @@
-//! Names of the files in a run's directory.
+//! The file names in a run's directory.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ArtifactError;
+use crate::multi_run::{Member, Variation};
 
-/// Endings that `--profile-export-prefix` may bear and that are no part of it.
+/// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
 const PREFIX_ENDINGS: [&str; 14] = [
     "_server_metrics.parquet",
     "_server_metrics.jsonl",
@@ -22,7 +25,10 @@ const PREFIX_ENDINGS: [&str; 14] = [
     ".jsonl",
 ];
 
-/// Where each file of a run is.
+/// Maximum number of letters of an extension.
+const MAX_EXTENSION: usize = 8;
+
+/// The paths of a run's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The run's directory.
@@ -35,32 +41,32 @@ pub struct Layout {
     pub timeslices_json: PathBuf,
     /// Statistics of slices as CSV: `profile_export_aiperf_timeslices.csv`.
     pub timeslices_csv: PathBuf,
-    /// What the console said: `profile_export_console.txt`.
+    /// The console output: `profile_export_console.txt`.
     pub console: PathBuf,
-    /// One line a request: `profile_export.jsonl`.
+    /// One line per request: `profile_export.jsonl`.
     pub records: PathBuf,
-    /// Requests and responses whole: `profile_export_raw.jsonl`.
+    /// Complete requests and responses: `profile_export_raw.jsonl`.
     pub raw: PathBuf,
-    /// One row a request: `profile_export.parquet`.
+    /// One row per request: `profile_export.parquet`.
     pub table: PathBuf,
-    /// The server's statistics as JSON: `server_metrics_export.json`.
+    /// Statistics of server metrics as JSON: `server_metrics_export.json`.
     pub server_metrics_json: PathBuf,
-    /// The server's statistics as CSV: `server_metrics_export.csv`.
+    /// Statistics of server metrics as CSV: `server_metrics_export.csv`.
     pub server_metrics_csv: PathBuf,
-    /// One line a scrape: `server_metrics_export.jsonl`.
+    /// One line per scrape: `server_metrics_export.jsonl`.
     pub server_metrics_lines: PathBuf,
-    /// The server's series: `server_metrics_export.parquet`.
+    /// Series of server metrics: `server_metrics_export.parquet`.
     pub server_metrics_table: PathBuf,
-    /// What was sent: `inputs.json`.
+    /// The request bodies: `inputs.json`.
     pub inputs: PathBuf,
-    /// What `aiperf report` needs beside the records: `run_manifest.json`.
+    /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
     pub manifest: PathBuf,
     /// The log: `logs/aiperf.log`.
     pub log: PathBuf,
 }
 
 impl Layout {
-    /// The files of a run in `directory`, named by `prefix` if there is one.
+    /// Returns the paths of a run in `directory`, with `prefix` in the names if there is one.
     #[must_use]
     pub fn new(directory: &Path, prefix: Option<&str>) -> Self {
         let name = |with_prefix: &str, default: &str| match prefix.map(strip_ending) {
@@ -87,35 +93,90 @@ impl Layout {
         }
     }
 
-    /// Files that are replaced as a whole.
+    /// Returns the files that are replaced as a whole.
     pub(super) fn summaries(&self) -> [&Path; 5] {
         [&self.summary_json, &self.summary_csv, &self.console, &self.inputs, &self.manifest]
     }
 
-    /// The files of slices, which are replaced as a whole too, where there are any.
+    /// Returns the files of slices, which are also replaced as a whole, if there are any.
     pub(super) fn timeslices(&self) -> [&Path; 2] {
         [&self.timeslices_json, &self.timeslices_csv]
     }
 
-    /// Makes every directory that a file is in.
+    /// Iterates over every file that a run may have.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let lines = [&self.records, &self.raw, &self.table, &self.log];
+        let server_metrics = [
+            &self.server_metrics_json,
+            &self.server_metrics_csv,
+            &self.server_metrics_lines,
+            &self.server_metrics_table,
+        ];
+        let grown = lines.into_iter().chain(server_metrics).map(PathBuf::as_path);
+        self.summaries().into_iter().chain(self.timeslices()).chain(grown)
+    }
+
+    /// Returns each directory of a file once.
+    pub(super) fn directories(&self) -> BTreeSet<&Path> {
+        let files = [&self.summary_json, &self.inputs, &self.log];
+        files.into_iter().map(|file| file.parent().unwrap_or(&self.directory)).collect()
+    }
+
+    /// Creates the directories of all files.
     pub(super) fn make_directories(&self) -> Result<(), ArtifactError> {
-        for file in [&self.summary_json, &self.inputs, &self.log] {
-            let directory = file.parent().unwrap_or(&self.directory);
-            std::fs::create_dir_all(directory)
+        for directory in self.directories() {
+            fs::create_dir_all(directory)
                 .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })?;
         }
         Ok(())
     }
 }
 
-/// The prefix without the ending of a file name that users paste with it.
+/// Directory of the statistics over several runs, in the directory of the runs.
+pub(super) const AGGREGATE: &str = "aggregate";
+
+/// File of the loads that a search has tried, in the directory of its runs.
+pub(super) const SEARCH_HISTORY: &str = "search_history.json";
+
+/// Iterates over what a command with several runs leaves in its directory.
+pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let fixed = [AGGREGATE, SEARCH_HISTORY, Member::PLACES].map(|name| directory.join(name));
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_of_search = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(Variation::LABEL))
+    };
+    fixed.into_iter().chain(entries.map(|entry| entry.path()).filter(is_of_search))
+}
+
+/// Removes the suffix of a pasted file name from the prefix: that of one of the run's own files, or
+/// else any extension of letters. `qwen3-0.6B` and `run.v2` have none.
 fn strip_ending(prefix: &str) -> &str {
-    PREFIX_ENDINGS.iter().find_map(|ending| prefix.strip_suffix(ending)).unwrap_or(prefix)
+    let own = PREFIX_ENDINGS.iter().find_map(|ending| prefix.strip_suffix(ending));
+    let is_extension = |end: &str| {
+        (1..=MAX_EXTENSION).contains(&end.len())
+            && end.bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    let any = || {
+        let parts = prefix.rsplit_once('.');
+        parts.filter(|(stem, end)| !stem.is_empty() && is_extension(end))
+    };
+    own.or_else(|| any().map(|(stem, _)| stem)).unwrap_or(prefix)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_is_listed() {
+        let layout = Layout::new(Path::new("run"), None);
+        // The paths in its debug output, without the directory itself.
+        let shown = format!("{layout:?}");
+        let named = shown.matches("\"run/").count();
+        assert_eq!(layout.files().collect::<BTreeSet<_>>().len(), named);
+        assert_eq!(layout.directories(), BTreeSet::from(["run", "run/logs"].map(Path::new)));
+    }
 
     #[test]
     fn default_names() {
@@ -130,6 +191,24 @@ mod tests {
         assert_eq!(csv, Path::new("run/profile_export_aiperf_timeslices.csv"));
         assert_eq!(layout.inputs, Path::new("run/inputs.json"));
         assert_eq!(layout.log, Path::new("run/logs/aiperf.log"));
+    }
+
+    #[test]
+    fn any_extension_is_taken_off_a_prefix() {
+        for (prefix, stem) in [
+            ("foo.txt", "foo"),
+            ("foo.json", "foo"),
+            ("foo_raw.jsonl", "foo"),
+            ("a.b.yaml", "a.b"),
+            // None of these ends in an extension.
+            ("qwen3-0.6B", "qwen3-0.6B"),
+            ("run.v2", "run.v2"),
+            ("run.", "run."),
+            (".hidden", ".hidden"),
+            ("dir.name/foo", "dir.name/foo"),
+        ] {
+            assert_eq!(strip_ending(prefix), stem, "{prefix}");
+        }
     }
 
     #[test]
@@ -152,7 +231,7 @@ mod tests {
             assert_eq!(strip_ending(given), "foo", "{given}");
         }
         assert_eq!(strip_ending("v1.0"), "v1.0");
-        // Only an ending: nothing is left to name files by.
+        // Only a suffix: no prefix is left.
         let layout = Layout::new(Path::new("run"), Some(".json"));
         assert_eq!(layout.summary_json, Path::new("run/profile_export_aiperf.json"));
     }

@@ -1,7 +1,7 @@
-//! `profile_export.parquet`: one row a request.
+//! `profile_export.parquet`: one row per request.
 //!
-//! Rows are gathered by column and written as row groups while the run goes, so
-//! that memory stays bounded; the file gets its name when its footer is written.
+//! Rows are collected by column and written as row groups during the run, so that memory is
+//! bounded; the file gets its name when its footer is written.
 
 mod again;
 
@@ -20,20 +20,22 @@ use tempfile::NamedTempFile;
 
 use super::decimal::Form;
 use super::json::{Entry, exported};
-use super::{ArtifactError, RunReport, WriteFailure, jsonl, replace};
-use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, TagMap, Value};
+use super::{ArtifactError, WriteFailure, jsonl, replace};
+use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, Value};
+use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, Registry, ValueType};
 use crate::record::RequestError;
+use crate::run::RunReport;
 use crate::units::{Clock, Nanos};
 
 pub(super) use again::Unfit;
 
-/// Rows of a row group.
-const MOST_ROWS: usize = 8192;
-/// Values in lists of a row group: 16 bytes each, levels included.
-const MOST_LIST_VALUES: usize = 1 << 20;
+/// Number of rows of a row group.
+const MAX_ROWS: usize = 8192;
+/// Maximum number of list values in a row group: 16 bytes each, including levels.
+const MAX_LIST_VALUES: usize = 1 << 20;
 
-/// The run's id in the file's metadata.
+/// Metadata key of the run's ID.
 const BENCHMARK_ID: &str = "aiperf.benchmark_id";
 
 /// Version of the columns and of the file's metadata.
@@ -44,7 +46,7 @@ pub(super) struct RecordTable {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
     columns: Vec<Column>,
-    /// Where in `columns` a metric is.
+    /// Indices of metrics in `columns`.
     of_metric: TagMap<usize>,
     rows: usize,
     failure: Option<ParquetError>,
@@ -56,16 +58,16 @@ impl std::fmt::Debug for RecordTable {
     }
 }
 
-/// What a column says of a request.
+/// The source of a column's values.
 #[derive(Clone, Copy)]
 enum Source {
-    /// Something of the record itself.
+    /// A field of the record.
     Field(fn(&Row<'_>) -> Field),
     /// A metric's value.
     Metric(&'static Metric),
 }
 
-/// A request and what it is called.
+/// A request and its identifiers.
 struct Row<'a> {
     measured: &'a MeasuredRecord,
     conversation_id: &'a str,
@@ -82,7 +84,7 @@ impl Row<'_> {
     }
 }
 
-/// A value on its way into a column.
+/// A value to be added to a column.
 enum Field {
     Absent,
     Int(i64),
@@ -109,7 +111,7 @@ impl Field {
 struct Column {
     name: &'static str,
     source: Source,
-    /// 1 where a value is; in lists 2 for each element, 1 for an empty one.
+    /// 1 for a value; in lists 2 for each element, 1 for an empty list.
     definition: Vec<i16>,
     /// In lists: 0 for the first element of a row, 1 for the others.
     repetition: Vec<i16>,
@@ -135,10 +137,10 @@ impl Column {
             _ if Form::of(metric) == Form::Int => Values::Int(Vec::new()),
             _ => Values::Double(Vec::new()),
         };
-        Self::new(metric.tag, Source::Metric(metric), values)
+        Self::new(metric.tag.name(), Source::Metric(metric), values)
     }
 
-    /// Adds what the column says of a request.
+    /// Adds the column's value for a request.
     fn push(&mut self, field: Field) {
         let is_list = matches!(self.values, Values::List(_));
         match (&mut self.values, field) {
@@ -243,7 +245,7 @@ fn metric_field(metric: &Metric, value: Option<&Value>) -> Field {
     }
 }
 
-/// The columns that say who, when and where.
+/// Returns the columns with identity, times and destination.
 fn metadata_columns() -> Vec<Column> {
     let int = |name, field| Column::new(name, Source::Field(field), Values::Int(Vec::new()));
     let text = |name, field| Column::new(name, Source::Field(field), Values::Text(Vec::new()));
@@ -253,11 +255,16 @@ fn metadata_columns() -> Vec<Column> {
         text("x_correlation_id", |row| Field::text(&row.measured.record.correlation_id)),
         text("conversation_id", |row| Field::text(&row.conversation_id)),
         int("turn_index", |row| Field::int(row.measured.record.turn.turn as u64)),
+        text("model", |row| Field::text(&row.measured.record.model)),
+        text("url", |row| Field::text(&row.measured.record.url)),
         int("request_due_ns", |row| {
             row.measured.record.due.map_or(Field::Absent, |at| row.wall(at))
         }),
         int("credit_issued_ns", |row| row.wall(row.measured.record.issued)),
         int("request_start_ns", |row| Field::int(row.measured.observation.start_wall_ns)),
+        int("request_sent_ns", |row| {
+            row.measured.record.sent.map_or(Field::Absent, |at| row.wall(at))
+        }),
         int("request_ack_ns", |row| {
             row.measured.record.ack.map_or(Field::Absent, |at| row.wall(at))
         }),
@@ -298,7 +305,7 @@ fn metadata_columns() -> Vec<Column> {
     ]
 }
 
-/// When each piece of content arrived, in milliseconds since the request's start.
+/// Returns the arrival of each content event, in milliseconds since the request's start.
 fn content_arrivals(row: &Row<'_>) -> Field {
     let start = row.measured.record.start;
     let pieces = &row.measured.response.content;
@@ -306,7 +313,7 @@ fn content_arrivals(row: &Row<'_>) -> Field {
 }
 
 impl RecordTable {
-    /// Begins the table of a run with the metrics of `registry`.
+    /// Creates the table of a run with the metrics of `registry`.
     pub(super) fn create(path: &Path, registry: &Registry) -> Result<Self, ArtifactError> {
         let refuse = |why| ArtifactError::NotWritable { path: path.to_owned(), why };
         replace::check(path)?;
@@ -330,7 +337,7 @@ impl RecordTable {
         self.push_fields(values, |_, field| field(&row));
     }
 
-    /// The value of each column that is a metric's.
+    /// Returns the value of each column that belongs to a metric.
     fn of_columns<'a>(&self, values: &'a RecordValues) -> Vec<Option<&'a Value>> {
         let mut of_columns = vec![None; self.columns.len()];
         for (tag, value) in values.iter() {
@@ -341,7 +348,7 @@ impl RecordTable {
         of_columns
     }
 
-    /// Adds a request with these `values` of metrics; `field` says the rest.
+    /// Adds a request with these `values` of metrics; `field` returns all else.
     fn push_fields(
         &mut self,
         values: Vec<Option<&Value>>,
@@ -358,7 +365,7 @@ impl RecordTable {
             column.push(field);
         }
         self.rows += 1;
-        if self.rows >= MOST_ROWS || self.list_values() >= MOST_LIST_VALUES {
+        if self.rows >= MAX_ROWS || self.list_values() >= MAX_LIST_VALUES {
             self.failure = self.write_row_group().err();
         }
     }
@@ -386,7 +393,7 @@ impl RecordTable {
         Ok(())
     }
 
-    /// Writes the footer, with the results in it, and gives the file its name.
+    /// Writes the footer, which contains the results, and renames the file to its final name.
     pub(super) fn finish(mut self, report: &RunReport) -> Result<PathBuf, WriteFailure> {
         let path = self.path.clone();
         let fail = |error: &dyn std::fmt::Display| WriteFailure {
@@ -438,14 +445,14 @@ pub(super) fn properties() -> Arc<WriterProperties> {
     )
 }
 
-/// What is said of the file as a whole: each a string, results as JSON.
+/// Returns the metadata of the file, whose values are strings, with results as JSON.
 fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)> {
     let json = |value: serde_json::Result<String>| value.unwrap_or_default();
     let units: serde_json::Map<_, _> = columns
         .iter()
         .filter_map(|column| match column.source {
             Source::Metric(metric) => {
-                Some((metric.tag.to_owned(), metric.display_unit.label().into()))
+                Some((metric.tag.name().to_owned(), metric.display_unit.label().into()))
             }
             Source::Field(_) => None,
         })
@@ -456,7 +463,7 @@ fn file_metadata(columns: &[Column], report: &RunReport) -> Vec<(String, String)
         (BENCHMARK_ID.to_owned(), report.run.benchmark_id.to_string()),
         ("aiperf.units".to_owned(), json(serde_json::to_string(&units))),
     ];
-    if let Some(health) = &report.client_health {
+    if let Some(health) = &report.outcome.client_health {
         let key = "aiperf.client_health".to_owned();
         metadata.push((key, json(serde_json::to_string(health))));
     }

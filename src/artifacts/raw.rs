@@ -1,4 +1,4 @@
-//! `profile_export_raw.jsonl`: each request and response whole.
+//! `profile_export_raw.jsonl`: complete requests and responses.
 //!
 //! Instants named `perf_ns` are on the monotonic clock.
 
@@ -7,13 +7,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::jsonl::{Headers, Metadata, metadata};
-use super::redact_body;
+use super::payload::{self, Payload};
 use crate::metrics::metric::MeasuredRecord;
-use crate::record::{Arrival, RequestError, ResponseBody};
-use crate::redact;
+use crate::record::{RequestError, ResponseBody};
 use crate::units::Clock;
 
 #[derive(Serialize)]
@@ -26,17 +24,19 @@ struct RawRecord<'a> {
     #[serde(skip_serializing_if = "Headers::is_empty")]
     response_headers: Headers<'a>,
     responses: Vec<Response<'a>>,
+    /// Delay between the arrival of each response and its read.
+    response_read_lag_ns: Vec<u32>,
+    /// How much earlier than recorded each response may have arrived.
+    response_uncertainty_ns: Vec<u32>,
     payload: Payload<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a RequestError>,
 }
 
-/// An event, when it arrived, and how well that is known.
+/// An event and its arrival.
 #[derive(Debug, Serialize)]
 struct Response<'a> {
     perf_ns: u64,
-    read_lag_ns: u32,
-    uncertainty_ns: u32,
     #[serde(flatten)]
     content: Content<'a>,
 }
@@ -55,50 +55,32 @@ struct Packet<'a> {
     value: Cow<'a, str>,
 }
 
-/// A body that is JSON stands as it is, any other as a string.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Payload<'a> {
-    Json(&'a RawValue),
-    Redacted(Value),
-    Text(Cow<'a, str>),
-}
-
-/// Appends the line of a request to `out`, members of its body as `redacted` has them.
+/// Appends the line of a request to an endpoint of type `endpoint_type` to `out`, with the members
+/// of `redacted` in its body.
 pub(super) fn write_line(
     out: &mut Vec<u8>,
     measured: &MeasuredRecord,
     conversation_id: &str,
+    endpoint_type: &'static str,
     clock: &Clock,
     redacted: &[(String, Value)],
 ) -> io::Result<()> {
     let record = &measured.record;
+    let arrivals = || record.body.events.iter().map(|event| event.arrival);
     let line = RawRecord {
-        metadata: metadata(measured, conversation_id, clock),
+        metadata: metadata(measured, conversation_id, clock, endpoint_type),
         start_perf_ns: record.start.0,
         request_headers: Headers(&record.trace.request_headers),
         status: record.status,
         response_headers: Headers(&record.trace.response_headers),
         responses: responses(&record.body, &record.trace.response_headers),
-        payload: payload(&record.payload, redacted),
+        response_read_lag_ns: arrivals().map(|arrival| arrival.read_lag).collect(),
+        response_uncertainty_ns: arrivals().map(|arrival| arrival.uncertainty).collect(),
+        payload: payload::on_one_line(&record.payload, redacted),
         error: measured.observation.error.as_ref(),
     };
     serde_json::to_writer(&mut *out, &line)?;
     out.write_all(b"\n")
-}
-
-fn payload<'a>(body: &'a [u8], redacted: &[(String, Value)]) -> Payload<'a> {
-    if (!redacted.is_empty() || redact::may_have_urls(body))
-        && let Ok(mut body) = serde_json::from_slice(body)
-        && redact_body(&mut body, redacted)
-    {
-        return Payload::Redacted(body);
-    }
-    let one_line = !body.contains(&b'\n');
-    match serde_json::from_slice::<&RawValue>(body) {
-        Ok(json) if one_line => Payload::Json(json),
-        _ => Payload::Text(String::from_utf8_lossy(body)),
-    }
 }
 
 fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec<Response<'a>> {
@@ -109,19 +91,18 @@ fn responses<'a>(body: &'a ResponseBody, headers: &'a [(String, String)]) -> Vec
     body.events
         .iter()
         .map(|event| {
-            let Arrival { at, read_lag, uncertainty } = event.arrival;
             let content = if body.is_event_stream {
                 Content::Event { packets: packets(body.raw(event)) }
             } else {
                 let text = String::from_utf8_lossy(body.raw(event));
                 Content::Text { content_type, text }
             };
-            Response { perf_ns: at.0, read_lag_ns: read_lag, uncertainty_ns: uncertainty, content }
+            Response { perf_ns: event.arrival.at.0, content }
         })
         .collect()
 }
 
-/// The fields of an event, a comment being one named `comment`.
+/// Returns the fields of an event; a comment is a field named `comment`.
 fn packets(event: &[u8]) -> Vec<Packet<'_>> {
     event
         .split(|byte| *byte == b'\n' || *byte == b'\r')
@@ -161,18 +142,10 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_body_of_several_lines_stays_on_one() {
-        let text = |body: &[u8]| serde_json::to_string(&payload(body, &[])).unwrap();
-        assert_eq!(text(br#"{"model": "m"}"#), r#"{"model": "m"}"#);
-        assert_eq!(text(b"{\n}"), r#""{\n}""#);
-        assert_eq!(text(b"no json"), r#""no json""#);
-    }
-
     proptest! {
         #[test]
         fn any_bytes_make_one_line_of_json(body in any::<Vec<u8>>()) {
-            let written = serde_json::to_string(&(payload(&body, &[]), packets(&body))).unwrap();
+            let written = serde_json::to_string(&packets(&body)).unwrap();
             prop_assert!(!written.contains('\n'));
             prop_assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());
         }

@@ -1,4 +1,4 @@
-//! The server's side of a run in files: JSON, CSV, JSONL and Parquet.
+//! Server metrics in files: JSON, CSV, JSONL and Parquet.
 
 mod csv;
 mod endpoint_ids;
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::layout::Layout;
-use super::run::slice_duration;
-use super::{RunReport, WriteFailure, write_whole};
+use super::{WriteFailure, write_whole};
+use crate::run::{self, RunReport};
 use crate::server_metrics::report::ServerMetrics;
 use crate::units::Nanos;
 
@@ -29,19 +29,19 @@ pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
 pub(super) use parquet::{Samples, TableError, read as read_table};
 pub(super) use read::Scrapes;
 
-/// Which files there are of the server's metrics, and how they are laid out.
+/// The files of server metrics and their layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetricsFiles {
     /// `--server-metrics-formats`.
     pub formats: Formats,
     /// `--server-metrics-json-layout`.
     pub json_layout: JsonLayout,
-    /// Scrapes between two flushes of the lines
+    /// Number of scrapes between two flushes of the lines
     /// (`AIPERF_SERVER_METRICS_EXPORT_BATCH_SIZE`, 100).
     pub batch_size: usize,
-    /// The URLs that are scraped, without credentials; none where nothing is.
+    /// The scraped URLs, without credentials; empty if nothing is scraped.
     pub endpoints: Vec<Arc<str>>,
-    /// Length of the slices that statistics are given for (`--slice-duration`).
+    /// Length of the slices with statistics (`--slice-duration`).
     pub slice_duration: Option<Nanos>,
 }
 
@@ -52,20 +52,20 @@ pub struct Formats {
     pub json: bool,
     /// Statistics as a table.
     pub csv: bool,
-    /// Every scrape, a line each.
+    /// Every scrape, one line each.
     pub jsonl: bool,
     /// Every sample of the profiling phase.
     pub parquet: bool,
 }
 
-/// How the JSON export is laid out.
+/// The layout of the JSON file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JsonLayout {
-    /// Statistics in an object of their own in each series.
+    /// Statistics in a separate object of each series.
     #[default]
     Nested,
-    /// Statistics beside the labels of each series: an earlier layout.
+    /// Statistics beside the labels of each series, an earlier layout.
     Flat,
 }
 
@@ -82,12 +82,12 @@ impl Default for ServerMetricsFiles {
 }
 
 impl ServerMetricsFiles {
-    /// What a run's `input_config` says of them.
-    pub(super) fn of_input_config(config: &Value) -> Self {
+    /// Returns the settings in a run's `input_config` and `other_config`.
+    pub(super) fn of_config(config: &Value, other: &Value) -> Self {
         let default = Self::default();
         let formats = config.pointer("/server_metrics/formats").and_then(Value::as_array);
         let has = |name: &str, formats: &Vec<Value>| formats.iter().any(|format| format == name);
-        let layout = config.pointer("/server_metrics/json_layout").and_then(Value::as_str);
+        let layout = other.pointer("/server_metrics/json_layout").and_then(Value::as_str);
         Self {
             formats: formats.map_or(default.formats, |formats| Formats {
                 json: has("json", formats),
@@ -96,12 +96,12 @@ impl ServerMetricsFiles {
                 parquet: has("parquet", formats),
             }),
             json_layout: if layout == Some("flat") { JsonLayout::Flat } else { JsonLayout::Nested },
-            slice_duration: slice_duration(config),
+            slice_duration: run::slice_duration(config),
             ..default
         }
     }
 
-    /// The files that are replaced as a whole, and whether each is to be there.
+    /// Returns the files that are replaced as a whole, with whether each is to be written.
     pub(super) fn statistics<'a>(&self, layout: &'a Layout) -> [(&'a Path, bool); 3] {
         let is_scraped = !self.endpoints.is_empty();
         [
@@ -111,7 +111,7 @@ impl ServerMetricsFiles {
         ]
     }
 
-    /// Replaces the files that are to be there.
+    /// Replaces the files that are to be written.
     pub(super) fn write_statistics(
         &self,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! A file to which lines are appended; its first error is kept, not raised.
+//! A file to which lines are appended; its first error is kept rather than returned at once.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ArtifactError, WriteFailure};
 
-/// Bytes kept before they are written.
+/// Size of the buffer in bytes.
 const BUFFER_BYTES: usize = 128 * 1024;
 
 /// An append-only file of lines.
@@ -18,7 +18,7 @@ pub(super) struct LineSink {
 }
 
 impl LineSink {
-    /// Opens `path` anew.
+    /// Creates the file `path`.
     pub(super) fn create(path: &Path) -> Result<Self, ArtifactError> {
         let file = File::create(path)
             .map_err(|why| ArtifactError::NotWritable { path: path.to_owned(), why })?;
@@ -29,25 +29,25 @@ impl LineSink {
         })
     }
 
-    /// Appends a whole line. After a failure nothing more is written, so that
-    /// at most the last line of the file is cut.
+    /// Appends a whole line. After a failure nothing more is written, so that at most the last line
+    /// of the file is truncated.
     pub(super) fn append(&mut self, line: io::Result<&[u8]>) {
         if self.failure.is_none() {
             self.failure = line.and_then(|line| self.file.write_all(line)).err();
         }
     }
 
-    /// Hands what was appended to the operating system.
+    /// Passes appended lines to the operating system.
     pub(super) fn flush(&mut self) {
         if self.failure.is_none() {
             self.failure = self.file.flush().err();
         }
     }
 
-    /// Flushes and closes.
+    /// Flushes and closes the file.
     pub(super) fn finish(mut self) -> Result<PathBuf, WriteFailure> {
         self.flush();
-        // What could not be written is not tried again on drop.
+        // Data that could not be written must not be retried on drop.
         let (_, _) = self.file.into_parts();
         match self.failure {
             None => Ok(self.path),

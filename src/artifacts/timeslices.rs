@@ -17,8 +17,8 @@ use crate::metrics::slices::Slice;
 
 const COLUMNS: [&str; 7] = ["Timeslice", "Start_NS", "End_NS", "Metric", "Unit", "Stat", "Value"];
 
-/// Replaces both files. Slices are computed one by one for each, so that never more
-/// than one is in memory.
+/// Replaces both files. Slices are computed one by one for each file, so that only one is in
+/// memory.
 pub(super) fn write(
     layout: &Layout,
     slices: &Slices,
@@ -30,7 +30,7 @@ pub(super) fn write(
     ]
 }
 
-/// An object for each slice, indented by two.
+/// Writes an object for each slice, indented by two spaces.
 fn json(out: &mut dyn Write, slices: &Slices, input_config: &serde_json::Value) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, &Summary { timeslices: Each(slices), input_config })?;
     out.write_all(b"\n")
@@ -62,19 +62,19 @@ impl Serialize for One {
             map.serialize_entry("is_complete", &false)?;
         }
         for result in results {
-            map.serialize_entry(result.metric.tag, &Entry::of(result))?;
+            map.serialize_entry(result.metric.tag.name(), &Entry::of(result))?;
         }
         map.end()
     }
 }
 
-/// A row for each number, the metrics of a slice in order of tag.
+/// Writes a row for each number, with the metrics of a slice in order of tag.
 fn csv(out: &mut dyn Write, slices: &Slices) -> io::Result<()> {
     let mut csv =
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut *out);
     csv.write_record(COLUMNS)?;
     for (index, (slice, mut results)) in slices.iter().enumerate() {
-        results.sort_by_key(|result| result.metric.tag);
+        results.sort_by_key(|result| result.metric.tag.name());
         let place = [index as u64, slice.start_ns, slice.end_ns].map(|number| number.to_string());
         for result in &results {
             let [index, start, end] = place.each_ref().map(String::as_str);

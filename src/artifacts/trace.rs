@@ -1,5 +1,5 @@
-//! `trace_data` of a record: instants in wall time, durations in nanoseconds,
-//! absent where the thing did not happen.
+//! `trace_data` of a record: instants in wall time and durations, both in nanoseconds, absent if
+//! the event did not occur.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};

@@ -1,115 +1,125 @@
-//! Flags that the Python AIPerf has and this program has not, in one table.
+//! Flags of the Python AIPerf that this program does not have, in one table.
 //!
-//! A flag of AIPerf is never ignored: either it does what it says, or the run
-//! is refused, with what to do instead. Only what this program does anyway is
-//! accepted without effect.
+//! A flag of AIPerf is never ignored: it either works, or is rejected with advice on what
+//! to do instead. Flags are accepted without effect only if they ask for what this program
+//! does anyway.
 
 use clap::{Arg, ArgAction, Command};
 
-const LOOP: &str = "repeat the command or loop over values in the shell; read the results with jq \
-                    or DuckDB";
+const LOOP: &str = "run the command once per value in a shell loop, and compare the results with \
+                    jq or DuckDB";
 
-/// Flags that are refused, blanks between them, and what to do instead.
+/// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     // Endpoint
     (
         "--reset-kv-cache --reset-kv-cache-timeout-seconds --reset-kv-cache-path",
-        "restart the server, or call its own path before the run",
+        "restart the server, or call its cache reset endpoint before the run",
     ),
     (
         "--server-profiler --server-profiler-timeout-seconds --server-profiler-start-path \
          --server-profiler-stop-path",
-        "start and stop its profiler by its own path",
+        "start and stop the profiler through the server's own endpoints",
     ),
     (
         "--per-chunk-usage",
-        "ask for it: --extra-inputs \
+        "request it with --extra-inputs \
          stream_options:'{\"include_usage\":true,\"continuous_usage_stats\":true}'",
     ),
-    ("--session-header", "the session goes in X-Correlation-ID; other headers by --header"),
-    ("--uuid-and-strip", "change the file before the run"),
+    (
+        "--session-header",
+        "the session ID is sent as X-Correlation-ID; use --header for other headers",
+    ),
+    ("--uuid-and-strip", "edit the file before the run"),
     // Input
     (
         "--public-dataset",
-        "for ShareGPT download its JSON file: --custom-dataset-type sharegpt --input-file FILE; \
-         make other sets into a multi-turn file",
+        "for ShareGPT, download its JSON file and use --custom-dataset-type sharegpt --input-file \
+         FILE; convert other datasets to a multi-turn file",
     ),
-    ("--hf-subset --hf-weka-dataset", "make the set into a multi-turn file"),
-    ("--dataset-filter", "choose the rows when you make the file"),
-    ("--use-think-time-only", "give --ignore-trace-delays or --session-delay-ratio"),
-    ("--max-context-length", "for traces give --synthesis-max-isl"),
-    ("--allow-dataset-wrap", "sampling starts over by itself where --request-count asks for more"),
-    ("--trace-session-sample-ratio", "shorten the file"),
-    ("--config -f", "give the settings as flags"),
+    ("--hf-subset --hf-weka-dataset", "convert the dataset to a multi-turn file"),
+    ("--dataset-filter", "select the rows when you create the file"),
+    ("--use-think-time-only", "use --ignore-trace-delays or --session-delay-ratio"),
+    ("--max-context-length", "for traces, use --synthesis-max-isl"),
+    (
+        "--allow-dataset-wrap",
+        "the dataset is reused automatically when --request-count exceeds its size",
+    ),
+    ("--trace-session-sample-ratio", "sample the file before the run"),
+    ("--config -f", "pass the settings as flags"),
     // Output
-    ("--auto-plot", "plot the Parquet files"),
-    ("--plot-required", "there are no plots"),
-    ("--export-outputs-json", "--export-level raw writes the answers"),
+    ("--auto-plot", "plot the Parquet files yourself"),
+    ("--plot-required", "aiperf makes no plots"),
+    ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
         "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \
          --mlflow-parent-run-id --mlflow-artifact-glob",
-        "log the files with the client of MLflow",
+        "upload the files with the MLflow client",
     ),
     (
         "--wandb-project --wandb-entity --wandb-run-name --wandb-tag",
-        "log the files with the client of W&B",
+        "upload the files with the W&B client",
     ),
     // Tokenizer
-    ("--tokenizer-trust-remote-code", "no code of a model is run; take a tokenizer.json"),
+    (
+        "--tokenizer-trust-remote-code",
+        "aiperf never runs code from a model; use a tokenizer with a tokenizer.json",
+    ),
     // Load Generator
     (
         "--trajectory-start-min-ratio --trajectory-start-max-ratio --burst-phase-starts",
-        "there is no agentic replay",
+        "agentic replay is not supported",
     ),
     (
         "--trace-idle-gap-cap-seconds --system-idle-gap-cap-seconds",
-        "give --inter-turn-delay-cap-seconds",
+        "use --inter-turn-delay-cap-seconds",
     ),
     // Scenario
-    ("--scenario --unsafe-override", "give the flags of the scenario"),
+    ("--scenario --unsafe-override", "pass the scenario's settings as flags"),
     // Warmup
-    ("--agentic-cache-warmup-duration --agentic-warmup-grace-period", "give --warmup-duration"),
+    ("--agentic-cache-warmup-duration --agentic-warmup-grace-period", "use --warmup-duration"),
     // Conversation Input
-    ("--max-idle-gap-cap-seconds", "give --inter-turn-delay-cap-seconds"),
+    ("--max-idle-gap-cap-seconds", "use --inter-turn-delay-cap-seconds"),
     (
         "--no-open-loop-replay",
-        "later turns keep to their timestamps, or wait for their delays where they have none",
+        "later turns are sent at their timestamps, or after their delays if they have none",
     ),
-    ("--omit-kv-hints", "none are sent"),
+    ("--omit-kv-hints", "aiperf sends no KV cache hints"),
     (
         "--force-min-tokens",
-        "AIPerf forces the output length by default; here give --extra-inputs ignore_eos:true",
+        "use --extra-inputs ignore_eos:true; unlike AIPerf, aiperf does not force the output \
+         length",
     ),
     // Input Sequence Length (ISL)
-    ("--random-range-ratio --random-corpus-style", "give --isl-stddev or --seq-dist"),
+    ("--random-range-ratio --random-corpus-style", "use --isl-stddev or --seq-dist"),
     // Prompt
-    ("--prompt-corpus", "--input-file brings your own text"),
+    ("--prompt-corpus", "use --input-file with your own text"),
     // Synthesis
-    ("--synthesis-speedup-ratio", "give --replay-speedup"),
+    ("--synthesis-speedup-ratio", "use --replay-speedup"),
     (
         "--synthesis-prefix-len-multiplier --synthesis-prefix-root-multiplier \
          --synthesis-prompt-len-multiplier --synthesis-output-len-multiplier",
-        "change the trace before the run",
+        "edit the trace before the run",
     ),
     // Image Input
-    ("--image-source-sampling", "generated images are noise, each another"),
+    ("--image-source-sampling", "each generated image is different noise"),
     // Service
-    ("--api-port --api-host", "watch the run over OTLP (--otel-url)"),
-    ("--stats-interval", "progress is said by --ui simple"),
+    ("--api-port --api-host", "monitor the run over OTLP (--otel-url)"),
+    ("--stats-interval", "use --ui simple for progress lines"),
     // Network Latency
     (
         "--network-latency-automatic --network-latency-mean --network-latency-ping-interval",
-        "see http_req_connecting and the other times of --show-trace-timing",
+        "use --show-trace-timing; its http_req_connecting is the time to connect",
     ),
     // GPU Telemetry
-    ("--gpu-telemetry", "scrape the exporter: --server-metrics localhost:9400"),
+    ("--gpu-telemetry", "scrape the GPU exporter with --server-metrics localhost:9400"),
     // ZMQ Communication
-    ("--zmq-host --zmq-ipc-path --zmq-dual-bind", "there is one process"),
+    ("--zmq-host --zmq-ipc-path --zmq-dual-bind", "aiperf is a single process"),
     // Accuracy
     (
         "--accuracy-benchmark --accuracy-tasks --accuracy-n-shots --accuracy-enable-cot \
          --accuracy-no-enable-cot --accuracy-grader --accuracy-system-prompt --accuracy-verbose",
-        "no answers are judged: --export-level raw writes them, for a judge of your own",
+        "responses are not graded; use --export-level raw to write them, and grade them yourself",
     ),
     // Multi-Run
     (
@@ -127,8 +137,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Those of them that are switches, and off by default: turned off they ask for
-/// nothing.
+/// The rejected flags that are switches and off by default: turning one off is accepted.
 const REFUSED_SWITCHES: &str = "\
     --reset-kv-cache --server-profiler --per-chunk-usage --uuid-and-strip \
     --tokenizer-trust-remote-code --use-think-time-only \
@@ -137,8 +146,8 @@ const REFUSED_SWITCHES: &str = "\
     --network-latency-automatic --parameter-sweep-same-seed --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
-/// Switches that turn off what is never on here, or on what always is: accepted
-/// without effect.
+/// Switches accepted without effect: they turn off what is never on here, or turn on what
+/// always is.
 pub const OFF_SWITCHES: &[&str] = &[
     "--no-auto-plot",
     "--no-allow-dataset-wrap",
@@ -149,24 +158,23 @@ pub const OFF_SWITCHES: &[&str] = &[
     "--no-sweep-table",
 ];
 
-/// Flags with the one value that says what is done anyway, and what to do
-/// instead of another.
+/// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
-    ("--url-strategy", "round-robin", "AIPerf has no other"),
-    ("--transport", "http", "AIPerf has no other"),
-    ("--transport-type", "http", "AIPerf has no other"),
+    ("--url-strategy", "round-robin", "AIPerf has no other either"),
+    ("--transport", "http", "AIPerf has no other either"),
+    ("--transport-type", "http", "AIPerf has no other either"),
     (
         "--cache-bust",
         "none",
-        "for other targets vary the prompts, or give each conversation a context by \
+        "to defeat caching, vary the prompts, or give each conversation its own context with \
          --user-context-prompt-length",
     ),
 ];
 
-/// Adds the flags that are accepted without effect, hidden from the help.
+/// Adds the flags that are accepted without effect, hidden from `--help`.
 pub(super) fn accept(command: Command) -> Command {
     let name = |flag: &'static str| flag.trim_start_matches('-');
-    // `--request-rate -1` is a wrong value, not an unknown flag.
+    // `--request-rate -1` is an invalid value, not an unknown flag.
     let command = command.allow_negative_numbers(true);
     let command = OFF_SWITCHES.iter().fold(command, |command, flag| {
         command.arg(Arg::new(*flag).long(name(flag)).action(ArgAction::SetTrue).hide(true))
@@ -178,27 +186,27 @@ pub(super) fn accept(command: Command) -> Command {
     })
 }
 
-/// `text` if it is `value`, in any case, `_` being `-`.
+/// Accepts `text` if it is `value`, ignoring case and treating `_` as `-`.
 fn only(text: &str, value: &'static str, advice: &str) -> Result<&'static str, String> {
     let is_it = text.trim().to_ascii_lowercase().replace('_', "-") == value;
-    is_it.then_some(value).ok_or_else(|| format!("{value} only: {advice}"))
+    is_it.then_some(value).ok_or_else(|| format!("{value} is the only supported value; {advice}"))
 }
 
-/// Every flag that is refused, with what to do instead.
+/// Every flag that is rejected, and what to do instead.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     REFUSED.iter().flat_map(|(flags, advice)| flags.split(' ').map(move |flag| (flag, *advice)))
 }
 
-/// Whether `flag` is a switch among those that are refused.
+/// Whether `flag` is a rejected flag that takes no value.
 pub(super) fn is_refused_switch(flag: &str) -> bool {
     REFUSED_SWITCHES.split(' ').any(|switch| switch == flag)
 }
 
-/// Why `flag` is refused, if it is one of AIPerf's that are.
+/// The error for `flag`, if it is one of the rejected ones.
 pub(super) fn refusal(flag: &str) -> Option<String> {
     let flag = flag.split('=').next().unwrap_or(flag);
     let (_, advice) = refused().find(|(refused, _)| *refused == flag)?;
-    Some(format!("{flag} is an AIPerf flag that aiperf does not have yet: {advice}"))
+    Some(format!("{flag} is an AIPerf flag that aiperf does not support yet: {advice}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! How connections are made: `--connection-reuse-strategy`, `--ssl-*` and
-//! `AIPERF_HTTP_*`.
+//! Connection settings: `--connection-reuse-strategy`, `--ssl-*` and `AIPERF_HTTP_*`.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +6,13 @@ use std::path::Path;
 use url::{Host, Url};
 
 use super::profile::{ProfileArgs, TlsArgs};
-use crate::config::{ConfigError, Connections, Environment, TransportConfig};
+use crate::config::{ConfigError, Connections, Environment, RunConfig};
 use crate::redact;
 use crate::transport::tls::{self, Identity};
 use crate::transport::{Proxies, SocketOptions, TlsError, TlsOptions};
 use crate::units::Nanos;
 
-/// The connections that `flags` and `environment` ask for.
+/// The connection settings of `flags` and `environment`.
 pub(super) fn connections(
     flags: &ProfileArgs,
     environment: Environment<'_>,
@@ -33,17 +32,17 @@ pub(super) fn connections(
     })
 }
 
-/// What is said where the environment names a proxy that is not used.
-pub(super) fn warning(transport: &TransportConfig, environment: Environment<'_>) -> Option<String> {
-    if transport.connections.proxies.are_used() {
+/// The warning for a proxy that the environment sets and that is not used.
+pub(super) fn warning(config: &RunConfig, environment: Environment<'_>) -> Option<String> {
+    if config.transport.connections.proxies.are_used() {
         return None;
     }
     let unused = proxies(environment).ok()?;
     let goes_by = |url: &&Url| !is_loopback(url) && unused.apply_to(url);
-    let url = redact::url(transport.urls.iter().find(goes_by)?.as_str());
+    let url = redact::url(config.server.urls.iter().find(goes_by)?.as_str());
     Some(format!(
-        "the environment names a proxy, but requests go straight to {url}: set \
-         AIPERF_HTTP_TRUST_ENV=true to use it"
+        "the environment sets a proxy, but requests go directly to {url}; set \
+         AIPERF_HTTP_TRUST_ENV=true to use the proxy"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! What is made of the command line's own definition: completions and man pages.
+//! Completions and man pages, generated from the definition of the command line.
 
 use std::io;
 
@@ -9,36 +9,36 @@ use clap_mangen::roff::{Roff, roman};
 
 use super::{Cli, CliError};
 
-/// A page of the manual's section 1.
+/// A man page of section 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManPage {
-    /// Name of its file: `aiperf-profile.1`.
+    /// File name, such as `aiperf-profile.1`.
     pub file: String,
-    /// The page, in roff.
+    /// The page in roff.
     pub text: String,
 }
 
-/// The script for `shell`.
+/// The completion script for `shell`.
 pub(super) fn completions(shell: Shell) -> Result<String, CliError> {
     let mut script = Vec::new();
-    // What is only taken for AIPerf's sake is nothing to complete.
+    // Without the flags that are accepted only for compatibility with AIPerf.
     clap_complete::generate(shell, &mut Cli::command(), "aiperf", &mut script);
     text(script)
 }
 
-/// The program's page and those of its commands.
+/// The pages of the program and of each command.
 pub(super) fn man_pages() -> Result<Vec<ManPage>, CliError> {
     let command = built();
     [&command].into_iter().chain(command.get_subcommands()).map(page).collect()
 }
 
-/// The page of the command `name`, else the program's.
+/// The page of the command `name`, or of the program without a name.
 pub(super) fn man_page(name: Option<&str>) -> Result<String, CliError> {
     let command = built();
     let found = name.map_or(Some(&command), |name| command.find_subcommand(name));
     let Some(found) = found else {
         let names: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
-        let why = format!("error: there is no such command: give one of {}", names.join(", "));
+        let why = format!("error: unknown command; expected one of {}", names.join(", "));
         return Err(CliError::Usage(why));
     };
     page(found).map(|page| page.text)
@@ -46,13 +46,13 @@ pub(super) fn man_page(name: Option<&str>) -> Result<String, CliError> {
 
 fn built() -> Command {
     let mut command = Cli::command().disable_help_subcommand(true);
-    // Only then is it known which flags take a value.
+    // Only a built command knows which flags take a value.
     command.build();
     command.mut_subcommands(|command| command.mut_args(with_names))
 }
 
-/// The flag with its values and its other names in its text, as `--help` has them:
-/// [`Man`] gives each value a paragraph, and other names none.
+/// Appends a flag's possible values and aliases to its help text, as `--help` does:
+/// [`Man`] gives each value a paragraph and leaves aliases out.
 fn with_names(argument: Arg) -> Arg {
     let values = argument.get_possible_values();
     let values: Vec<_> = values.iter().map(|value| value.get_name().to_owned()).collect();
@@ -69,15 +69,15 @@ fn with_names(argument: Arg) -> Arg {
 
 fn page(command: &Command) -> Result<ManPage, CliError> {
     let version = concat!("aiperf ", env!("CARGO_PKG_VERSION"));
-    // An empty date would be left out, and what follows it take its place.
+    // An empty date would be dropped, and the next field would take its place.
     let man = Man::new(command.clone()).date(" ").source(version).manual("aiperf");
     let mut page = Vec::new();
     render(&man, command, &mut page).map_err(|error| CliError::Usage(format!("error: {error}")))?;
     Ok(ManPage { file: man.get_filename(), text: text(page)? })
 }
 
-/// The sections that say something here; the synopsis is the usage, where
-/// [`Man`]'s own names each of a hundred flags.
+/// Writes the sections that apply here. The synopsis is the usage line, since [`Man`]'s own
+/// synopsis lists all of a hundred flags.
 fn render(man: &Man, command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim();

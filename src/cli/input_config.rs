@@ -1,48 +1,55 @@
-//! `input_config` of the JSON export: what was set, in AIPerf's shape.
+//! `input_config` of the JSON export: all settings, defaults included, in AIPerf's layout.
+//!
+//! AIPerf's own models reject unknown fields, so settings that only this program has are in
+//! [`other`].
+
+pub(super) mod other;
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::profile::ProfileArgs;
 use crate::artifacts::ExportLevel;
-use crate::artifacts::server_metrics::{Formats, JsonLayout};
-use crate::config::{ConnectionReuse, RunConfig, Ui};
+use crate::artifacts::server_metrics::Formats;
+use crate::config::{ConnectionReuse, LogLevel, RunConfig, Ui, WaitMode};
 use crate::dataset::{
-    AudioFormat, AudioNoise, FileFormat, ImageFormat, ImageNoise, Rankings, Sampling, Scene,
-    Source, Spread, TraceSettings, VideoClip,
+    AudioFormat, AudioNoise, FileFormat, ImageFormat, ImageNoise, ModelSelection,
+    NormalDistribution, Rankings, Sampling, Scene, SequenceDistribution, Source, Synthetic,
+    TraceSettings, VideoClip,
 };
-use crate::multi_run::Dimension;
+use crate::endpoint::EndpointType;
+use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
 use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
 use crate::units::Nanos;
-use crate::{multi_run, redact, tokenizer};
+use crate::{redact, tokenizer};
 
-/// The object; members that were not set are absent, secrets are redacted.
-pub(super) fn build(flags: &ProfileArgs, config: &RunConfig) -> Value {
+/// Builds the object. Settings without a value or default are absent; secrets are redacted.
+pub(super) fn build(config: &RunConfig) -> Value {
     let models: Vec<Value> =
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
+    let strategy = match config.dataset.model_selection {
+        ModelSelection::RoundRobin => "round_robin",
+        ModelSelection::Random => "random",
+    };
     Object::default()
-        .put("models", json!({"items": models}))
-        .put("endpoint", endpoint(flags, config))
-        .put("datasets", json!([dataset(flags, config)]))
+        .put("models", json!({"strategy": strategy, "items": models}))
+        .put("endpoint", endpoint(config))
+        .put("datasets", json!([dataset(config)]))
         .put("phases", phases(&config.schedule))
         .put("artifacts", artifacts(config))
         .put_some("slos", slos(config))
-        .put("tokenizer", tokenizer(config))
+        .put_some("tokenizer", tokenizer(config))
         .put("server_metrics", server_metrics(config))
         .put("otel", otel(config))
         .put("runtime", runtime(config))
-        .put_some("random_seed", config.dataset.random_seed)
-        .put_some("multi_run", multi_run(&config.multi_run))
-        .put_some("shard", config.schedule.shard.map(|shard| shard.to_string()))
-        .put_some("start_at_ns", config.schedule.start_at)
+        .put("logging", json!({"level": log_level(config.log_level)}))
         .into_value()
 }
 
-/// A JSON object that grows member by member.
+/// A builder for a JSON object.
 #[derive(Default)]
 struct Object(Map<String, Value>);
 
@@ -64,49 +71,71 @@ impl Object {
     }
 }
 
-fn endpoint(flags: &ProfileArgs, config: &RunConfig) -> Value {
-    let (endpoint, transport) = (&config.endpoint, &config.transport);
-    // Without its trailing slash, as it was written.
+fn endpoint(config: &RunConfig) -> Value {
+    let (endpoint, transport, server) = (&config.endpoint, &config.transport, &config.server);
+    // Without the trailing slash that parsing adds.
     let url = |url: &url::Url| redact::url(url.as_str()).trim_end_matches('/').to_owned();
-    let urls: Vec<String> = transport.urls.iter().map(url).collect();
-    let headers: Map<String, Value> = transport
+    let urls: Vec<String> = server.urls.iter().map(url).collect();
+    let headers: Map<String, Value> = server
         .headers
         .iter()
         .map(|(name, value)| (name.clone(), Value::from(redact::header_value(name, value))))
         .collect();
-    let extra: Map<String, Value> = endpoint.extra_inputs.iter().cloned().collect();
-    let timeout = transport.request_timeout.as_seconds();
-    let wait = transport.wait_for_model.timeout.as_seconds();
+    let is_template = endpoint.endpoint_type == EndpointType::TEMPLATE;
+    let of_template =
+        |name: &str| is_template && [PAYLOAD_TEMPLATE, RESPONSE_FIELD].contains(&name);
+    let extra = endpoint.extra_inputs.iter().filter(|(name, _)| !of_template(name)).cloned();
     let reuse = match transport.connections.reuse {
-        ConnectionReuse::Pooled => None,
-        ConnectionReuse::Never => Some("never"),
-        ConnectionReuse::StickyUserSessions => Some("sticky-user-sessions"),
+        ConnectionReuse::Pooled => "pooled",
+        ConnectionReuse::Never => "never",
+        ConnectionReuse::StickyUserSessions => "sticky-user-sessions",
     };
-    let shown_path = |path: &Path| path.display().to_string();
+    let wait_mode = match server.wait_for_model.mode {
+        WaitMode::Models => "models",
+        WaitMode::Inference => "inference",
+        WaitMode::Both => "both",
+    };
     Object::default()
         .put("urls", urls)
+        .put("url_strategy", "round_robin")
         .put("type", endpoint.endpoint_type.traits().name)
         .put("streaming", endpoint.streaming)
         .put_some("path", endpoint.path.as_deref().map(redact::path))
-        .put_some("api_key", transport.api_key.as_ref().map(ToString::to_string))
-        .put_some("headers", non_empty(headers))
-        .put_some("extra", shown(extra))
-        .put_some("timeout", Some(timeout).filter(|seconds| *seconds != 21600.0))
-        .put_some("wait_for_model_timeout", Some(wait).filter(|seconds| *seconds > 0.0))
-        .put_some("connection_reuse_strategy", reuse)
-        .put_some("ssl_verify", (!transport.connections.tls.verify).then_some(false))
-        .put_some("ssl_ca_cert", flags.tls.ssl_ca_cert.as_deref().map(shown_path))
-        .put_some("ssl_cert", flags.tls.ssl_cert.as_deref().map(shown_path))
-        .put_some("use_legacy_max_tokens", endpoint.use_legacy_max_tokens.then_some(true))
-        .put_some("use_server_token_count", endpoint.use_server_token_count.then_some(true))
-        .put_some("download_video_content", endpoint.video.download.then_some(true))
+        .put_some("api_key", server.api_key.as_ref().map(ToString::to_string))
+        .put_some("template", is_template.then(|| template(&endpoint.extra_inputs)))
+        .put("headers", headers)
+        .put("extra", shown(extra.collect()))
+        .put("timeout", transport.request_timeout.as_seconds())
+        .put("wait_for_model_timeout", server.wait_for_model.timeout.as_seconds())
+        .put("wait_for_model_interval", server.wait_for_model.interval.as_seconds())
+        .put("wait_for_model_mode", wait_mode)
+        .put("connection_reuse", reuse)
+        .put("use_legacy_max_tokens", endpoint.use_legacy_max_tokens)
+        .put("use_server_token_count", endpoint.use_server_token_count)
+        .put("download_video_content", endpoint.video.download)
         .into_value()
 }
 
-/// The object with the values of secret names redacted; absent where empty.
-fn shown(object: Map<String, Value>) -> Option<Value> {
-    let mut object = non_empty(object);
-    object.iter_mut().for_each(redact::json);
+/// The body template of requests, and the path of the text in responses.
+fn template(extra_inputs: &[(String, Value)]) -> Value {
+    let member = |wanted: &str| {
+        let given = extra_inputs.iter().rev().find(|(name, _)| name == wanted);
+        given.map(|(_, value)| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    Object::default()
+        .put("body", member(PAYLOAD_TEMPLATE).unwrap_or_default())
+        .put_some("response_field", member(RESPONSE_FIELD))
+        .into_value()
+}
+
+fn shown_path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The object with the values of secret names redacted.
+fn shown(object: Map<String, Value>) -> Value {
+    let mut object = Value::Object(object);
+    redact::json(&mut object);
     object
 }
 
@@ -114,15 +143,22 @@ fn non_empty(object: Map<String, Value>) -> Option<Value> {
     (!object.is_empty()).then_some(Value::Object(object))
 }
 
-fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
+fn dataset(config: &RunConfig) -> Value {
+    let dataset = &config.dataset;
+    let replay = &config.schedule.replay;
     let object = Object::default().put("name", "main");
-    let object = match &config.dataset.source {
+    let object = match &dataset.source {
         Source::File { path, format, traces } => object
             .put("type", "file")
-            .put("path", path.display().to_string())
-            .put_some("format", format.map(format_name))
+            .put("path", shown_path(path))
+            .put_some("format", format.and_then(format_name))
+            .put_some("osl", dataset.output_tokens.map(spread))
             .put_some("block_size", traces.block_tokens)
-            .put_some("synthesis", synthesis(traces)),
+            .put_some("synthesis", synthesis(traces))
+            .put_some("replay_speedup", Some(replay.speedup).filter(|factor| *factor != 1.0))
+            .put("ignore_trace_delays", replay.ignore_delays)
+            .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
+            .put("open_loop_strict", replay.strict),
         Source::Rankings(rankings) => object
             .put("type", "synthetic")
             .put("entries", rankings.entries)
@@ -130,28 +166,17 @@ fn dataset(flags: &ProfileArgs, config: &RunConfig) -> Value {
         Source::Synthetic(synthetic) => object
             .put("type", "synthetic")
             .put("entries", synthetic.entries)
-            .put_some("prompts", prompts(flags, config))
-            .put_some(
-                "turns",
-                flags.conversation.session_turns_mean.map(|_| spread(synthetic.turns)),
-            )
-            .put_some(
-                "turn_delay",
-                flags.conversation.session_turn_delay_mean.map(|_| spread(synthetic.turn_delay_ms)),
-            )
+            .put_some("system_prompt", synthetic.system_prompt.clone())
+            .put("prompts", prompts(synthetic, dataset.output_tokens))
+            .put("turns", spread(synthetic.turns))
+            .put("turn_delay", spread(synthetic.turn_delay_ms))
+            .put("turn_delay_ratio", dataset.delay_ratio)
             .put_some("prefix_prompts", prefix_prompts(synthetic))
             .put_some("images", synthetic.images.as_ref().map(images))
             .put_some("audio", synthetic.audio.as_ref().map(audio))
             .put_some("video", synthetic.video.as_ref().map(video)),
     };
-    let replay = &config.schedule.replay;
-    object
-        .put_some("sampling", config.dataset.sampling.map(sampling_name))
-        .put_some("replay_speedup", Some(replay.speedup).filter(|factor| *factor != 1.0))
-        .put_some("ignore_trace_delays", replay.ignore_delays.then_some(true))
-        .put_some("inter_turn_delay_cap_seconds", replay.delay_cap.map(Nanos::as_seconds))
-        .put_some("open_loop_strict", replay.strict.then_some(true))
-        .into_value()
+    object.put("sampling", sampling_name(dataset.sampling.unwrap_or_default())).into_value()
 }
 
 fn rankings(rankings: Rankings) -> Value {
@@ -169,24 +194,36 @@ fn synthesis(traces: &TraceSettings) -> Option<Value> {
     non_empty(object.0)
 }
 
-fn prompts(flags: &ProfileArgs, config: &RunConfig) -> Option<Value> {
-    let Source::Synthetic(synthetic) = &config.dataset.source else { return None };
-    let object = Object::default()
-        .put_some("isl", flags.prompt.isl.map(|_| spread(synthetic.input_tokens)))
-        .put_some("osl", config.dataset.output_tokens.map(spread))
-        .put_some("batch_size", flags.prompt.batch_size)
-        .put_some("sequence_distribution", synthetic.sequence_distribution.clone());
-    non_empty(object.0)
+fn prompts(synthetic: &Synthetic, output_tokens: Option<NormalDistribution>) -> Value {
+    // Validated with the flags, so an error cannot occur here.
+    let pairs = synthetic.sequence_distribution.as_deref().map(SequenceDistribution::parse);
+    let pairs = pairs.and_then(Result::ok);
+    let lengths = Object::default().put("batch_size", synthetic.batch_size);
+    match pairs {
+        Some(distribution) => {
+            let entries = distribution.pairs().iter().map(|pair| {
+                json!({
+                    "isl": spread(pair.input_tokens),
+                    "osl": spread(pair.output_tokens),
+                    "probability": pair.probability * 100.0,
+                })
+            });
+            lengths.put("sequence_distribution", entries.collect::<Vec<_>>())
+        }
+        None => lengths
+            .put("isl", spread(synthetic.input_tokens))
+            .put_some("osl", output_tokens.map(spread)),
+    }
+    .into_value()
 }
 
-fn prefix_prompts(synthetic: &crate::dataset::Synthetic) -> Option<Value> {
+fn prefix_prompts(synthetic: &Synthetic) -> Option<Value> {
     let above_zero = |count: usize| Some(count).filter(|count| *count > 0);
     let object = Object::default()
         .put_some("pool_size", above_zero(synthetic.prefix_pool_size))
         .put_some("length", above_zero(synthetic.prefix_length))
         .put_some("shared_system_length", synthetic.shared_system_prompt_length)
-        .put_some("user_context_length", synthetic.user_context_prompt_length)
-        .put_some("system_prompt", synthetic.system_prompt.clone());
+        .put_some("user_context_length", synthetic.user_context_prompt_length);
     non_empty(object.0)
 }
 
@@ -249,14 +286,11 @@ fn audio(audio: &AudioNoise) -> Value {
     })
 }
 
-fn spread(spread: Spread) -> Value {
-    Object::default()
-        .put("mean", spread.mean)
-        .put_some("stddev", Some(spread.stddev).filter(|stddev| *stddev > 0.0))
-        .into_value()
+fn spread(spread: NormalDistribution) -> Value {
+    json!({"mean": spread.mean, "stddev": spread.stddev})
 }
 
-/// The phases and what the run does in them.
+/// The phases and their load.
 pub(super) fn phases(schedule: &Config) -> Value {
     schedule.phases.iter().map(|found| phase(found, &schedule.replay)).collect()
 }
@@ -269,7 +303,7 @@ fn phase(phase: &PhaseConfig, replay: &Replay) -> Value {
     let object =
         Object::default().put("name", phase.kind.as_str()).put("kind", phase.kind.as_str());
     load(object, &phase.load, replay)
-        .put_some("exclude_from_results", is_warmup.then_some(true))
+        .put("exclude_from_results", is_warmup)
         .put_some("requests", phase.stop.requests)
         .put_some("sessions", phase.stop.sessions)
         .put_some("duration", phase.stop.duration.map(Nanos::as_seconds))
@@ -285,6 +319,7 @@ fn phase(phase: &PhaseConfig, replay: &Replay) -> Value {
             }),
         )
         .put_some("failed_request_threshold", phase.failed_request_threshold)
+        .put_some("end_failed_sessions", phase.end_failed_sessions.then_some(true))
         .into_value()
 }
 
@@ -299,11 +334,19 @@ fn load(object: Object, load: &LoadPattern, replay: &Replay) -> Object {
         LoadPattern::FixedSchedule => object
             .put("type", "fixed_schedule")
             .put("auto_offset", replay.zero == Zero::First)
-            .put_some("start_offset", replay.from.map(Nanos::as_millis))
-            .put_some("end_offset", replay.until.map(Nanos::as_millis)),
+            .put_some("start_offset", replay.from.map(millis))
+            .put_some("end_offset", replay.until.map(millis)),
         LoadPattern::UserCentric { rate, users } => {
             object.put("type", "user_centric").put("rate", *rate).put("users", *users)
         }
+    }
+}
+
+/// Milliseconds, as an integer if possible, since AIPerf only accepts integers.
+fn millis(time: Nanos) -> Value {
+    match time.as_millis() {
+        whole if whole.fract() == 0.0 => (whole as u64).into(),
+        other => other.into(),
     }
 }
 
@@ -330,36 +373,44 @@ fn by_rate(object: Object, rate: &Rate) -> Object {
 
 fn artifacts(config: &RunConfig) -> Value {
     let artifacts = &config.artifacts;
-    let records =
-        if artifacts.export_level >= ExportLevel::Records { json!(["jsonl"]) } else { json!([]) };
+    let has_records = artifacts.export_level >= ExportLevel::Records;
     Object::default()
         .put("dir", artifacts.directory.display().to_string())
         .put_some("prefix", artifacts.prefix.clone())
-        .put("records", records)
-        .put_some("raw", (artifacts.export_level == ExportLevel::Raw).then_some(true))
-        .put_some("trace", artifacts.http_trace.then_some(true))
+        .put("summary", json!(["json"]))
+        .put("records", if has_records { json!(["jsonl"]) } else { json!(false) })
+        .put("raw", artifacts.export_level == ExportLevel::Raw)
+        .put("trace", artifacts.http_trace)
         .put_some("slice_duration", artifacts.server_metrics.slice_duration.map(Nanos::as_seconds))
-        .put_some("show_trace_timing", config.show_trace_timing.then_some(true))
+        .put("show_trace_timing", config.show_trace_timing)
         .into_value()
 }
 
 fn slos(config: &RunConfig) -> Option<Value> {
     let objectives = &config.metrics.objectives;
-    non_empty(objectives.iter().map(|o| (o.tag.to_owned(), Value::from(o.threshold))).collect())
+    non_empty(
+        objectives.iter().map(|o| (o.tag.name().to_owned(), Value::from(o.threshold))).collect(),
+    )
 }
 
-fn tokenizer(config: &RunConfig) -> Value {
-    match &config.tokenizer {
-        tokenizer::Source::Builtin => json!({"name": "builtin"}),
-        tokenizer::Source::Path(path) => json!({"name": path.display().to_string()}),
-        tokenizer::Source::Hub { name, revision } => Object::default()
-            .put("name", name.as_str())
-            .put_some("revision", Some(revision.as_str()).filter(|revision| *revision != "main"))
-            .into_value(),
-    }
+/// The tokenizer; absent for endpoint types whose tokens AIPerf does not count.
+fn tokenizer(config: &RunConfig) -> Option<Value> {
+    let endpoint_type = config.endpoint.endpoint_type;
+    let traits = endpoint_type.traits();
+    let counts = traits.tokenizes_input || traits.produces_tokens;
+    let object = match &config.tokenizer {
+        tokenizer::Source::Builtin => Object::default().put("name", "builtin"),
+        tokenizer::Source::Path(path) => Object::default().put("name", path.display().to_string()),
+        tokenizer::Source::Hub { name, revision } => {
+            Object::default().put("name", name.as_str()).put("revision", revision.as_str())
+        }
+    };
+    let object = object.put("apply_chat_template", config.apply_chat_template);
+    let has_tokenizer = counts && endpoint_type != EndpointType::AUDIO_TRANSCRIPTION;
+    has_tokenizer.then(|| object.into_value())
 }
 
-/// `urls` are those asked for, beside the `/metrics` of each server.
+/// `urls` are the ones that were given, without the `/metrics` of each server.
 fn server_metrics(config: &RunConfig) -> Value {
     let endpoints = &config.server_metrics.endpoints;
     if endpoints.is_empty() {
@@ -370,51 +421,24 @@ fn server_metrics(config: &RunConfig) -> Value {
     let Formats { json, csv, jsonl, parquet } = config.artifacts.server_metrics.formats;
     let formats = [("json", json), ("csv", csv), ("parquet", parquet), ("jsonl", jsonl)];
     let formats = formats.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name);
-    let is_flat = config.artifacts.server_metrics.json_layout == JsonLayout::Flat;
     Object::default()
         .put("enabled", true)
         .put("urls", urls)
         .put("formats", formats.collect::<Vec<_>>())
-        .put_some("json_layout", is_flat.then_some("flat"))
-        .put_some("summary", config.show_server_metrics.then_some(true))
         .into_value()
 }
 
 fn otel(config: &RunConfig) -> Value {
-    let attributes = config.telemetry.resource_attributes.iter();
+    let telemetry = &config.telemetry;
+    let attributes = telemetry.resource_attributes.iter();
     let attributes = attributes.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
     Object::default()
-        .put_some("metrics_url", config.telemetry.url.as_deref().map(redact::url))
-        .put_some("resource_attributes", shown(attributes.collect()))
-        .put_some("gen_ai_provider", config.telemetry.provider.clone())
-        .put_some("trace_sample", config.telemetry.trace_sample.map(|sample| sample.to_string()))
+        .put_some("metrics_url", telemetry.url.as_deref().map(redact::url))
+        .put("stream_metrics_enabled", telemetry.streams.metrics)
+        .put("stream_timing_enabled", telemetry.streams.timing)
+        .put("custom_resource_attributes", shown(attributes.collect()))
+        .put_some("gen_ai_provider", telemetry.provider.clone())
         .into_value()
-}
-
-/// How often the load is run, and what the runs search for.
-fn multi_run(config: &multi_run::Config) -> Option<Value> {
-    let search = config.search.map(|search| {
-        let [min, max] = match search.dimension {
-            Dimension::Concurrency => ["concurrency_min", "concurrency_max"],
-            Dimension::RequestRate => ["request_rate_min", "request_rate_max"],
-        };
-        Object::default()
-            .put("recipe", multi_run::search::RECIPE)
-            .put(min, search.dimension.load(search.min).value())
-            .put(max, search.dimension.load(search.max).value())
-            .put("slo_attainment_fraction", search.attainment)
-            .into_value()
-    });
-    config.is_many().then(|| {
-        Object::default()
-            .put("num_runs", config.runs)
-            .put("cooldown_seconds", config.cooldown.as_seconds())
-            .put("confidence_level", config.confidence_level)
-            .put("disable_warmup_after_first", !config.repeats_warmup)
-            .put("vary_seed_per_trial", config.varies_seed)
-            .put_some("search", search)
-            .into_value()
-    })
 }
 
 fn runtime(config: &RunConfig) -> Value {
@@ -430,18 +454,30 @@ fn runtime(config: &RunConfig) -> Value {
         .into_value()
 }
 
-const fn format_name(format: FileFormat) -> &'static str {
-    match format {
+/// AIPerf's name of a level.
+const fn log_level(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Trace => "TRACE",
+        LogLevel::Debug => "DEBUG",
+        LogLevel::Info => "INFO",
+        LogLevel::Warn => "WARNING",
+        LogLevel::Error => "ERROR",
+    }
+}
+
+/// AIPerf's name of the format, if it has one.
+const fn format_name(format: FileFormat) -> Option<&'static str> {
+    Some(match format {
         FileFormat::SingleTurn => "single_turn",
         FileFormat::MultiTurn => "multi_turn",
         FileFormat::RandomPool => "random_pool",
         FileFormat::RawPayload => "raw_payload",
         FileFormat::InputsJson => "inputs_json",
-        FileFormat::ShareGpt => "sharegpt",
         FileFormat::MooncakeTrace => "mooncake_trace",
         FileFormat::BailianTrace => "bailian_trace",
         FileFormat::BurstGptTrace => "burst_gpt_trace",
-    }
+        FileFormat::ShareGpt => return None,
+    })
 }
 
 const fn sampling_name(sampling: Sampling) -> &'static str {

@@ -1,4 +1,4 @@
-//! The flags about load become a schedule.
+//! Converts the flags about load to a schedule.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::schedule::config::{
 use crate::schedule::{PhaseKind, parse_rate_series};
 use crate::units::Nanos;
 
-/// The phases that `flags` ask for.
+/// The schedule of `flags`.
 pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
     let profiling = profiling_phase(flags)?;
     let warmup = warmup_phase(&flags.warmup, &profiling)?;
@@ -55,6 +55,7 @@ fn profiling_phase(flags: &ProfileArgs) -> Result<PhaseConfig, ConfigError> {
             ),
         }),
         failed_request_threshold: load.failed_request_threshold,
+        end_failed_sessions: load.end_failed_sessions,
     })
 }
 
@@ -87,7 +88,7 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
     let points = match (&load.request_rate_series, flags.request_rate()) {
         (Some(path), _) => read_series(path)?,
         (None, Some(rate)) if rate.is_infinite() => {
-            return at_once("--request-rate-ramp-duration", load.request_rate_ramp_duration);
+            return infinite_rate("--request-rate-ramp-duration", load.request_rate_ramp_duration);
         }
         (None, Some(rate)) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None) => return closed_loop(load),
@@ -100,27 +101,26 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
     }))
 }
 
-/// Nothing between two requests, however they would be spread: a closed loop, of
-/// all of them where no concurrency is given. `flag` would have the rate climb.
-fn at_once(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, ConfigError> {
-    let why = "no time is enough to climb to a rate of inf: leave one of the two out";
+/// The load of an infinite rate: a closed loop, of all requests if no concurrency is given.
+/// `flag` is the one for a ramp, which is rejected.
+fn infinite_rate(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, ConfigError> {
+    let why = "cannot be combined with a rate of inf; remove one of the two";
     refuse(&[(flag, ramp.is_some())], why)?;
     Ok(LoadPattern::ClosedLoop)
 }
 
-/// A closed loop, if nothing is given that only a rate could have.
+/// A closed loop, unless a flag that requires a rate is given. An arrival pattern is
+/// accepted, as in AIPerf, and has no effect ([`warning`]).
 fn closed_loop(load: &LoadArgs) -> Result<LoadPattern, ConfigError> {
-    let is_spread = load.arrival_pattern.is_some_and(|given| given != Pattern::ConcurrencyBurst);
     let given = [
         ("--request-rate-ramp-duration", load.request_rate_ramp_duration.is_some()),
-        ("--arrival-pattern", is_spread),
         ("--arrival-smoothness", load.arrival_smoothness.is_some()),
     ];
-    refuse(&given, "it is about a rate: give --request-rate too, or leave it out")?;
+    refuse(&given, "requires --request-rate; add it, or remove the flag")?;
     Ok(LoadPattern::ClosedLoop)
 }
 
-/// Refuses the first flag that is given.
+/// Returns an error for the first flag that is given.
 fn refuse(given: &[(&'static str, bool)], why: &str) -> Result<(), ConfigError> {
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(ConfigError::flag(flag, why)),
@@ -128,8 +128,18 @@ fn refuse(given: &[(&'static str, bool)], why: &str) -> Result<(), ConfigError> 
     }
 }
 
-/// The pattern asked for, else Poisson, or gamma where a shape is given.
-/// `names` are the flags that name the pattern and its shape.
+/// The warning for a flag that has no effect.
+pub(super) fn warning(flags: &ProfileArgs, schedule: &Config) -> Option<String> {
+    let pattern = flags.load.arrival_pattern?;
+    let has_rate = schedule.phases.iter().any(|phase| matches!(phase.load, LoadPattern::Rate(_)));
+    (pattern != Pattern::ConcurrencyBurst && !has_rate).then(|| {
+        "--arrival-pattern has no effect without --request-rate: each request follows a response"
+            .to_owned()
+    })
+}
+
+/// The given pattern, or else gamma if a shape is given, or else Poisson.
+/// `names` are the flags for the pattern and its shape.
 fn arrival_pattern(
     pattern: Option<Pattern>,
     shape: Option<f64>,
@@ -142,12 +152,12 @@ fn arrival_pattern(
             Ok(ArrivalPattern::Gamma { shape: shape.unwrap_or(1.0) })
         }
         (Some(Pattern::ConcurrencyBurst), _) => {
-            let why = "concurrency-burst sends as fast as it can: leave the rate out, or choose \
-                       another pattern";
+            let why = "concurrency-burst cannot be combined with a request rate; remove the rate, \
+                       or choose another pattern";
             Err(ConfigError::flag(names[0], why))
         }
         (Some(Pattern::Constant | Pattern::Poisson), Some(_)) => {
-            let why = "only gamma arrivals have a shape: leave it out, or choose gamma";
+            let why = "requires gamma arrivals; remove the flag, or choose gamma";
             Err(ConfigError::flag(names[1], why))
         }
     }
@@ -168,7 +178,7 @@ fn grace_period(seconds: f64) -> Option<Nanos> {
     seconds.is_finite().then(|| Nanos::from_seconds(seconds))
 }
 
-/// Whether a fixed schedule is asked for: also by saying where it starts.
+/// Whether any flag asks for a fixed schedule.
 const fn wants_schedule(replay: &ReplayArgs) -> bool {
     replay.fixed_schedule
         || replay.fixed_schedule_auto_offset
@@ -206,8 +216,8 @@ fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
     }
 }
 
-/// The warmup, if one of its ends is given. What it does not say is as in the
-/// measurement; a rate or a concurrency of its own replaces both.
+/// The warmup, if a flag says when it ends. Settings that are not given are those of the
+/// measurement; a rate or concurrency for the warmup replaces both.
 fn warmup_phase(
     flags: &WarmupArgs,
     profiling: &PhaseConfig,
@@ -218,7 +228,7 @@ fn warmup_phase(
         duration: flags.warmup_duration.map(Nanos::from_seconds),
     };
     if stop.is_unset() {
-        let why = "there is no warmup: give --warmup-request-count, --warmup-duration or \
+        let why = "requires a warmup; add --warmup-request-count, --warmup-duration or \
                    --num-warmup-sessions";
         return refuse(&warmup_flags(flags), why).map(|()| None);
     }
@@ -243,6 +253,7 @@ fn warmup_phase(
         grace_period: flags.warmup_grace_period.and_then(grace_period),
         cancellation: None,
         failed_request_threshold: None,
+        end_failed_sessions: profiling.end_failed_sessions,
     }))
 }
 
@@ -261,8 +272,7 @@ fn warmup_flags(flags: &WarmupArgs) -> [(&'static str, bool); 7] {
     ]
 }
 
-/// A fixed schedule and users are for the measurement: before them the warmup
-/// is a closed loop.
+/// The load of the warmup: a closed loop if the measurement has a fixed schedule or users.
 fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPattern, ConfigError> {
     let measured = match &profiling.load {
         LoadPattern::Rate(rate) => Some(rate),
@@ -271,7 +281,7 @@ fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPatter
     let points = match (flags.warmup_request_rate, flags.warmup_concurrency, measured) {
         (Some(rate), ..) if rate.is_infinite() => {
             let ramp = flags.warmup_request_rate_ramp_duration;
-            return at_once("--warmup-request-rate-ramp-duration", ramp);
+            return infinite_rate("--warmup-request-rate-ramp-duration", ramp);
         }
         (Some(rate), ..) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None, Some(measured)) => measured.points.clone(),
@@ -283,7 +293,7 @@ fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPatter
                     flags.warmup_request_rate_ramp_duration.is_some(),
                 ),
             ];
-            refuse(&given, "the warmup has no rate: give --warmup-request-rate")?;
+            refuse(&given, "requires a rate for the warmup; add --warmup-request-rate")?;
             return Ok(LoadPattern::ClosedLoop);
         }
     };
@@ -312,11 +322,11 @@ fn warmup_concurrency(
     let measured = profiling.concurrency.or_else(|| is_loop.then_some(Limit::constant(1)));
     let given =
         warmup_limit(flags.warmup_concurrency, flags.warmup_concurrency_ramp_duration, measured);
-    // A rate of its own alone leaves the concurrency open.
+    // A warmup with only a rate has no limit on concurrency.
     given.filter(|_| flags.warmup_request_rate.is_none() || flags.warmup_concurrency.is_some())
 }
 
-/// A bound of the warmup, else the measurement's; and so its ramp.
+/// A limit of the warmup with its ramp, each defaulting to the measurement's.
 fn warmup_limit(most: Option<u64>, ramp: Option<f64>, measured: Option<Limit>) -> Option<Limit> {
     let most = most.or(measured.map(|limit| limit.most))?;
     let ramp = ramp.map(Nanos::from_seconds).or_else(|| measured.and_then(|limit| limit.ramp));

@@ -1,12 +1,15 @@
-//! The flags of `aiperf profile` that say when what is sent.
+//! The flags of `aiperf profile` that control the load.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
+#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value::{Choice, above_zero, count, number, percent, positive, rate, ratio, seconds};
+use super::value::{
+    Choice, above_zero, count, millis, percent, positive, rate, ratio, seconds, seconds_above_zero,
+    seconds_or_inf,
+};
 
 const ARRIVAL_PATTERNS: Choice<Pattern> = Choice(&[
     ("concurrency-burst", Pattern::ConcurrencyBurst),
@@ -15,165 +18,179 @@ const ARRIVAL_PATTERNS: Choice<Pattern> = Choice(&[
     ("gamma", Pattern::Gamma),
 ]);
 
-/// A name given to `--arrival-pattern`.
+/// A value of `--arrival-pattern`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// As soon as there is room: no rate.
+    /// As fast as the concurrency allows, without a rate.
     ConcurrencyBurst,
     Constant,
     Poisson,
     Gamma,
 }
 
-/// When requests are sent.
+/// When to send requests, and how many.
 #[derive(Args)]
 #[command(next_help_heading = "Load Generator")]
 pub(super) struct LoadArgs {
-    /// How long requests are sent, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Duration of the benchmark, in seconds; no requests are sent afterwards
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) benchmark_duration: Option<f64>,
-    /// How long requests in flight may take after that, in seconds, or inf
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30",
+    /// How long requests in flight may take to finish after --benchmark-duration, in seconds, or
+    /// inf
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, default_value = "30",
           requires = "benchmark_duration")]
     pub(super) benchmark_grace_period: f64,
-    /// Requests in flight at once [default: 1 without a rate]
+    /// Maximum number of requests in flight [default: 1, or unlimited with a request rate]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) concurrency: Option<u64>,
-    /// How long the concurrency climbs from 1 to that, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero, requires = "concurrency")]
+    /// Seconds over which the concurrency ramps up from 1 to --concurrency
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "concurrency")]
     pub(super) concurrency_ramp_duration: Option<f64>,
-    /// Requests in flight at once that wait for their first token; needs --streaming
+    /// Maximum number of requests waiting for their first token; requires --streaming
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) prefill_concurrency: Option<u64>,
-    /// How long that climbs from 1, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero,
+    /// Seconds over which the prefill concurrency ramps up from 1 to --prefill-concurrency
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero,
           requires = "prefill_concurrency")]
     pub(super) prefill_concurrency_ramp_duration: Option<f64>,
-    /// Requests sent per second; inf sends all at once, or as --concurrency has room
+    /// Requests to send per second; inf sends all of them at once, or as fast as --concurrency
+    /// allows
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) request_rate: Option<f64>,
-    /// How long the rate climbs from 0 to that, or to the series' first point, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Seconds over which the rate ramps up from 0 to --request-rate, or to the first point of
+    /// --request-rate-series
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) request_rate_ramp_duration: Option<f64>,
-    /// JSON file with rates over time, linear between its points:
+    /// JSON file with request rates over time, interpolated linearly between points:
     /// {"points":[{"time_s":0,"qps":5},{"time_s":60,"qps":20}]}
     #[arg(long, value_name = "FILE", conflicts_with = "request_rate")]
     pub(super) request_rate_series: Option<PathBuf>,
-    /// How arrivals are spread around the rate [default: poisson]
+    /// Distribution of the intervals between requests at a given rate [default: poisson, or gamma
+    /// with --arrival-smoothness]
     #[arg(long, visible_alias = "request-rate-mode", value_name = "PATTERN",
           value_parser = ARRIVAL_PATTERNS)]
     pub(super) arrival_pattern: Option<Pattern>,
-    /// Shape of gamma arrivals: 1 is poisson, above is smoother [default: 1]
+    /// Shape parameter of gamma arrivals: 1 is Poisson, larger is smoother [default: 1]
     #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = above_zero)]
     pub(super) arrival_smoothness: Option<f64>,
-    /// Requests to send [default: twice the concurrency, at least 10; a file's
-    /// conversations, once each; a rate series to its last point; a session for each user]
+    /// Number of requests to send [default: twice the concurrency, at least 10; with --input-file
+    /// each conversation once; with --request-rate-series until its last point; with --num-users
+    /// one session per user]
     #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive)]
     pub(super) request_count: Option<u64>,
-    /// Share of failed requests, from 0 to 1, above which the run is given up
+    /// Fraction of failed requests, from 0 to 1, above which the run is aborted
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub(super) failed_request_threshold: Option<f64>,
+    /// End a session when one of its turns fails or is cancelled; by default its later turns are
+    /// sent without the missing response
+    #[arg(long)]
+    pub(super) end_failed_sessions: bool,
 }
 
-/// What is sent before the measurement.
+/// Requests to send before the measurement.
 #[derive(Args)]
 #[command(next_help_heading = "Warmup")]
 pub(super) struct WarmupArgs {
-    /// Requests to send before the measurement
+    /// Number of warmup requests to send before the measurement
     #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count)]
     pub(super) warmup_request_count: Option<u64>,
-    /// How long requests are sent before the measurement, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Duration of the warmup, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) warmup_duration: Option<f64>,
-    /// Sessions to start before the measurement
+    /// Number of warmup sessions to start before the measurement
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) num_warmup_sessions: Option<u64>,
-    /// Requests in flight at once [default: as in the measurement]
+    /// Maximum number of requests in flight in the warmup [default: as in the measurement]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) warmup_concurrency: Option<u64>,
-    /// Requests sent per second, or inf [default: as in the measurement]
+    /// Requests to send per second in the warmup, or inf [default: as in the measurement]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) warmup_request_rate: Option<f64>,
-    /// How arrivals are spread [default: as in the measurement]
+    /// Distribution of the intervals between requests in the warmup [default: as in the
+    /// measurement]
     #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]
     pub(super) warmup_arrival_pattern: Option<Pattern>,
-    /// How long requests in flight may take after the duration, in seconds [default: no bound]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "warmup_duration")]
+    /// How long requests in flight may take to finish after --warmup-duration, in seconds, or inf
+    /// [default: inf]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, requires = "warmup_duration")]
     pub(super) warmup_grace_period: Option<f64>,
-    /// Requests that wait for their first token [default: as in the measurement]
+    /// Maximum number of requests waiting for their first token in the warmup [default: as in the
+    /// measurement]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(super) warmup_prefill_concurrency: Option<u64>,
-    /// How long the concurrency climbs, in seconds [default: as in the measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Seconds over which the concurrency ramps up in the warmup [default: as in the measurement]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) warmup_concurrency_ramp_duration: Option<f64>,
-    /// How long that concurrency climbs, in seconds [default: as in the measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Seconds over which the prefill concurrency ramps up in the warmup [default: as in the
+    /// measurement]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) warmup_prefill_concurrency_ramp_duration: Option<f64>,
-    /// How long the rate climbs, in seconds [default: as in the measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Seconds over which the request rate ramps up in the warmup [default: as in the measurement]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) warmup_request_rate_ramp_duration: Option<f64>,
 }
 
-/// How the times that a file brings are used.
+/// How the timestamps and delays of a file are used.
 #[derive(Args)]
 #[command(next_help_heading = "Fixed Schedule")]
 pub(super) struct ReplayArgs {
-    /// Send each conversation of the file when its timestamp says [default: if all have one, and
-    /// no rate is given]
+    /// Send each conversation of the --input-file at its timestamp [default: on if all
+    /// conversations have one and no rate is given]
     #[arg(long, requires = "input_file",
           conflicts_with_all = ["request_rate", "request_rate_series", "arrival_pattern"])]
     pub(super) fixed_schedule: bool,
-    /// Use no timestamps
+    /// Ignore the file's timestamps
     #[arg(long, conflicts_with_all = ["fixed_schedule", "fixed_schedule_auto_offset",
           "fixed_schedule_start_offset", "fixed_schedule_end_offset"])]
     pub(super) no_fixed_schedule: bool,
-    /// Start with the first timestamp
+    /// Start the schedule at the file's first timestamp instead of 0
     #[arg(long, requires = "input_file", conflicts_with = "fixed_schedule_start_offset")]
     pub(super) fixed_schedule_auto_offset: bool,
-    /// Start with this timestamp, in milliseconds, and leave out earlier ones
-    #[arg(long, value_name = "MS", value_parser = number, requires = "input_file")]
+    /// Start the schedule at this timestamp, in milliseconds, and skip earlier conversations
+    #[arg(long, value_name = "MS", value_parser = millis, requires = "input_file")]
     pub(super) fixed_schedule_start_offset: Option<f64>,
-    /// Leave out timestamps later than this, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = number, requires = "input_file")]
+    /// Skip conversations with timestamps later than this, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = millis, requires = "input_file")]
     pub(super) fixed_schedule_end_offset: Option<f64>,
-    /// Divide the file's timestamps and delays by this
+    /// Divide the file's timestamps and delays by this factor
     #[arg(long, value_name = "FACTOR", value_parser = above_zero, requires = "input_file")]
     pub(super) replay_speedup: Option<f64>,
-    /// Send later turns without the file's delays; without --fixed-schedule no timestamps either
+    /// Ignore the file's delays between turns and, unless --fixed-schedule is given, its timestamps
     #[arg(long, requires = "input_file")]
     pub(super) ignore_trace_delays: bool,
-    /// Longest delay before a later turn, in seconds, after the speed-up
-    #[arg(long, value_name = "SECONDS", value_parser = number, requires = "input_file")]
+    /// Maximum delay before a later turn, in seconds, applied after --replay-speedup
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "input_file")]
     pub(super) inter_turn_delay_cap_seconds: Option<f64>,
-    /// Make each turn that has a timestamp a session of its own, that waits for no answer
+    /// Send each turn that has a timestamp as a session of its own, without waiting for the
+    /// response to the previous turn
     #[arg(long, requires = "input_file", conflicts_with = "no_fixed_schedule")]
     pub(super) open_loop_strict: bool,
 }
 
-/// Users who come back at equal intervals.
+/// Users who send requests at equal intervals.
 #[derive(Args)]
 #[command(next_help_heading = "User-Centric Rate")]
 pub(super) struct UserCentricArgs {
-    /// Requests per second of all users together, each at equal intervals; needs conversations of
-    /// several turns
+    /// Total requests per second of all users, each of whom sends at equal intervals; requires
+    /// conversations of several turns
     #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "num_users",
           conflicts_with_all = ["request_rate", "request_rate_series", "request_rate_ramp_duration",
                                 "arrival_pattern", "fixed_schedule"])]
     pub(super) user_centric_rate: Option<f64>,
-    /// Users; one whose session is over goes on with the next
+    /// Number of concurrent users; a user whose session ends starts another
     #[arg(long, value_name = "COUNT", value_parser = positive, requires = "user_centric_rate")]
     pub(super) num_users: Option<u64>,
 }
 
-/// Requests that are given up on purpose.
+/// Requests to cancel on purpose.
 #[derive(Args)]
 #[command(next_help_heading = "Request Cancellation")]
 pub(super) struct CancellationArgs {
-    /// Requests to cancel, in percent; never in the warmup
+    /// Percentage of requests to cancel; warmup requests are never cancelled
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(super) request_cancellation_rate: Option<f64>,
-    /// When, in seconds after the request is fully sent [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = number,
+    /// Seconds after a request is fully sent at which to cancel it [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds,
           requires = "request_cancellation_rate")]
     pub(super) request_cancellation_delay: Option<f64>,
 }

@@ -1,12 +1,11 @@
-//! Flags of generated images and sound, and what they come to; those of videos
-//! are beside them.
+//! The flags for generated images and audio, and the settings they make.
 
 use clap::Args;
 
-use super::value::{Choice, number, positive};
+use super::value::{Choice, number, positive, seconds};
 use super::video_args::VideoArgs;
 use crate::config::ConfigError;
-use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, Spread};
+use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution};
 
 const IMAGE_FORMATS: Choice<ImageFormat> = Choice(&[
     ("png", ImageFormat::Png),
@@ -18,60 +17,63 @@ const IMAGE_SOURCES: Choice<ImageSource> =
 const AUDIO_FORMATS: Choice<AudioFormat> =
     Choice(&[("wav", AudioFormat::Wav), ("mp3", AudioFormat::Mp3)]);
 
-/// What generated images are made of.
+/// A value of `--image-source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageSource {
     Noise,
     Assets,
 }
 
-/// Images, sound and videos of generated prompts.
+/// Images, audio and videos in generated prompts.
 #[derive(Args)]
 pub(super) struct MediaArgs {
-    /// Pixels of a generated image's row, mean; images need this and the height [default: 0]
+    /// Mean width of generated images in pixels; images require this and --image-height-mean
+    /// [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
     pub(super) image_width_mean: Option<f64>,
-    /// Pixels of a generated image's row, standard deviation [default: 0]
+    /// Standard deviation of the width of generated images in pixels [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
     pub(super) image_width_stddev: Option<f64>,
-    /// Rows of a generated image, mean [default: 0]
+    /// Mean height of generated images in pixels; images require this and --image-width-mean
+    /// [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
     pub(super) image_height_mean: Option<f64>,
-    /// Rows of a generated image, standard deviation [default: 0]
+    /// Standard deviation of the height of generated images in pixels [default: 0]
     #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
     pub(super) image_height_stddev: Option<f64>,
-    /// Generated images of a turn [default: 1]
+    /// Number of generated images in each turn [default: 1]
     #[arg(long, visible_alias = "batch-size-image", value_name = "COUNT",
           value_parser = positive, help_heading = "Image Input")]
     pub(super) image_batch_size: Option<u64>,
     /// Format of generated images [default: png]
     #[arg(long, value_name = "FORMAT", value_parser = IMAGE_FORMATS, help_heading = "Image Input")]
     pub(super) image_format: Option<ImageFormat>,
-    /// What generated images show: only noise
+    /// Content of generated images; only noise is supported
     #[arg(long, value_name = "SOURCE", value_parser = IMAGE_SOURCES, help_heading = "Image Input")]
     pub(super) image_source: Option<ImageSource>,
-    /// Seconds that generated sound plays, mean; sound needs this [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = number, help_heading = "Audio Input")]
+    /// Mean length of generated audio in seconds; audio requires this [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
     pub(super) audio_length_mean: Option<f64>,
-    /// Seconds that generated sound plays, standard deviation [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = number, help_heading = "Audio Input")]
+    /// Standard deviation of the length of generated audio in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
     pub(super) audio_length_stddev: Option<f64>,
-    /// Generated sound files of a turn [default: 1]
+    /// Number of generated audio files in each turn [default: 1]
     #[arg(long, visible_alias = "batch-size-audio", value_name = "COUNT",
           value_parser = positive, help_heading = "Audio Input")]
     pub(super) audio_batch_size: Option<u64>,
-    /// Format of generated sound; mp3 needs ffmpeg [default: wav]
+    /// Format of generated audio; mp3 requires ffmpeg [default: wav]
     #[arg(long, value_name = "FORMAT", value_parser = AUDIO_FORMATS, help_heading = "Audio Input")]
     pub(super) audio_format: Option<AudioFormat>,
-    /// Bits of a sample, one of these for each file: 8, 16, 24 or 32 [default: 16]
+    /// Bit depths of generated audio, one of which is chosen for each file: 8, 16, 24 or 32
+    /// [default: 16]
     #[arg(long, value_name = "BITS", num_args = 1.., value_delimiter = ',', value_parser = positive,
           help_heading = "Audio Input")]
     pub(super) audio_depths: Vec<u64>,
-    /// Sample rate in kHz, one of these for each file [default: 16]
+    /// Sample rates of generated audio in kHz, one of which is chosen for each file [default: 16]
     #[arg(long, value_name = "KHZ", num_args = 1.., value_delimiter = ',', value_parser = number,
           help_heading = "Audio Input")]
     pub(super) audio_sample_rates: Vec<f64>,
-    /// Channels of generated sound: 1 or 2 [default: 1]
+    /// Number of channels of generated audio: 1 or 2 [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = positive, help_heading = "Audio Input")]
     pub(super) audio_num_channels: Option<u64>,
     #[command(flatten)]
@@ -79,7 +81,7 @@ pub(super) struct MediaArgs {
 }
 
 impl MediaArgs {
-    /// The flags, and whether each is given.
+    /// Each flag and whether it was given.
     pub(super) fn given(&self) -> Vec<(&'static str, bool)> {
         let of_images_and_sound = [
             ("--image-width-mean", self.image_width_mean.is_some()),
@@ -100,14 +102,14 @@ impl MediaArgs {
         of_images_and_sound.into_iter().chain(self.video.given()).collect()
     }
 
-    /// The images of each turn; `None` without a width and a height.
+    /// The images in each turn; `None` without a width and a height.
     pub(super) fn images(&self) -> Result<Option<ImageNoise>, ConfigError> {
         if self.image_source == Some(ImageSource::Assets) {
-            let why = "aiperf brings no pictures: leave it out for noise, or name files as `image` \
-                       in --input-file";
+            let why = "aiperf includes no image assets; remove the flag to generate noise, or \
+                       refer to image files in the `image` field of an --input-file";
             return Err(ConfigError::flag("--image-source", why));
         }
-        let side = |mean: Option<f64>, stddev: Option<f64>| Spread {
+        let side = |mean: Option<f64>, stddev: Option<f64>| NormalDistribution {
             mean: mean.unwrap_or(0.0),
             stddev: stddev.unwrap_or(0.0),
         };
@@ -121,8 +123,8 @@ impl MediaArgs {
                 format: self.image_format.unwrap_or(ImageFormat::Png),
             }));
         }
-        let why = "images need --image-width-mean and --image-height-mean, both above 0";
-        refuse_alone(
+        let why = "images require both --image-width-mean and --image-height-mean above 0";
+        refuse_without_media(
             &self.given(),
             "--image",
             &["--image-width-mean", "--image-height-mean"],
@@ -134,12 +136,12 @@ impl MediaArgs {
         Ok(None)
     }
 
-    /// The sound of each turn; `None` without a length.
+    /// The audio in each turn; `None` without a length.
     pub(super) fn audio(&self) -> Result<Option<AudioNoise>, ConfigError> {
         let mean = self.audio_length_mean.unwrap_or(0.0);
         if mean == 0.0 {
-            let why = "sound needs --audio-length-mean, above 0";
-            refuse_alone(&self.given(), "--audio", &["--audio-length-mean"], why)?;
+            let why = "audio requires --audio-length-mean above 0";
+            refuse_without_media(&self.given(), "--audio", &["--audio-length-mean"], why)?;
             return Ok(None);
         }
         let bits = |bits: &u64| u16::try_from(*bits).unwrap_or(u16::MAX);
@@ -147,7 +149,7 @@ impl MediaArgs {
         let or = |given: Vec<_>, default| if given.is_empty() { vec![default] } else { given };
         let rates: Vec<u32> = self.audio_sample_rates.iter().map(hertz).collect();
         Ok(Some(AudioNoise {
-            seconds: Spread { mean, stddev: self.audio_length_stddev.unwrap_or(0.0) },
+            seconds: NormalDistribution { mean, stddev: self.audio_length_stddev.unwrap_or(0.0) },
             batch_size: self.audio_batch_size.unwrap_or(1) as usize,
             depths: or(self.audio_depths.iter().map(bits).collect(), 16),
             sample_rates: if rates.is_empty() { vec![16_000] } else { rates },
@@ -157,8 +159,8 @@ impl MediaArgs {
     }
 }
 
-/// Refuses a flag that says how, where none says that there are any.
-pub(super) fn refuse_alone(
+/// Returns an error for a flag about media that no other flag turns on.
+pub(super) fn refuse_without_media(
     given: &[(&'static str, bool)],
     about: &str,
     sizes: &[&str],

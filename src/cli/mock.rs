@@ -19,50 +19,50 @@ pub(super) struct MockServerArgs {
     /// Port to listen on; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 8000)]
     port: u16,
-    /// Threads that serve
+    /// Number of threads that serve requests
     #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "1")]
     threads: u64,
-    /// File to which each request's times are appended, one JSON object a line
+    /// JSONL file to append the timing of each request to, one JSON object per line
     #[arg(long, value_name = "FILE")]
     write_log: Option<PathBuf>,
-    /// Models that are listed
+    /// Names of the models to list in /v1/models
     #[arg(long, short, value_name = "NAME", num_args = 1.., value_delimiter = ',',
           default_value = "mock-model")]
     model: Vec<String>,
-    /// Answer 404 to models that are not listed
+    /// Respond with 404 to requests for models that are not listed
     #[arg(long)]
     strict_models: bool,
-    /// From a request to its first token: 50ms, 1.5s; a bare number is seconds
+    /// Time from a request to its first token, such as 50ms or 1.5s; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     ttft: Nanos,
-    /// From one chunk to the next
+    /// Time between chunks of a streamed response, such as 5ms; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     itl: Nanos,
-    /// How far chunks stray from their due time: 10% or 2ms
+    /// Random variation of the time of each chunk, such as 10% or 2ms
     #[arg(long, value_name = "JITTER", value_parser = jitter, default_value = "0")]
     jitter: Jitter,
-    /// Seed of texts and jitter
+    /// Seed for generated text and jitter
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Tokens generated when a request names no limit
+    /// Number of output tokens when a request sets no limit
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     osl: u64,
-    /// Tokens in one event of a stream
+    /// Number of tokens in each chunk of a streamed response
     #[arg(long, value_name = "TOKENS", value_parser = positive, default_value = "1")]
     tokens_per_chunk: u64,
-    /// How many of the tokens are reasoning
+    /// Number of output tokens that are reasoning tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     reasoning_tokens: u64,
-    /// Report no usage
+    /// Leave usage out of responses
     #[arg(long)]
     no_usage: bool,
-    /// Length of an embedding
+    /// Number of dimensions of an embedding
     #[arg(long, value_name = "NUMBERS", value_parser = positive, default_value = "64")]
     embedding_dimensions: u64,
-    /// Requests that run at once; the rest wait
+    /// Maximum number of requests to serve at once; others wait [default: unlimited]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     max_concurrent: Option<u64>,
-    /// What goes wrong, as in every=9:status=500
+    /// Fault to inject, such as every=9:status=500
     #[arg(long, value_name = "SELECTOR:FAULT", value_parser = fault)]
     fault: Vec<FaultRule>,
 }
@@ -88,7 +88,7 @@ impl MockServerArgs {
         Config {
             address: SocketAddr::new(self.host, self.port),
             threads: self.threads as usize,
-            // A server that runs for days keeps no log in memory.
+            // A server may run for days, so it keeps no log in memory.
             write_log_capacity: 0,
             write_log_file: self.write_log,
             script,
@@ -104,32 +104,32 @@ fn fault(text: &str) -> Result<FaultRule, MockServerError> {
     Script::parse_fault(text)
 }
 
-/// A run against a mock server of its own: `aiperf demo`.
+/// The flags of `aiperf demo`, a run against its own mock server.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Demo {
-    /// Requests in flight at once
+    /// Maximum number of requests in flight
     #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "8")]
     pub concurrency: u64,
-    /// Requests to send
+    /// Number of requests to send
     #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive,
           default_value = "200")]
     pub request_count: u64,
-    /// From a request to its first token: 50ms, 1.5s; a bare number is seconds
+    /// Time from a request to its first token, such as 50ms or 1.5s; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "50ms")]
     pub ttft: Nanos,
-    /// From one token to the next
+    /// Time between output tokens, such as 5ms; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5ms")]
     pub itl: Nanos,
-    /// Output tokens of each request
+    /// Number of output tokens of each response
     #[arg(long, value_name = "TOKENS", value_parser = positive, default_value = "32")]
     pub osl: u64,
-    /// Directory of the run's files
+    /// Directory for the run's files
     #[arg(long, value_name = "DIR")]
     pub artifact_dir: Option<PathBuf>,
 }
 
 impl Demo {
-    /// What the demo's server answers.
+    /// The configuration of the demo's mock server.
     #[must_use]
     pub fn server(&self) -> Config {
         let script =
@@ -137,7 +137,7 @@ impl Demo {
         Config { script, ..Config::default() }
     }
 
-    /// The command line that does the same against the server at `url`.
+    /// The equivalent `aiperf profile` command line for the server at `url`.
     #[must_use]
     pub fn profile_arguments(&self, url: &str) -> Vec<OsString> {
         let counts = [
@@ -150,7 +150,8 @@ impl Demo {
             ["aiperf", "profile", "--model", "mock-model", "--tokenizer", "builtin"]
                 .map(OsString::from)
                 .into();
-        arguments.extend(["--streaming", "--url", url].map(OsString::from));
+        // A demo is likely to be run repeatedly.
+        arguments.extend(["--overwrite", "--streaming", "--url", url].map(OsString::from));
         for (flag, count) in counts {
             arguments.extend([flag.into(), count.to_string().into()]);
         }

@@ -1,28 +1,29 @@
-//! The flags about many runs of one load, and about the search for a load.
+//! The flags for repeated runs of one load, and for the search for a load.
 
 use clap::Args;
 
 use super::profile::ProfileArgs;
-use super::value::{above_zero, number, positive, ratio};
+use super::value::{above_zero, millis_above_zero, positive, ratio, seconds};
 use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
+use crate::metrics::tag;
 use crate::multi_run::{Config, Dimension, search};
 use crate::units::Nanos;
 
-/// Most runs of one load: more add time and next to no certainty.
-const MOST_RUNS: u64 = 10;
+/// Maximum number of runs of one load: more take time and add next to no certainty.
+const MAX_RUNS: u64 = 10;
 
-/// The seed that runs have in common where none is given.
+/// The seed that all runs share if none is given.
 const COMMON_SEED: u64 = 42;
 
-/// Where a search begins and ends, unless it is said, as in AIPerf.
+/// Default bounds of a search, as in AIPerf.
 const BOUNDS: (f64, f64) = (1.0, 1000.0);
 
-/// Share of good requests that is enough, unless it is said, as in AIPerf.
+/// Default fraction of good requests that a load must reach, as in AIPerf.
 const ATTAINMENT: f64 = 0.95;
 
-/// AIPerf's other recipes.
+/// AIPerf's recipes that are not supported.
 const OTHER_RECIPES: [&str; 7] = [
     "max-throughput-ttft-sla",
     "max-throughput-itl-sla",
@@ -33,72 +34,78 @@ const OTHER_RECIPES: [&str; 7] = [
     "pareto-sweep",
 ];
 
-/// How often a load is run, and which load is searched for.
+/// How often to run a load, and which load to search for.
 #[derive(Args)]
 #[command(next_help_heading = "Multi-Run")]
 pub(super) struct MultiRunArgs {
-    /// Runs of the load, 1 to 10: with more than one, statistics over them
+    /// Number of runs of the same load, from 1 to 10; several runs are also aggregated
     #[arg(long, value_name = "COUNT", value_parser = runs, default_value = "1")]
     pub(super) num_profile_runs: u64,
-    /// Pause between two runs, in seconds [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = number)]
+    /// Pause between runs, in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) profile_run_cooldown_seconds: Option<f64>,
-    /// How sure an interval is to hold the mean over runs, between 0 and 1 [default: 0.95]
+    /// Confidence level of the intervals for the mean over several runs, between 0 and 1
+    /// [default: 0.95]
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub(super) confidence_level: Option<f64>,
-    /// Make the warmup in the first run only: the default
+    /// Run the warmup only before the first of several runs (the default)
     #[arg(long, overrides_with = "no_profile_run_disable_warmup_after_first")]
     pub(super) profile_run_disable_warmup_after_first: bool,
-    /// Make the warmup in each run
+    /// Run the warmup before each of several runs
     #[arg(long, overrides_with = "profile_run_disable_warmup_after_first")]
     pub(super) no_profile_run_disable_warmup_after_first: bool,
-    /// Ask the same in each run, by seed 42 where --random-seed names none: the default
+    /// Use the same seed in each of several runs, 42 unless --random-seed is given (the default)
     #[arg(long, overrides_with = "no_set_consistent_seed")]
     pub(super) set_consistent_seed: bool,
-    /// Without --random-seed, ask something else in each run
+    /// Use a different random seed in each of several runs, unless --random-seed is given
     #[arg(long, overrides_with = "set_consistent_seed")]
     pub(super) no_set_consistent_seed: bool,
-    /// Give each run a seed of its own, that follows from the common one
+    /// Derive a different seed for each of several runs from the common seed
     #[arg(long, overrides_with = "no_vary_seed_per_trial")]
     pub(super) vary_seed_per_trial: bool,
-    /// Give each run the same seed: the default
+    /// Use the common seed unchanged in each of several runs (the default)
     #[arg(long, overrides_with = "vary_seed_per_trial")]
     pub(super) no_vary_seed_per_trial: bool,
-    /// Search for a load, in a run or more for each that is tried: max-goodput-under-slo finds the
-    /// concurrency, or the request rate, of the most good requests a second; needs --goodput
+    /// Search for the best load, with at least one run for each load tried: max-goodput-under-slo
+    /// finds the concurrency or request rate with the most good requests per second; requires
+    /// --goodput or one of the --*-sla-ms flags
     #[arg(long, value_name = "RECIPE", value_parser = recipe)]
     pub(super) search_recipe: Option<&'static str>,
-    /// Least share of good requests, above 0 and at most 1 [default: 0.95]
+    /// Fraction of requests that must be good for a load to qualify in a search, above 0 and at
+    /// most
+    /// 1 [default: 0.95]
     #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe")]
     pub(super) slo_attainment_fraction: Option<f64>,
-    /// Least concurrency that is tried [default: 1]
+    /// Lowest concurrency that a search tries [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
     pub(super) concurrency_min: Option<u64>,
-    /// Most concurrency that is tried [default: 1000]
+    /// Highest concurrency that a search tries [default: 1000]
     #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
     pub(super) concurrency_max: Option<u64>,
-    /// Least request rate that is tried, instead of a concurrency [default: 1]
+    /// Lowest request rate that a search tries; makes it search for a rate instead of a concurrency
+    /// [default: 1]
     #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
           conflicts_with_all = ["concurrency_min", "concurrency_max"])]
     pub(super) request_rate_min: Option<f64>,
-    /// Most request rate that is tried, instead of a concurrency [default: 1000]
+    /// Highest request rate that a search tries; makes it search for a rate instead of a
+    /// concurrency [default: 1000]
     #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
           conflicts_with_all = ["concurrency_min", "concurrency_max"])]
     pub(super) request_rate_max: Option<f64>,
-    /// Objective on the time to first token, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
+    /// Objective of a search for the time to first token, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
     pub(super) ttft_sla_ms: Option<f64>,
-    /// Objective on the inter token latency, in milliseconds
-    #[arg(long, visible_alias = "itl-sla-ms", value_name = "MS", value_parser = above_zero,
+    /// Objective of a search for the inter token latency, in milliseconds
+    #[arg(long, visible_alias = "itl-sla-ms", value_name = "MS", value_parser = millis_above_zero,
           requires = "search_recipe")]
     pub(super) tpot_sla_ms: Option<f64>,
-    /// Objective on the request latency, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero, requires = "search_recipe")]
+    /// Objective of a search for the request latency, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
     pub(super) e2e_sla_ms: Option<f64>,
 }
 
 impl MultiRunArgs {
-    /// What a search varies.
+    /// The dimension that a search varies.
     const fn dimension(&self) -> Dimension {
         if self.request_rate_min.is_some() || self.request_rate_max.is_some() {
             Dimension::RequestRate
@@ -107,7 +114,7 @@ impl MultiRunArgs {
         }
     }
 
-    /// The first rate of a search for one.
+    /// The first rate that a search for a rate tries.
     pub(super) fn first_rate(&self) -> Option<f64> {
         let is_searched = self.dimension() == Dimension::RequestRate;
         is_searched.then(|| self.request_rate_min.unwrap_or(BOUNDS.0))
@@ -116,24 +123,24 @@ impl MultiRunArgs {
 
 fn runs(text: &str) -> Result<u64, String> {
     match positive(text)? {
-        count if count <= MOST_RUNS => Ok(count),
-        _ => Err(format!("give at most {MOST_RUNS}")),
+        count if count <= MAX_RUNS => Ok(count),
+        _ => Err(format!("must be at most {MAX_RUNS}")),
     }
 }
 
-/// A share above 0 and below 1.
+/// A fraction above 0 and below 1.
 fn level(text: &str) -> Result<f64, String> {
     match above_zero(text)? {
         level if level < 1.0 => Ok(level),
-        _ => Err("give less than 1, as in 0.95".to_owned()),
+        _ => Err("must be below 1, such as 0.95".to_owned()),
     }
 }
 
-/// A share above 0, at most 1.
+/// A fraction above 0 and at most 1.
 fn share(text: &str) -> Result<f64, String> {
     match ratio(text)? {
         share if share > 0.0 => Ok(share),
-        _ => Err("give a share above 0".to_owned()),
+        _ => Err("must be above 0".to_owned()),
     }
 }
 
@@ -144,14 +151,14 @@ fn recipe(text: &str) -> Result<&'static str, String> {
     }
     if OTHER_RECIPES.contains(&name.as_str()) {
         return Err(format!(
-            "it is a recipe of AIPerf's that aiperf does not have yet; {} is there",
+            "an AIPerf recipe that aiperf does not support yet; use {}",
             search::RECIPE
         ));
     }
-    Err(format!("there is no such recipe; {} is there", search::RECIPE))
+    Err(format!("unknown recipe; expected {}", search::RECIPE))
 }
 
-/// What `flags` ask of the runs.
+/// The settings of `flags` for repeated runs and a search.
 pub(super) fn config(flags: &ProfileArgs) -> Result<Config, ConfigError> {
     let given = &flags.multi_run;
     let defaults = Config::default();
@@ -161,16 +168,16 @@ pub(super) fn config(flags: &ProfileArgs) -> Result<Config, ConfigError> {
         confidence_level: given.confidence_level.unwrap_or(defaults.confidence_level),
         repeats_warmup: given.no_profile_run_disable_warmup_after_first,
         varies_seed: given.vary_seed_per_trial,
-        search: given.search_recipe.map(|_| searched(flags)).transpose()?,
+        search: given.search_recipe.map(|_| search_config(flags)).transpose()?,
     };
     if !config.is_many() {
-        refuse_for_one(given)?;
+        refuse_for_single_run(given)?;
     }
     Ok(config)
 }
 
-/// Refuses what says nothing of a single run.
-fn refuse_for_one(given: &MultiRunArgs) -> Result<(), ConfigError> {
+/// Returns an error for a flag that has no meaning for a single run.
+fn refuse_for_single_run(given: &MultiRunArgs) -> Result<(), ConfigError> {
     let of_many = [
         ("--profile-run-cooldown-seconds", given.profile_run_cooldown_seconds.is_some()),
         ("--confidence-level", given.confidence_level.is_some()),
@@ -185,15 +192,14 @@ fn refuse_for_one(given: &MultiRunArgs) -> Result<(), ConfigError> {
     ];
     match of_many.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
-            let why =
-                "it is about several runs: give --num-profile-runs 2 or more, or leave it out";
+            let why = "requires --num-profile-runs 2 or more; add it, or remove the flag";
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
     }
 }
 
-fn searched(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
+fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
     let (given, load, warmup) = (&flags.multi_run, &flags.load, &flags.warmup);
     let dimension = given.dimension();
     let varied = [
@@ -204,7 +210,7 @@ fn searched(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
     if let Some((flag, ..)) = varied.iter().find(|(_, of, is_given)| *of == dimension && *is_given)
     {
         let [min, max] = dimension.flags();
-        let why = format!("the search chooses it: give {min} and {max} instead");
+        let why = format!("the search sets it; use {min} and {max} instead");
         return Err(ConfigError::flag(flag, why));
     }
     let (min, max) = match dimension {
@@ -228,25 +234,25 @@ fn searched(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
     })
 }
 
-/// The seed of all runs.
+/// The seed that all runs share.
 pub(super) fn seed(flags: &ProfileArgs, config: &Config) -> Option<u64> {
     let is_common = config.is_many() && !flags.multi_run.no_set_consistent_seed;
     flags.input.random_seed.or_else(|| is_common.then_some(COMMON_SEED))
 }
 
-/// The objectives of `--goodput`, and those that a search has flags for.
+/// The objectives of `--goodput` and of the search's own flags.
 pub(super) fn objectives(flags: &ProfileArgs) -> Result<Vec<Objective>, ConfigError> {
     let mut objectives = parse_objectives(&flags.input.goodput.join(" "))
         .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
     let given = &flags.multi_run;
     for (flag, tag, threshold) in [
-        ("--ttft-sla-ms", "time_to_first_token", given.ttft_sla_ms),
-        ("--tpot-sla-ms", "inter_token_latency", given.tpot_sla_ms),
-        ("--e2e-sla-ms", "request_latency", given.e2e_sla_ms),
+        ("--ttft-sla-ms", tag::TIME_TO_FIRST_TOKEN, given.ttft_sla_ms),
+        ("--tpot-sla-ms", tag::INTER_TOKEN_LATENCY, given.tpot_sla_ms),
+        ("--e2e-sla-ms", tag::REQUEST_LATENCY, given.e2e_sla_ms),
     ] {
         let Some(threshold) = threshold else { continue };
         if objectives.iter().any(|objective| objective.tag == tag) {
-            let why = format!("--goodput names {tag} too: keep one of the two");
+            let why = format!("--goodput sets an objective for {tag} too; remove one of the two");
             return Err(ConfigError::flag(flag, why));
         }
         objectives.push(Objective { tag, threshold });

@@ -1,32 +1,32 @@
-//! The flags about generated rankings.
+//! The flags for generated rankings.
 
 use clap::Args;
 
 use super::profile::{ProfileArgs, PromptArgs};
 use super::value::{number, positive_number};
 use crate::config::ConfigError;
-use crate::dataset::{Rankings, Spread};
+use crate::dataset::{NormalDistribution, Rankings};
 
-/// What generated rankings look like.
+/// Shape of generated rankings.
 #[derive(Args)]
 #[command(next_help_heading = "Rankings")]
 pub(super) struct RankingsArgs {
-    /// Passages of a ranking, mean [default: 10]
+    /// Mean number of passages in a generated ranking request [default: 10]
     #[arg(long = "rankings-passages-mean", value_name = "COUNT", value_parser = positive_number)]
     passages_mean: Option<f64>,
-    /// Passages of a ranking, standard deviation [default: 0]
+    /// Standard deviation of the number of passages in a generated ranking request [default: 0]
     #[arg(long = "rankings-passages-stddev", value_name = "COUNT", value_parser = number)]
     passages_stddev: Option<f64>,
-    /// Tokens of a passage, mean [default: 128]
+    /// Mean number of tokens in a passage of a ranking request [default: 128]
     #[arg(long = "rankings-passages-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
     passages_prompt_token_mean: Option<f64>,
-    /// Tokens of a passage, standard deviation [default: 0]
+    /// Standard deviation of the number of tokens in a passage of a ranking request [default: 0]
     #[arg(long = "rankings-passages-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
     passages_prompt_token_stddev: Option<f64>,
-    /// Tokens of the query, mean [default: 32]
+    /// Mean number of tokens in the query of a ranking request [default: 32]
     #[arg(long = "rankings-query-prompt-token-mean", value_name = "TOKENS", value_parser = positive_number)]
     query_prompt_token_mean: Option<f64>,
-    /// Tokens of the query, standard deviation [default: 0]
+    /// Standard deviation of the number of tokens in the query of a ranking request [default: 0]
     #[arg(long = "rankings-query-prompt-token-stddev", value_name = "TOKENS", value_parser = number)]
     query_prompt_token_stddev: Option<f64>,
 }
@@ -45,12 +45,12 @@ impl RankingsArgs {
     }
 }
 
-/// Refuses the flags where no rankings are generated.
-pub(super) fn none_given(flags: &ProfileArgs) -> Result<(), ConfigError> {
+/// Returns an error for a rankings flag when no rankings are generated.
+pub(super) fn refuse_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
     match flags.rankings.given() {
         Some(flag) => {
-            let why = "it is about generated rankings: leave it out, or give an --endpoint-type \
-                       that ranks, and no --input-file";
+            let why = "requires generated rankings; remove the flag, or use an --endpoint-type \
+                       for rankings without --input-file";
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
@@ -60,18 +60,18 @@ pub(super) fn none_given(flags: &ProfileArgs) -> Result<(), ConfigError> {
 /// The rankings to generate.
 pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings, ConfigError> {
     let of_media = || flags.media.given().into_iter().find(|(_, is_given)| *is_given);
-    if let Some(flag) = of_prompts(&flags.prompt).or_else(|| of_media().map(|(flag, _)| flag)) {
-        let why = "a generated ranking has a query and passages, no prompt: see the \
-                   --rankings-… flags";
+    if let Some(flag) = prompt_flag(&flags.prompt).or_else(|| of_media().map(|(flag, _)| flag)) {
+        let why = "a generated ranking request has a query and passages instead of a prompt; use \
+                   the --rankings-* flags";
         return Err(ConfigError::flag(flag, why));
     }
     if flags.conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
         || flags.conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
     {
-        let why = "a ranking is a conversation of one turn: leave it out";
+        let why = "a ranking request has only one turn; remove the flag";
         return Err(ConfigError::flag("--session-turns-mean", why));
     }
-    let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
+    let spread = |mean: Option<f64>, default, stddev: Option<f64>| NormalDistribution {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
     };
@@ -88,8 +88,8 @@ pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings,
     })
 }
 
-/// The first flag about prompts that is given.
-fn of_prompts(prompt: &PromptArgs) -> Option<&'static str> {
+/// The first flag for prompts that is given.
+fn prompt_flag(prompt: &PromptArgs) -> Option<&'static str> {
     let given = [
         ("--isl", prompt.isl.is_some()),
         ("--isl-stddev", prompt.isl_stddev.is_some()),

@@ -1,4 +1,4 @@
-//! Flags and environment become a [`RunConfig`].
+//! Converts flags and environment to a [`RunConfig`].
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use super::media_args::MediaArgs;
 use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::{connections, input_config, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
-    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret,
-    TransportConfig, WaitForModel, selfcheck, tokenizer, url,
+    ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
+    WaitForModel, selfcheck, tokenizer, url,
 };
-use crate::dataset::{FileFormat, Sampling, Source, Spread, Synthetic, TraceSettings};
+use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic, TraceSettings};
 use crate::endpoint::EndpointType;
-use crate::endpoint::template::PAYLOAD_TEMPLATE;
+use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, redact, telemetry};
+use crate::{artifacts, dataset, endpoint, redact, telemetry, transport};
 
-/// Most conversations that are generated without being asked for: so many do
-/// not come back while a server still has them in its cache.
-const MOST_ENTRIES: u64 = 10_000;
+/// Maximum number of conversations to generate by default: enough that a server's cache
+/// has evicted a conversation before it is sent again.
+const MAX_DEFAULT_ENTRIES: u64 = 10_000;
 
-/// The run that `flags` ask for, validated.
+/// The run that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
     flags: &ProfileArgs,
     arguments: &[Cow<'_, str>],
@@ -29,8 +29,9 @@ pub(super) fn run_config(
     let endpoint = endpoint(flags, environment)?;
     let (tokenizer, warning) = tokenizer(flags, environment);
     let transport = transport(flags, environment)?;
+    let server = server(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
-    let server_metrics = server_metrics::config(flags, &transport, &path, environment)?;
+    let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
     let multi_run = multi_run::config(flags)?;
     let mut config = RunConfig {
         dataset: dataset(flags, multi_run::seed(flags, &multi_run))?,
@@ -51,10 +52,12 @@ pub(super) fn run_config(
         multi_run,
         member: None,
         input_config: serde_json::Value::Null,
+        other_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
         selfcheck_file: selfcheck::file(environment),
         transport,
+        server,
         endpoint,
         schedule: load::schedule(flags)?,
     };
@@ -62,8 +65,10 @@ pub(super) fn run_config(
         config.artifacts.directory = config.default_directory();
     }
     config.validate()?;
-    config.warnings.extend(connections::warning(&config.transport, environment));
-    config.input_config = input_config::build(flags, &config);
+    config.warnings.extend(load::warning(flags, &config.schedule));
+    config.warnings.extend(connections::warning(&config, environment));
+    config.input_config = input_config::build(&config);
+    config.other_config = input_config::other::build(&flags.tls, &config);
     Ok(config)
 }
 
@@ -74,7 +79,7 @@ fn endpoint(
     let mut extra_inputs: Vec<(String, serde_json::Value)> = Vec::new();
     for text in &flags.input.extra_inputs {
         let wrong = || {
-            let why = "write members as name:value, name=value or a JSON object";
+            let why = "expected name:value, name=value or a JSON object";
             ConfigError::flag("--extra-inputs", why)
         };
         for (name, value) in value::members(text).ok_or_else(wrong)? {
@@ -101,7 +106,7 @@ fn endpoint(
     })
 }
 
-/// A template as it is given, or what the file holds that is named.
+/// The template as given, or the content of the file that it names.
 fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> {
     let Some(text) = given.as_str() else { return Ok(given) };
     let path = std::path::Path::new(text);
@@ -114,8 +119,8 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
         return std::fs::read_to_string(path).map(Into::into).map_err(|e| refused(e.to_string()));
     }
     match std::fs::metadata(path) {
-        Ok(_) => Err(refused("it is no file".to_owned())),
-        // What is no template either was to be a file.
+        Ok(_) => Err(refused("not a file".to_owned())),
+        // Text that does not look like a template was meant to be a path.
         Err(error) if !text.contains('{') && text.contains(['.', '/']) => {
             Err(refused(error.to_string()))
         }
@@ -123,20 +128,20 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
     }
 }
 
-/// Each dialect has one form of request: a flag may only say the same.
+/// Returns an error if `--request-content-type` is not the endpoint type's own.
 fn content_type(flags: &ProfileArgs) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     match flags.endpoint.request_content_type {
         Some(asked) if !traits.content_type.starts_with(asked) => {
             let own = traits.content_type.split(';').next().unwrap_or_default();
-            let why = format!("{} requests are {own}: leave it out", traits.name);
+            let why = format!("{} requests are always {own}; remove the flag", traits.name);
             Err(ConfigError::flag("--request-content-type", why))
         }
         _ => Ok(()),
     }
 }
 
-/// A time of the environment that must be above 0.
+/// A time in seconds from the environment, which must be above 0.
 fn positive_seconds(
     environment: Environment<'_>,
     name: &'static str,
@@ -147,7 +152,7 @@ fn positive_seconds(
         seconds => Err(ConfigError::Environment {
             name: name.to_owned(),
             value: seconds.to_string(),
-            wanted: "a number above 0",
+            expected: "a number above 0",
         }),
     }
 }
@@ -170,8 +175,8 @@ fn tokenizer(
 fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
         Some(path) => {
-            only_synthetic(&flags.conversation, &flags.prompt, &flags.media)?;
-            rankings::none_given(flags)?;
+            refuse_synthetic_flags(&flags.conversation, &flags.prompt, &flags.media)?;
+            rankings::refuse_flags(flags)?;
             Source::File {
                 path: path.clone(),
                 format: flags.input.custom_dataset_type,
@@ -182,7 +187,8 @@ fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Con
             Source::Rankings(rankings::generated(flags, entries(flags))?)
         }
         None => {
-            rankings::none_given(flags)?;
+            rankings::refuse_flags(flags)?;
+            refuse_text_flags(flags)?;
             Source::Synthetic(synthetic(flags)?)
         }
     };
@@ -193,14 +199,14 @@ fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Con
         models: flags.endpoint.models.clone(),
         model_selection: flags.endpoint.model_selection_strategy.unwrap_or_default(),
         sampling: flags.input.dataset_sampling_strategy.or(is_pool.then_some(Sampling::Random)),
-        output_tokens: flags.prompt.osl.map(|mean| Spread { mean, stddev }),
+        output_tokens: flags.prompt.osl.map(|mean| NormalDistribution { mean, stddev }),
         delay_ratio: flags.conversation.session_delay_ratio.unwrap_or(1.0),
         random_seed,
     })
 }
 
 fn traces(flags: &PromptArgs) -> TraceSettings {
-    // More than fits is no bound, or is refused where it makes no sense.
+    // A count that does not fit is no limit, or is rejected later.
     let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     TraceSettings {
         block_tokens: tokens(flags.isl_block_size),
@@ -209,20 +215,20 @@ fn traces(flags: &PromptArgs) -> TraceSettings {
     }
 }
 
-/// Conversations to generate: a prompt for each request, since one that is asked
-/// again is answered from the server's cache.
+/// The number of conversations to generate: by default one for each request, since the
+/// server would answer a repeated prompt from its cache.
 fn entries(flags: &ProfileArgs) -> usize {
     let conversation = &flags.conversation;
-    // Those of the warmup come first: the measurement must not meet them again.
+    // The warmup draws first, and the measurement must not repeat its conversations.
     let warmup = flags.warmup.warmup_request_count.unwrap_or(0);
     let requests = flags.load.request_count.map(|count| count.saturating_add(warmup));
     let asked = conversation.num_dataset_entries.or(conversation.num_sessions);
-    asked.or(requests.map(|count| count.min(MOST_ENTRIES))).unwrap_or(100) as usize
+    asked.or(requests.map(|count| count.min(MAX_DEFAULT_ENTRIES))).unwrap_or(100) as usize
 }
 
 fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
     let (conversation, prompt) = (&flags.conversation, &flags.prompt);
-    let spread = |mean: Option<f64>, default, stddev: Option<f64>| Spread {
+    let spread = |mean: Option<f64>, default, stddev: Option<f64>| NormalDistribution {
         mean: mean.unwrap_or(default),
         stddev: stddev.unwrap_or(0.0),
     };
@@ -255,13 +261,9 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
     })
 }
 
-/// Refuses flags about generated prompts beside a file.
-fn only_synthetic(
-    conversation: &ConversationArgs,
-    prompt: &PromptArgs,
-    media: &MediaArgs,
-) -> Result<(), ConfigError> {
-    let given = [
+/// The flags for generated text, and whether each was given.
+fn prompt_flags(prompt: &PromptArgs) -> [(&'static str, bool); 10] {
+    [
         ("--isl", prompt.isl.is_some()),
         ("--isl-stddev", prompt.isl_stddev.is_some()),
         ("--seq-dist", prompt.seq_dist.is_some()),
@@ -272,49 +274,79 @@ fn only_synthetic(
         ("--prefix-prompt-length", prompt.prefix_prompt_length.is_some()),
         ("--shared-system-prompt-length", prompt.shared_system_prompt_length.is_some()),
         ("--user-context-prompt-length", prompt.user_context_prompt_length.is_some()),
-        ("--num-dataset-entries", conversation.num_dataset_entries.is_some()),
-        ("--session-turns-mean", conversation.session_turns_mean.is_some()),
-        ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
-        ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
-        ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
-    ];
-    match given.iter().chain(&media.given()).find(|(_, is_given)| *is_given) {
+    ]
+}
+
+/// Returns an error for a flag about text if requests have no text.
+fn refuse_text_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
+    let traits = flags.endpoint.endpoint_type.traits();
+    let takes_text = traits.tokenizes_input || traits.path.is_empty();
+    match prompt_flags(&flags.prompt).iter().find(|(_, is_given)| *is_given && !takes_text) {
         Some((flag, _)) => {
-            let why = "it is about generated prompts, and --input-file brings its own: leave one \
-                       of the two out";
+            let why = format!("{} requests have no text; remove the flag", traits.name);
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
     }
 }
 
-fn transport(
-    flags: &ProfileArgs,
-    environment: Environment<'_>,
-) -> Result<TransportConfig, ConfigError> {
-    let flags_of_endpoint = &flags.endpoint;
-    Ok(TransportConfig {
-        urls: flags_of_endpoint
-            .url
-            .iter()
-            .map(|text| url::parse(text))
-            .collect::<Result<_, _>>()?,
-        request_timeout: Nanos::from_seconds(flags_of_endpoint.request_timeout_seconds),
-        connections: connections::connections(flags, environment)?,
-        quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
-        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
+/// Returns an error for a flag about generated prompts if there is a file.
+fn refuse_synthetic_flags(
+    conversation: &ConversationArgs,
+    prompt: &PromptArgs,
+    media: &MediaArgs,
+) -> Result<(), ConfigError> {
+    let given = [
+        ("--num-dataset-entries", conversation.num_dataset_entries.is_some()),
+        ("--session-turns-mean", conversation.session_turns_mean.is_some()),
+        ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
+        ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
+        ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
+    ];
+    let prompts = prompt_flags(prompt);
+    match prompts.iter().chain(&given).chain(&media.given()).find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            let why = "applies to generated prompts and cannot be combined with --input-file; \
+                       remove one of the two";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn server(flags: &ProfileArgs, environment: Environment<'_>) -> Result<ServerConfig, ConfigError> {
+    let endpoint_flags = &flags.endpoint;
+    Ok(ServerConfig {
+        urls: endpoint_flags.url.iter().map(|text| url::parse(text)).collect::<Result<_, _>>()?,
         headers: headers(&flags.input)?,
-        api_key: flags_of_endpoint
+        api_key: endpoint_flags
             .api_key
             .clone()
             .or_else(|| environment.get("AIPERF_API_KEY"))
             .map(Secret::new),
         wait_for_model: WaitForModel {
-            timeout: Nanos::from_seconds(flags_of_endpoint.wait_for_model_timeout),
-            mode: flags_of_endpoint.wait_for_model_mode,
-            interval: Nanos::from_seconds(flags_of_endpoint.wait_for_model_interval),
+            timeout: Nanos::from_seconds(endpoint_flags.wait_for_model_timeout),
+            mode: endpoint_flags.wait_for_model_mode,
+            interval: Nanos::from_seconds(endpoint_flags.wait_for_model_interval),
         },
+    })
+}
+
+fn transport(
+    flags: &ProfileArgs,
+    environment: Environment<'_>,
+) -> Result<transport::Config, ConfigError> {
+    let output = &flags.output;
+    Ok(transport::Config {
+        request_timeout: Nanos::from_seconds(flags.endpoint.request_timeout_seconds),
+        connections: connections::connections(flags, environment)?,
+        quick_ack: environment.switch("AIPERF_HTTP_QUICK_ACK", true)?,
+        kernel_timestamps: environment.switch("AIPERF_HTTP_KERNEL_TIMESTAMPS", true)?,
         ip_version: ip_version(environment)?,
+        keep_chunks: output.export_http_trace,
+        keep_headers: output.export_http_trace
+            || output.export_level == artifacts::ExportLevel::Raw,
+        ..transport::Config::default()
     })
 }
 
@@ -334,9 +366,9 @@ fn headers(flags: &InputArgs) -> Result<Vec<(String, String)>, ConfigError> {
         .header
         .iter()
         .map(|text| {
-            // The text may be a secret, so the message does not repeat it.
+            // The text may contain a secret, so the message does not repeat it.
             let (name, value) = value::pair(text).ok_or_else(|| {
-                ConfigError::flag("--header", "write a header as in 'Name: value'")
+                ConfigError::flag("--header", "expected a header such as 'Name: value'")
             })?;
             Ok((name.to_owned(), value.to_owned()))
         })
@@ -376,7 +408,7 @@ fn telemetry(
             || flags.stream.contains(&stream)
     };
     let resource_attributes = flags.otel_resource_attributes.iter().map(|text| {
-        let why = "write attributes as name=value";
+        let why = "expected attributes such as name=value";
         let (name, value) = value::pair(text)
             .ok_or_else(|| ConfigError::flag("--otel-resource-attributes", why))?;
         Ok((name.to_owned(), value.to_owned()))
@@ -392,8 +424,8 @@ fn telemetry(
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,
     };
-    // The exporter reads `OTEL_*` itself, since each has its own rules; what is wrong
-    // with them is said before anything is waited for.
+    // The exporter reads `OTEL_*` itself, since each variable has its own rules; errors in
+    // them are reported here, before anything waits.
     telemetry::check(&config, &|name| environment.get(name))
         .map_err(|error| ConfigError::Telemetry(error.to_string()))?;
     Ok(config)
@@ -408,6 +440,7 @@ fn artifacts(
     Ok(artifacts::Config {
         directory: output.artifact_dir.clone().unwrap_or_default(),
         prefix: output.profile_export_prefix.clone(),
+        overwrite: output.overwrite,
         export_level: output.export_level,
         http_trace: output.export_http_trace,
         server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,

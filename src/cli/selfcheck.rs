@@ -1,6 +1,6 @@
 //! `aiperf selfcheck`.
 
-#![expect(clippy::doc_markdown, reason = "the docs are the terminal's help")]
+#![expect(clippy::doc_markdown, reason = "the doc comments are the --help text")]
 
 use std::path::PathBuf;
 
@@ -14,40 +14,42 @@ use crate::units::Nanos;
 /// The flags of `aiperf selfcheck`.
 #[derive(Debug, Args)]
 pub(super) struct SelfCheckArgs {
-    /// What every error has to stay within at p99: 1ms, 500us; a bare number is seconds
+    /// Maximum p99 measurement error for a load to pass, such as 1ms or 500us; a bare number is
+    /// seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1ms")]
     bound: Nanos,
-    /// Concurrent streams to try, rising
+    /// Numbers of concurrent streams to try, in increasing order [default: 1 to 2000 in steps]
     #[arg(long, value_name = "COUNT", value_parser = positive, num_args = 1.., value_delimiter = ',')]
     streams: Vec<u64>,
-    /// Requests a second to try, rising
+    /// Request rates per second to try, in increasing order [default: 100 to 5000 in steps]
     #[arg(long, value_name = "RATE", value_parser = positive, num_args = 1.., value_delimiter = ',')]
     rates: Vec<u64>,
-    /// Try little and briefly: shows that it works, not how well
+    /// Try few loads briefly, to check that the self-check works rather than to find limits
     #[arg(long)]
     quick: bool,
-    /// File for everything that was found, as JSON
+    /// JSON file to write all results to
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Keep the limits for this machine: later results bear them [env: AIPERF_SELFCHECK_FILE]
+    /// Save the limits for this machine, so that later runs report whether they stayed within them
+    /// [env: AIPERF_SELFCHECK_FILE]
     #[arg(long)]
     save: bool,
 }
 
-/// What `aiperf selfcheck` is to do.
+/// The settings of `aiperf selfcheck`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfCheck {
-    /// What every error has to stay within at p99.
+    /// Maximum p99 error of a measurement for a load to pass.
     pub bound: Nanos,
     /// Concurrent streams to try, in order.
     pub streams: Vec<u64>,
-    /// Requests a second to try, in order.
+    /// Request rates per second to try, in order.
     pub rates: Vec<u64>,
-    /// Whether each load is short.
+    /// Whether to try each load only briefly.
     pub quick: bool,
-    /// File for everything that was found.
+    /// File for all results.
     pub output: Option<PathBuf>,
-    /// File that later runs read.
+    /// File for the limits, which later runs read.
     pub save: Option<PathBuf>,
 }
 

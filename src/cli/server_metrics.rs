@@ -1,11 +1,12 @@
-//! `--server-metrics` and its kin, and `AIPERF_SERVER_METRICS_*`.
+//! The `--server-metrics` flags and the `AIPERF_SERVER_METRICS_*` variables.
 
 use clap::Args;
+use url::Url;
 
 use super::profile::ProfileArgs;
-use super::value::{Choice, above_zero};
+use super::value::{Choice, seconds_above_zero};
 use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
-use crate::config::{ConfigError, Environment, TransportConfig, metrics_url};
+use crate::config::{ConfigError, Environment, metrics_url};
 use crate::server_metrics::{Config, EndpointConfig};
 use crate::units::Nanos;
 
@@ -18,7 +19,7 @@ const FORMATS: Choice<Format> = Choice(&[
 const LAYOUTS: Choice<JsonLayout> =
     Choice(&[("nested", JsonLayout::Nested), ("flat", JsonLayout::Flat)]);
 
-/// A name given to `--server-metrics-formats`.
+/// A value of `--server-metrics-formats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
@@ -27,44 +28,48 @@ pub(super) enum Format {
     Parquet,
 }
 
-/// What is asked of the servers' own metrics.
+/// Collection of the servers' own metrics.
 #[derive(Args)]
 #[command(next_help_heading = "Server Metrics")]
 pub(super) struct ServerMetricsArgs {
-    /// Prometheus endpoints to scrape beside /metrics of each --url; without a path /metrics is
-    /// meant. Of several processes with --shard only the first scrapes, unless this is given
+    /// Prometheus endpoints to scrape in addition to /metrics of each --url; the path defaults to
+    /// /metrics. With --shard only the first process scrapes, unless this is given
     #[arg(long, value_name = "URL", num_args = 1.., value_delimiter = ',')]
     pub(super) server_metrics: Vec<String>,
-    /// Scrape nothing
+    /// Do not scrape any server metrics
     #[arg(long)]
     pub(super) no_server_metrics: bool,
-    /// Files of the server's metrics [default: json csv parquet]
+    /// Timeout of a server metrics scrape, in seconds [default: two intervals, or longer for an
+    /// endpoint that usually takes longer]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    pub(super) server_metrics_timeout: Option<f64>,
+    /// File formats for server metrics [default: json csv parquet]
     #[arg(long, value_name = "FORMAT", value_parser = FORMATS, num_args = 1..,
           value_delimiter = ',')]
     pub(super) server_metrics_formats: Vec<Format>,
-    /// Layout of the JSON file
+    /// Layout of the JSON file with server metrics
     #[arg(long, value_name = "LAYOUT", value_parser = LAYOUTS, default_value = "nested")]
     pub(super) server_metrics_json_layout: JsonLayout,
-    /// Show a table of the server's metrics that are worth a look
+    /// Print a table of the most important server metrics
     #[arg(long)]
     pub(super) server_metrics_summary: bool,
-    /// Statistics of slices of time of this length too, in seconds: of requests and of the
-    /// server's metrics
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Also compute statistics for time slices of this length, in seconds, both of requests and of
+    /// server metrics
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) slice_duration: Option<f64>,
 }
 
-/// Where the server's metrics are scraped, and how often: nowhere where they are off.
+/// The settings for scraping server metrics; without endpoints if scraping is off.
 pub(super) fn config(
     flags: &ProfileArgs,
-    transport: &TransportConfig,
+    servers: &[Url],
     path: &str,
     environment: Environment<'_>,
 ) -> Result<Config, ConfigError> {
-    // All processes would see the same: one of them looks.
+    // All processes would scrape the same metrics, so only the first one does.
     let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
     let flags = &flags.server_metrics;
-    only_when_on(flags)?;
+    refuse_if_disabled(flags)?;
     let is_off = flags.no_server_metrics || is_another && flags.server_metrics.is_empty();
     let defaults = Config::default();
     let seconds = |name, default| environment.seconds(&variable(name), default);
@@ -72,22 +77,34 @@ pub(super) fn config(
         endpoints: if is_off {
             Vec::new()
         } else {
-            endpoints(&flags.server_metrics, transport, path)?
+            endpoints(&flags.server_metrics, servers, path)?
         },
         interval: seconds("COLLECTION_INTERVAL", defaults.interval)?,
         flush_period: flush_period(environment, defaults.flush_period)?,
         reachability_timeout: seconds("REACHABILITY_TIMEOUT", defaults.reachability_timeout)?,
-        scrape_timeout: seconds("SCRAPE_TIMEOUT", defaults.scrape_timeout)?,
+        scrape_timeout: scrape_timeout(flags, environment)?,
         shutdown_delay: seconds("SHUTDOWN_DELAY", defaults.shutdown_delay)?,
     })
 }
 
-/// The full name of a variable.
+/// The full name of the variable.
 fn variable(name: &str) -> String {
     format!("AIPERF_SERVER_METRICS_{name}")
 }
 
-/// Zero is no wait at all.
+/// The timeout of the flag, or else of the variable.
+fn scrape_timeout(
+    flags: &ServerMetricsArgs,
+    environment: Environment<'_>,
+) -> Result<Option<Nanos>, ConfigError> {
+    if let Some(seconds) = flags.server_metrics_timeout {
+        return Ok(Some(Nanos::from_seconds(seconds)));
+    }
+    let set = environment.seconds(&variable("SCRAPE_TIMEOUT"), Nanos::ZERO)?;
+    Ok(Some(set).filter(|set| *set > Nanos::ZERO))
+}
+
+/// The flush period, which may be 0.
 fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, ConfigError> {
     let name = variable("COLLECTION_FLUSH_PERIOD");
     let found = environment.parse(&name, "a number from 0 to 86400", |text| {
@@ -96,28 +113,29 @@ fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, C
     Ok(found.map_or(default, Nanos::from_seconds))
 }
 
-/// Refuses what would be without effect.
-fn only_when_on(flags: &ServerMetricsArgs) -> Result<(), ConfigError> {
+/// Returns an error for a flag that would have no effect.
+fn refuse_if_disabled(flags: &ServerMetricsArgs) -> Result<(), ConfigError> {
     let given = [
         ("--server-metrics", !flags.server_metrics.is_empty()),
         ("--server-metrics-summary", flags.server_metrics_summary),
+        ("--server-metrics-timeout", flags.server_metrics_timeout.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given && flags.no_server_metrics) {
         Some((flag, _)) => {
-            let why = "--no-server-metrics turns off what it asks for: leave one of the two out";
+            let why = "cannot be combined with --no-server-metrics; remove one of the two";
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
     }
 }
 
-/// `/metrics` of each server, then those asked for; each once.
+/// `/metrics` of each server, then the endpoints given, without duplicates.
 fn endpoints(
     asked: &[String],
-    transport: &TransportConfig,
+    servers: &[Url],
     path: &str,
 ) -> Result<Vec<EndpointConfig>, ConfigError> {
-    let discovered = transport.urls.iter().map(|base| metrics_url::of_server(base, path));
+    let discovered = servers.iter().map(|base| metrics_url::of_server(base, path));
     let asked = asked.iter().map(|text| metrics_url::parse(text));
     let discovered = discovered.map(|url| Ok(EndpointConfig { url, is_discovered: true }));
     let asked = asked.map(|url| url.map(|url| EndpointConfig { url, is_discovered: false }));
@@ -127,7 +145,7 @@ fn endpoints(
         let is_same =
             |known: &&mut EndpointConfig| metrics_url::are_same(&known.url, &endpoint.url);
         match endpoints.iter_mut().find(is_same) {
-            // What was asked for is what the user knows: credentials too.
+            // The user's own URL wins, since it may have credentials.
             Some(known) if known.is_discovered && !endpoint.is_discovered => *known = endpoint,
             Some(_) => {}
             None => endpoints.push(endpoint),
@@ -136,18 +154,18 @@ fn endpoints(
     Ok(endpoints)
 }
 
-/// Length of the slices, if there are to be any.
+/// Length of the time slices, if there are any.
 fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>, ConfigError> {
     match flags.slice_duration {
         Some(seconds) if seconds < 0.001 => {
-            let why = "slices as short as that say nothing: give at least 0.001";
+            let why = "must be at least 0.001";
             Err(ConfigError::flag("--slice-duration", why))
         }
         found => Ok(found.map(Nanos::from_seconds)),
     }
 }
 
-/// Which files there are of what `scraped` says.
+/// The files to write of the metrics that `scraped` collects.
 pub(super) fn files(
     flags: &ServerMetricsArgs,
     scraped: &Config,

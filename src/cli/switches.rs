@@ -1,4 +1,4 @@
-//! Switches with a value, as AIPerf takes them: `--streaming=true`.
+//! Boolean flags with a value, as AIPerf accepts them: `--streaming=true`.
 
 use std::ffi::OsString;
 
@@ -6,8 +6,7 @@ use clap::{ArgAction, Command};
 
 use super::aiperf_flags;
 
-/// Switches that `--no-` before the name turns off; any other that is turned
-/// off is as if it were not there.
+/// Switches that have a `--no-` form. Any other switch that is turned off is dropped.
 const PAIRS: &[&str] = &[
     "allow-dataset-wrap",
     "auto-plot",
@@ -20,8 +19,9 @@ const PAIRS: &[&str] = &[
     "vary-seed-per-trial",
 ];
 
-/// The arguments with their switches bare: `--name=yes` is `--name`, `--name=no`
-/// its opposite or nothing. A switch that is given twice stays as it is: it is refused.
+/// The arguments with the values of switches removed: `--name=yes` becomes `--name`, and
+/// `--name=no` its opposite or nothing. A switch that is given twice is left as it is, for
+/// clap to reject.
 pub(super) fn bare(arguments: &[OsString], command: &Command) -> Vec<OsString> {
     let Some(profile) = command.find_subcommand("profile") else { return arguments.to_vec() };
     if arguments.get(1).is_none_or(|name| name != "profile") {
@@ -46,7 +46,7 @@ fn name_of(argument: &OsString) -> Option<&str> {
     argument.to_str()?.split('=').next()
 }
 
-/// The switch that `argument` gives a value, and the value.
+/// The switch that `argument` sets, and its value.
 fn switch<'a>(argument: &'a OsString, profile: &Command) -> Option<(&'a str, bool)> {
     let (name, value) = argument.to_str()?.split_once('=')?;
     let is_on = match value.to_ascii_lowercase().as_str() {
@@ -63,7 +63,7 @@ fn switch<'a>(argument: &'a OsString, profile: &Command) -> Option<(&'a str, boo
     is_one.then_some((name, is_on))
 }
 
-/// The flag that says that the switch `name` is off, where there is one.
+/// The flag that turns the switch `name` off, if there is one.
 fn opposite(name: &str) -> Option<String> {
     let positive = name.strip_prefix("--no-").or_else(|| name.strip_prefix("--"))?;
     let is_negative = name.starts_with("--no-");

@@ -1,12 +1,13 @@
-//! Values as users write them on the command line.
+//! Parsers for the values of flags.
 
 use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use jiff::SignedDuration;
 use serde_json::Value;
 
-/// One of a few names; `-` and `_` are the same, and so are cases.
+/// Parses one of a few names, ignoring case and treating `_` as `-`.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
@@ -41,55 +42,54 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for Choice<T> {
     }
 }
 
-/// What is said to a list where one number is wanted.
-const SWEEP: &str = "a list is a sweep of AIPerf's that aiperf does not have yet: give one value \
-                     a run";
+/// The error for a list where one number is expected.
+const SWEEP: &str = "lists (AIPerf's sweeps) are not supported yet; use one value per run";
 
-/// A whole number of at least 0.
+/// Parses a whole number of at least 0.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     if text.contains(',') {
         return Err(SWEEP.to_owned());
     }
-    text.trim().replace('_', "").parse().map_err(|_| "it is not a whole number".to_owned())
+    text.trim().replace('_', "").parse().map_err(|_| "expected a whole number".to_owned())
 }
 
-/// A whole number of at least 1.
+/// Parses a whole number of at least 1.
 pub(super) fn positive(text: &str) -> Result<u64, String> {
     match count(text)? {
-        0 => Err("give at least 1".to_owned()),
+        0 => Err("must be at least 1".to_owned()),
         number => Ok(number),
     }
 }
 
-/// A finite number of at least 0.
+/// Parses a finite number of at least 0.
 pub(super) fn number(text: &str) -> Result<f64, String> {
     if text.contains(',') {
         return Err(SWEEP.to_owned());
     }
-    match text.trim().parse::<f64>() {
+    match text.trim().replace('_', "").parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        Ok(_) => Err("give a finite number of at least 0".to_owned()),
-        Err(_) => Err("it is not a number".to_owned()),
+        Ok(_) => Err("must be a finite number of at least 0".to_owned()),
+        Err(_) => Err("expected a number".to_owned()),
     }
 }
 
-/// A finite number of at least 1.
+/// Parses a finite number of at least 1.
 pub(super) fn positive_number(text: &str) -> Result<f64, String> {
     match number(text)? {
         number if number >= 1.0 => Ok(number),
-        _ => Err("give at least 1".to_owned()),
+        _ => Err("must be at least 1".to_owned()),
     }
 }
 
-/// A finite number above 0.
+/// Parses a finite number above 0.
 pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     match number(text)? {
         number if number > 0.0 => Ok(number),
-        _ => Err("give a number above 0".to_owned()),
+        _ => Err("must be above 0".to_owned()),
     }
 }
 
-/// A finite number above 0, or `inf` for as fast as there is room.
+/// Parses a finite number above 0, or `inf`.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "inf" | "infinity" => Ok(f64::INFINITY),
@@ -97,48 +97,84 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share in percent: above 0, at most 100.
+/// Parses a percentage above 0 and at most 100.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match above_zero(text)? {
         number if number <= 100.0 => Ok(number),
-        _ => Err("give at most 100".to_owned()),
+        _ => Err("must be at most 100".to_owned()),
     }
 }
 
-/// A share from 0 to 1.
+/// Parses a fraction from 0 to 1.
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
     match number(text)? {
         number if number <= 1.0 => Ok(number),
-        _ => Err("give at most 1".to_owned()),
+        _ => Err("must be at most 1".to_owned()),
     }
 }
 
-/// Seconds, or `inf` for no bound.
+/// Parses a duration of at least 0 and returns seconds. A bare number is seconds; other
+/// units are accepted, as in `500ms`, `10s` or `1h30m`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
+    time(text, 1.0)
+}
+
+/// Like [`seconds`], but rejects 0.
+pub(super) fn seconds_above_zero(text: &str) -> Result<f64, String> {
+    some_time(seconds(text)?)
+}
+
+/// Like [`seconds`], but accepts `inf` too.
+pub(super) fn seconds_or_inf(text: &str) -> Result<f64, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "inf" | "infinity" => Ok(f64::INFINITY),
-        _ => number(text),
+        _ => seconds(text),
     }
 }
 
-/// A length of time: seconds, or a number with `ms`, `us` or `s`.
+/// Parses a duration of at least 0 and returns milliseconds. A bare number is
+/// milliseconds; other units are accepted, as in `2s`.
+pub(super) fn millis(text: &str) -> Result<f64, String> {
+    time(text, 1e3)
+}
+
+/// Like [`millis`], but rejects 0.
+pub(super) fn millis_above_zero(text: &str) -> Result<f64, String> {
+    some_time(millis(text)?)
+}
+
+/// Parses a duration in a unit of which `per_second` make a second.
+fn time(text: &str, per_second: f64) -> Result<f64, String> {
+    let is_plain = text.trim().parse::<f64>().is_ok() || text.contains(',');
+    if is_plain {
+        return number(text);
+    }
+    match text.trim().parse::<SignedDuration>() {
+        Ok(duration) if !duration.is_negative() => Ok(duration.as_secs_f64() * per_second),
+        Ok(_) => Err("must be at least 0".to_owned()),
+        Err(_) => Err("expected a number, or a duration such as 10s or 500ms".to_owned()),
+    }
+}
+
+fn some_time(time: f64) -> Result<f64, String> {
+    if time > 0.0 { Ok(time) } else { Err("must be above 0".to_owned()) }
+}
+
+/// Like [`seconds`], but returns nanoseconds.
 pub(super) fn duration(text: &str) -> Result<crate::units::Nanos, String> {
-    match number(text) {
-        Ok(seconds) => Ok(crate::units::Nanos::from_seconds(seconds)),
-        Err(_) => crate::mock_server::parse_duration(text).map_err(|error| error.to_string()),
-    }
+    seconds(text).map(crate::units::Nanos::from_seconds)
 }
 
-/// `name:value` or `name=value`, split at whichever comes first.
+/// Splits `name:value` or `name=value` at whichever separator comes first.
 pub(super) fn pair(text: &str) -> Option<(&str, &str)> {
     let at = text.find([':', '='])?;
     let (name, value) = (text[..at].trim(), text[at + 1..].trim());
     (!name.is_empty()).then_some((name, value))
 }
 
-/// Members for request bodies: a JSON object, or `name:value` pairs, several in
-/// one text only if a comma is followed by another name. A value that is JSON
-/// is taken as such, every other as text.
+/// Parses fields for request bodies: a JSON object, or comma-separated `name:value` pairs. A
+/// comma that no other name follows is part of the value. A value that is valid JSON is
+/// parsed as JSON, any other is text.
 pub(super) fn members(text: &str) -> Option<Vec<(String, Value)>> {
     let text = text.trim();
     if text.starts_with('{') {
@@ -166,8 +202,8 @@ fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
-/// Whether a comma after `value` may begin another pair: not inside a JSON
-/// object, array or string.
+/// Whether a comma after `value` may start another pair: not inside a JSON object, array or
+/// string.
 fn is_closed(value: &str) -> bool {
     !value.starts_with(['{', '[', '"']) || serde_json::from_str::<Value>(value).is_ok()
 }
@@ -212,14 +248,39 @@ mod tests {
         assert_eq!((percent("100"), ratio("0")), (Ok(100.0), Ok(0.0)));
         assert!(percent("0").is_err() && percent("101").is_err() && ratio("1.01").is_err());
         assert!(above_zero("0").is_err() && number("-0.5").is_err());
-        assert_eq!((seconds("inf"), rate("Infinity")), (Ok(f64::INFINITY), Ok(f64::INFINITY)));
+        assert_eq!(
+            (seconds_or_inf("inf"), rate("Infinity")),
+            (Ok(f64::INFINITY), Ok(f64::INFINITY))
+        );
         assert!(rate("0").is_err() && rate("nan").is_err() && rate("-inf").is_err());
+    }
+
+    #[test]
+    fn times_have_units_of_their_own_or_the_flags() {
+        assert_eq!(
+            (seconds("10"), seconds("10s"), seconds("500ms")),
+            (Ok(10.0), Ok(10.0), Ok(0.5))
+        );
+        assert_eq!(
+            (seconds("1h30m"), seconds("1m 30s"), seconds("250us")),
+            (Ok(5400.0), Ok(90.0), Ok(0.00025))
+        );
+        assert_eq!((seconds("2.5s"), seconds("0")), (Ok(2.5), Ok(0.0)));
+        assert_eq!((millis("10"), millis("2s"), millis("1.5ms")), (Ok(10.0), Ok(2000.0), Ok(1.5)));
+        assert_eq!(duration("1ms"), Ok(crate::units::Nanos(1_000_000)));
+        for wrong in ["-1", "-5s", "10x", "s", "", "nan", "inf"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "0s", "0ms"] {
+            assert!(seconds_above_zero(wrong).is_err() && millis_above_zero(wrong).is_err());
+        }
+        assert_eq!((number("100_000"), count("100_000")), (Ok(100_000.0), Ok(100_000)));
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text: String) {
-            let _ = (members(&text), pair(&text), count(&text), seconds(&text), duration(&text), rate(&text));
+            let _ = (members(&text), pair(&text), count(&text), seconds_or_inf(&text), duration(&text), millis(&text), rate(&text));
         }
     }
 }

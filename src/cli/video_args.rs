@@ -1,9 +1,9 @@
-//! Flags of generated videos, and what they come to.
+//! The flags for generated videos, and the settings they make.
 
 use clap::Args;
 
-use super::media_args::refuse_alone;
-use super::value::{Choice, above_zero, count, number, positive};
+use super::media_args::refuse_without_media;
+use super::value::{Choice, count, number, positive, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::dataset::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
@@ -20,54 +20,59 @@ const SOUND_CODECS: Choice<SoundCodec> = Choice(&[
     ("libopus", SoundCodec::Opus),
 ]);
 
-/// Samples of a second above this are in Hz, others in kHz.
-const MOST_KILOHERTZ: f64 = 1000.0;
+/// Sample rates above this are in Hz, others in kHz.
+const MAX_KILOHERTZ: f64 = 1000.0;
 
-/// Videos of generated prompts.
+/// Videos in generated prompts.
 #[derive(Args)]
 #[expect(clippy::struct_field_names, reason = "flags are named after them")]
 #[command(next_help_heading = "Video Input")]
 pub(super) struct VideoArgs {
-    /// Generated videos of a turn; 0 for none [default: 1]
+    /// Number of generated videos in each turn; 0 for none [default: 1]
     #[arg(long, visible_alias = "batch-size-video", value_name = "COUNT", value_parser = count)]
     video_batch_size: Option<u64>,
-    /// Seconds that a generated video plays [default: 5]
-    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
+    /// Length of generated videos in seconds [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     video_duration: Option<f64>,
-    /// Frames of a second [default: 4]
+    /// Frames per second of generated videos [default: 4]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     video_fps: Option<u64>,
-    /// Pixels of a generated video's row, even; videos need this, the height, and ffmpeg
+    /// Width of generated videos in pixels, an even number; videos require this, --video-height and
+    /// ffmpeg
     #[arg(long, value_name = "PIXELS", value_parser = positive)]
     video_width: Option<u64>,
-    /// Rows of a generated video, even
+    /// Height of generated videos in pixels, an even number; videos require this, --video-width and
+    /// ffmpeg
     #[arg(long, value_name = "PIXELS", value_parser = positive)]
     video_height: Option<u64>,
-    /// What generated videos show [default: moving-shapes]
+    /// Content of generated videos [default: moving-shapes]
     #[arg(long, value_name = "SCENE", value_parser = SCENES)]
     video_synth_type: Option<Scene>,
     /// Format of generated videos [default: webm]
     #[arg(long, value_name = "FORMAT", value_parser = FORMATS)]
     video_format: Option<VideoFormat>,
-    /// Encoder of videos, as ffmpeg calls it [default: libvpx-vp9]
+    /// ffmpeg encoder for generated videos [default: libvpx-vp9]
     #[arg(long, value_name = "ENCODER")]
     video_codec: Option<String>,
-    /// Sample rate of the sound in videos: Hz, or kHz if at most 1000 [default: 44100]
+    /// Sample rate of the audio in generated videos in Hz, or in kHz if at most 1000
+    /// [default: 44100]
     #[arg(long, value_name = "HZ", value_parser = number)]
     video_audio_sample_rate: Option<f64>,
-    /// Channels of the sound in videos: 1 or 2, or 0 for no sound [default: 0]
+    /// Number of audio channels in generated videos: 1 or 2, or 0 for no audio [default: 0]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     video_audio_num_channels: Option<u64>,
-    /// Encoder of the sound in videos [default: libvorbis for webm, libopus for mp4]
+    /// ffmpeg encoder for the audio in generated videos [default: libvorbis for webm, libopus for
+    /// mp4]
     #[arg(long, value_name = "ENCODER", value_parser = SOUND_CODECS)]
     video_audio_codec: Option<SoundCodec>,
-    /// Bits of a sample of the sound, before it is encoded: 8, 16, 24 or 32 [default: 16]
+    /// Bit depth of the audio in generated videos before it is encoded: 8, 16, 24 or 32
+    /// [default: 16]
     #[arg(long, value_name = "BITS", value_parser = positive)]
     video_audio_depth: Option<u64>,
 }
 
 impl VideoArgs {
-    /// The flags, and whether each is given.
+    /// Each flag and whether it was given.
     pub(super) fn given(&self) -> [(&'static str, bool); 12] {
         [
             ("--video-batch-size", self.video_batch_size.is_some()),
@@ -85,15 +90,15 @@ impl VideoArgs {
         ]
     }
 
-    /// The videos of each turn; `None` without a size.
+    /// The videos in each turn; `None` without a size.
     pub(super) fn video(&self) -> Result<Option<VideoClip>, ConfigError> {
         let batch_size = self.video_batch_size.unwrap_or(1) as usize;
         if batch_size == 0 {
             return Ok(None);
         }
         let (Some(width), Some(height)) = (self.video_width, self.video_height) else {
-            let why = "videos need --video-width and --video-height";
-            refuse_alone(&self.given(), "--video", &[], why)?;
+            let why = "videos require both --video-width and --video-height";
+            refuse_without_media(&self.given(), "--video", &[], why)?;
             return Ok(None);
         };
         let pixels = |side: u64| u32::try_from(side).unwrap_or(u32::MAX);
@@ -114,13 +119,13 @@ impl VideoArgs {
     fn sound(&self, format: VideoFormat) -> Result<Option<VideoSound>, ConfigError> {
         let channels = self.video_audio_num_channels.unwrap_or(0);
         if channels == 0 {
-            let why = "videos have sound with --video-audio-num-channels 1 or 2";
+            let why = "audio in videos requires --video-audio-num-channels 1 or 2";
             let size = ["--video-audio-num-channels"];
-            refuse_alone(&self.given(), "--video-audio", &size, why)?;
+            refuse_without_media(&self.given(), "--video-audio", &size, why)?;
             return Ok(None);
         }
         let rate = self.video_audio_sample_rate.unwrap_or(44_100.0);
-        let hertz = if rate > MOST_KILOHERTZ { rate } else { rate * 1000.0 };
+        let hertz = if rate > MAX_KILOHERTZ { rate } else { rate * 1000.0 };
         let short = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
         Ok(Some(VideoSound {
             sample_rate: hertz.round() as u32,

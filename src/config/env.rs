@@ -1,9 +1,9 @@
-//! The environment, through a function, so that tests set nothing global.
+//! Access to the environment through a function, so that tests need not set variables.
 
 use super::ConfigError;
 use crate::units::Nanos;
 
-/// Looks variables up.
+/// Looks up environment variables.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
@@ -16,18 +16,18 @@ impl std::fmt::Debug for Environment<'_> {
 }
 
 impl<'a> Environment<'a> {
-    /// An environment that asks `lookup`.
+    /// An environment with the variables that `lookup` returns.
     pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self { lookup }
     }
 
-    /// The value of `name`; absent where it is empty or only blank.
+    /// The value of `name`; `None` if it is unset or blank.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.trim().is_empty())
     }
 
-    /// A number of at least zero, else `default`.
+    /// A number of at least 0, or `default` if unset.
     pub fn number(&self, name: &str, default: f64) -> Result<f64, ConfigError> {
         self.parse(name, "a number of at least 0", |text| {
             text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
@@ -35,7 +35,7 @@ impl<'a> Environment<'a> {
         .map(|found| found.unwrap_or(default))
     }
 
-    /// A time in seconds, from a millisecond to a day, else `default`.
+    /// A duration in seconds, from a millisecond to a day, or `default` if unset.
     pub fn seconds(&self, name: &str, default: Nanos) -> Result<Nanos, ConfigError> {
         let found = self.parse(name, "a number from 0.001 to 86400", |text| {
             text.parse().ok().filter(|number| (0.001..=86_400.0).contains(number))
@@ -43,13 +43,13 @@ impl<'a> Environment<'a> {
         Ok(found.map_or(default, Nanos::from_seconds))
     }
 
-    /// A whole number, else `default`.
+    /// A whole number, or `default` if unset.
     pub fn whole(&self, name: &str, default: u32) -> Result<u32, ConfigError> {
-        let wanted = "a whole number from 0 to 4294967295";
-        self.parse(name, wanted, |text| text.parse().ok()).map(|found| found.unwrap_or(default))
+        let expected = "a whole number from 0 to 4294967295";
+        self.parse(name, expected, |text| text.parse().ok()).map(|found| found.unwrap_or(default))
     }
 
-    /// A whole number of at least one, else `default`.
+    /// A whole number of at least 1, or `default` if unset.
     pub fn count(&self, name: &str, default: usize) -> Result<usize, ConfigError> {
         self.parse(name, "a whole number of at least 1", |text| {
             text.parse().ok().filter(|number| *number >= 1)
@@ -57,7 +57,7 @@ impl<'a> Environment<'a> {
         .map(|found| found.unwrap_or(default))
     }
 
-    /// A switch: `1 true yes on` or `0 false no off`, else `default`.
+    /// A boolean: `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`; `default` if unset.
     pub fn switch(&self, name: &str, default: bool) -> Result<bool, ConfigError> {
         self.parse(name, "true or false", |text| match text.to_ascii_lowercase().as_str() {
             "1" | "true" | "yes" | "on" | "t" | "y" => Some(true),
@@ -67,16 +67,18 @@ impl<'a> Environment<'a> {
         .map(|found| found.unwrap_or(default))
     }
 
-    /// What `read` makes of the variable; an error that says what is `wanted`
-    /// where it makes nothing of it.
+    /// Parses the variable `name` with `read`; `None` if it is unset.
+    ///
+    /// # Errors
+    /// If `read` returns `None`; the message says what is `expected`.
     pub fn parse<T>(
         &self,
         name: &str,
-        wanted: &'static str,
+        expected: &'static str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>, ConfigError> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let name = name.to_owned();
-        read(value.trim()).map(Some).ok_or(ConfigError::Environment { name, value, wanted })
+        read(value.trim()).map(Some).ok_or(ConfigError::Environment { name, value, expected })
     }
 }

@@ -1,4 +1,4 @@
-//! The runs that are made of one configuration.
+//! Derives the configurations of several runs from one.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use crate::schedule::PhaseKind;
 use crate::schedule::config::{Limit, LoadPattern, PhaseConfig, RatePoint};
 use crate::units::Nanos;
 
-/// Seconds for which a rate is held at least, where a count of requests ends the run: a
-/// queue takes time to grow.
-const LEAST_SECONDS: f64 = 5.0;
+/// Minimum duration of a run at a given rate in seconds, if a number of requests ends the
+/// run: a queue takes time to grow.
+const MIN_SECONDS: f64 = 5.0;
 
 impl RunConfig {
-    /// The run `member`, whose files go to `directory`: without the warmup after the
-    /// first, unless that is wanted, and with a seed of its own, if that is.
+    /// The configuration of the run `member`, with files in `directory`. Runs after the first
+    /// have no warmup, unless it is to be repeated; seeds differ if they are to vary.
     #[must_use]
     pub fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
         let mut config = self.clone();
@@ -26,15 +26,15 @@ impl RunConfig {
         if let Some(seed) = self.dataset.random_seed.filter(|_| self.multi_run.varies_seed) {
             let load = member.variation.as_ref().map_or(0, |variation| variation.index);
             let name = format!("run.{load}.{}", member.trial);
-            // As many bits as a reader of JSON keeps.
+            // 32 bits, which JSON readers represent exactly.
             config.dataset.random_seed = Some(Seed(seed).derive(&name).0 >> 32);
         }
         config.member = Some(member);
         config
     }
 
-    /// The same with another load: with as many requests as it takes to say something
-    /// of it at least, and the warmup likewise, if it is to follow.
+    /// The configuration with another load, with enough requests to measure it. The warmup has
+    /// the same load if it follows the search.
     #[must_use]
     pub fn at_load(&self, load: Load) -> Self {
         let mut config = self.clone();
@@ -53,16 +53,17 @@ impl RunConfig {
     }
 }
 
-/// Two rounds of all sessions; what the rate sends in [`LEAST_SECONDS`].
+/// The minimum number of requests to measure `load`: two for each concurrent session, or
+/// as many as the rate sends in [`MIN_SECONDS`].
 fn least_requests(load: Load) -> u64 {
     match load {
         Load::Concurrency(sessions) => sessions.saturating_mul(2),
-        Load::RequestRate(rate) => (rate * LEAST_SECONDS).ceil() as u64,
+        Load::RequestRate(rate) => (rate * MIN_SECONDS).ceil() as u64,
     }
 }
 
 impl PhaseConfig {
-    /// Gives the phase `load`, where it has one of that dimension.
+    /// Sets the phase's load, if it has the same dimension.
     fn put(&mut self, load: Load) {
         match (load, &mut self.load) {
             (Load::RequestRate(rate), LoadPattern::Rate(given)) => {

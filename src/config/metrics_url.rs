@@ -4,8 +4,8 @@ use url::Url;
 
 use super::{ConfigError, url as urls};
 
-/// Reads the URL of an endpoint; `http://` is put before what has no scheme, and
-/// `/metrics` behind what has no path.
+/// Parses the URL of a Prometheus endpoint. The scheme defaults to `http://`, the path to
+/// `/metrics`.
 pub fn parse(text: &str) -> Result<Url, ConfigError> {
     let mut url = urls::parse(text)?;
     if url.path() == "/" {
@@ -15,12 +15,12 @@ pub fn parse(text: &str) -> Result<Url, ConfigError> {
     Ok(url)
 }
 
-/// Where the server of the base URL `base` exposes its metrics, by convention.
+/// The conventional metrics URL of the server with the base URL `base`.
 ///
-/// What belongs to the API is taken off before `/metrics` is put on: the
-/// endpoint's `path` where the base has it, a version such as `/v1`, and the
-/// query. So `http://host/v1` and `http://host/v1/chat/completions` make
-/// `http://host/metrics`, and `http://host/gateway/v1` makes
+/// The parts that belong to the API are removed before `/metrics` is appended: the
+/// endpoint's `path` if the base ends in it, a version such as `/v1`, and the query. So
+/// `http://host/v1` and `http://host/v1/chat/completions` both become
+/// `http://host/metrics`, and `http://host/gateway/v1` becomes
 /// `http://host/gateway/metrics`. Credentials are kept.
 #[must_use]
 pub fn of_server(base: &Url, path: &str) -> Url {
@@ -41,12 +41,14 @@ pub fn of_server(base: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether two URLs are one endpoint: they differ in credentials at most.
+/// Whether two URLs are the same endpoint: they differ at most in credentials and in
+/// `localhost` versus `127.0.0.1`.
 #[must_use]
 pub fn are_same(one: &Url, other: &Url) -> bool {
     let place = |url: &Url| {
         let port = url.port_or_known_default();
-        let host = url.host_str().map(str::to_owned);
+        let host = url.host_str().map(|host| if host == "127.0.0.1" { "localhost" } else { host });
+        let host = host.map(str::to_owned);
         (url.scheme().to_owned(), host, port, url.path().to_owned(), url.query().map(str::to_owned))
     };
     place(one) == place(other)
@@ -93,6 +95,8 @@ mod tests {
     fn credentials_make_no_other_endpoint() {
         let same = |one, other| are_same(&parse(one).unwrap(), &parse(other).unwrap());
         assert!(same("http://h", "http://u:p@h:80/metrics"));
+        assert!(same("localhost:8000", "http://127.0.0.1:8000/metrics"));
+        assert!(!same("localhost:8000", "127.0.0.1:8001"));
         assert!(!same("http://h", "https://h"));
         assert!(!same("http://h", "http://h:81"));
         assert!(!same("http://h", "http://h/other"));

@@ -1,13 +1,14 @@
-//! Where the limits that `aiperf selfcheck` found are kept.
+//! The file in which `aiperf selfcheck --save` keeps this machine's limits.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io, thread};
+use std::{fs, io};
 
 use super::Environment;
 use crate::metrics::health::{Machine, SelfCheck};
+use crate::run::provenance::Host;
 
-/// The file that `AIPERF_SELFCHECK_FILE` names, else `aiperf/selfcheck.json` in
-/// the user's directory of configuration; `None` where there is no such directory.
+/// The path in `AIPERF_SELFCHECK_FILE`, or else `aiperf/selfcheck.json` in the user's
+/// configuration directory; `None` if neither is known.
 #[must_use]
 pub fn file(environment: Environment<'_>) -> Option<PathBuf> {
     if let Some(path) = environment.get("AIPERF_SELFCHECK_FILE") {
@@ -18,47 +19,43 @@ pub fn file(environment: Environment<'_>) -> Option<PathBuf> {
     Some(directory.join("aiperf").join("selfcheck.json"))
 }
 
-/// The machine that this runs on.
+/// The machine that the program runs on.
 #[must_use]
 pub fn machine() -> Machine {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    Machine {
-        cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-        cores: thread::available_parallelism().map_or(1, usize::from),
-        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-    }
+    let Host { cpu, cores, kernel, arch, .. } = Host::this();
+    Machine { cpu: cpu.unwrap_or(arch), cores, kernel }
 }
 
-/// Why what is in the file says nothing of this run.
+/// Why a saved self-check does not apply to this run.
 #[derive(Debug, thiserror::Error)]
 pub enum SelfCheckError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
-        "the self-check {path} cannot be read: {reason}; write it again by `aiperf selfcheck --save`"
+        "cannot read the self-check {path:?}: {reason}; rewrite it with `aiperf selfcheck --save`"
     )]
     Unreadable {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// Why it cannot be read.
         reason: String,
     },
-    /// It is of another machine or version.
+    /// The self-check is from another machine or version.
     #[error(
-        "the self-check {path} is of {other}, so it says nothing of this run; write it again by `aiperf selfcheck --save`"
+        "the self-check {path:?} is from {other} and does not apply to this run; rewrite it with \
+         `aiperf selfcheck --save`"
     )]
     Other {
         /// The file.
         path: String,
-        /// Of what.
+        /// The machine or version it is from.
         other: String,
     },
 }
 
-/// The check in `path`, if there is one and it is of `machine` and this version.
+/// Reads the self-check in the file `path`; `None` if there is no such file.
+///
+/// # Errors
+/// If the file cannot be read, or is from another machine or version.
 pub fn read(path: &Path, machine: &Machine) -> Result<Option<SelfCheck>, SelfCheckError> {
     let shown = path.display().to_string();
     let unreadable = |reason: String| SelfCheckError::Unreadable { path: shown.clone(), reason };
@@ -81,12 +78,12 @@ pub fn read(path: &Path, machine: &Machine) -> Result<Option<SelfCheck>, SelfChe
     Ok(Some(check))
 }
 
-/// The bytes of the file at `path`: of nothing that could keep us waiting.
+/// Reads a regular file; anything else, such as a pipe, might block.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
         fs::read(path)
     } else {
-        Err(io::Error::other("it is no file"))
+        Err(io::Error::other("not a regular file"))
     }
 }
 
@@ -132,12 +129,12 @@ mod tests {
         let old = SelfCheck { aiperf_version: "0.0.1".to_owned(), ..check.clone() };
         fs::write(&path, serde_json::to_vec(&old).unwrap()).unwrap();
         let error = read(&path, &check.machine).unwrap_err().to_string();
-        assert!(error.contains("of aiperf 0.0.1"), "{error}");
+        assert!(error.contains("from aiperf 0.0.1"), "{error}");
         fs::write(&path, "{").unwrap();
         let error = read(&path, &check.machine).unwrap_err().to_string();
-        assert!(error.contains("cannot be read"), "{error}");
-        // Has no end.
+        assert!(error.contains("cannot read"), "{error}");
+        // Never ends.
         let error = read(Path::new("/dev/zero"), &check.machine).unwrap_err().to_string();
-        assert!(error.contains("/dev/zero cannot be read: it is no file"), "{error}");
+        assert!(error.contains("\"/dev/zero\": not a regular file"), "{error}");
     }
 }

@@ -1,10 +1,10 @@
-//! Which tokenizer counts when none is named.
+//! The default tokenizer.
 
 use super::Environment;
 use crate::tokenizer::{Source, is_local};
 
-/// The tokenizer where `--tokenizer` is absent: the model's own if it is on
-/// this machine, else the embedded one, with a warning that says so.
+/// The tokenizer to use without `--tokenizer`: the model's own if it is on this machine,
+/// otherwise the builtin one, with a warning.
 #[must_use]
 pub fn default_for(
     model: &str,
@@ -15,9 +15,9 @@ pub fn default_for(
         return (Source::parse(model).at_revision(revision), None);
     }
     let warning = format!(
-        "no tokenizer of {model} is on this machine: tokens are counted by the builtin one, so \
-         counts differ from the server's; name the model's own with --tokenizer, or count by the \
-         server with --use-server-token-count"
+        "no tokenizer for {model:?} is on this machine; tokens are counted with the builtin \
+         tokenizer, so counts differ from the server's. Use --tokenizer to select the model's own, \
+         or --use-server-token-count to use the server's counts"
     );
     (Source::Builtin, Some(warning))
 }

@@ -1,11 +1,11 @@
-//! Server URLs as users write them.
+//! Parsing and joining of server URLs.
 
 use url::Url;
 
 use super::ConfigError;
 use crate::redact;
 
-/// Reads a base URL; `http://` is put before what has no scheme.
+/// Parses a base URL; the scheme defaults to `http://`.
 pub fn parse(text: &str) -> Result<Url, ConfigError> {
     let refuse = |why: &str| ConfigError::Url { url: redact::url(text), why: why.to_owned() };
     let text = text.trim();
@@ -19,16 +19,16 @@ pub fn parse(text: &str) -> Result<Url, ConfigError> {
     let url = Url::parse(candidate).map_err(|error| refuse(&error.to_string()))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
-        "http" | "https" => Err(refuse("it names no host")),
-        other => Err(refuse(&format!("{other} is neither http nor https"))),
+        "http" | "https" => Err(refuse("it has no host")),
+        other => Err(refuse(&format!("the scheme must be http or https, got {other:?}"))),
     }
 }
 
 /// The URL of `path` below `base`.
 ///
-/// A version that ends the base and begins the path is not doubled:
-/// `http://host/v1` and `/v1/models` make `http://host/v1/models`. A base that
-/// already ends in the path is taken as it is. A query of the base is kept.
+/// A version at the end of the base and at the start of the path is not repeated:
+/// `http://host/v1` and `/v1/models` become `http://host/v1/models`. A base that already
+/// ends in the path is used unchanged. The base's query is kept.
 #[must_use]
 pub fn join(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
@@ -57,7 +57,7 @@ pub fn join(base: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether a path segment is `v` and a number, of a beta perhaps (`v1beta`).
+/// Whether a path segment is a version such as `v1` or `v1beta`.
 pub(super) fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| {
         let stage = rest.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Which settings do not go together, and what to do about it.
+//! Validation of settings and their combinations.
 
 mod load;
 mod many;
@@ -10,94 +10,97 @@ use std::{fs, io};
 use thiserror::Error;
 
 use super::RunConfig;
-use crate::dataset::{MediaKinds, Source, Spread};
+use crate::dataset::{MediaKinds, NormalDistribution, Source};
 use crate::transport::ProxyError;
 
-/// Why a run cannot be configured: what is wrong and what to do.
+/// An invalid configuration: what is wrong and what to do about it.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
-    /// A variable of the environment cannot be read.
-    #[error("{name} is {value:?}, which is not {wanted}: correct it or unset it")]
+    /// An environment variable has an invalid value.
+    #[error("{name} must be {expected}, got {value:?}; correct or unset it")]
     Environment {
-        /// The variable.
+        /// The variable's name.
         name: String,
-        /// What it holds.
+        /// The variable's value.
         value: String,
-        /// What it should hold.
-        wanted: &'static str,
+        /// What the value should be.
+        expected: &'static str,
     },
-    /// A URL cannot be used.
+    /// A URL is invalid.
     #[error(
-        "{url:?} is not a URL to send requests to, {why}: write it as in http://localhost:8000"
+        "{url:?} is not a valid server URL: {why}; expected a URL such as http://localhost:8000"
     )]
     Url {
         /// The URL without credentials.
         url: String,
-        /// Why it is refused.
+        /// Why it is invalid.
         why: String,
     },
-    /// The value of a flag cannot be used.
+    /// A flag is invalid.
     #[error("{flag}: {why}")]
     Flag {
         /// The flag.
         flag: &'static str,
-        /// What is wrong and what to do.
+        /// What is wrong and what to do about it.
         why: String,
     },
-    /// A proxy of the environment cannot be used.
+    /// A proxy set in the environment is invalid.
     #[error(transparent)]
     Proxy(ProxyError),
-    /// Where telemetry goes cannot be used, or a variable about it.
+    /// A setting for exporting telemetry is invalid.
     #[error("{0}")]
     Telemetry(String),
     /// A file that a flag names cannot be read.
-    #[error("{flag}: cannot read {path}: {why}; check the path and its permissions")]
+    #[error("{flag}: cannot read {path:?}: {why}; check the path and its permissions")]
     File {
         /// The flag.
         flag: &'static str,
         /// The file.
         path: String,
-        /// Why.
+        /// Why it cannot be read.
         why: String,
     },
-    /// There is no place for the machine's self-check.
-    #[error("--save: there is no directory for configuration: set AIPERF_SELFCHECK_FILE or HOME")]
+    /// There is no directory to save the self-check in.
+    #[error("--save: no configuration directory found; set AIPERF_SELFCHECK_FILE or HOME")]
     NoSelfCheckFile,
 }
 
 impl ConfigError {
-    /// An error about `flag`.
+    /// Returns an error about `flag`.
     pub fn flag(flag: &'static str, why: impl Into<String>) -> Self {
         Self::Flag { flag, why: why.into() }
     }
 }
 
 impl RunConfig {
-    /// Checks everything that can be checked before anything is opened.
+    /// Checks all settings that can be checked before opening files or connections.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_endpoint()?;
         self.validate_dataset()?;
         load::validate(self)?;
         self.validate_shard()?;
         self.validate_many()?;
-        self.validate_transport()
+        self.validate_server()
     }
 
     fn validate_endpoint(&self) -> Result<(), ConfigError> {
         let traits = self.endpoint.endpoint_type.traits();
         if self.endpoint.streaming && !traits.supports_streaming {
-            let why = format!("{} responses are never streamed: leave it out", traits.name);
+            let why = format!("{} does not support streaming; remove the flag", traits.name);
             return Err(ConfigError::flag("--streaming", why));
         }
         if self.metrics.use_server_token_count && !traits.produces_tokens {
-            let why = format!("{} produces no tokens: leave it out", traits.name);
+            let why = format!("{} responses have no tokens to count; remove the flag", traits.name);
             return Err(ConfigError::flag("--use-server-token-count", why));
         }
         if self.apply_chat_template {
             self.validate_chat_template()?;
         }
         if self.dataset.models.is_empty() || self.dataset.models.iter().any(String::is_empty) {
-            return Err(ConfigError::flag("--model", "it is needed: name the model to ask"));
+            return Err(ConfigError::flag(
+                "--model",
+                "must name at least one model, and no empty names",
+            ));
         }
         Ok(())
     }
@@ -105,18 +108,18 @@ impl RunConfig {
     fn validate_chat_template(&self) -> Result<(), ConfigError> {
         let flag = "--apply-chat-template";
         let traits = self.endpoint.endpoint_type.traits();
-        // Where the URL is the whole path, bodies are the user's own.
+        // Endpoint types without a path of their own have bodies written by the user.
         if !traits.repeats_history && !traits.path.is_empty() {
-            let why = format!("{} requests bear no messages of a chat: leave it out", traits.name);
+            let why = format!("{} requests have no chat messages; remove the flag", traits.name);
             return Err(ConfigError::flag(flag, why));
         }
         if self.metrics.use_server_token_count {
-            let why = "--use-server-token-count takes the server's word: give one of the two";
+            let why = "cannot be combined with --use-server-token-count; remove one of the two";
             return Err(ConfigError::flag(flag, why));
         }
         if self.tokenizer == crate::tokenizer::Source::Builtin {
-            let why = "the builtin tokenizer has no chat template: name the model's own with \
-                       --tokenizer";
+            let why = "the builtin tokenizer has no chat template; use --tokenizer to select the \
+                       model's own";
             return Err(ConfigError::flag(flag, why));
         }
         Ok(())
@@ -133,7 +136,7 @@ impl RunConfig {
             Source::File { path, .. } => return validate_dataset_file(path),
         };
         let at_least_one = |flag, count: usize| match count {
-            0 => Err(ConfigError::flag(flag, "0 makes an empty dataset: give at least 1")),
+            0 => Err(ConfigError::flag(flag, "must be at least 1, since 0 makes an empty dataset")),
             _ => Ok(()),
         };
         at_least_one("--num-dataset-entries", synthetic.entries)?;
@@ -145,58 +148,63 @@ impl RunConfig {
             spread("--osl", output_tokens, 1.0)?;
         }
         let traits = self.endpoint.endpoint_type.traits();
-        // A dataset that bears videos is not made first: that takes its time.
+        // Checked before generating the videos, which takes time.
         if synthetic.video.is_some() && !traits.takes.contains(MediaKinds::VIDEO) {
-            let why = format!("{} requests bear no videos: leave it out", traits.name);
+            let why = format!("{} does not support videos; remove the flag", traits.name);
             return Err(ConfigError::flag("--video-width", why));
         }
         if synthetic.batch_size > 1 && traits.repeats_history {
             let name = traits.name;
-            let why =
-                format!("a {name} request asks one prompt: use it with completions or embeddings");
+            let why = format!(
+                "{name} requests have a single prompt; use completions or embeddings instead"
+            );
             return Err(ConfigError::flag("--batch-size", why));
         }
         if (synthetic.prefix_pool_size == 0) != (synthetic.prefix_length == 0) {
-            let why = "the number of prefix prompts and --prefix-prompt-length need each other: \
-                       give both";
+            let why = "--num-prefix-prompts and --prefix-prompt-length require each other; give \
+                       both";
             return Err(ConfigError::flag("--num-prefix-prompts", why));
         }
         if synthetic.system_prompt.is_some() && synthetic.shared_system_prompt_length.is_some() {
-            let why = "--shared-system-prompt-length generates another one: give one of the two";
+            let why =
+                "cannot be combined with --shared-system-prompt-length; remove one of the two";
             return Err(ConfigError::flag("--system-prompt", why));
         }
         Ok(())
     }
 
-    fn validate_transport(&self) -> Result<(), ConfigError> {
-        let transport = &self.transport;
-        if transport.urls.is_empty() {
-            return Err(ConfigError::flag("--url", "it is needed: name the server"));
+    fn validate_server(&self) -> Result<(), ConfigError> {
+        let server = &self.server;
+        if server.urls.is_empty() {
+            return Err(ConfigError::flag("--url", "must name at least one server"));
         }
-        if transport.request_timeout.0 == 0 {
-            let why = "0 would fail every request: give a time above 0";
+        if self.transport.request_timeout.0 == 0 {
+            let why = "must be above 0, since 0 would fail every request";
             return Err(ConfigError::flag("--request-timeout-seconds", why));
         }
-        let wait = transport.wait_for_model;
+        let wait = server.wait_for_model;
         if wait.timeout.0 > 0 && wait.interval.0 == 0 {
-            let why = "0 would ask without pause: give a time above 0";
+            let why = "must be above 0, since 0 would poll without pause";
             return Err(ConfigError::flag("--wait-for-model-interval", why));
         }
-        for (name, value) in &transport.headers {
+        for (name, value) in &server.headers {
             let name_ok = http::HeaderName::try_from(name.as_str()).is_ok();
             if !name_ok || http::HeaderValue::try_from(value.as_str()).is_err() {
-                let why = format!("{name:?} is not a header as HTTP allows it");
+                let why = format!(
+                    "{name:?} or its value is not a valid HTTP header; correct or remove it"
+                );
                 return Err(ConfigError::flag("--header", why));
             }
             if self.telemetry.trace_sample.is_some() && name.eq_ignore_ascii_case("traceparent") {
-                let why = "with --trace-sample each request has a traceparent of its own: give \
-                           one of the two";
+                let why = "traceparent cannot be combined with --trace-sample, which sets it for \
+                           each request; remove one of the two";
                 return Err(ConfigError::flag("--header", why));
             }
         }
-        match &transport.api_key {
+        match &server.api_key {
             Some(key) if http::HeaderValue::try_from(key.expose()).is_err() => {
-                let why = "it has characters that no header can bear: check for line ends";
+                let why =
+                    "contains characters that are not valid in a header; check for line breaks";
                 Err(ConfigError::flag("--api-key", why))
             }
             _ => Ok(()),
@@ -204,26 +212,26 @@ impl RunConfig {
     }
 }
 
-/// A distribution whose mean is at least `least` and whose deviation is no
-/// less than 0.
-fn spread(flag: &'static str, spread: Spread, least: f64) -> Result<(), ConfigError> {
+/// Checks that a distribution's mean is at least `least` and its standard deviation at
+/// least 0.
+fn spread(flag: &'static str, spread: NormalDistribution, least: f64) -> Result<(), ConfigError> {
     if !(spread.mean.is_finite() && spread.mean >= least) {
-        let why = format!("{} is too small: give at least {least}", spread.mean);
+        let why = format!("must be at least {least}, got {}", spread.mean);
         return Err(ConfigError::flag(flag, why));
     }
     if !(spread.stddev.is_finite() && spread.stddev >= 0.0) {
-        let why = format!("the standard deviation {} is below 0: give at least 0", spread.stddev);
+        let why = format!("the standard deviation must be at least 0, got {}", spread.stddev);
         return Err(ConfigError::flag(flag, why));
     }
     Ok(())
 }
 
-/// A dataset may come through a pipe; it is read once.
+/// Checks that the file exists. It may be a pipe, since it is read only once.
 fn validate_dataset_file(path: &Path) -> Result<(), ConfigError> {
     let why = match fs::metadata(path) {
         Ok(found) if found.is_dir() => "it is a directory".to_owned(),
         Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(ConfigError::File { flag: "--input-file", path: path.display().to_string(), why })

@@ -1,32 +1,33 @@
-//! Progress while a run goes: a bar on a terminal, a line now and then elsewhere.
+//! Progress during a run: a bar on a terminal, periodic lines elsewhere.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::count;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;
 
-/// Between two lines where there is no terminal.
+/// Interval between lines if there is no terminal.
 const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
-/// Steps of the bar.
+/// Width of the bar in characters.
 const BAR_STEPS: f64 = 1000.0;
 
 /// How a run shows its progress (`--ui`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ui {
-    /// Not at all.
+    /// No progress.
     None,
-    /// A progress bar, or lines where there is no terminal.
+    /// A progress bar, or lines if there is no terminal.
     Simple,
-    /// The same: there is no more than the bar.
+    /// The same as `Simple`, since there is no other dashboard.
     #[default]
     Dashboard,
 }
 
-/// Shows the progress of a run. Feed it often: it limits itself.
+/// Shows the progress of a run. It may be updated often: it limits its own output.
 pub struct LiveView {
     output: Output,
     /// The phase shown last.
@@ -49,20 +50,22 @@ impl fmt::Debug for LiveView {
 }
 
 impl LiveView {
-    /// A view as `ui` wants it. On a terminal the bar is drawn on standard error;
-    /// elsewhere lines go to `lines`.
+    /// Creates a view on `out` for the mode `ui`: a bar if `out` is a terminal of `width` columns,
+    /// otherwise lines.
     #[must_use]
-    pub fn new(ui: Ui, is_terminal: bool, lines: Box<dyn Write + Send>) -> Self {
-        let output = match ui {
-            Ui::None => Output::Nothing,
-            Ui::Simple | Ui::Dashboard if is_terminal => Output::Bar(bar()),
-            Ui::Simple | Ui::Dashboard => Output::Lines(lines),
+    pub fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
+        let output = match (ui, width) {
+            (Ui::None, _) => Output::Nothing,
+            (Ui::Simple | Ui::Dashboard, Some(width)) => {
+                Output::Bar(bar(Screen { width, out: Mutex::new(out) }))
+            }
+            (Ui::Simple | Ui::Dashboard, None) => Output::Lines(out),
         };
         Self { output, phase: None, next_line: Nanos::ZERO, last_line: String::new() }
     }
 
-    /// Shows `stats`, and whether the client `is_behind` with its records. Lines
-    /// are written when a phase begins and every ten seconds.
+    /// Shows `stats`, and whether the client `is_behind` with processing records. Lines are
+    /// written when a phase begins and every ten seconds.
     pub fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
         let phase = Some((stats.phase, stats.phase_index));
         let is_new = self.phase != phase;
@@ -83,7 +86,7 @@ impl LiveView {
         }
     }
 
-    /// Shows the end of a phase and takes the bar away.
+    /// Shows the end of a phase and removes the bar.
     pub fn finish(&mut self, stats: &PhaseStats) {
         match &mut self.output {
             Output::Nothing => {}
@@ -93,14 +96,76 @@ impl LiveView {
     }
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS as u64), ProgressDrawTarget::stderr());
+/// A terminal, written to through `out`.
+struct Screen {
+    width: u16,
+    out: Mutex<Box<dyn Write + Send>>,
+}
+
+impl fmt::Debug for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screen").field("width", &self.width).finish_non_exhaustive()
+    }
+}
+
+impl Screen {
+    fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).write_fmt(text)
+    }
+
+    /// An ECMA-48 control sequence with a count; empty if the count is 0.
+    fn control(&self, count: usize, letter: char) -> io::Result<()> {
+        if count == 0 { Ok(()) } else { self.put(format_args!("\x1b[{count}{letter}")) }
+    }
+}
+
+impl TermLike for Screen {
+    fn width(&self) -> u16 {
+        self.width
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.control(lines, 'A')
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.control(lines, 'B')
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.control(columns, 'C')
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.control(columns, 'D')
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.put(format_args!("{line}\n"))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.put(format_args!("{text}"))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.put(format_args!("\r\x1b[2K"))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
+}
+
+fn bar(screen: Screen) -> ProgressBar {
+    let target = ProgressDrawTarget::term_like(Box::new(screen));
+    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS as u64), target);
     let style = ProgressStyle::with_template("{prefix:>9} [{bar:30}] {percent:>3}% {msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Writes a line unless it says what `last` did. Progress is a courtesy: a
-/// closed standard error does not stop a run.
+/// Writes a line unless it repeats `last`. Errors are ignored, so that a closed standard
+/// error does not stop a run.
 fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: &mut String) {
     let percent = stats.progress_percent();
     let line = format!("{} {percent:.0}%: {}", stats.phase.as_str(), status(stats, is_behind));
@@ -113,9 +178,8 @@ fn write_line(lines: &mut dyn Write, stats: &PhaseStats, is_behind: bool, last: 
 
 /// `1,200 done, 98.5 req/s, 10 in flight, 3 errors, 12 s left, client behind`
 fn status(stats: &PhaseStats, is_behind: bool) -> String {
-    let returned = stats.requests_completed + stats.requests_cancelled;
     let elapsed = stats.elapsed_seconds();
-    let rate = if elapsed > 0.0 { stats.requests_completed as f64 / elapsed } else { 0.0 };
+    let rate = if elapsed > 0.0 { stats.requests_returned as f64 / elapsed } else { 0.0 };
     let percent = stats.progress_percent();
     let left = if percent > 0.0 && percent < 100.0 {
         format!(", {} left", duration(elapsed * (100.0 - percent) / percent))
@@ -124,10 +188,10 @@ fn status(stats: &PhaseStats, is_behind: bool) -> String {
     };
     format!(
         "{} done, {rate:.1} req/s, {} in flight, {} errors{left}{}",
-        count(returned),
+        count(stats.requests_returned),
         count(stats.requests_in_flight()),
         count(stats.request_errors),
-        if is_behind { ", client behind: records wait to be processed" } else { "" },
+        if is_behind { ", client behind: records are waiting to be processed" } else { "" },
     )
 }
 
@@ -167,7 +231,7 @@ mod tests {
             now: Nanos((5 + seconds) * 1_000_000_000),
             total_expected_requests: Some(4000),
             requests_sent: completed + 10,
-            requests_completed: completed,
+            requests_returned: completed,
             request_errors: 3,
             ..PhaseStats::default()
         }
@@ -176,7 +240,7 @@ mod tests {
     #[test]
     fn lines_come_at_the_start_and_then_every_ten_seconds() {
         let shared = Shared::default();
-        let mut view = LiveView::new(Ui::Dashboard, false, Box::new(shared.clone()));
+        let mut view = LiveView::new(Ui::Dashboard, None, Box::new(shared.clone()));
         for seconds in 0..=20 {
             view.update(&stats(seconds, seconds * 100), seconds == 10);
         }
@@ -184,7 +248,7 @@ mod tests {
         let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
         let expected = "\
 profiling 0%: 0 done, 0.0 req/s, 10 in flight, 3 errors
-profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left, client behind: records wait to be processed
+profiling 25%: 1,000 done, 100.0 req/s, 10 in flight, 3 errors, 30 s left, client behind: records are waiting to be processed
 profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
 ";
         assert_eq!(text, expected);
@@ -193,7 +257,7 @@ profiling 50%: 2,000 done, 100.0 req/s, 10 in flight, 3 errors, 20 s left
     #[test]
     fn none_is_silent() {
         let shared = Shared::default();
-        let mut view = LiveView::new(Ui::None, false, Box::new(shared.clone()));
+        let mut view = LiveView::new(Ui::None, None, Box::new(shared.clone()));
         view.update(&stats(1, 5), true);
         view.finish(&stats(2, 10));
         assert!(shared.0.lock().unwrap().is_empty());

@@ -1,14 +1,14 @@
-//! A box with a title in its upper edge.
+//! A box with a title in its top border.
 
 use super::Style;
 
-/// The narrowest text a box is made for.
-const LEAST_WIDTH: usize = 20;
+/// Minimum width of the text in a box.
+const MIN_WIDTH: usize = 20;
 
-/// `lines` in a box no wider than the style's width. Longer lines are broken
-/// between words, and what follows keeps the line's indentation.
+/// Renders `lines` in a box no wider than the style's width. Longer lines are wrapped between
+/// words and keep their indentation.
 pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
-    let most = usize::from(style.width).saturating_sub(6).max(LEAST_WIDTH);
+    let most = usize::from(style.width).saturating_sub(6).max(MIN_WIDTH);
     let lines: Vec<String> = lines.iter().flat_map(|line| wrapped(line, most)).collect();
     let width = lines
         .iter()
@@ -23,8 +23,8 @@ pub(super) fn render(title: &str, lines: &[String], style: Style) -> String {
     format!("╭{left} {} {right}╮\n{}╰{floor}╯\n", style.yellow(title), body.concat())
 }
 
-/// `line` in lines no longer than `most`, broken between words; what follows
-/// keeps its indentation.
+/// Wraps `line` between words into lines of at most `most` characters that keep its
+/// indentation.
 pub(super) fn wrapped(line: &str, most: usize) -> Vec<String> {
     let indent = line.chars().take_while(|c| *c == ' ').count().min(most / 2);
     let mut lines = vec![" ".repeat(indent)];

@@ -1,41 +1,42 @@
-//! What many runs came to: a line each, then a table over all of them.
+//! The results of several runs: a line for each, then a table over all of them.
 
 use std::fmt::Write as _;
 
 use super::{Style, figures, number, printable};
+use crate::metrics::tag;
 use crate::metrics::{ConsoleGroup, Verdict};
-use crate::multi_run::aggregate::{Row, Spread};
+use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::{Dimension, RunResult, Trials};
 use crate::units::Unit;
 
-/// The line about one run of `asked`, as soon as it has ended.
+/// Renders the line about one of `asked` runs, printed when it ends.
 #[must_use]
 pub fn render_run(run: &RunResult, asked: u64) -> String {
     let name = format!("Run {} of {asked}", run.member.trial + 1);
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
         let why = printable(failure.message());
-        return format!("{name} is left out ({directory}): {why}\n");
+        return format!("{name} is excluded ({directory}): {why}\n");
     }
     let count = |tag| run.average(tag).unwrap_or(0.0);
     let health = run.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     format!(
         "{name} ({directory}): {} requests, {} failed, {} requests/sec{}\n",
-        count("request_count"),
-        count("error_request_count"),
-        number(run.average("request_throughput")),
+        count(tag::REQUEST_COUNT),
+        count(tag::ERROR_REQUEST_COUNT),
+        number(run.average(tag::REQUEST_THROUGHPUT)),
         health.unwrap_or_default(),
     )
 }
 
-/// The statistics over the runs, and what was left out of them.
+/// Renders the statistics over the runs, and which runs are excluded from them.
 #[must_use]
 pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
     let successful = trials.successful().count();
     let mut text = match successful {
-        0 => "No run was completed: there is nothing to be said of all of them.\n".to_owned(),
-        1 => "One run does not say how much runs differ: there is no interval.\n".to_owned(),
+        0 => "No run was completed, so there are no statistics over runs.\n".to_owned(),
+        1 => "Only one run was completed, so there are no confidence intervals.\n".to_owned(),
         _ => String::new(),
     };
     text.push('\n');
@@ -47,13 +48,16 @@ pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
     for (run, failure) in trials.failed() {
         let (label, error) = (&run.member.run_label, printable(failure.message()));
         // Writing to a string cannot fail.
-        let _ = writeln!(notes, "{label} is left out: {error}");
+        let _ = writeln!(notes, "{label} is excluded: {error}");
     }
     for run in trials.successful() {
         let doubt = run.verdict.filter(|verdict| *verdict != Verdict::Valid);
         if let Some(verdict) = doubt {
             let (label, verdict) = (&run.member.run_label, verdict.as_str());
-            let _ = writeln!(notes, "{label}: client {verdict}; its own console text says why.");
+            let _ = writeln!(
+                notes,
+                "{label}: client {verdict}; its own console output has the reasons."
+            );
         }
     }
     if !notes.is_empty() {
@@ -69,12 +73,12 @@ fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> Stri
     let title = format!("aiperf | Over {runs}, with {percent}% confidence intervals");
     let header = ["Metric", "mean", "ci low", "ci high", "std", "cv", "min", "max"];
     let mut shown: Vec<&Row> = rows.iter().filter(|row| is_shown(row)).collect();
-    // Stable: the mean of a metric stays before its percentiles.
+    // A stable sort: the mean of a metric stays before its percentiles.
     shown.sort_by_key(|row| row.metric.order.unwrap_or(u32::MAX));
     figures(&title, header, shown.into_iter().map(cells), style)
 }
 
-/// The means of the main table, and the tails of its latencies.
+/// Whether the row has the mean of a metric in the main table, or the p99 of a latency.
 fn is_shown(row: &Row) -> bool {
     let is_tail = row.statistic == "p99" && row.metric.display_unit == Unit::Milliseconds;
     row.metric.group == ConsoleGroup::Default
@@ -84,7 +88,7 @@ fn is_shown(row: &Row) -> bool {
 
 fn cells(row: &Row) -> [String; 8] {
     let across = row.across;
-    let spread = |field: fn(&Spread) -> f64| number(across.spread.as_ref().map(field));
+    let spread = |field: fn(&Dispersion) -> f64| number(across.spread.as_ref().map(field));
     let cv = across.spread.and_then(|spread| spread.cv);
     let statistic = if row.statistic == "avg" { "" } else { " p99" };
     [
@@ -99,24 +103,24 @@ fn cells(row: &Row) -> [String; 8] {
     ]
 }
 
-/// `95`, `99.5`: without digits that say nothing.
+/// Formats a fraction as a percentage without trailing zeros: `95`, `99.5`.
 fn number_of_percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The line about one load of a search, as soon as it was tried.
+/// Renders the line about one load of a search, printed when it was tried.
 #[must_use]
 pub fn render_point(point: &Point) -> String {
     let Point { variation, goodput, good_fraction, .. } = point;
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
     format!(
-        "At {}: {} good requests/sec, {} of requests good, {}{}{}\n",
+        "At {}: goodput {} requests/sec, {} of requests good ({}){}{}\n",
         variation.load,
         number(*goodput),
         percent(*good_fraction),
-        if point.is_feasible { "enough" } else { "too few" },
+        if point.is_feasible { "feasible" } else { "not feasible" },
         verdict.unwrap_or_default(),
         error.unwrap_or_default(),
     )
@@ -126,7 +130,7 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "N/A".to_owned(), |share| format!("{:.1}%", share * 100.0))
 }
 
-/// The loads that a search has tried, and what it found.
+/// Renders the loads that a search tried, and its conclusion.
 #[must_use]
 pub fn render_search(history: &History, style: Style) -> String {
     let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
@@ -134,7 +138,7 @@ pub fn render_search(history: &History, style: Style) -> String {
         Dimension::Concurrency => "Concurrency",
         Dimension::RequestRate => "Request Rate (requests/sec)",
     };
-    let header = [varied, "Goodput (requests/sec)", "Good", "Enough", "Client", "", "Files"];
+    let header = [varied, "Goodput (requests/sec)", "Good", "Feasible", "Client", "", "Files"];
     let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
         [
@@ -149,42 +153,44 @@ pub fn render_search(history: &History, style: Style) -> String {
     });
     let table = match history.points.as_slice() {
         [] => String::new(),
-        _ => figures("aiperf | Search for the most goodput", header, rows, style),
+        _ => figures("aiperf | Search for Maximum Goodput", header, rows, style),
     };
     format!("\n{table}\n{}\n\n", conclusion(history))
 }
 
-/// What was found, in a sentence or two.
+/// The search's conclusion, in one or two sentences.
 fn conclusion(history: &History) -> String {
     let wanted = percent(Some(history.config.attainment));
     let best = history.best().filter(|best| best.is_feasible);
     let found = match best {
         Some(best) => format!(
-            "Most goodput: {} requests/sec at {}, where {} of requests are good and \
-             {wanted} are enough.",
+            "Maximum goodput: {} requests/sec at {}, with {} of requests good (at least {wanted} \
+             required).",
             number(best.goodput),
             best.variation.load,
             percent(best.good_fraction),
         ),
-        None => format!("No load that was tried is feasible: {wanted} of requests must be good."),
+        None => format!("No load tried is feasible: at least {wanted} of requests must be good."),
     };
     let doubt = match best.and_then(|best| best.verdict) {
         None | Some(Verdict::Valid) => "",
-        Some(Verdict::Suspect) => " Its client is suspect: the console text of its run says why.",
+        Some(Verdict::Suspect) => {
+            " Its client health is suspect; the console output of its run has the reasons."
+        }
         Some(Verdict::Invalid) => {
-            " Its client is invalid, so that this may be the client's limit and not the server's: \
-             the console text of its run says why."
+            " Its client health is invalid, so this may be the client's limit and not the \
+             server's; the console output of its run has the reasons."
         }
     };
     let [lower, upper] = history.config.dimension.flags();
     let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
         (Some(End::AllFeasible), Some(most), _) => format!(
-            " Even {}, the most that was to be tried, is feasible: a greater {upper} may give \
+            " {}, the highest load to try, is feasible; a higher {upper} may give \
              more.",
             most.variation.load
         ),
         (Some(End::NoneFeasible), _, Some(least)) => format!(
-            " At {}, the least that was to be tried, {} are: lower {lower}, or ask for less.",
+            " At {}, the lowest load to try, {} are good; lower {lower} or relax the objectives.",
             least.variation.load,
             percent(least.good_fraction),
         ),
@@ -192,10 +198,10 @@ fn conclusion(history: &History) -> String {
         (Some(End::Failed), most, _) => {
             let beyond = if most.is_some() { " The limit was not found." } else { "" };
             let why = history.failure.as_deref().unwrap_or_default();
-            format!("{beyond} The search could not go on at {why}")
+            format!("{beyond} The search could not continue at {why}")
         }
         (Some(End::MostPoints), ..) => {
-            " The search ended after the most loads it tries.".to_owned()
+            " The search ended after the maximum number of loads.".to_owned()
         }
         (_, Some(most), Some(least)) => format!(
             " The limit is between {} and {}.",
@@ -242,14 +248,14 @@ mod tests {
         let found = history(&[(1, 10.0, true), (2, 19.5, true), (4, 12.0, false)], End::Found);
         assert_eq!(
             conclusion(&found),
-            "Most goodput: 19.50 requests/sec at concurrency 2, where 100.0% of requests are good \
-             and 95.0% are enough. The limit is between 2 and 4."
+            "Maximum goodput: 19.50 requests/sec at concurrency 2, with 100.0% of requests good \
+             (at least 95.0% required). The limit is between 2 and 4."
         );
         let table = render_search(&found, Style::FILE);
         let best = table.lines().find(|line| line.contains("best")).unwrap();
         assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
         let all = conclusion(&history(&[(8, 80.0, true)], End::AllFeasible));
-        assert!(all.contains("Even concurrency 8"), "{all}");
+        assert!(all.contains(" concurrency 8, the highest load"), "{all}");
         let none = conclusion(&history(&[(1, 1.0, false)], End::NoneFeasible));
         assert!(none.starts_with("No load") && none.contains("50.0% are"), "{none}");
         let nothing = render_search(&history(&[], End::Cancelled), Style::FILE);

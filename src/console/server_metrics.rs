@@ -1,22 +1,22 @@
-//! What the servers said of themselves: the metrics to watch of each.
+//! Tables of the most important server metrics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use comfy_table::CellAlignment;
 
-use super::{Style, grouped, printable, table};
-use crate::server_metrics::report::{SeriesReport, ServerMetricsReport};
+use super::{Style, count, grouped, printable, table};
+use crate::server_metrics::report::{Edges, EndpointInfo, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::watch::{self, Found, Statistic};
 
-/// Most series of a metric that have a row; the others are counted.
-const MOST_SERIES: usize = 6;
-/// The longest text of labels, in characters.
+/// Maximum number of series of a metric that have a row; the others are only counted.
+const MAX_SERIES: usize = 6;
+/// Maximum length of the text of labels, in characters.
 const LONGEST_LABELS: usize = 60;
 
-/// A table of each server that is known, or a line that there is none.
+/// Renders a table for each known server, or a line that there is none.
 pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> String {
-    let Some(report) = report else { return "Server metrics: there are none.\n\n".to_owned() };
+    let Some(report) = report else { return "Server metrics: none collected.\n\n".to_owned() };
     let mut text = String::new();
     for (server, found) in watch::servers(report) {
         let rows: Vec<_> = found.iter().flat_map(rows).collect();
@@ -25,19 +25,67 @@ pub(super) fn render(report: Option<&ServerMetricsReport>, style: Style) -> Stri
     }
     if text.is_empty() {
         text.push_str(
-            "Server metrics: no table, as none is of a server that is known; the files have all.\n\n",
+            "Server metrics: no table, since no known server was found; the files have all \
+             metrics.\n\n",
         );
     }
     text
 }
 
-/// The table, without the column of series where no metric has several.
+/// The problems that make statistics doubtful, by endpoint.
+pub(super) fn doubts(report: &ServerMetricsReport) -> Vec<String> {
+    let of = |(url, info): &(Arc<str>, EndpointInfo)| {
+        let mut doubts = Vec::new();
+        let asked = info.total_fetches + info.failed_fetches;
+        if info.failed_fetches > 0 {
+            doubts.push(format!(
+                "{url}: {} of {} scrapes failed; statistics cover the others.",
+                count(info.failed_fetches),
+                count(asked)
+            ));
+        }
+        let edges = info.profiling.unwrap_or(Edges {
+            has_exact_start: true,
+            has_exact_end: true,
+            ..Edges::default()
+        });
+        for (is_exact, edge, flag) in [
+            (edges.has_exact_start, "start", "inexact_start"),
+            (edges.has_exact_end, "end", "inexact_end"),
+        ] {
+            if !is_exact {
+                doubts.push(format!(
+                    "{url}: no scrape at the {edge} of the measurement; totals may be too high or \
+                     too low ({flag})."
+                ));
+            }
+        }
+        for (flag, meaning) in [
+            ("reset", "reset to 0; total_with_resets has the full total"),
+            ("large_first_value", "appeared with a large value, which is excluded from rates"),
+        ] {
+            let all = report.metrics.iter().flat_map(|metric| &metric.series);
+            let flagged = all.filter(|series| series.endpoint_url == *url);
+            match flagged.filter(|series| series.stats.flags().contains(&flag)).count() as u64 {
+                0 => {}
+                1 => doubts.push(format!("{url}: one series {meaning} ({flag}).")),
+                several => {
+                    doubts.push(format!("{url}: {} series {meaning} ({flag}).", count(several)));
+                }
+            }
+        }
+        doubts
+    };
+    report.summary.endpoint_info.iter().flat_map(of).collect()
+}
+
+/// Renders the table, without the series column if no metric has several series.
 fn table(title: &str, rows: Vec<[String; 6]>, style: Style) -> String {
     const VALUE: usize = 3;
     let right_at = |value, column| {
         if column == value { CellAlignment::Right } else { CellAlignment::Left }
     };
-    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "What It Tells"];
+    let header = ["Metric", "Series", "Statistic", "Value", "Unit", "Meaning"];
     if rows.iter().any(|[_, series, ..]| !series.is_empty()) {
         return table::lined(title, header, rows.into_iter(), style, |at| right_at(VALUE, at));
     }
@@ -64,19 +112,19 @@ fn rows(found: &Found<'_>) -> Vec<[String; 6]> {
     let telling = telling_labels(&values);
     let is_one_endpoint =
         values.iter().all(|(series, _)| series.endpoint_url == first.endpoint_url);
-    let shown = values.iter().take(MOST_SERIES).enumerate();
+    let shown = values.iter().take(MAX_SERIES).enumerate();
     let mut rows: Vec<_> = shown
         .map(|(at, (series, value))| {
-            line(name(series, &telling, !is_one_endpoint), figure(*value), at == 0)
+            line(name(series, &telling, !is_one_endpoint), marked(series, *value), at == 0)
         })
         .collect();
-    if let more @ 1.. = values.len().saturating_sub(MOST_SERIES) {
-        rows.push(line(format!("and {more} lower"), String::new(), false));
+    if let more @ 1.. = values.len().saturating_sub(MAX_SERIES) {
+        rows.push(line(format!("{more} more, lower"), String::new(), false));
     }
     rows
 }
 
-/// The labels that tell the series apart: those that not all have alike.
+/// The labels that distinguish the series: those that differ between series.
 fn telling_labels<'a>(values: &[(&'a SeriesReport, f64)]) -> BTreeSet<&'a str> {
     let Some(((first, _), rest)) = values.split_first() else { return BTreeSet::new() };
     let is_common = |label: &&(Arc<str>, Arc<str>)| {
@@ -88,13 +136,13 @@ fn telling_labels<'a>(values: &[(&'a SeriesReport, f64)]) -> BTreeSet<&'a str> {
     names.map(|(name, _)| &**name).filter(|name| !common.contains(name)).collect()
 }
 
-/// `endpoint, a=x, b=y`, of the labels that tell.
+/// Formats the distinguishing labels as `endpoint, a=x, b=y`.
 fn name(series: &SeriesReport, telling: &BTreeSet<&str>, with_endpoint: bool) -> String {
     let endpoint = with_endpoint.then(|| host(&series.endpoint_url).to_owned());
     let labels = series
         .labels
         .iter()
-        // To Prometheus a label without a value is none.
+        // In Prometheus an empty label is the same as no label.
         .filter(|(name, value)| telling.contains(&**name) && !value.is_empty())
         .map(|(name, value)| format!("{name}={value}"));
     let text = printable(&endpoint.into_iter().chain(labels).collect::<Vec<_>>().join(", "));
@@ -104,7 +152,14 @@ fn name(series: &SeriesReport, telling: &BTreeSet<&str>, with_endpoint: bool) ->
     text.chars().take(LONGEST_LABELS - 1).chain(['…']).collect()
 }
 
-/// Host and port of a URL; the path is the same everywhere, as a rule.
+/// The value, followed by its flags in brackets.
+fn marked(series: &SeriesReport, value: f64) -> String {
+    let flags = series.stats.flags();
+    let figure = figure(value);
+    if flags.is_empty() { figure } else { format!("{figure} ({})", flags.join(", ")) }
+}
+
+/// Host and port of a URL; the path is usually the same for all endpoints.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.strip_suffix("/metrics").unwrap_or(rest)
@@ -117,7 +172,7 @@ fn unit(statistic: Statistic, unit: Option<&str>) -> String {
     }
 }
 
-/// Four significant digits, thousands separated.
+/// Formats a number with four significant digits and thousands separators.
 fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "N/A".to_owned();
@@ -148,7 +203,7 @@ fn figure(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::server_metrics::report::{
-        CounterStats, GaugeStats, HistogramStats, MetricReport, Stats,
+        CounterStats, GaugeStats, HistogramStats, MetricReport, Resets, Stats,
     };
     use crate::server_metrics::snapshot::Kind;
 
@@ -176,7 +231,7 @@ mod tests {
         render(Some(&report), Style::FILE)
     }
 
-    /// The line that has `part`.
+    /// The line that contains `part`.
     fn line<'a>(text: &'a str, part: &str) -> &'a str {
         text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part} in\n{text}"))
     }
@@ -238,7 +293,7 @@ mod tests {
         let name = "vllm:num_requests_waiting_by_reason";
         let text = text(vec![metric(name, Kind::Gauge, "requests", many.collect())]);
         assert!(text.contains("reason=r39") && text.contains("reason=r34"), "{text}");
-        assert!(!text.contains("reason=r33") && text.contains("and 34 lower"), "{text}");
+        assert!(!text.contains("reason=r33") && text.contains("34 more, lower"), "{text}");
     }
 
     #[test]
@@ -283,9 +338,44 @@ mod tests {
     }
 
     #[test]
+    fn what_makes_numbers_doubtful_is_marked_and_said() {
+        let anew = CounterStats {
+            rate: 2.5,
+            resets: Some(Resets { reset_count: 1, total_with_resets: 9.0 }),
+            ..CounterStats::default()
+        };
+        let metrics = vec![metric(
+            "vllm:generation_tokens",
+            Kind::Counter,
+            "tokens",
+            vec![series(A, &[], Stats::Counter(anew))],
+        )];
+        assert!(line(&text(metrics.clone()), "generation").contains("2.5 (reset)"));
+        let edges = Edges { has_exact_start: false, has_exact_end: true, ..Edges::default() };
+        let info = EndpointInfo {
+            total_fetches: 1200,
+            failed_fetches: 34,
+            profiling: Some(edges),
+            ..EndpointInfo::default()
+        };
+        let mut report = ServerMetricsReport { metrics, ..ServerMetricsReport::default() };
+        report.summary.endpoint_info = vec![(Arc::from(A), info)];
+        assert_eq!(
+            doubts(&report),
+            [
+                "http://a:8000/metrics: 34 of 1,234 scrapes failed; statistics cover the others.",
+                "http://a:8000/metrics: no scrape at the start of the measurement; \
+                 totals may be too high or too low (inexact_start).",
+                "http://a:8000/metrics: one series reset to 0; total_with_resets has the full \
+                 total (reset).",
+            ]
+        );
+    }
+
+    #[test]
     fn without_a_table_a_line_says_so() {
         let unknown = text(vec![metric("up", Kind::Gauge, "", vec![series(A, &[], gauge(1.0))])]);
         assert!(unknown.starts_with("Server metrics: no table"), "{unknown}");
-        assert!(render(None, Style::FILE).starts_with("Server metrics: there are none"));
+        assert!(render(None, Style::FILE).starts_with("Server metrics: none collected"));
     }
 }

@@ -1,22 +1,23 @@
-//! Tables of statistics and of failures.
+//! Tables of statistics and of errors.
 
 use comfy_table::{
     Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
 };
 
 use super::{Style, count, number, printable};
-use crate::artifacts::{ErrorCount, RunReport};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{ConsoleGroup, Metric, MetricFlags};
+use crate::run::{ErrorCount, RunReport};
 
-/// Headers longer than this have their unit on a line of its own.
+/// Headers longer than this have their unit on a separate line.
 const LONGEST_ONE_LINE_HEADER: usize = 30;
-/// Characters of an error message that are shown.
+/// Maximum length of an error message in the table, in characters.
 const LONGEST_MESSAGE: usize = 300;
 
 const COLUMNS: [&str; 8] = ["Metric", "avg", "min", "max", "p99", "p90", "p50", "std"];
 
-/// Heavy lines around the header, light ones around the rows.
+/// Borders: heavy lines around the header, light ones around the rows.
 const LINES: TableStyle = TableStyle::new()
     .top_border(LineStyle::new('┏', '━', '┳', '┓'))
     .header_lines(ContentLineStyle::new('┃', '┃', '┃'))
@@ -24,7 +25,7 @@ const LINES: TableStyle = TableStyle::new()
     .content_lines(ContentLineStyle::new('│', '│', '│'))
     .bottom_border(LineStyle::new('└', '─', '┴', '┘'));
 
-/// The groups that have tables, in the order shown, and what their titles add.
+/// The console groups that have tables, in display order, and the suffix of their titles.
 const GROUPS: [(ConsoleGroup, Option<&str>); 8] = [
     (ConsoleGroup::Effective, Some("Effective")),
     (ConsoleGroup::Active, Some("Active")),
@@ -36,13 +37,13 @@ const GROUPS: [(ConsoleGroup, Option<&str>); 8] = [
     (ConsoleGroup::Default, None),
 ];
 
-/// The wait in the client before a request is sent.
-const WAIT: &str = "credit_to_start_latency";
+/// The metric for the wait in the client before a request is sent.
+const WAIT: MetricTag = tag::CREDIT_TO_START_LATENCY;
 
-/// What counts from when requests were due.
-const FROM_DUE: [&str; 2] = [WAIT, "effective_latency"];
+/// The metrics measured from the time that requests were due.
+const FROM_DUE: [MetricTag; 2] = [WAIT, tag::EFFECTIVE_LATENCY];
 
-/// A wait that is worth rows of its own.
+/// Minimum wait for which the metrics measured from the due time are shown.
 const TELLING_WAIT_MS: f64 = 1.0;
 
 /// A table of metrics and their statistics.
@@ -53,8 +54,8 @@ pub struct SummaryTable<'a> {
 }
 
 impl<'a> SummaryTable<'a> {
-    /// Every table of `report` that has rows: one for each console group, then HTTP
-    /// timings if they are wanted.
+    /// The tables of `report` that have rows: one for each console group, then HTTP timing if
+    /// requested.
     #[must_use]
     pub fn all(report: &'a RunReport) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
@@ -68,6 +69,7 @@ impl<'a> SummaryTable<'a> {
         let trace = report.run.show_trace_timing.then(|| {
             of("aiperf | HTTP Trace Timing".to_owned(), &|metric| {
                 metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY)
+                    && metric.order.is_some()
                     && metric.is_exported(developer_mode)
             })
         });
@@ -86,7 +88,7 @@ impl<'a> SummaryTable<'a> {
         groups.chain(trace).filter(|table| !table.rows.is_empty()).collect()
     }
 
-    /// The table as text, its title above it.
+    /// Renders the table with its title above it.
     #[must_use]
     pub fn render(&self, style: Style) -> String {
         let rows = self.rows.iter().map(|result| row(result));
@@ -94,8 +96,8 @@ impl<'a> SummaryTable<'a> {
     }
 }
 
-/// Whether a request waited in the client: else latencies from when requests were
-/// due are those from sending.
+/// Whether a request waited in the client. Otherwise latencies from the due time are the same
+/// as those from sending.
 fn requests_waited(report: &RunReport) -> bool {
     let waits = report.results.iter().find(|result| result.metric.tag == WAIT);
     let longest = waits.and_then(|result| result.stats.distribution).map(|waits| waits.max);
@@ -103,7 +105,7 @@ fn requests_waited(report: &RunReport) -> bool {
 }
 
 fn row(result: &MetricResult) -> [String; 8] {
-    let Stats { avg, distribution } = result.stats;
+    let Stats { avg, distribution, .. } = result.stats;
     let of = |field: fn(&Distribution) -> f64| number(distribution.as_ref().map(field));
     [
         label(result.metric),
@@ -122,7 +124,7 @@ fn label(metric: &Metric) -> String {
     format!("{}{separator}({})", metric.header, metric.display_unit)
 }
 
-/// The failures of a run.
+/// Renders the table of errors.
 pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
     let rows = errors.iter().map(|error| {
         let details = &error.error_details;
@@ -143,7 +145,7 @@ pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
     })
 }
 
-/// A table of figures, right-aligned, with a title centred above it.
+/// Renders a table of right-aligned numbers with a title centred above it.
 #[must_use]
 pub fn figures<const N: usize>(
     title: &str,
@@ -154,7 +156,7 @@ pub fn figures<const N: usize>(
     lined(title, header, rows, style, |_| CellAlignment::Right)
 }
 
-/// A table with a title centred above it.
+/// Renders a table with a title centred above it.
 pub(super) fn lined<const N: usize>(
     title: &str,
     header: [&str; N],

@@ -1,9 +1,10 @@
 use super::*;
-use crate::artifacts::{ErrorCount, RunDescription};
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
+use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
+use crate::run::{ErrorCount, RunDescription, RunOutcome};
 use crate::server_metrics::conservation::{Comparison, Quantity};
 use crate::server_metrics::report::{
     self as server_stats, MetricReport, SeriesReport, ServerMetrics,
@@ -11,12 +12,12 @@ use crate::server_metrics::report::{
 use crate::server_metrics::snapshot::Kind;
 use crate::telemetry::{ScrapesReport, TelemetryReport, TracesReport};
 
-fn single(tag: &str, avg: f64) -> MetricResult {
-    let metric = Registry::find(tag).unwrap();
-    MetricResult { metric, stats: Stats { avg, distribution: None } }
+fn single(tag: MetricTag, avg: f64) -> MetricResult {
+    let metric = Registry::row(tag).unwrap();
+    MetricResult { metric, stats: Stats { avg, ..Stats::default() } }
 }
 
-fn distributed(tag: &str) -> MetricResult {
+fn distributed(tag: MetricTag) -> MetricResult {
     let distribution = Distribution {
         count: 36,
         min: 31.056,
@@ -27,8 +28,11 @@ fn distributed(tag: &str) -> MetricResult {
         std: 0.6084,
         ..Distribution::default()
     };
-    let metric = Registry::find(tag).unwrap();
-    MetricResult { metric, stats: Stats { avg: 31.779, distribution: Some(distribution) } }
+    let metric = Registry::row(tag).unwrap();
+    MetricResult {
+        metric,
+        stats: Stats { avg: 31.779, instant: None, distribution: Some(distribution) },
+    }
 }
 
 fn report(results: Vec<MetricResult>) -> RunReport {
@@ -39,6 +43,8 @@ fn report(results: Vec<MetricResult>) -> RunReport {
             streaming: true,
             settings: Settings::default(),
             input_config: serde_json::Value::Null,
+            other_config: serde_json::Value::Null,
+            provenance: crate::run::provenance::Provenance::default(),
             cli_command: String::new(),
             random_seed: None,
             member: None,
@@ -47,20 +53,14 @@ fn report(results: Vec<MetricResult>) -> RunReport {
             show_trace_timing: false,
             show_server_metrics: false,
         },
-        start_wall_ns: 0,
-        end_wall_ns: 0,
-        was_cancelled: false,
-        incomplete_reason: None,
+        outcome: RunOutcome::default(),
         results,
         slices: None,
+        breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),
         phases: Vec::new(),
-        telemetry: None,
-        load: LoadReport::default(),
-        client_health: None,
         server_metrics: None,
-        shards: None,
     }
 }
 
@@ -78,9 +78,9 @@ fn numbers_have_two_decimals_and_thousands() {
 #[test]
 fn the_main_table_is_laid_out_as_aiperf_has_it() {
     let report = report(vec![
-        single("request_count", 36.0),
-        distributed("output_token_throughput_per_user"),
-        distributed("time_to_first_token"),
+        single(tag::REQUEST_COUNT, 36.0),
+        distributed(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER),
+        distributed(tag::TIME_TO_FIRST_TOKEN),
     ]);
     let expected = "\
                                aiperf | LLM Metrics
@@ -105,12 +105,12 @@ fn without_indent(text: &str) -> Vec<&str> {
 #[test]
 fn groups_have_tables_in_order_and_hidden_metrics_none() {
     let report = report(vec![
-        single("request_count", 1.0),
-        single("error_request_count", 1.0),
-        single("total_output_tokens", 5.0),
-        distributed("usage_reasoning_tokens"),
-        distributed("usage_prompt_cache_read_tokens"),
-        distributed("usage_prompt_tokens"),
+        single(tag::REQUEST_COUNT, 1.0),
+        single(tag::ERROR_REQUEST_COUNT, 1.0),
+        single(tag::TOTAL_OUTPUT_TOKENS, 5.0),
+        distributed(tag::USAGE_REASONING_TOKENS),
+        distributed(tag::USAGE_PROMPT_CACHE_READ_TOKENS),
+        distributed(tag::USAGE_PROMPT_TOKENS),
     ]);
     let text = render(&report, Style::FILE);
     let titles: Vec<_> =
@@ -129,14 +129,15 @@ fn groups_have_tables_in_order_and_hidden_metrics_none() {
 
 #[test]
 fn tables_fit_a_narrow_terminal() {
-    let report = report(vec![distributed("time_to_first_token"), single("request_count", 1.0)]);
+    let report =
+        report(vec![distributed(tag::TIME_TO_FIRST_TOKEN), single(tag::REQUEST_COUNT, 1.0)]);
     let text = render(&report, Style { width: 60, colour: false });
     assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
 }
 
 #[test]
 fn errors_are_listed_without_control_characters() {
-    let mut report = report(vec![single("request_count", 1.0)]);
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 1.0)]);
     let mut details = RequestError::new(ErrorKind::Http5xx, "Internal Server Error", "\x1b[2Jboom");
     details.code = Some(500);
     report.errors = vec![ErrorCount { error_details: details, count: 4 }];
@@ -150,15 +151,16 @@ fn errors_are_listed_without_control_characters() {
 
 #[test]
 fn a_sound_run_has_no_warnings() {
-    let mut report = report(vec![single("request_count", 100.0)]);
-    report.load = LoadReport {
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 100.0)]);
+    report.outcome.load = LoadReport {
+        sends_held_back: 0,
         requested_concurrency: Some(10),
         reached_concurrency: 10,
         requested_rate: Some(10.0),
         // 3/√100 is 30 %: less than that may be chance.
         reached_rate: Some(7.1),
     };
-    report.telemetry = Some(TelemetryReport {
+    report.outcome.telemetry = Some(TelemetryReport {
         endpoint: Some("http://localhost:4317".to_owned()),
         exports_ok: 3,
         exports_failed: 1,
@@ -171,7 +173,7 @@ fn a_sound_run_has_no_warnings() {
 
 #[test]
 fn server_samples_that_did_not_reach_the_collector_are_told() {
-    let mut report = report(vec![single("request_count", 100.0)]);
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 100.0)]);
     let scrapes = ScrapesReport {
         scrapes_forwarded: 97,
         scrapes_dropped: 3,
@@ -187,51 +189,53 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
         scrapes: Some(scrapes),
         ..TelemetryReport::default()
     };
-    report.telemetry = Some(telemetry.clone());
+    report.outcome.telemetry = Some(telemetry.clone());
     let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
     assert_eq!(warning.title(), "Server Samples Incomplete");
     let text = render(&report, Style::FILE);
-    let fact = "3 of 100 scrapes did not reach it, and it rejected 12 data points.";
+    let fact = "3 of 100 scrapes were not delivered, and 12 data points were rejected.";
     let text: Vec<_> = text.split_whitespace().filter(|word| *word != "│").collect();
     assert!(text.join(" ").contains(fact), "{text:?}");
 
     // A collector that took nothing is told of once.
-    report.telemetry = Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
+    report.outcome.telemetry =
+        Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
     let titles: Vec<_> = Warning::of(&report).iter().map(Warning::title).collect();
     assert_eq!(titles, ["Collector Not Reached"]);
 }
 
 #[test]
 fn traces_that_did_not_reach_the_collector_are_told() {
-    let mut report = report(vec![single("request_count", 100.0)]);
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 100.0)]);
     let traces =
         TracesReport { sampled: 40, sent: 30, lost: 10, rejected: 7, ..TracesReport::default() };
     // Traces alone may be exported: then there is no collector of metrics.
-    report.telemetry =
+    report.outcome.telemetry =
         Some(TelemetryReport { reconciled: true, traces: Some(traces), ..Default::default() });
     let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
     assert_eq!(warning.title(), "Traces Incomplete");
-    let fact = "The traces of 10 of 40 sampled requests did not reach the collector, and it \
-                rejected 7 spans.";
+    let fact = "The traces of 10 of 40 sampled requests were not delivered to the collector, and \
+                it rejected 7 spans.";
     assert!(warning.findings()[0].starts_with(fact), "{:?}", warning.findings());
 }
 
 #[test]
 fn doubts_are_told_with_numbers_and_advice() {
     let mut report = report(vec![
-        single("request_count", 36.0),
-        single("usage_discrepancy_count", 9.0),
-        single("osl_mismatch_count", 36.0),
-        distributed("osl_mismatch_diff_pct"),
+        single(tag::REQUEST_COUNT, 36.0),
+        single(tag::USAGE_DISCREPANCY_COUNT, 9.0),
+        single(tag::OSL_MISMATCH_COUNT, 36.0),
+        distributed(tag::OSL_MISMATCH_DIFF_PCT),
     ]);
-    report.was_cancelled = true;
-    report.load = LoadReport {
+    report.outcome.was_cancelled = true;
+    report.outcome.load = LoadReport {
+        sends_held_back: 0,
         requested_concurrency: Some(1000),
         reached_concurrency: 36,
         requested_rate: Some(10.0),
         reached_rate: Some(4.9),
     };
-    report.telemetry = Some(TelemetryReport {
+    report.outcome.telemetry = Some(TelemetryReport {
         endpoint: Some("http://localhost:4317".to_owned()),
         exports_failed: 7,
         discrepancies: vec!["aiperf.request_latency: count".to_owned()],
@@ -253,9 +257,9 @@ fn doubts_are_told_with_numbers_and_advice() {
     assert!(warnings.iter().all(|warning| !warning.advice().is_empty()));
     let text = render(&report, Style::FILE);
     for fact in [
-        "10.00 requests per second were asked for; 4.90 were sent.",
+        "The request rate was set to 10.00 per second, but 4.90 were sent.",
         "In 9 of 36 requests (25.0%)",
-        "differ by more than 10%.",
+        "differ from the client's by more than 10%.",
         "Threshold (tokens): min(requested x 5%, 50)",
         "Average mismatch: 31.8%",
         "7 failed",
@@ -267,17 +271,18 @@ fn doubts_are_told_with_numbers_and_advice() {
 
 #[test]
 fn a_closed_loop_that_falls_short_is_told() {
-    let mut report = report(vec![single("request_count", 36.0)]);
-    report.load = LoadReport {
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 36.0)]);
+    report.outcome.load = LoadReport {
+        sends_held_back: 0,
         requested_concurrency: Some(1000),
         reached_concurrency: 36,
         ..LoadReport::default()
     };
     let text = render(&report, Style::FILE);
-    let fact = "1,000 requests at once were asked for; there were never more than 36.";
+    let fact = "The concurrency was set to 1,000, but never exceeded 36.";
     assert!(text.contains("Concurrency Not Reached") && text.contains(fact), "{text}");
     // With a rate, the concurrency is only a bound.
-    report.load.requested_rate = Some(10.0);
+    report.outcome.load.requested_rate = Some(10.0);
     assert!(!render(&report, Style::FILE).contains("Concurrency Not Reached"));
 }
 
@@ -294,12 +299,15 @@ fn files_are_listed_by_their_names() {
 fn latency_from_the_due_time_is_shown_where_requests_waited() {
     let wait = |max| {
         let distribution = Distribution { max, ..Distribution::default() };
-        let metric = Registry::find("credit_to_start_latency").unwrap();
-        MetricResult { metric, stats: Stats { avg: 0.1, distribution: Some(distribution) } }
+        let metric = Registry::row(tag::CREDIT_TO_START_LATENCY).unwrap();
+        MetricResult {
+            metric,
+            stats: Stats { avg: 0.1, instant: None, distribution: Some(distribution) },
+        }
     };
     let titles = |max| -> Vec<String> {
         let results =
-            vec![distributed("request_latency"), distributed("effective_latency"), wait(max)];
+            vec![distributed(tag::REQUEST_LATENCY), distributed(tag::EFFECTIVE_LATENCY), wait(max)];
         let text = render(&report(results), Style::FILE);
         let title = |line: &str| line.trim().strip_prefix("aiperf | ").map(str::to_owned);
         text.lines().filter_map(title).collect()
@@ -317,7 +325,7 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
         client,
         agrees,
     };
-    let mut report = report(vec![single("request_count", 200.0)]);
+    let mut report = report(vec![single(tag::REQUEST_COUNT, 200.0)]);
     let mut counts = vec![of(Quantity::PromptTokens, "vllm:prompt_tokens", 9.0, 9.0, true)];
     let metrics = |conservation| ServerMetrics { conservation, ..ServerMetrics::default() };
     report.server_metrics = Some(metrics(counts.clone()));
@@ -327,9 +335,10 @@ fn counts_that_differ_from_the_servers_are_told_with_both_numbers() {
     report.server_metrics = Some(metrics(counts.clone()));
     let text = render(&report, Style::FILE);
     assert!(text.contains("Server and Client Counts Differ"), "{text}");
-    let difference = "1,201 successful requests, the client 1,200: 1 more (vllm:request_success)";
-    assert!(text.contains(difference) && !text.contains("prompt tokens, the"), "{text}");
-    assert!(text.contains("Somebody else used the server"), "{text}");
+    let difference =
+        "1,201 successful requests (server), 1,200 (client): 1 more (vllm:request_success)";
+    assert!(text.contains(difference) && !text.contains("prompt tokens (server)"), "{text}");
+    assert!(text.contains("Other clients used the server"), "{text}");
 
     counts[1].server = 1000.0;
     report.server_metrics = Some(metrics(counts));

@@ -1,117 +1,161 @@
-//! What makes a result doubtful, and what to do about it.
+//! Warnings about a result, with advice.
 
-use super::{count, printable};
-use crate::artifacts::RunReport;
+use super::{count, printable, server_metrics};
+use crate::metrics::tag::{self, MetricTag};
+use crate::run::{ErrorCount, RunReport};
 use crate::server_metrics::conservation::{Comparison, Quantity};
 use crate::telemetry::{ScrapesReport, TracesReport};
 
-/// Shortfall of the request rate that is put down to chance, in percent.
+/// Shortfall of the request rate that is attributed to chance, in percent.
 const RATE_SLACK_PERCENT: f64 = 5.0;
-/// Standard deviations of a random arrival process that are put down to chance.
+/// Deviation of a random arrival process that is attributed to chance, in standard deviations.
 const RATE_SLACK_DEVIATIONS: f64 = 3.0;
-/// Discrepancies of telemetry that are named.
-const MOST_DISCREPANCIES: usize = 5;
+/// Maximum number of findings of one kind that are listed.
+const MAX_DISCREPANCIES: usize = 5;
 
-/// A reason to doubt a result.
+/// A warning about a result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
     /// No request succeeded.
     NothingSucceeded {
-        /// Requests that failed.
+        /// Number of failed requests.
         failed: u64,
     },
-    /// The run did not do all that was asked for.
+    /// The server requires credentials, or rejects the ones sent.
+    NotAuthorized {
+        /// Number of requests rejected with 401 or 403.
+        requests: u64,
+        /// Total number of requests.
+        of: u64,
+        /// Whether requests had credentials.
+        had_key: bool,
+    },
+    /// The run ended before it was complete.
     Incomplete {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The server was never under the concurrency asked for.
+    /// Connections to a server failed for some time.
+    ConnectionsFailed {
+        /// Number of sends that were delayed because of it.
+        held_back: u64,
+    },
+    /// The configured concurrency was never reached.
     ConcurrencyNotReached {
-        /// Requests at once asked for.
+        /// Configured concurrency.
         requested: u64,
-        /// Most that there were.
+        /// Highest concurrency reached.
         reached: u64,
     },
-    /// Requests were sent more slowly than asked for.
+    /// Requests were sent at a lower rate than configured.
     RateNotReached {
-        /// Requests per second asked for.
+        /// Configured requests per second.
         requested: f64,
-        /// Requests per second sent.
+        /// Requests per second that were sent.
         reached: f64,
+    },
+    /// Turns were sent although an earlier turn had failed.
+    IncompleteHistory {
+        /// Number of requests that lack an earlier response of their session.
+        requests: u64,
+        /// Number of requests that ended.
+        of: u64,
     },
     /// Server and client count tokens differently.
     UsageDiscrepancy {
-        /// Requests in which they do.
+        /// Number of requests in which the counts differ.
         requests: u64,
-        /// Requests that succeeded.
+        /// Number of successful requests.
         of: u64,
-        /// The difference that is tolerated, in percent.
+        /// Tolerated difference, in percent.
         threshold_percent: f64,
     },
-    /// Answers are not as long as asked for.
-    OutputLengthMismatch {
-        /// Requests in which they are not.
+    /// Streaming was requested, but each response came as a single event.
+    NotStreamed {
+        /// Number of successful requests.
         requests: u64,
-        /// Requests that succeeded.
+    },
+    /// The server's token counts are to be used, but it does not report them.
+    UsageMissing {
+        /// Number of requests without usage.
+        requests: u64,
+        /// Number of successful requests.
+        of: u64,
+    },
+    /// Outputs do not have the requested length.
+    OutputLengthMismatch {
+        /// Number of requests whose output length differs from the requested one.
+        requests: u64,
+        /// Number of successful requests.
         of: u64,
         /// Mean difference over all requests, in percent.
         average_percent: Option<f64>,
-        /// The difference that is tolerated, in percent.
+        /// Tolerated difference, in percent.
         threshold_percent: f64,
-        /// The difference that is tolerated at most, in tokens.
+        /// Maximum tolerated difference, in tokens.
         threshold_tokens: f64,
     },
-    /// The collector took nothing.
+    /// No export reached the collector.
     CollectorNotReached {
-        /// Where it should be.
+        /// The collector's URL.
         endpoint: String,
-        /// Exports that failed.
+        /// Number of failed exports.
         failed: u64,
     },
-    /// The collector lacks part of the results.
+    /// The collector did not receive all results.
     TelemetryLost {
-        /// Where it is.
+        /// The collector's URL.
         endpoint: String,
-        /// Exports that failed.
+        /// Number of failed exports.
         failed: u64,
-        /// Data points that it refused.
+        /// Number of data points that the collector rejected.
         rejected: u64,
-        /// Whether it has the final values.
+        /// Whether the collector received the final values.
         delivered_final: bool,
     },
-    /// The collector lacks part of what the servers exposed.
+    /// The collector did not receive all server metrics.
     ServerSamplesLost {
-        /// Where it is.
+        /// The collector's URL.
         endpoint: String,
-        /// What became of it.
+        /// Delivery of the scrapes.
         scrapes: ScrapesReport,
     },
-    /// The collector lacks some of the traces.
+    /// The collector did not receive all traces.
     TracesLost {
-        /// What became of them.
+        /// Delivery of the traces.
         traces: TracesReport,
     },
-    /// Telemetry and files differ.
+    /// Exported telemetry differs from the files.
     NotReconciled {
-        /// In what.
+        /// The differences.
         discrepancies: Vec<String>,
     },
-    /// The server counted something else than the client.
+    /// The server's counts differ from the client's.
     ServerCountsDiffer {
         /// The counts that differ.
         comparisons: Vec<Comparison>,
     },
+    /// Some server metrics are incomplete or inexact.
+    ServerMetricsDoubtful {
+        /// The problems, each with its endpoint.
+        doubts: Vec<String>,
+    },
 }
 
 impl Warning {
-    /// Every reason to doubt `report`, the gravest first.
+    /// Returns all warnings about `report`, the most serious first.
     #[must_use]
     pub fn of(report: &RunReport) -> Vec<Self> {
         let mut warnings: Vec<Self> = [
             nothing_succeeded(report),
+            not_authorized(report),
             incomplete(report),
+            connections_failed(report),
             concurrency_not_reached(report),
             rate_not_reached(report),
+            incomplete_history(report),
+            not_streamed(report),
+            usage_missing(report),
             usage_discrepancy(report),
             output_length_mismatch(report),
         ]
@@ -119,19 +163,25 @@ impl Warning {
         .flatten()
         .collect();
         warnings.extend(server_counts_differ(report));
+        warnings.extend(server_metrics_doubtful(report));
         warnings.extend(telemetry(report));
         warnings
     }
 
-    /// A few words that name it.
+    /// The warning's title.
     #[must_use]
     pub const fn title(&self) -> &'static str {
         match self {
             Self::NothingSucceeded { .. } => "No Request Succeeded",
+            Self::NotAuthorized { .. } => "Not Authorized",
             Self::Incomplete { .. } => "Incomplete Run",
+            Self::ConnectionsFailed { .. } => "Connections Failed",
             Self::ConcurrencyNotReached { .. } => "Concurrency Not Reached",
             Self::RateNotReached { .. } => "Request Rate Not Reached",
+            Self::IncompleteHistory { .. } => "Incomplete History",
             Self::UsageDiscrepancy { .. } => "Token Count Discrepancy",
+            Self::NotStreamed { .. } => "Responses Not Streamed",
+            Self::UsageMissing { .. } => "Usage Missing",
             Self::OutputLengthMismatch { .. } => "Output Sequence Length Mismatch",
             Self::CollectorNotReached { .. } => "Collector Not Reached",
             Self::TelemetryLost { .. } => "Telemetry Incomplete",
@@ -139,66 +189,72 @@ impl Warning {
             Self::TracesLost { .. } => "Traces Incomplete",
             Self::NotReconciled { .. } => "Telemetry Does Not Agree",
             Self::ServerCountsDiffer { .. } => "Server and Client Counts Differ",
+            Self::ServerMetricsDoubtful { .. } => "Server Metrics Incomplete",
         }
     }
 
-    /// What was found, sentence by sentence.
+    /// The findings, one sentence each.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         match self {
             Self::NothingSucceeded { failed } => {
                 vec![format!(
-                    "All {} requests failed: there are no latencies to report.",
+                    "All {} requests failed, so there are no latencies to report.",
                     count(*failed)
+                )]
+            }
+            Self::NotAuthorized { requests, of, .. } => {
+                vec![format!(
+                    "The server rejected {} with status 401 or 403.",
+                    share(*requests, *of)
                 )]
             }
             Self::Incomplete { reason } => vec![
                 printable(reason),
-                "The statistics are of the requests that finished.".to_owned(),
+                "The statistics cover only the requests that completed.".to_owned(),
             ],
+            Self::ConnectionsFailed { held_back } => vec![format!(
+                "Connections failed repeatedly, and {} sends were each delayed by up to a second, \
+                 so the load was lower than configured.",
+                count(*held_back)
+            )],
             Self::ConcurrencyNotReached { requested, reached } => vec![format!(
-                "{} requests at once were asked for; there were never more than {}.",
+                "The concurrency was set to {}, but never exceeded {}.",
                 count(*requested),
                 count(*reached)
             )],
             Self::RateNotReached { requested, reached } => vec![format!(
-                "{requested:.2} requests per second were asked for; {reached:.2} were sent."
+                "The request rate was set to {requested:.2} per second, but {reached:.2} were sent."
             )],
-            Self::UsageDiscrepancy { requests, of, threshold_percent } => vec![format!(
-                "In {} the server's token counts (`usage`) and the client's differ by more than \
-                 {threshold_percent}%.",
+            Self::IncompleteHistory { requests, of } => vec![format!(
+                "{} were sent without an earlier response of their session, since that turn had \
+                 failed or was cancelled; their prompts are shorter than intended.",
                 share(*requests, *of)
             )],
-            Self::OutputLengthMismatch {
-                requests,
-                of,
-                average_percent,
-                threshold_percent,
-                threshold_tokens,
-            } => {
-                let mut findings = vec![
-                    format!(
-                        "In {} the output is shorter or longer than asked for by more than the \
-                         threshold.",
-                        share(*requests, *of)
-                    ),
-                    format!(
-                        "Threshold (tokens): min(requested x {threshold_percent}%, \
-                         {threshold_tokens})"
-                    ),
-                ];
-                findings.extend(
-                    average_percent.map(|average| format!("Average mismatch: {average:.1}%")),
-                );
-                findings
-            }
+            Self::UsageDiscrepancy { requests, of, threshold_percent } => vec![format!(
+                "In {} the token counts that the server reports (`usage`) differ from the client's \
+                 by more than {threshold_percent}%.",
+                share(*requests, *of)
+            )],
+            Self::NotStreamed { requests } => vec![format!(
+                "--streaming was set, but each of {} responses came as a single event: there is no \
+                 inter-token latency, time to second token or inter-chunk latency, and the time to \
+                 first token is that of the whole response.",
+                count(*requests)
+            )],
+            Self::UsageMissing { requests, of } => vec![format!(
+                "{} had no token counts (`usage`) in the response, which --use-server-token-count \
+                 relies on; they have no input or output length and no inter-token latency.",
+                share(*requests, *of)
+            )],
+            Self::OutputLengthMismatch { .. } => self.length_findings(),
             Self::CollectorNotReached { endpoint, failed } => vec![format!(
                 "No export reached {}: {} failed. The files are complete.",
                 printable(endpoint),
                 count(*failed)
             )],
             Self::TelemetryLost { endpoint, failed, rejected, delivered_final } => {
-                let last = if *delivered_final { "has" } else { "lacks" };
+                let last = if *delivered_final { "received" } else { "did not receive" };
                 vec![format!(
                     "{} {last} the final values; {} exports failed and {} data points were \
                      rejected. The files are complete.",
@@ -208,10 +264,10 @@ impl Warning {
                 )]
             }
             Self::ServerSamplesLost { endpoint, scrapes } => {
-                let last = if scrapes.delivered_final { "has" } else { "lacks" };
+                let last = if scrapes.delivered_final { "received" } else { "did not receive" };
                 vec![format!(
-                    "{} {last} the servers' last metrics; {} of {} scrapes did not reach it, and \
-                     it rejected {} data points. The files are complete.",
+                    "{} {last} the servers' final metrics; {} of {} scrapes were not delivered, \
+                     and {} data points were rejected. The files are complete.",
                     printable(endpoint),
                     count(scrapes.scrapes_dropped),
                     count(scrapes.scrapes_dropped + scrapes.scrapes_forwarded),
@@ -219,87 +275,134 @@ impl Warning {
                 )]
             }
             Self::TracesLost { traces } => vec![format!(
-                "The traces of {} of {} sampled requests did not reach the collector, and it \
-                 rejected {} spans. The files have every record.",
+                "The traces of {} of {} sampled requests were not delivered to the collector, and \
+                 it rejected {} spans. The files have every record.",
                 count(traces.lost),
                 count(traces.sampled),
                 count(traces.rejected)
             )],
             Self::NotReconciled { discrepancies } => {
-                let mut findings =
-                    vec!["What was exported differs from what the files say:".to_owned()];
-                let named = discrepancies.iter().take(MOST_DISCREPANCIES);
-                findings.extend(named.map(|discrepancy| format!("  {}", printable(discrepancy))));
-                if discrepancies.len() > MOST_DISCREPANCIES {
-                    findings
-                        .push(format!("  and {} more", discrepancies.len() - MOST_DISCREPANCIES));
-                }
-                findings
+                let what = "The exported telemetry differs from the files:".to_owned();
+                [what].into_iter().chain(first(discrepancies, "  ")).collect()
             }
             Self::ServerCountsDiffer { comparisons } => {
                 let mut findings =
-                    vec!["Over the whole run, warmup included, the server counted:".to_owned()];
+                    vec!["Counts over the whole run, including the warmup:".to_owned()];
                 findings.extend(comparisons.iter().map(difference));
                 findings
             }
+            Self::ServerMetricsDoubtful { doubts } => first(doubts, ""),
         }
     }
 
-    /// What to do about it.
+    /// The findings about output lengths.
+    fn length_findings(&self) -> Vec<String> {
+        let Self::OutputLengthMismatch {
+            requests,
+            of,
+            average_percent,
+            threshold_percent,
+            threshold_tokens,
+        } = self
+        else {
+            return Vec::new();
+        };
+        let mut findings = vec![
+            format!(
+                "In {} the output is shorter or longer than requested by more than the \
+                 threshold.",
+                share(*requests, *of)
+            ),
+            format!(
+                "Threshold (tokens): min(requested x {threshold_percent}%, {threshold_tokens})"
+            ),
+        ];
+        findings.extend(average_percent.map(|average| format!("Average mismatch: {average:.1}%")));
+        findings
+    }
+
+    /// Advice on what to do.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         let advice: &[&str] = match self {
             Self::NothingSucceeded { .. } => &[
-                "Read the messages in the error summary.",
-                "Try one request by hand, and check --url, --endpoint-type and --model.",
+                "See the messages in the error summary.",
+                "Send one request manually, and check --url, --endpoint-type and --model.",
             ],
-            Self::Incomplete { .. } => {
-                &["Let the run end by itself, or give it fewer requests or less time."]
+            Self::NotAuthorized { had_key: false, .. } => {
+                &["Set the server's API key with --api-key or AIPERF_API_KEY."]
             }
+            Self::NotAuthorized { had_key: true, .. } => {
+                &["Check the credentials set with --api-key, AIPERF_API_KEY or --header."]
+            }
+            Self::Incomplete { .. } => {
+                &["Let the run complete, or configure fewer requests or a shorter duration."]
+            }
+            Self::ConnectionsFailed { .. } => &[
+                "See the messages in the error summary, and check that the server keeps running.",
+                "To start the run when the server is ready, use --wait-for-model-timeout.",
+            ],
             Self::ConcurrencyNotReached { .. } => &[
-                "Give the run at least as many requests as --concurrency, better ten times as many.",
-                "If requests waited for connections, raise the limit of open files (ulimit -n).",
-                "If this machine was busy, run the client on one of its own.",
+                "Send at least as many requests as --concurrency, preferably ten times as many.",
+                "If requests waited for connections, raise the limit on open files (ulimit -n).",
+                "If this machine was busy, run aiperf on a dedicated machine.",
             ],
             Self::RateNotReached { .. } => &[
-                "Raise or drop --concurrency: it holds requests back when responses are slow.",
-                "If this machine was busy, run the client on one of its own.",
+                "Raise or remove --concurrency, which delays requests when responses are slow.",
+                "If this machine was busy, run aiperf on a dedicated machine.",
+            ],
+            Self::IncompleteHistory { .. } => &[
+                "See missing_answers of each request in profile_export.jsonl.",
+                "To end a session at its first failed turn, use --end-failed-sessions.",
             ],
             Self::UsageDiscrepancy { .. } => &[
                 "See usage_*_diff_pct of each request in profile_export.jsonl.",
-                "Make --tokenizer the tokenizer of the model that is served.",
-                "Or go by the server's counts: --use-server-token-count.",
-                "Special tokens and the chat template count for the server only; to tolerate more, \
-                 set AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD.",
+                "Set --tokenizer to the tokenizer of the model being served.",
+                "Or use the server's counts with --use-server-token-count.",
+                "Only the server counts special tokens and the chat template; to tolerate a larger \
+                 difference, set AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD.",
+            ],
+            Self::NotStreamed { .. } => &[
+                "Check that the server supports streaming at this path, and that no proxy buffers \
+                 its responses.",
+                "Or remove --streaming.",
+            ],
+            Self::UsageMissing { .. } => &[
+                "Configure the server to report usage; for streams, stream_options.include_usage.",
+                "Or remove --use-server-token-count, so that the client counts tokens.",
             ],
             Self::OutputLengthMismatch { .. } => &[
-                "Models stop where they see fit. --extra-inputs ignore_eos:true generates up to \
-                 the length asked for (vLLM, TensorRT-LLM, SGLang).",
-                "--extra-inputs min_tokens:<N> sets a least length (vLLM, TensorRT-LLM).",
-                "If the tokenizer may be another one: --use-server-token-count.",
+                "Models end their output on their own. To generate up to the requested length, use \
+                 --extra-inputs ignore_eos:true (vLLM, TensorRT-LLM, SGLang).",
+                "To set a minimum length, use --extra-inputs min_tokens:<N> (vLLM, TensorRT-LLM).",
+                "If the tokenizer may not be the model's own, use --use-server-token-count.",
                 "See osl_mismatch_diff_pct of each request in profile_export.jsonl.",
-                "To tolerate more, set AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD or \
+                "To tolerate a larger difference, set AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD or \
                  AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD.",
             ],
             Self::CollectorNotReached { .. } => &[
-                "Check --otel-url, and that the collector listens there for OTLP.",
+                "Check --otel-url, and that the collector accepts OTLP there.",
                 "gRPC is usually on port 4317, HTTP on 4318.",
             ],
             Self::TelemetryLost { .. }
             | Self::ServerSamplesLost { .. }
             | Self::TracesLost { .. } => &[
-                "See the collector's log, and logs/aiperf.log for what it answered.",
+                "See the collector's log, and its responses in logs/aiperf.log.",
                 "If exports timed out, raise AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS.",
             ],
-            Self::NotReconciled { .. } => {
-                &["Trust the files, which hold every value, and report the difference as a bug."]
-            }
+            Self::NotReconciled { .. } => &[
+                "Rely on the files, which contain every value, and report the difference as a bug.",
+            ],
             Self::ServerCountsDiffer { comparisons } => server_counts_advice(comparisons),
+            Self::ServerMetricsDoubtful { .. } => &[
+                "See failed_fetches and the flags of each series in server_metrics_export.json.",
+                "If scrapes failed because the endpoint is slow, raise --server-metrics-timeout.",
+            ],
         };
         advice.iter().map(|text| (*text).to_owned()).collect()
     }
 
-    /// Findings and advice, line by line.
+    /// Returns findings and advice, one line each.
     pub(super) fn text(&self) -> Vec<String> {
         let mut lines = self.findings();
         lines.push(String::new());
@@ -309,65 +412,122 @@ impl Warning {
     }
 }
 
-/// `36 of 40 requests (90.0%)`
+/// Returns the first items of `all`, indented, and how many more there are.
+fn first(all: &[String], indent: &str) -> Vec<String> {
+    let named = all.iter().take(MAX_DISCREPANCIES);
+    let mut lines: Vec<_> = named.map(|one| format!("{indent}{}", printable(one))).collect();
+    if let more @ 1.. = all.len().saturating_sub(MAX_DISCREPANCIES) {
+        lines.push(format!("{indent}and {more} more"));
+    }
+    lines
+}
+
+/// Formats a share of requests as `36 of 40 requests (90.0%)`.
 fn share(requests: u64, of: u64) -> String {
     let percent = if of == 0 { 0.0 } else { 100.0 * requests as f64 / of as f64 };
     format!("{} of {} requests ({percent:.1}%)", count(requests), count(of))
 }
 
-/// A count among the results; 0 where it is absent.
-fn counted(report: &RunReport, tag: &str) -> u64 {
+/// A count from the results; 0 if absent.
+fn counted(report: &RunReport, tag: MetricTag) -> u64 {
     report.average(tag).map_or(0, |value| value.round() as u64)
+}
+
+fn connections_failed(report: &RunReport) -> Option<Warning> {
+    let held_back = report.outcome.load.sends_held_back;
+    (held_back > 0).then_some(Warning::ConnectionsFailed { held_back })
+}
+
+fn not_streamed(report: &RunReport) -> Option<Warning> {
+    let is_long = report.average(tag::OUTPUT_SEQUENCE_LENGTH).is_some_and(|tokens| tokens > 1.5);
+    let requests = counted(report, tag::REQUEST_COUNT);
+    let in_one_piece = report.average(tag::TIME_TO_FIRST_TOKEN).is_some()
+        && report.average(tag::INTER_CHUNK_LATENCY).is_none();
+    (is_long && in_one_piece && requests > 0).then_some(Warning::NotStreamed { requests })
+}
+
+fn usage_missing(report: &RunReport) -> Option<Warning> {
+    let settings = &report.run.settings;
+    if !settings.use_server_token_count || !report.run.endpoint.produces_tokens {
+        return None;
+    }
+    let of = counted(report, tag::REQUEST_COUNT);
+    let lengths = report.results.iter().find(|one| one.metric.tag == tag::OUTPUT_SEQUENCE_LENGTH);
+    let counted = lengths.and_then(|one| one.stats.distribution).map_or(0, |spread| spread.count);
+    let requests = of.saturating_sub(counted);
+    (requests > 0).then_some(Warning::UsageMissing { requests, of })
+}
+
+fn incomplete_history(report: &RunReport) -> Option<Warning> {
+    let requests = counted(report, tag::INCOMPLETE_HISTORY_COUNT);
+    let of = counted(report, tag::COMPLETED_REQUEST_COUNT);
+    (requests > 0).then_some(Warning::IncompleteHistory { requests, of })
 }
 
 fn nothing_succeeded(report: &RunReport) -> Option<Warning> {
     let failed = report.errors.iter().map(|error| error.count).sum();
-    (failed > 0 && counted(report, "request_count") == 0)
+    (failed > 0 && counted(report, tag::REQUEST_COUNT) == 0)
         .then_some(Warning::NothingSucceeded { failed })
 }
 
+fn not_authorized(report: &RunReport) -> Option<Warning> {
+    let is_refusal = |error: &&ErrorCount| matches!(error.error_details.code, Some(401 | 403));
+    let requests = report.errors.iter().filter(is_refusal).map(|error| error.count).sum();
+    let of = counted(report, tag::REQUEST_COUNT) + counted(report, tag::ERROR_REQUEST_COUNT);
+    let input = &report.run.input_config;
+    let has_header = |name: &str| {
+        let headers = input.pointer("/endpoint/headers").and_then(serde_json::Value::as_object);
+        headers.is_some_and(|headers| headers.keys().any(|key| key.eq_ignore_ascii_case(name)))
+    };
+    let had_key = input.pointer("/endpoint/api_key").is_some()
+        || has_header("authorization")
+        || has_header("x-api-key");
+    (requests > 0).then_some(Warning::NotAuthorized { requests, of, had_key })
+}
+
 fn incomplete(report: &RunReport) -> Option<Warning> {
-    let reason = match &report.incomplete_reason {
+    let reason = match &report.outcome.incomplete_reason {
         Some(reason) => reason.clone(),
-        None if report.was_cancelled => "The run was cancelled.".to_owned(),
+        None if report.outcome.was_cancelled => "The run was cancelled.".to_owned(),
         None => return None,
     };
     Some(Warning::Incomplete { reason })
 }
 
-/// Of a closed loop: with a rate, the concurrency is only a bound.
+/// Only for a closed loop: with a rate, the concurrency is only a limit.
 fn concurrency_not_reached(report: &RunReport) -> Option<Warning> {
-    let is_closed_loop = report.load.requested_rate.is_none();
-    let requested = report.load.requested_concurrency.filter(|_| is_closed_loop)?;
-    let reached = report.load.reached_concurrency;
+    let is_closed_loop = report.outcome.load.requested_rate.is_none();
+    let requested = report.outcome.load.requested_concurrency.filter(|_| is_closed_loop)?;
+    let reached = report.outcome.load.reached_concurrency;
     (reached < requested).then_some(Warning::ConcurrencyNotReached { requested, reached })
 }
 
-/// Arrivals are random: with `n` requests their rate deviates by `1/√n`.
+/// Arrivals are random: the rate of `n` requests deviates by `1/√n`.
 fn rate_not_reached(report: &RunReport) -> Option<Warning> {
-    let (requested, reached) = (report.load.requested_rate?, report.load.reached_rate?);
+    let (requested, reached) =
+        (report.outcome.load.requested_rate?, report.outcome.load.reached_rate?);
     let failed: u64 = report.errors.iter().map(|error| error.count).sum();
-    let requests = (counted(report, "request_count") + failed).max(1);
+    let requests = (counted(report, tag::REQUEST_COUNT) + failed).max(1);
     let by_chance = RATE_SLACK_DEVIATIONS / (requests as f64).sqrt();
     let slack = by_chance.max(RATE_SLACK_PERCENT / 100.0);
     (reached < requested * (1.0 - slack)).then_some(Warning::RateNotReached { requested, reached })
 }
 
 fn usage_discrepancy(report: &RunReport) -> Option<Warning> {
-    let requests = counted(report, "usage_discrepancy_count");
+    let requests = counted(report, tag::USAGE_DISCREPANCY_COUNT);
     (requests > 0).then(|| Warning::UsageDiscrepancy {
         requests,
-        of: counted(report, "request_count"),
+        of: counted(report, tag::REQUEST_COUNT),
         threshold_percent: report.run.settings.usage_diff_threshold_percent,
     })
 }
 
 fn output_length_mismatch(report: &RunReport) -> Option<Warning> {
-    let requests = counted(report, "osl_mismatch_count");
+    let requests = counted(report, tag::OSL_MISMATCH_COUNT);
     (requests > 0).then(|| Warning::OutputLengthMismatch {
         requests,
-        of: counted(report, "request_count"),
-        average_percent: report.average("osl_mismatch_diff_pct"),
+        of: counted(report, tag::REQUEST_COUNT),
+        average_percent: report.average(tag::OSL_MISMATCH_DIFF_PCT),
         threshold_percent: report.run.settings.osl_mismatch_threshold_percent,
         threshold_tokens: report.run.settings.osl_mismatch_threshold_tokens,
     })
@@ -379,7 +539,12 @@ fn server_counts_differ(report: &RunReport) -> Option<Warning> {
     (!comparisons.is_empty()).then_some(Warning::ServerCountsDiffer { comparisons })
 }
 
-/// `  201 requests, the client 200: 1 more (vllm:request_success)`
+fn server_metrics_doubtful(report: &RunReport) -> Option<Warning> {
+    let doubts = server_metrics::doubts(&report.server_metrics.as_ref()?.report);
+    (!doubts.is_empty()).then_some(Warning::ServerMetricsDoubtful { doubts })
+}
+
+/// Formats a difference as `  201 requests (server), 200 (client): 1 more (vllm:request_success)`.
 fn difference(comparison: &Comparison) -> String {
     let what = match comparison.quantity {
         Quantity::Requests => "successful requests",
@@ -389,7 +554,7 @@ fn difference(comparison: &Comparison) -> String {
     let whole = |number: f64| count(number.abs().round() as u64);
     let more = comparison.server - comparison.client;
     format!(
-        "  {} {what}, the client {}: {} {} ({})",
+        "  {} {what} (server), {} (client): {} {} ({})",
         whole(comparison.server),
         whole(comparison.client),
         whole(more),
@@ -398,30 +563,35 @@ fn difference(comparison: &Comparison) -> String {
     )
 }
 
-/// Requests tell of other traffic and of unseen servers; tokens alone of how they are counted.
+/// Advice on differing counts. Differing requests indicate other traffic or servers that are
+/// not scraped; differing tokens alone indicate another way of counting.
 fn server_counts_advice(comparisons: &[Comparison]) -> &'static [&'static str] {
     let requests = comparisons.iter().find(|one| one.quantity == Quantity::Requests);
     match requests.map(|one| one.server > one.client) {
-        Some(true) => {
-            &["Somebody else used the server, or the URLs scraped show one server twice: then the \
-             latencies are those of a load that is not this run's. Keep others off and run again."]
-        }
+        Some(true) => &[
+            "Other clients used the server, or two of the scraped URLs are the same server. With \
+             other clients the latencies are not those of this run's load alone; run again without \
+             them.",
+        ],
         Some(false) => &[
-            "If several servers are behind the URL, name the metrics of each: --server-metrics.",
-            "If the server was slow to count, raise AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD.",
-            "If scrapes failed towards the end, see failed_fetches in server_metrics_export.json.",
+            "If several servers are behind the URL, list the metrics URL of each with \
+             --server-metrics.",
+            "If the server updates its counters late, raise \
+             AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD.",
+            "If scrapes failed near the end, see failed_fetches in server_metrics_export.json.",
         ],
         None => &[
-            "The requests agree or are not counted, so the tokens may be counted in another way: \
-             check whether a proxy or gateway rewrites prompts or usage.",
-            "If others used the server, keep them off and run again.",
-            "If several servers are behind the URL, name the metrics of each: --server-metrics.",
+            "The requests agree or are not counted, so tokens may be counted differently; check \
+             whether a proxy or gateway rewrites prompts or usage.",
+            "If other clients used the server, run again without them.",
+            "If several servers are behind the URL, list the metrics URL of each with \
+             --server-metrics.",
         ],
     }
 }
 
 fn telemetry(report: &RunReport) -> Vec<Warning> {
-    let Some(telemetry) = &report.telemetry else { return Vec::new() };
+    let Some(telemetry) = &report.outcome.telemetry else { return Vec::new() };
     let mut warnings = Vec::new();
     if let Some(endpoint) = telemetry.endpoint.clone() {
         let failed = telemetry.exports_failed;

@@ -12,7 +12,7 @@ mod tests;
 mod trace;
 
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -20,20 +20,21 @@ use serde_json::{Map, Value};
 use self::lines::{Lines, MAX_LINE_BYTES};
 use self::trace::Trace;
 use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
+use crate::platform::files;
 use crate::tokenizer::TokenCounter;
 
-/// Why a reader gave up, before the file's name is added.
+/// Error of a reader, without the name of the file.
 #[derive(Debug)]
 enum Fault {
-    /// The system could not read on.
+    /// The file cannot be read further.
     Read(std::io::Error),
-    /// A line, from 1, is not what it should be.
+    /// A line, from 1, is invalid.
     Line(u64, String),
-    /// An entry of a document, from 1, is not what it should be.
+    /// An entry of a document, from 1, is invalid.
     Entry(usize, String),
-    /// The content is of no known format.
+    /// The content matches no known format.
     UnknownFormat,
-    /// A flag's value does not go with the file or the tokenizer.
+    /// The value of a flag does not fit the file or the tokenizer.
     Setting(&'static str, String),
 }
 
@@ -44,7 +45,7 @@ struct Loaded {
     note: String,
 }
 
-/// Reads the file at `path`, which may be a pipe: it is read once.
+/// Reads the file at `path` once, so that it may be a pipe.
 pub(super) fn read(
     path: &Path,
     format: Option<FileFormat>,
@@ -59,7 +60,7 @@ pub(super) fn read(
         Fault::UnknownFormat => DatasetError::UnknownFormat { path: path.to_owned() },
         Fault::Setting(flag, reason) => DatasetError::Setting { flag, reason },
     };
-    let file = File::open(path).map_err(Fault::Read).map_err(named)?;
+    let file = open(path).map_err(Fault::Read).map_err(named)?;
     let loaded = read_from(file, path, format, traces, counter, seed).map_err(named)?;
     if !loaded.note.is_empty() {
         tracing::info!(path = %path.display(), "dataset{}", loaded.note);
@@ -68,6 +69,40 @@ pub(super) fn read(
         return Err(DatasetError::Empty { path: path.to_owned(), note: loaded.note });
     }
     Ok(loaded.conversations)
+}
+
+/// Maximum number of bytes read from a pipe, whose length is unknown.
+const MAX_PIPED_BYTES: u64 = 64 << 20;
+
+/// Opens a file or a pipe. Devices are rejected, since they may have no end.
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(Box::new(file));
+    }
+    if files::is_device(kind) {
+        let why = "it is a device; use a file, or a pipe that ends";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(Box::new(Piped { rest: file.take(MAX_PIPED_BYTES) }))
+}
+
+/// A pipe that is read up to a limit.
+struct Piped {
+    rest: io::Take<File>,
+}
+
+impl Read for Piped {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.rest.read(buffer)?;
+        if read == 0 && self.rest.limit() == 0 && !buffer.is_empty() {
+            let most = MAX_PIPED_BYTES >> 20;
+            let why = format!("the pipe has more than {most} MiB; use a file instead");
+            return Err(io::Error::other(why));
+        }
+        Ok(read)
+    }
 }
 
 fn read_from(
@@ -87,7 +122,7 @@ fn read_from(
     if !is_trace(format)
         && let Some(flag) = given(traces)
     {
-        let reason = "it is about traces, and the file is none".to_owned();
+        let reason = "applies to traces, but the file is not a trace; remove the flag".to_owned();
         return Err(Fault::Setting(flag, reason));
     }
     let trace = |block_tokens| Trace::new(traces, block_tokens, counter, seed);
@@ -111,7 +146,7 @@ const fn is_trace(format: FileFormat) -> bool {
     matches!(format, MooncakeTrace | BailianTrace | BurstGptTrace)
 }
 
-/// The first flag about traces that is given.
+/// Returns the first trace flag that is set.
 fn given(traces: &TraceSettings) -> Option<&'static str> {
     let flags = [
         ("--isl-block-size", traces.block_tokens),
@@ -121,17 +156,17 @@ fn given(traces: &TraceSettings) -> Option<&'static str> {
     flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
 }
 
-/// Some editors begin a file with U+FEFF.
+/// Some editors write U+FEFF at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The start of a file, read ahead to tell its format, and the rest.
+/// The start of a file, read ahead to detect its format, and the rest.
 struct Opening<R> {
     bytes: Vec<u8>,
     rest: R,
 }
 
 impl<R: Read> Opening<R> {
-    /// Reads the first bytes and drops a byte order mark.
+    /// Reads the first bytes and removes a byte order mark.
     fn read(rest: R) -> Result<Self, Fault> {
         let mut opening = Self { bytes: Vec::new(), rest };
         while opening.bytes.len() < BYTE_ORDER_MARK.len() && opening.extend()? {}
@@ -141,13 +176,13 @@ impl<R: Read> Opening<R> {
         Ok(opening)
     }
 
-    /// Reads some more; false at the end of the file.
+    /// Reads more bytes; returns false at the end of the file.
     fn extend(&mut self) -> Result<bool, Fault> {
         let mut piece = self.rest.by_ref().take(1 << 16);
         Ok(piece.read_to_end(&mut self.bytes).map_err(Fault::Read)? > 0)
     }
 
-    /// Where the first byte is that is no white space, if there is one.
+    /// Returns the position of the first byte that is not white space, if there is one.
     fn first_byte(&mut self) -> Result<Option<usize>, Fault> {
         let mut scanned = 0;
         loop {
@@ -162,8 +197,7 @@ impl<R: Read> Opening<R> {
         }
     }
 
-    /// The line that begins at `start`; `None` if it is longer than a line of
-    /// JSONL may be.
+    /// Returns the line that begins at `start`; `None` if it is longer than a JSONL line may be.
     fn line_at(&mut self, start: usize) -> Result<Option<&[u8]>, Fault> {
         let mut scanned = start;
         loop {
@@ -181,26 +215,25 @@ impl<R: Read> Opening<R> {
     }
 }
 
-/// Tells the format from the first line that is not blank; `None` where there
-/// is no such line.
+/// Detects the format from the first line that is not blank; `None` if there is no such line.
 fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault> {
     let Some(start) = opening.first_byte()? else { return Ok(None) };
     if opening.bytes[start] == b'[' {
         return Ok(Some(FileFormat::ShareGpt));
     }
     let number = 1 + memchr::memchr_iter(b'\n', &opening.bytes[..start]).count() as u64;
-    // Too long a line for JSONL can still be a document in one line.
+    // A line that is too long for JSONL can still be a document on one line.
     let Some(line) = opening.line_at(start)? else { return Ok(Some(FileFormat::InputsJson)) };
     match serde_json::from_slice::<Map<String, Value>>(line) {
         Ok(members) => format_with(&members).map(Some).ok_or(Fault::UnknownFormat),
         Err(_) if burst_gpt::is_header(line) => Ok(Some(FileFormat::BurstGptTrace)),
-        // An object that goes on in the next line: a document, not JSONL.
+        // An object that continues on the next line is a document, not JSONL.
         Err(error) if error.is_eof() => Ok(Some(FileFormat::InputsJson)),
         Err(error) => Err(Fault::Line(number, json_reason(&error))),
     }
 }
 
-/// The format whose first line has these members.
+/// Returns the format whose first line has these members.
 fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     let by_member = [
         ("data", FileFormat::InputsJson),
@@ -222,7 +255,7 @@ fn format_with(members: &Map<String, Value>) -> Option<FileFormat> {
     by_member.into_iter().find(|(name, _)| members.contains_key(*name)).map(|(_, format)| format)
 }
 
-/// The fault that a JSON document has, at its line.
+/// Returns the error of a JSON document with its line.
 fn document_fault(error: serde_json::Error) -> Fault {
     if error.is_io() {
         Fault::Read(error.into())
@@ -231,7 +264,7 @@ fn document_fault(error: serde_json::Error) -> Fault {
     }
 }
 
-/// What is wrong with a piece of JSON, and at which column of its line.
+/// Returns the description of a JSON error and its column.
 fn json_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let words = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);

@@ -1,31 +1,46 @@
-//! What every conversation gets, wherever it came from: identifier, models,
-//! requested lengths, token counts.
+//! Common last steps for conversations from any source: identifiers, models, requested lengths and
+//! token counts.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{Config, Conversation, DatasetError, ModelSelection, Seed, Spread, Turn, payload};
+use super::{
+    Config, Conversation, DatasetError, ModelSelection, NormalDistribution, Seed, Turn, payload,
+};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
-/// Takes away counts of an input that is no text to the endpoint.
+/// Removes token counts if the input of the endpoint is not text.
 pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         turn.input_tokens = None;
     }
 }
 
-/// Gives an identifier to each conversation whose file named none.
-pub(super) fn fill_ids(conversations: &mut [Conversation], seed: Seed) {
-    for (index, conversation) in (0..).zip(conversations) {
+/// Returns a generated identifier for the conversation at `index`. Runs of the same dataset can be
+/// joined by it.
+#[must_use]
+pub fn conversation_id(index: usize) -> String {
+    format!("session_{index:06}")
+}
+
+/// Gives a unique identifier to each conversation without one in the file.
+pub(super) fn fill_ids(conversations: &mut [Conversation]) {
+    let named: HashSet<Arc<str>> = conversations.iter().map(|c| Arc::clone(&c.id)).collect();
+    for (index, conversation) in conversations.iter_mut().enumerate() {
         if conversation.id.is_empty() {
-            conversation.id = seed.uuid("dataset.conversation", index).to_string().into();
+            let mut id = conversation_id(index);
+            while named.contains(id.as_str()) {
+                id.push('_');
+            }
+            conversation.id = id.into();
         }
     }
 }
 
-/// Gives one of the configured models to each turn that names none.
+/// Assigns one of the configured models to each turn without one.
 pub(super) fn assign_models(
     conversations: &mut [Conversation],
     config: &Config,
@@ -33,7 +48,7 @@ pub(super) fn assign_models(
 ) -> Result<(), DatasetError> {
     let models: Vec<Arc<str>> = config.models.iter().map(|name| name.as_str().into()).collect();
     if models.is_empty() {
-        let reason = "at least one model is needed".to_owned();
+        let reason = "at least one model is required".to_owned();
         return Err(DatasetError::Setting { flag: "--model", reason });
     }
     let mut rng = seed.stream("dataset.model");
@@ -51,11 +66,11 @@ pub(super) fn assign_models(
     Ok(())
 }
 
-/// Draws the requested output length of each turn that has none; payloads that
-/// are sent as they are keep theirs.
+/// Draws the requested output length of each turn without one, except for payloads that are sent
+/// unchanged.
 pub(super) fn fill_output_tokens(
     conversations: &mut [Conversation],
-    output_tokens: Option<Spread>,
+    output_tokens: Option<NormalDistribution>,
     seed: Seed,
 ) -> Result<(), DatasetError> {
     let Some(spread) = output_tokens else { return Ok(()) };
@@ -75,7 +90,7 @@ pub(super) fn scale_delays(
     ratio: f64,
 ) -> Result<(), DatasetError> {
     if !ratio.is_finite() || ratio < 0.0 {
-        let reason = "it must be a number of zero or more".to_owned();
+        let reason = "must be a number of at least 0".to_owned();
         return Err(DatasetError::Setting { flag: "--session-delay-ratio", reason });
     }
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
@@ -84,8 +99,8 @@ pub(super) fn scale_delays(
     Ok(())
 }
 
-/// Counts the tokens of every text whose number is not known. Roles and the chat
-/// template's own tokens are not in these counts.
+/// Counts the tokens of every text whose count is unknown. Roles and the tokens of the chat
+/// template are not included.
 pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCounter) {
     // All conversations may share one system prompt.
     let mut shared: Option<(Arc<str>, u64)> = None;
@@ -108,11 +123,11 @@ pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCo
     }
 }
 
-/// Tokens of the turn itself; `None` where what it sends has no text.
+/// Returns the tokens of the turn itself; `None` if it has no text.
 fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
     match (&turn.raw_payload, &turn.messages) {
         (Some(body), _) => payload::count_tokens(body, counter),
-        (None, Some(messages)) => payload::count_messages(messages, counter),
+        (None, Some(messages)) => payload::count_messages(messages, turn.tools.as_deref(), counter),
         (None, None) => Some(turn.texts.iter().map(|text| counter.count(&text.to_string())).sum()),
     }
 }

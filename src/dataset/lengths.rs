@@ -1,34 +1,34 @@
-//! Random lengths: normal spreads, and pairs of input and output length.
+//! Random lengths: normal distributions, and pairs of input and output length.
 
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::{DatasetError, Spread};
+use super::{DatasetError, NormalDistribution};
 
-/// No request is longer than this many tokens: it would be a typing error.
+/// Maximum length of a request in tokens; a greater one would be a typing error.
 pub(super) const MAX_TOKENS: u32 = 10_000_000;
 
-impl Spread {
-    /// Always `value`.
+impl NormalDistribution {
+    /// Creates a distribution that always returns `value`.
     #[must_use]
     pub const fn exactly(value: f64) -> Self {
         Self { mean: value, stddev: 0.0 }
     }
 
-    /// Refuses what no value can be drawn from; `flag` names the setting.
+    /// Rejects a distribution from which no value can be drawn; `flag` is the flag of the setting.
     pub(super) fn check(self, flag: &'static str) -> Result<(), DatasetError> {
         let fault =
             if !self.mean.is_finite() || self.mean < 0.0 || self.mean > f64::from(MAX_TOKENS) {
-                format!("the mean is {}, it must be between 0 and {MAX_TOKENS}", self.mean)
+                format!("the mean must be between 0 and {MAX_TOKENS}, got {}", self.mean)
             } else if !self.stddev.is_finite() || self.stddev < 0.0 {
-                format!("the standard deviation is {}, it must not be negative", self.stddev)
+                format!("the standard deviation must be at least 0, got {}", self.stddev)
             } else {
                 return Ok(());
             };
         Err(DatasetError::Setting { flag, reason: fault })
     }
 
-    /// A value of the distribution, not clipped.
+    /// Draws a value without clipping.
     pub(super) fn draw(self, rng: &mut impl Rng) -> f64 {
         if self.stddev > 0.0 {
             let normal: f64 = rng.sample(StandardNormal);
@@ -38,37 +38,39 @@ impl Spread {
         }
     }
 
-    /// A whole number, at least one.
+    /// Draws an integer of at least one.
     pub(super) fn draw_count(self, rng: &mut impl Rng) -> u32 {
         self.draw(rng).round().clamp(1.0, f64::from(MAX_TOKENS)) as u32
     }
 }
 
-/// An input and an output length that occur together.
+/// An input and an output length that belong together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SequencePair {
     /// Input tokens.
-    pub input_tokens: Spread,
+    pub input_tokens: NormalDistribution,
     /// Output tokens.
-    pub output_tokens: Spread,
-    /// Share of the requests, in (0, 1].
+    pub output_tokens: NormalDistribution,
+    /// Fraction of the requests, in (0, 1].
     pub probability: f64,
 }
 
-/// Pairs of input and output length, each with its share of the requests.
+/// Pairs of input and output length, each with its fraction of the requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceDistribution {
     pairs: Vec<SequencePair>,
 }
 
 impl SequenceDistribution {
-    /// Reads `--seq-dist`: `isl|stddev,osl|stddev:probability`, several joined
-    /// by `;`. Deviations may be left out. Probabilities are percentages that
-    /// sum to 100 or fractions that sum to 1.
+    /// Parses `--seq-dist`: `isl|stddev,osl|stddev:probability`, several separated by `;`. Standard
+    /// deviations are optional. Probabilities are percentages that sum to 100 or fractions that sum
+    /// to 1.
     pub fn parse(text: &str) -> Result<Self, DatasetError> {
         Self::read(text).map_err(|reason| DatasetError::Setting {
             flag: "--seq-dist",
-            reason: format!("{reason}; it is as in \"256|10,128|5:60;512,256:40\""),
+            reason: format!(
+                "{reason}; expected a distribution such as \"256|10,128|5:60;512,256:40\""
+            ),
         })
     }
 
@@ -76,12 +78,12 @@ impl SequenceDistribution {
         let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
         let mut pairs = entries.map(read_pair).collect::<Result<Vec<_>, _>>()?;
         if pairs.is_empty() {
-            return Err("it names no lengths".to_owned());
+            return Err("there are no lengths".to_owned());
         }
         let total: f64 = pairs.iter().map(|pair| pair.probability).sum();
         let scale = [1.0, 100.0].into_iter().find(|whole| (total - whole).abs() < 1e-6 * whole);
         let Some(scale) = scale else {
-            return Err(format!("the probabilities sum to {total}, not to 100 (or 1)"));
+            return Err(format!("the probabilities must add up to 100 (or 1), got {total}"));
         };
         for pair in &mut pairs {
             pair.probability /= scale;
@@ -89,21 +91,24 @@ impl SequenceDistribution {
         Ok(Self { pairs })
     }
 
-    /// The pairs, in the order given; their probabilities sum to 1.
+    /// Returns the pairs in the given order; their probabilities sum to 1.
     #[must_use]
     pub fn pairs(&self) -> &[SequencePair] {
         &self.pairs
     }
 
-    /// What input lengths are on average.
-    pub(super) fn input_tokens(&self) -> Spread {
-        let mean = |of: fn(&Spread) -> f64| {
+    /// Returns the average distribution of input lengths.
+    pub(super) fn input_tokens(&self) -> NormalDistribution {
+        let mean = |of: fn(&NormalDistribution) -> f64| {
             self.pairs.iter().map(|pair| pair.probability * of(&pair.input_tokens)).sum()
         };
-        Spread { mean: mean(|spread| spread.mean), stddev: mean(|spread| spread.stddev) }
+        NormalDistribution {
+            mean: mean(|spread| spread.mean),
+            stddev: mean(|spread| spread.stddev),
+        }
     }
 
-    /// One of the pairs, by their probabilities.
+    /// Draws one of the pairs by their probabilities.
     pub(super) fn draw(&self, rng: &mut impl Rng) -> SequencePair {
         let mut left: f64 = rng.random();
         let mut chosen = self.pairs[0];
@@ -124,7 +129,7 @@ fn read_pair(entry: &str) -> Result<SequencePair, String> {
     let (input, output) = lengths.split_once(',').ok_or_else(malformed)?;
     let probability = read_number(probability)?;
     if probability <= 0.0 {
-        return Err(format!("the probability of {entry:?} is not above 0"));
+        return Err(format!("the probability of {entry:?} must be above 0"));
     }
     Ok(SequencePair {
         input_tokens: read_spread(input)?,
@@ -133,21 +138,21 @@ fn read_pair(entry: &str) -> Result<SequencePair, String> {
     })
 }
 
-fn read_spread(text: &str) -> Result<Spread, String> {
+fn read_spread(text: &str) -> Result<NormalDistribution, String> {
     let (mean, stddev) = text.split_once('|').unwrap_or((text, "0"));
-    let spread = Spread { mean: read_number(mean)?, stddev: read_number(stddev)? };
+    let spread = NormalDistribution { mean: read_number(mean)?, stddev: read_number(stddev)? };
     if (1.0..=f64::from(MAX_TOKENS)).contains(&spread.mean) {
         Ok(spread)
     } else {
-        Err(format!("length {mean:?} is not between 1 and {MAX_TOKENS}"))
+        Err(format!("a length must be between 1 and {MAX_TOKENS}, got {mean:?}"))
     }
 }
 
-/// A finite number that is not negative.
+/// Parses a finite number that is not negative.
 fn read_number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        _ => Err(format!("{:?} is no number of zero or more", text.trim())),
+        _ => Err(format!("expected a number of at least 0, got {:?}", text.trim())),
     }
 }
 
@@ -160,8 +165,8 @@ mod tests {
 
     fn pair(input: (f64, f64), output: (f64, f64), probability: f64) -> SequencePair {
         SequencePair {
-            input_tokens: Spread { mean: input.0, stddev: input.1 },
-            output_tokens: Spread { mean: output.0, stddev: output.1 },
+            input_tokens: NormalDistribution { mean: input.0, stddev: input.1 },
+            output_tokens: NormalDistribution { mean: output.0, stddev: output.1 },
             probability,
         }
     }
@@ -178,16 +183,16 @@ mod tests {
     #[test]
     fn faults_are_named() {
         for (text, fault) in [
-            ("", "names no lengths"),
-            (" ; ", "names no lengths"),
-            ("256,128:60;512,256:50", "sum to 110,"),
+            ("", "there are no lengths"),
+            (" ; ", "there are no lengths"),
+            ("256,128:60;512,256:50", "add up to 100 (or 1), got 110"),
             ("256,128", "not of the form"),
             ("256:100", "not of the form"),
-            ("a,128:100", "\"a\" is no number"),
-            ("256|-1,128:100", "\"-1\" is no number"),
-            ("256,128:NaN", "\"NaN\" is no number"),
-            ("0,128:100", "not between 1"),
-            ("256,128:0;1,1:100", "not above 0"),
+            ("a,128:100", "got \"a\""),
+            ("256|-1,128:100", "got \"-1\""),
+            ("256,128:NaN", "got \"NaN\""),
+            ("0,128:100", "must be between 1"),
+            ("256,128:0;1,1:100", "must be above 0"),
         ] {
             let error = SequenceDistribution::parse(text).unwrap_err().to_string();
             assert!(error.starts_with("--seq-dist: ") && error.contains(fault), "{text}: {error}");
@@ -200,29 +205,29 @@ mod tests {
         let mut rng = Seed(1).stream("test");
         let ones =
             (0..10_000).filter(|_| distribution.draw(&mut rng).input_tokens.mean == 1.0).count();
-        // Standard deviation sqrt(10 000 · 0.2 · 0.8) = 40.
+        // Standard deviation: sqrt(10,000 · 0.2 · 0.8) = 40.
         assert!(ones.abs_diff(2000) < 160, "{ones}");
     }
 
     #[test]
     fn spreads_have_the_mean_and_deviation_asked_for() {
-        let spread = Spread { mean: 500.0, stddev: 50.0 };
+        let spread = NormalDistribution { mean: 500.0, stddev: 50.0 };
         let mut rng = Seed(2).stream("test");
         let values: Vec<f64> =
             (0..10_000).map(|_| f64::from(spread.draw_count(&mut rng))).collect();
         let mean = values.iter().sum::<f64>() / 10_000.0;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 10_000.0;
-        // Standard errors: 50/sqrt(10 000) = 0.5 and 50/sqrt(20 000) = 0.35.
+        // Standard errors: 50/sqrt(10,000) = 0.5 and 50/sqrt(20,000) = 0.35.
         assert!((mean - 500.0).abs() < 2.0, "{mean}");
         assert!((variance.sqrt() - 50.0).abs() < 1.4, "{variance}");
     }
 
     #[test]
     fn counts_are_at_least_one() {
-        let spread = Spread { mean: 1.0, stddev: 100.0 };
+        let spread = NormalDistribution { mean: 1.0, stddev: 100.0 };
         let mut rng = Seed(3).stream("test");
         assert!((0..1000).all(|_| spread.draw_count(&mut rng) >= 1));
-        assert_eq!(Spread::exactly(0.0).draw_count(&mut rng), 1);
+        assert_eq!(NormalDistribution::exactly(0.0).draw_count(&mut rng), 1);
     }
 
     proptest! {
@@ -240,8 +245,8 @@ mod tests {
             let text = lengths.iter().map(|(i, sd, o)| format!("{i}|{sd},{o}:{share}"));
             let read = SequenceDistribution::parse(&text.collect::<Vec<_>>().join(";")).unwrap();
             for (pair, (i, sd, o)) in read.pairs().iter().zip(&lengths) {
-                prop_assert_eq!(pair.input_tokens, Spread { mean: f64::from(*i), stddev: f64::from(*sd) });
-                prop_assert_eq!(pair.output_tokens, Spread::exactly(f64::from(*o)));
+                prop_assert_eq!(pair.input_tokens, NormalDistribution { mean: f64::from(*i), stddev: f64::from(*sd) });
+                prop_assert_eq!(pair.output_tokens, NormalDistribution::exactly(f64::from(*o)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Images, audio and video that requests bear beside their text.
+//! Images, audio and video that requests contain in addition to their text.
 
 mod duration;
 mod encode;
@@ -27,62 +27,81 @@ pub(super) use self::noise::MediaMaker;
 pub use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
 pub use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
-/// Longest file of a medium, in bytes.
-pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Most bytes of all media of a dataset together: they are kept in memory.
-pub(super) const MAX_TOTAL_BYTES: u64 = 4 << 30;
+/// Maximum size of a media file, in bytes.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Maximum size of all media of a dataset together, in bytes; they are kept in memory.
+pub const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 bitflags! {
     /// Kinds of media.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct MediaKinds: u8 {
-        /// Pictures.
+        /// Images.
         const IMAGE = 1;
-        /// Sound.
+        /// Audio.
         const AUDIO = 1 << 1;
-        /// Moving pictures.
+        /// Video.
         const VIDEO = 1 << 2;
     }
 }
 
-/// One image, audio clip or video of a turn.
+/// An image, audio clip or video of a turn.
 #[derive(Debug, Clone)]
 pub struct Media {
-    /// What it is: one kind.
+    /// Kind of the medium; exactly one.
     pub kind: MediaKinds,
-    /// Where it is.
+    /// Content of the medium, or its URL.
     pub content: MediaContent,
-    /// How long it plays, in seconds, where that is known.
+    /// Duration in seconds, if it is known.
     pub seconds: Option<f64>,
 }
 
-/// Where a medium is.
+impl Media {
+    /// Creates an image from the bytes of its file.
+    ///
+    /// # Errors
+    ///
+    /// Describes the error if the bytes do not begin like a known format.
+    pub fn image(bytes: Bytes) -> Result<Self, String> {
+        let kind = MediaKinds::IMAGE;
+        let media_type = kind::media_type(kind, &bytes).ok_or_else(|| {
+            format!(
+                "its first bytes are not those of an image; supported formats are {}",
+                kind::known(kind)
+            )
+        })?;
+        let file = Inline { media_type: media_type.into(), bytes };
+        Ok(Self { kind, content: MediaContent::Inline(file), seconds: None })
+    }
+}
+
+/// Location of a medium.
 #[derive(Debug, Clone)]
 pub enum MediaContent {
-    /// At an `http` or `https` URL, from which the server gets it.
+    /// An `http` or `https` URL, from which the server loads it.
     Url(Arc<str>),
-    /// In the request.
+    /// Content within the request.
     Inline(Inline),
 }
 
 /// A file in memory.
 #[derive(Clone)]
 pub struct Inline {
-    /// Its media type, as in `image/png`.
+    /// Media type, as in `image/png`.
     pub media_type: Arc<str>,
-    /// Its bytes.
+    /// Content of the file.
     pub bytes: Bytes,
 }
 
 impl Inline {
-    /// Its bytes in base64 (RFC 4648, with padding).
+    /// Returns the content in base64 (RFC 4648, with padding).
     #[must_use]
     pub fn base64(&self) -> String {
         BASE64_STANDARD.encode(&self.bytes)
     }
 
-    /// The short name of its format, which is also the end of its file names: `mp3`
-    /// for `audio/mpeg`.
+    /// Returns the short name of the format, which is also the extension of its files: `mp3` for
+    /// `audio/mpeg`.
     #[must_use]
     pub fn format(&self) -> &str {
         let subtype = self.media_type.rsplit('/').next().unwrap_or_default();
@@ -96,7 +115,7 @@ impl Inline {
         }
     }
 
-    /// Itself as a URL (RFC 2397).
+    /// Returns the file as a data URL (RFC 2397).
     #[must_use]
     pub fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64())
@@ -104,7 +123,7 @@ impl Inline {
 }
 
 impl MediaKinds {
-    /// The kinds by name, as in `image and video`.
+    /// Returns the names of the kinds, as in `image and video`.
     #[must_use]
     pub fn names(self) -> String {
         let name = |kind| match kind {
@@ -117,7 +136,7 @@ impl MediaKinds {
 }
 
 impl MediaContent {
-    /// The URL, or the file as one.
+    /// Returns the URL, or the file as a data URL.
     #[must_use]
     pub fn url(&self) -> String {
         match self {

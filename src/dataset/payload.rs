@@ -1,33 +1,38 @@
-//! The prompt inside a body that is sent as it is.
+//! The prompt in a body that is sent unchanged.
 
 use std::borrow::Cow;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::tokenizer::TokenCounter;
 
-/// Tokens of the body's texts: of its system message, its messages, its contents,
-/// its `prompt`, its `input` or its `inputs`, or of its query and passages, whichever
-/// a dialect has; of the tools that it declares, and of the calls that it repeats.
-/// `None` where it has no text, or a prompt that is given in tokens.
+/// Counts the tokens of the body's texts: its system message, messages, contents, `prompt`, `input`
+/// or `inputs`, or query and passages, depending on the dialect; the declared tools; and the
+/// repeated tool calls. Returns `None` if there is no text, or if a prompt is given in tokens.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
     sum(&texts(&body)?, counter)
 }
 
-/// Tokens by `count` of the texts of a body that was made here; `None` where it has no
-/// text, or is no JSON.
+/// Counts the tokens of a generated body's texts with `count`; `None` if it has no text or is not
+/// JSON.
 pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let texts = texts(&body)?;
     (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())
 }
 
-/// Tokens of the texts of `messages`, a JSON array; `None` where they have no text.
-pub(super) fn count_messages(messages: &RawValue, counter: &TokenCounter) -> Option<u64> {
-    let messages: Value = serde_json::from_str(messages.get()).ok()?;
-    sum(&contents(&messages), counter)
+/// Counts the tokens of the texts in `messages`, and in the declared `tools`, both JSON arrays;
+/// `None` if they have no text.
+pub(super) fn count_messages(
+    messages: &RawValue,
+    tools: Option<&RawValue>,
+    counter: &TokenCounter,
+) -> Option<u64> {
+    let read = |json: &RawValue| serde_json::from_str::<Value>(json.get()).ok();
+    let body = json!({"messages": read(messages)?, "tools": tools.and_then(read)});
+    sum(&texts(&body)?, counter)
 }
 
 fn sum(texts: &[Cow<'_, str>], counter: &TokenCounter) -> Option<u64> {
@@ -39,17 +44,17 @@ fn contents(messages: &Value) -> Vec<Cow<'_, str>> {
     messages.flat_map(|message| parts(&message["content"]).chain(calls(message))).collect()
 }
 
-/// What a model wrote of calls in an earlier turn, and what came of them.
+/// Returns the texts of a model's tool calls in an earlier turn, and of their results.
 fn calls(message: &Value) -> impl Iterator<Item = Cow<'_, str>> {
     let listed = message["tool_calls"].as_array().into_iter().flatten();
     let functions = listed.map(|call| &call["function"]);
-    // An item of OpenAI's Responses is a call itself.
+    // An item of OpenAI's Responses API is itself a call.
     let item = matches!(message["type"].as_str(), Some("function_call" | "function_call_output"));
     let functions = functions.chain(item.then_some(message));
     functions.flat_map(|function| named(function, &["name", "arguments", "output"]))
 }
 
-/// What a body says of the tools that it declares: names, descriptions, schemas.
+/// Returns the texts of the declared tools: names, descriptions and schemas.
 fn tools(body: &Value) -> impl Iterator<Item = Cow<'_, str>> {
     let tools = body["tools"].as_array().into_iter().flatten();
     tools.flat_map(|tool| [tool, &tool["function"]]).flat_map(|tool| {
@@ -87,12 +92,12 @@ fn texts(body: &Value) -> Option<Vec<Cow<'_, str>>> {
     Some(texts)
 }
 
-/// A token, or a prompt that is given in tokens.
+/// Returns whether an item is a token, or a prompt given in tokens.
 fn is_tokens(item: &Value) -> bool {
     item.is_number() || item.is_array()
 }
 
-/// The text, or the texts among the parts; parts of other kinds have none.
+/// Returns the text, or the texts of the parts; parts of other kinds have none.
 fn parts(content: &Value) -> impl Iterator<Item = Cow<'_, str>> {
     let parts = match content {
         Value::Array(parts) => parts.as_slice(),
@@ -104,8 +109,6 @@ fn parts(content: &Value) -> impl Iterator<Item = Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::tokenizer::Source;
 
@@ -113,7 +116,7 @@ mod tests {
         super::texts(body).unwrap().into_iter().map(Cow::into_owned).collect()
     }
 
-    /// AIPerf 0.13 counts 45 tokens of this body by the same tokenizer.
+    /// AIPerf 0.13 counts 45 tokens in this body with the same tokenizer.
     #[test]
     fn tools_and_calls_are_of_the_prompt() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});

@@ -1,4 +1,4 @@
-//! Prompts of an exact number of tokens, cut from the embedded corpus.
+//! Prompts with an exact number of tokens, cut from the embedded corpus.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use rand_chacha::ChaCha8Rng;
 use super::{DatasetError, Seed};
 use crate::tokenizer::TokenCounter;
 
-/// English prose in the public domain; `corpus/README.md` says which.
+/// English prose in the public domain; see `corpus/README.md`.
 pub(super) const CORPUS: &str = include_str!("corpus/opticks.txt");
 
-/// Places tried for one prompt before a repeated or inexact one is taken.
+/// Number of positions tried for a prompt before a repeated or inexact one is used.
 const MAX_PLACES: usize = 64;
-/// Lengths tried at one place.
+/// Number of lengths tried at one position.
 const MAX_LENGTHS: usize = 8;
 
 /// A generated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) text: Arc<str>,
-    /// Its tokens, by the counter.
+    /// Number of tokens according to the counter.
     pub(super) tokens: u64,
 }
 
-/// Cuts prompts out of the tokenised corpus, each at a place of its own.
+/// Cuts prompts out of the tokenised corpus, each at a different position.
 pub(super) struct PromptCutter<'a> {
     counter: &'a TokenCounter,
     tokens: Vec<u32>,
-    /// Places not used yet, in random order: two prompts that start at one
-    /// place would share a prefix, and a server's cache would serve the second.
+    /// Unused positions, in random order. Two prompts from the same position would share a prefix,
+    /// and a server would serve the second one from its cache.
     places: Vec<usize>,
     rng: ChaCha8Rng,
     cut: HashSet<Arc<str>>,
@@ -48,17 +48,18 @@ impl<'a> PromptCutter<'a> {
         }
     }
 
-    /// A text of `length` tokens as the counter counts them, unlike all before.
+    /// Generates a text of `length` tokens according to the counter, different from all earlier
+    /// texts.
     ///
-    /// Without white space at its ends, which chat templates strip. Where the
-    /// tokenizer makes exactly `length` impossible, the nearest is taken; where
-    /// no unlike one is found (there are only so many of one token), a repeated.
+    /// It has no white space at its ends, which chat templates strip. If the tokenizer makes
+    /// exactly `length` impossible, the nearest length is used. If no new text is found (there are
+    /// only so many of one token), a text is repeated.
     pub(super) fn cut(&mut self, length: u32) -> Result<Arc<str>, DatasetError> {
         Ok(self.cut_behind("", length)?.text)
     }
 
-    /// The text `opening`, a space and a new prompt that adds `length` tokens
-    /// to those of the opening.
+    /// Returns the text `opening`, a space and a new prompt that adds `length` tokens to those of
+    /// the opening.
     pub(super) fn cut_behind(
         &mut self,
         opening: &str,
@@ -81,8 +82,8 @@ impl<'a> PromptCutter<'a> {
         }
         best.ok_or_else(|| DatasetError::Setting {
             flag: "--tokenizer",
-            reason: "the tokenizer makes no text of its tokens, so no prompt can be generated; \
-                     use another, or give --input-file"
+            reason: "the tokenizer cannot decode its tokens, so prompts cannot be generated; \
+                     use another tokenizer, or --input-file"
                 .to_owned(),
         })
     }
@@ -95,10 +96,9 @@ impl<'a> PromptCutter<'a> {
         self.places.pop().unwrap_or_default()
     }
 
-    /// The text at `place`, behind `opening`, whose count comes nearest to
-    /// `target`. A cut through a word, a join or the white
-    /// space taken off may change the count: from `length` on, the number of
-    /// corpus tokens is corrected until it fits.
+    /// Returns the text at `place`, after `opening`, whose count is nearest to `target`. A cut
+    /// through a word, a join or stripped white space may change the count, so the number of corpus
+    /// tokens is adjusted from `length` on until it fits.
     fn cut_at(&self, place: usize, opening: &str, length: u32, target: u64) -> Option<Prompt> {
         let mut best: Option<(u64, String)> = None;
         let mut taken = i64::from(length);
@@ -126,7 +126,8 @@ impl<'a> PromptCutter<'a> {
         best.map(|(tokens, text)| Prompt { text: text.into(), tokens })
     }
 
-    /// The text of `taken` tokens from `place` on; the corpus is a ring.
+    /// Returns the text of `taken` tokens from `place` on, wrapping around at the end of the
+    /// corpus.
     fn text_at(&self, place: usize, taken: usize) -> String {
         let ring = self.tokens[place..].iter().chain(self.tokens.iter().cycle());
         let tokens: Vec<u32> = ring.take(taken).copied().collect();

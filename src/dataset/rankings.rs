@@ -1,11 +1,11 @@
-//! Generated rankings: a query, and passages to be ranked by it.
+//! Generated rankings: a query and passages to rank.
 
 use super::prompts::{Prompt, PromptCutter};
 use super::size::{Size, likely};
 use super::{Conversation, DatasetError, Rankings, Seed, Text, Turn};
 use crate::tokenizer::TokenCounter;
 
-/// Conversations of one turn each, whose texts are named `query` and `passages`.
+/// Generates conversations of one turn each, whose texts are named `query` and `passages`.
 pub(super) fn generate(
     config: &Rankings,
     counter: &TokenCounter,
@@ -49,12 +49,12 @@ pub(super) fn generate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Spread;
+    use crate::dataset::NormalDistribution;
 
     #[test]
     fn a_query_and_passages_of_the_lengths_asked_for() {
         let counter = TokenCounter::builtin();
-        let spread = |mean| Spread { mean, stddev: 0.0 };
+        let spread = |mean| NormalDistribution { mean, stddev: 0.0 };
         let config = Rankings {
             entries: 2,
             passages: spread(3.0),
@@ -78,9 +78,9 @@ mod tests {
     fn the_number_of_passages_varies() {
         let config = Rankings {
             entries: 40,
-            passages: Spread { mean: 5.0, stddev: 2.0 },
-            passage_tokens: Spread { mean: 1.0, stddev: 0.0 },
-            query_tokens: Spread { mean: 1.0, stddev: 0.0 },
+            passages: NormalDistribution { mean: 5.0, stddev: 2.0 },
+            passage_tokens: NormalDistribution { mean: 1.0, stddev: 0.0 },
+            query_tokens: NormalDistribution { mean: 1.0, stddev: 0.0 },
         };
         let rankings = generate(&config, &TokenCounter::builtin(), Seed(3)).unwrap();
         let counts: Vec<usize> =

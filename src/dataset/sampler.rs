@@ -1,9 +1,9 @@
-//! Which conversation a session draws.
+//! Assignment of conversations to sessions.
 
 use super::{Sampling, Seed};
 
-/// Maps session numbers to conversations: a pure function, so that any worker
-/// may ask for any session.
+/// Maps session numbers to conversations. This is a pure function, so that any worker may call it
+/// for any session.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
@@ -12,14 +12,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler over `conversations` conversations; no conversations count as one.
+    /// Creates a sampler of `conversations` conversations; zero counts as one.
     #[must_use]
     pub fn new(sampling: Sampling, conversations: usize, seed: Seed) -> Self {
         let conversations = conversations.max(1) as u64;
         Self { sampling, conversations, seed: seed.derive("dataset.sampling") }
     }
 
-    /// The index of the conversation that session number `session`, from 0, has.
+    /// Returns the index of the conversation of session number `session`, from 0.
     #[must_use]
     pub fn conversation(&self, session: u64) -> usize {
         let index = match self.sampling {
@@ -34,12 +34,12 @@ impl Sampler {
     }
 }
 
-/// The place of `card` in a shuffled deck of `cards`.
+/// Returns the position of `card` in a shuffled deck of `cards`.
 ///
-/// The swap-or-not shuffle (Hoang, Morris and Rogaway, "An Enciphering Scheme
-/// Based on a Card Shuffle", 2012): each round pairs every card with another
-/// and swaps the pair or not. It needs no memory and works for any number of
-/// cards; the paper's six rounds a bit, and some more for small decks.
+/// It uses the swap-or-not shuffle (Hoang, Morris and Rogaway, "An Enciphering Scheme Based on a
+/// Card Shuffle", 2012): each round pairs every card with another one and swaps the pair or not. It
+/// needs no memory and works for any number of cards. It uses the paper's six rounds per bit, and a
+/// few more for small decks.
 fn shuffled(card: u64, cards: u64, seed: Seed) -> u64 {
     let rounds = 16 + 6 * u64::from(u64::BITS - cards.leading_zeros());
     (0..rounds).fold(card, |place, round| {
@@ -76,7 +76,7 @@ mod tests {
                 counts[index] += 1;
                 counts
             });
-        // Expected 10 000 each, standard deviation sqrt(40 000 · 1/4 · 3/4) = 87.
+        // Expected 10,000 each, standard deviation sqrt(40,000 · 1/4 · 3/4) = 87.
         assert!(counts.iter().all(|count| count.abs_diff(10_000) < 4 * 87), "{counts:?}");
     }
 
@@ -93,7 +93,7 @@ mod tests {
             let order = (0..4).map(|card| shuffled(card, 4, Seed(seed))).collect();
             *orders.entry(order).or_default() += 1;
         }
-        // 24 orders, expected 1000 each, standard deviation 31.
+        // 24 orders, expected 1,000 each, standard deviation 31.
         assert_eq!(orders.len(), 24);
         assert!(orders.values().all(|count| count.abs_diff(1000) < 155), "{orders:?}");
     }

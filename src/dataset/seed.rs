@@ -1,9 +1,8 @@
-//! Where random choices come from.
+//! Sources of random choices.
 //!
-//! One number decides all of them. Each purpose draws from a stream of its own,
-//! named as in `dataset.turns`, so that one more draw here changes nothing
-//! there. Streams depend on the seed and the name alone: not on the machine,
-//! the thread or the order of use.
+//! All of them follow from one number. Each purpose draws from its own stream, named as in
+//! `dataset.turns`, so that an additional draw for one purpose does not change another. Streams
+//! depend on the seed and the name alone, not on the machine, the thread or the order of use.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -14,32 +13,32 @@ use uuid::Uuid;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed `given`, else one from the system: of 32 bits, so that it reads
-    /// back from JSON whatever reads it.
+    /// Returns the seed `given`, or one from the system. That has 32 bits, so that any JSON parser
+    /// reads it exactly.
     #[must_use]
     pub fn or_random(given: Option<u64>) -> Self {
         Self(given.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().1 & 0xffff_ffff))
     }
 
-    /// The seed for the purpose `name`: FNV-1a of the name, mixed with this seed.
+    /// Returns the seed for the purpose `name`: FNV-1a of the name, mixed with this seed.
     #[must_use]
     pub fn derive(self, name: &str) -> Self {
         Self(mix(mix(self.0.wrapping_add(GOLDEN)) ^ fnv1a(name.as_bytes())))
     }
 
-    /// The `index`-th output of `SplitMix64` from this seed.
+    /// Returns the `index`-th output of `SplitMix64` from this seed.
     #[must_use]
     pub fn number(self, index: u64) -> u64 {
         mix(self.0.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
     }
 
-    /// A whole number below `limit`, or 0 where that is 0, for `index`.
+    /// Returns an integer below `limit` for `index`, or 0 if `limit` is 0.
     #[must_use]
     pub fn below(self, index: u64, limit: u64) -> u64 {
         ((u128::from(self.number(index)) * u128::from(limit)) >> 64) as u64
     }
 
-    /// The random numbers for the purpose `name`.
+    /// Returns the random number generator for the purpose `name`.
     #[must_use]
     pub fn stream(&self, name: &str) -> ChaCha8Rng {
         let derived = self.derive(name);
@@ -50,7 +49,7 @@ impl Seed {
         ChaCha8Rng::from_seed(key)
     }
 
-    /// The `index`-th UUID (version 4 in form) for the purpose `name`.
+    /// Returns the `index`-th UUID (version 4 in form) for the purpose `name`.
     #[must_use]
     pub fn uuid(&self, name: &str, index: u64) -> Uuid {
         let derived = self.derive(name);
@@ -60,7 +59,7 @@ impl Seed {
     }
 }
 
-/// `SplitMix64`'s increment: 2^64 divided by the golden ratio.
+/// Increment of `SplitMix64`: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The output function of `SplitMix64` (Steele, Lea and Flood, 2014).

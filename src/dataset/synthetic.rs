@@ -1,7 +1,7 @@
 //! Generated conversations.
 //!
-//! Every aspect draws from a random stream of its own, so that asking for other
-//! output lengths leaves the prompts as they were.
+//! Every aspect draws from its own random stream. Prompts therefore stay the same if other output
+//! lengths are configured.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
 use super::size::{Size, check_files, likely};
 use super::{
-    Conversation, DatasetError, Seed, SequenceDistribution, Spread, Synthetic, Turn, VideoClip,
+    Conversation, DatasetError, NormalDistribution, Seed, SequenceDistribution, Synthetic, Turn,
+    VideoClip,
 };
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
-/// The conversations that `config` describes. Models, identifiers and counts of
-/// what comes before the turns are filled in later, as are output lengths unless
-/// the sequence distribution says them.
+/// Generates the conversations that `config` describes. Models, identifiers and the token counts of
+/// the messages before the turns are added later, as are output lengths unless the sequence
+/// distribution sets them.
 pub(super) fn generate(
     config: &Synthetic,
     counter: &TokenCounter,
@@ -42,27 +43,27 @@ fn check(config: &Synthetic) -> Result<(), DatasetError> {
     config.turn_delay_ms.check("--session-turn-delay-mean")?;
     config.video.as_ref().map_or(Ok(()), VideoClip::check)?;
     if config.entries == 0 {
-        return setting("--num-dataset-entries", "it must be at least 1");
+        return setting("--num-dataset-entries", "must be at least 1");
     }
     if config.batch_size == 0 {
-        return setting("--batch-size", "it must be at least 1");
+        return setting("--batch-size", "must be at least 1");
     }
     if (config.prefix_pool_size == 0) != (config.prefix_length == 0) {
         return setting(
             "--prefix-prompt-pool-size",
-            "a pool of prefix prompts needs --prefix-prompt-length too, and the other way round",
+            "--num-prefix-prompts and --prefix-prompt-length require each other",
         );
     }
     if config.system_prompt.is_some() && config.shared_system_prompt_length.is_some() {
         return setting(
             "--system-prompt",
-            "there is one system prompt: leave this out, or --shared-system-prompt-length",
+            "cannot be combined with --shared-system-prompt-length; remove one of the two",
         );
     }
     Ok(())
 }
 
-/// Refuses what is too much to be made and kept.
+/// Rejects what is too large to generate and keep.
 fn check_size(
     config: &Synthetic,
     distribution: Option<&SequenceDistribution>,
@@ -70,7 +71,7 @@ fn check_size(
     let entries = config.entries as f64;
     let turns = entries * likely(config.turns);
     let length = distribution.map_or(config.input_tokens, SequenceDistribution::input_tokens);
-    let exactly = |length: usize| Spread::exactly(length as f64);
+    let exactly = |length: usize| NormalDistribution::exactly(length as f64);
     let mut size = Size::default()
         .with(turns * config.batch_size as f64, length)
         .with(config.prefix_pool_size as f64, exactly(config.prefix_length));
@@ -90,7 +91,8 @@ struct Generator<'a> {
     config: &'a Synthetic,
     distribution: Option<SequenceDistribution>,
     cutter: PromptCutter<'a>,
-    /// What the chat template adds to prompts, if it counts: so much shorter they are.
+    /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
+    /// number.
     wrapping: Wrapping,
     system: Option<Arc<str>>,
     prefixes: Vec<Arc<str>>,
@@ -172,7 +174,7 @@ impl<'a> Generator<'a> {
         Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
     }
 
-    /// One of the pool, at random; none where there is no pool.
+    /// Draws a prefix from the pool; `None` if there is no pool.
     fn prefix(&mut self) -> Option<Arc<str>> {
         self.prefixes.choose(&mut self.prefix_choice).cloned()
     }
@@ -182,11 +184,11 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// The length that `flag` sets: at least one token, and no typing error.
+/// Converts the length that `flag` sets; it must be at least one token, and not a typing error.
 fn whole(flag: &'static str, length: usize) -> Result<u32, DatasetError> {
     let within = u32::try_from(length).ok().filter(|length| (1..=MAX_TOKENS).contains(length));
     within.ok_or_else(|| DatasetError::Setting {
         flag,
-        reason: format!("{length} tokens are not between 1 and {MAX_TOKENS}"),
+        reason: format!("must be between 1 and {MAX_TOKENS} tokens, got {length}"),
     })
 }

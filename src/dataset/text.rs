@@ -1,12 +1,12 @@
-//! Texts, whole or in pieces.
+//! Texts, whole or composed of parts.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// A text. The prompts of a trace are long and have much in common: they are
-/// kept as pieces of the embedded corpus, which take no memory of their own.
+/// A text. The long prompts of a trace have much in common, so they are stored as references to
+/// parts of the embedded corpus, without memory of their own.
 #[derive(Clone)]
 pub struct Text {
     kept: Kept,
@@ -20,25 +20,25 @@ enum Kept {
 }
 
 impl Text {
-    /// The pieces one after the other, nothing between them.
+    /// Concatenates `pieces` without separators.
     pub(super) fn joined(pieces: &[&'static str]) -> Self {
         Kept::Pieces(pieces.into()).into()
     }
 
-    /// The same text as a part of a request that is told from others by its name,
-    /// such as `query` and `passages` of a ranking.
+    /// Gives the text a name, which identifies its role in a request, such as `query` and
+    /// `passages` of a ranking.
     #[must_use]
     pub fn named(self, name: impl Into<Arc<str>>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// Its name, if it has one.
+    /// Returns the name of the text, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Its pieces, in order.
+    /// Returns the parts of the text, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &str> {
         let (whole, pieces): (Option<&str>, &[&'static str]) = match &self.kept {
             Kept::Whole(text) => (Some(text), &[]),
@@ -47,7 +47,7 @@ impl Text {
         whole.into_iter().chain(pieces.iter().copied())
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.pieces().map(str::len).sum()

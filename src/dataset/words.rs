@@ -1,8 +1,8 @@
-//! The corpus in words whose token counts add up.
+//! The corpus as words with additive token counts.
 //!
-//! Tokenizers cut text before a word and its space, so that the tokens of a
-//! text are the sum of those of its words. Counted once, words make texts of an
-//! exact number of tokens without the tokenizer: traces ask for gigabytes.
+//! Tokenizers split text before a word and its space, so that the tokens of a text are the sum of
+//! those of its words. Words that are counted once compose texts of an exact number of tokens
+//! without the tokenizer. This is needed for traces, which have gigabytes of prompts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,28 +12,32 @@ use super::Seed;
 use super::prompts::CORPUS;
 use crate::tokenizer::TokenCounter;
 
-/// What a word is counted behind: at the start of a text its space would be.
+/// Text before a word while it is counted; the word's space would otherwise be at the start of a
+/// text.
 const ANCHOR: &str = "a";
 
 /// The words of the corpus, each with the space before it.
 pub(super) struct Words {
-    /// Where each begins in the corpus, and the last one's end.
+    /// Start of each word in the corpus, and the end of the last one.
     bounds: Vec<u32>,
-    /// Tokens before each, and of all.
+    /// Number of tokens before each word, and in total.
     tokens: Vec<u32>,
-    /// Words that may begin a text, in random order: plain ones, of as many
-    /// tokens with their space as without.
+    /// Words that may begin a text, in random order: plain words with the same number of tokens
+    /// with and without their space.
     openers: Vec<u32>,
     /// The distinct words among them.
     distinct: Vec<u32>,
-    /// A plain word of so many tokens, where there is one.
+    /// A plain word for each number of tokens, if there is one.
     fillers: Vec<Option<&'static str>>,
     adds_up: bool,
 }
 
 impl Words {
-    /// Counts the words of the corpus. Fails where the tokenizer has no word
-    /// that a text could begin with.
+    /// Counts the tokens of the words in the corpus.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tokenizer has no word that a text could begin with.
     pub(super) fn new(counter: &TokenCounter, seed: Seed) -> Result<Self, String> {
         let mut words = Self {
             bounds: bounds(CORPUS),
@@ -89,17 +93,17 @@ impl Words {
         self.openers.iter().copied().filter(is_new).collect()
     }
 
-    /// Whether the tokenizer counts a text as the sum of its words.
+    /// Returns whether the tokenizer's count of a text is the sum of its words' counts.
     pub(super) const fn adds_up(&self) -> bool {
         self.adds_up
     }
 
-    /// Appends the text of `block`, cut to `tokens`, to `pieces`; returns its
-    /// tokens. Blocks of different numbers differ, unless they are of a few
-    /// words, and one that is cut shorter begins like the longer.
+    /// Appends the text of `block`, cut to `tokens`, to `pieces`; returns its number of tokens.
+    /// Blocks with different numbers differ, unless they have only a few words. A shorter cut of a
+    /// block has the same beginning as a longer one.
     ///
-    /// The first piece has a space before it. The tokens are those asked for
-    /// unless the tokenizer has no plain word of one token.
+    /// The first part has a leading space. The number of tokens is as requested unless the
+    /// tokenizer has no plain word of one token.
     pub(super) fn write(&self, block: u64, tokens: u32, pieces: &mut Vec<&'static str>) -> u32 {
         let mut left = tokens;
         let (opener, mut from) = self.place(block);
@@ -112,16 +116,16 @@ impl Words {
         while let Some(to) = self.end_of_run(from, left) {
             pieces.push(self.run(from, to));
             left -= self.tokens_of(from, to);
-            // The corpus is a ring.
+            // Wrap around at the end of the corpus.
             from = to % self.count();
         }
         self.fill(&mut left, pieces);
         tokens - left
     }
 
-    /// The word that block number `block` begins at. There are more blocks than
-    /// words: from the second round on a word stands before it that does not in
-    /// the corpus, another in each round.
+    /// Returns the word at which block number `block` begins. There are more blocks than words, so
+    /// from the second round on the block is preceded by a word that does not precede it in the
+    /// corpus, and that differs in each round.
     fn place(&self, block: u64) -> (Option<usize>, usize) {
         let places = self.openers.len() as u64;
         let place = self.openers[(block % places) as usize] as usize;
@@ -138,15 +142,15 @@ impl Words {
         self.run(index, index + 1)
     }
 
-    /// The end of the longest run of words from `from` that has at most `tokens`
-    /// tokens, within the corpus; `None` where that is no word.
+    /// Returns the end of the longest run of words from `from` with at most `tokens` tokens, within
+    /// the corpus; `None` if it has no word.
     fn end_of_run(&self, from: usize, tokens: u32) -> Option<usize> {
         let most = self.tokens[from].saturating_add(tokens);
         let to = self.tokens.partition_point(|before| *before <= most) - 1;
         (to > from && self.tokens_of(from, to) > 0).then_some(to)
     }
 
-    /// Spends what is left on plain words.
+    /// Fills the rest with plain words.
     fn fill(&self, left: &mut u32, pieces: &mut Vec<&'static str>) {
         while *left > 0 {
             let upto = self.fillers.len().min(*left as usize + 1);
@@ -170,9 +174,9 @@ impl Words {
     }
 }
 
-/// Where the words begin, with the space before them, and the end of the text.
-/// What stands before the first space is left out. Line feeds do not part
-/// words: some tokenizers take them together with the stop before them.
+/// Returns where the words begin, including the space before them, and the end of the text. Text
+/// before the first space is left out. Line feeds do not separate words, since some tokenizers
+/// combine them with a preceding full stop.
 fn bounds(text: &str) -> Vec<u32> {
     let text = text.trim_end();
     let spaces = memchr::memchr_iter(b' ', text.as_bytes());
@@ -267,7 +271,7 @@ mod tests {
             let words = &*BUILTIN;
             let (short, long) = (text(words, block, tokens), text(words, block, 512));
             let same = short.bytes().zip(long.bytes()).take_while(|(a, b)| a == b).count();
-            // All but what fills the cut up: fewer tokens than a word may have.
+            // Except for what fills up the cut, which has fewer tokens than a word may have.
             prop_assert!(same + 40 >= short.len(), "{short:?} {long:?}");
         }
     }

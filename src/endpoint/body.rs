@@ -1,4 +1,4 @@
-//! Request bodies: members in a fixed order, extras laid over them.
+//! Request bodies: fields in a fixed order, merged with extra inputs.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -8,13 +8,13 @@ use super::Config;
 use super::part::Part;
 use crate::dataset::{Conversation, Text, Turn};
 
-/// A body while it is put together.
+/// A builder for a request body.
 pub(super) struct Body<'a> {
     members: Vec<(&'static str, Member<'a>)>,
     extras: &'a [(String, Value)],
 }
 
-/// The value of a member that the dialects make.
+/// The value of a field that a dialect sets.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Member<'a> {
@@ -26,15 +26,15 @@ pub(super) enum Member<'a> {
     Texts(Vec<Member<'a>>),
     Number(u32),
     Switch(bool),
-    /// Of a dialect's own making.
+    /// A value built by the dialect.
     Made(Box<RawValue>),
-    /// An extra object of its name is laid over it, member by member.
+    /// An object that an extra input of the same name is merged into, field by field.
     Object(Map<String, Value>),
     StreamOptions(StreamOptions),
 }
 
 impl Member<'_> {
-    /// A text with another after it, a blank between them. Other values stay as they are.
+    /// Appends a text, separated by a space. Other values are unchanged.
     pub(super) fn followed_by(self, more: &str) -> Self {
         match self {
             Self::Prompt(text) => Self::Owned(format!("{text} {more}")),
@@ -44,7 +44,7 @@ impl Member<'_> {
     }
 }
 
-/// One message of a chat.
+/// A chat message.
 #[derive(serde::Serialize)]
 pub(super) struct Message<'a> {
     pub(super) role: &'a str,
@@ -66,23 +66,23 @@ pub(super) struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
-    /// A body without extras that opens with `name`.
+    /// Creates a body without extra inputs whose first field is `name`.
     pub(super) fn plain(name: &'static str, value: Member<'a>) -> Self {
         Self { members: vec![(name, value)], extras: &[] }
     }
 
-    /// A body that opens with `name`.
+    /// Creates a body whose first field is `name`.
     pub(super) fn new(config: &'a Config, name: &'static str, value: Member<'a>) -> Self {
         Self { members: vec![(name, value)], extras: &config.extra_inputs }
     }
 
-    /// The body with one more member.
+    /// Adds a field.
     pub(super) fn with(mut self, name: &'static str, value: Member<'a>) -> Self {
         self.members.push((name, value));
         self
     }
 
-    /// The body with one more member, if there is one.
+    /// Adds a field, if there is a value.
     pub(super) fn with_some(self, name: &'static str, value: Option<Member<'a>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -90,8 +90,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The body with what dialects that generate text have in common. Usage is
-    /// asked for in every stream: it is one small event at the end.
+    /// Adds the fields that all dialects for text generation have. Usage is requested in every
+    /// stream, since it is only one small event at the end.
     pub(super) fn generating(self, config: &Config, limit: &'static str, turn: &'a Turn) -> Self {
         let options = Member::StreamOptions(StreamOptions { include_usage: true });
         self.with("model", Member::Text(&turn.model))
@@ -100,13 +100,13 @@ impl<'a> Body<'a> {
             .with_some("stream_options", config.streaming.then_some(options))
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub(super) fn to_json(&self) -> Vec<u8> {
         // Text, numbers and JSON values always serialise.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The last extra of this name: it takes the member's place.
+    /// Returns the last extra input of this name, which replaces the field.
     fn extra(&self, name: &str) -> Option<&Value> {
         self.extras.iter().rev().find(|(extra, _)| extra == name).map(|(_, value)| value)
     }
@@ -140,20 +140,20 @@ impl Serialize for Body<'_> {
     }
 }
 
-/// A member that a dialect makes itself.
+/// A field that a dialect builds itself.
 pub(super) fn made(value: &impl Serialize) -> Member<'static> {
     // Text, numbers and JSON values always serialise.
     Member::Made(to_raw_value(value).unwrap_or_default())
 }
 
-/// The body that a turn brings along, to be sent as it is.
+/// Returns the body that a turn already has, to be sent unchanged.
 pub(super) fn raw(turn: &Turn) -> Option<Vec<u8>> {
     turn.raw_payload.as_ref().map(|payload| payload.get().as_bytes().to_vec())
 }
 
-/// A turn's texts for a dialect without messages: one text, or a list where
-/// there are several. The conversation's system message and context are put
-/// before each, a line feed between them.
+/// Returns a turn's texts for a dialect without messages: a text, or a list if there are
+/// several. Each is prefixed with the conversation's system message and context, separated by
+/// line feeds.
 pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
     let mut texts = prompts(conversation, turn);
     match turn.texts.len() {
@@ -162,7 +162,7 @@ pub(super) fn prompt<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Memb
     }
 }
 
-/// A turn's texts, each with what stands before it as in [`prompt`].
+/// Returns a turn's texts, each with the prefix as in [`prompt`].
 pub(super) fn prompts<'a>(
     conversation: &'a Conversation,
     turn: &'a Turn,
@@ -174,8 +174,8 @@ pub(super) fn prompts<'a>(
     })
 }
 
-/// A turn's texts for a dialect that takes one: those of several with a blank
-/// between them. What stands before is as in [`prompt`].
+/// Returns a turn's texts for a dialect that accepts one text: several are joined by spaces,
+/// with the prefix as in [`prompt`].
 pub(super) fn joined<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Member<'a> {
     match turn.texts.as_slice() {
         [] | [_] => prompt(conversation, turn),
@@ -183,14 +183,14 @@ pub(super) fn joined<'a>(conversation: &'a Conversation, turn: &'a Turn) -> Memb
     }
 }
 
-/// As [`joined`], as a text.
+/// Like [`joined`], but returns a string.
 pub(super) fn joined_text(conversation: &Conversation, turn: &Turn) -> String {
     let texts: Vec<String> = turn.texts.iter().map(Text::to_string).collect();
     let lead = lead(conversation).map(|lead| lead + "\n").unwrap_or_default();
     lead + &texts.join(" ")
 }
 
-/// The conversation's system message and context.
+/// Returns the conversation's system message and context.
 fn lead(conversation: &Conversation) -> Option<String> {
     let Conversation { system, user_context, .. } = conversation;
     let texts: Vec<&str> = [system, user_context].into_iter().flatten().map(|t| &**t).collect();

@@ -1,33 +1,34 @@
-//! Responses whose dialect nobody names: told from their content.
+//! Responses of an unknown dialect, which is detected from their content.
 
 use serde_json::Value;
 
-use super::audio_transcription::Transcript;
+use super::dialect::audio_transcription::Transcript;
+use super::dialect::chat::read::Choices;
+use super::dialect::image_generation::Images;
+use super::dialect::{gemini, huggingface_generate, messages, responses};
+use super::envelope::Enveloped;
 use super::field::FieldPath;
-use super::image_generation::Images;
 use super::reader::{self, Answer, Reader};
-use super::response::Choices;
-use super::text::Text;
-use super::{Config, ParsedResponse, gemini, huggingface_generate, messages, responses};
+use super::{Config, ParsedResponse};
 use crate::record::ResponseBody;
 
-/// Name of the extra input that says where the content is.
-pub(super) const RESPONSE_FIELD: &str = "response_field";
+/// Name of the extra input with the path of the content.
+pub const RESPONSE_FIELD: &str = "response_field";
 
-/// Reads responses of any shape.
+/// Parses responses of any dialect.
 #[derive(Debug)]
 pub(super) struct Detect {
-    /// Where the content is, if that is said.
+    /// The path of the content, if given.
     field: Result<Option<FieldPath>, String>,
 }
 
 impl Detect {
-    /// With the path that the extra input of this name says; `text` says nothing.
+    /// Creates a reader with the path from the extra inputs; `text` means no path.
     pub(super) fn new(config: &Config) -> Self {
         Self { field: field(config) }
     }
 
-    /// Says what is wrong with the path, if anything is.
+    /// Checks the path.
     pub(super) fn check(&self) -> Result<(), String> {
         self.field.as_ref().map(drop).map_err(Clone::clone)
     }
@@ -46,10 +47,10 @@ impl Detect {
     }
 }
 
-/// The readers of all dialects; each event goes to that of its own.
+/// The readers of all dialects; each event is passed to the reader of its dialect.
 #[derive(Default)]
 struct Any<'f> {
-    /// The dialect of the last event that told its own.
+    /// The dialect of the last event whose dialect was detected.
     last: Option<Shape>,
     choices: Choices,
     responses: responses::read::Events,
@@ -99,7 +100,7 @@ impl Reader for Any<'_> {
 
     fn is_complete(&self, answer: &Answer) -> bool {
         match self.last {
-            // What is of no dialect has no sign of its end.
+            // Data of no dialect has no end marker.
             None => true,
             Some(Shape::Choices) => self.choices.is_complete(answer),
             Some(Shape::Responses) => self.responses.is_complete(answer),
@@ -119,7 +120,7 @@ impl Reader for Any<'_> {
     }
 }
 
-/// The dialect that has such data, if it is one of those.
+/// Returns the dialect of the data, if it is recognized.
 fn shape(value: &Value) -> Option<Shape> {
     let kind = value["type"].as_str().unwrap_or_default();
     let first = value.get(0).unwrap_or(value);
@@ -153,7 +154,7 @@ fn field(config: &Config) -> Result<Option<FieldPath>, String> {
     let given = config.extra_inputs.iter().rev().find(|(name, _)| name == RESPONSE_FIELD);
     let path = match given.map(|(_, path)| path) {
         None | Some(Value::Null) => return Ok(None),
-        Some(path) => path.as_str().ok_or_else(|| "it is no text".to_owned()),
+        Some(path) => path.as_str().ok_or_else(|| "not a string".to_owned()),
     };
     match path {
         Ok("text") => Ok(None),
@@ -164,8 +165,8 @@ fn field(config: &Config) -> Result<Option<FieldPath>, String> {
     }
 }
 
-/// What is of no dialect: a place that is named, vectors, scores, or a text under
-/// one of the usual names.
+/// Parses data of no dialect: the value at the given path, vectors, scores, or a text in a
+/// field with a common name.
 #[derive(Default)]
 struct Plain<'f> {
     field: Option<&'f FieldPath>,
@@ -175,7 +176,7 @@ impl Reader for Plain<'_> {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
         let value: Value = match serde_json::from_slice(json) {
             Ok(value) => value,
-            // Text that is no JSON is the content itself.
+            // Text that is not JSON is the content itself.
             Err(_) if is_text(json) && self.field.is_none() => {
                 answer.output(&String::from_utf8_lossy(json));
                 return Ok(());
@@ -183,9 +184,11 @@ impl Reader for Plain<'_> {
             Err(error) => return Err(error),
         };
         self.value(&value, answer);
-        let Ok(members) = serde_json::from_slice::<Members<'_>>(json) else { return Ok(()) };
-        answer.usage(members.usage);
-        answer.model(&members.model);
+        let Ok(reply) = serde_json::from_slice::<Enveloped<'_, NoMember>>(json) else {
+            return Ok(());
+        };
+        answer.usage(reply.envelope.usage);
+        answer.model(&reply.envelope.model);
         if value.get("error").is_some_and(|error| !error.is_null()) {
             answer.report_json(value["error"].to_string().as_bytes());
         }
@@ -193,18 +196,14 @@ impl Reader for Plain<'_> {
     }
 }
 
-/// Whether it does not even begin as JSON that is no text.
+/// Returns whether the data does not start like a JSON object or array.
 fn is_text(data: &[u8]) -> bool {
     !data.trim_ascii_start().starts_with(b"{") && !data.trim_ascii_start().starts_with(b"[")
 }
 
+/// Of what an answer has beside its envelope, the content is found elsewhere.
 #[derive(serde::Deserialize)]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    usage: Option<&'a serde_json::value::RawValue>,
-    #[serde(borrow, default)]
-    model: Text<'a>,
-}
+struct NoMember {}
 
 impl Plain<'_> {
     fn value(&self, value: &Value, answer: &mut Answer) {
@@ -230,7 +229,8 @@ impl Plain<'_> {
     }
 }
 
-/// Text is text; lists of numbers, lists and objects are vectors and scores.
+/// Returns the kind of a value: strings are text; lists of numbers, lists or objects are
+/// vectors and scores.
 fn content(value: &Value, answer: &mut Answer) {
     match text(value) {
         Some(text) => answer.output(&text),
@@ -238,7 +238,7 @@ fn content(value: &Value, answer: &mut Answer) {
     }
 }
 
-/// A text, or the texts of a list joined.
+/// Returns a text, or the joined texts of a list.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

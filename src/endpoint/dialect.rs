@@ -1,4 +1,23 @@
-//! What a dialect says of itself, and the endpoint that is made of it.
+//! The dialects, each in its own file: how to build requests and how to parse responses.
+
+pub mod audio_transcription;
+pub mod chat;
+pub mod chat_embeddings;
+pub mod completions;
+pub mod embeddings;
+pub mod gemini;
+pub mod huggingface_generate;
+pub mod image_edit;
+pub mod image_generation;
+pub mod image_retrieval;
+pub mod messages;
+pub mod nim_embeddings;
+pub mod rankings;
+pub mod raw;
+pub mod responses;
+pub mod solido_rag;
+pub mod template;
+pub mod video_generation;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,30 +30,30 @@ use super::{Config, Endpoint, EndpointTraits, ParsedResponse};
 use crate::dataset::{Conversation, Turn};
 use crate::record::ResponseBody;
 
-/// A dialect: how its requests are written and its responses are read.
+/// A dialect: builds requests and parses responses.
 pub(super) trait Dialect: Send + Sync + 'static {
-    /// What it is and what it can do.
+    /// Its properties and capabilities.
     const TRAITS: &'static EndpointTraits;
 
-    /// Reads its responses.
+    /// The parser of its responses.
     type Reader: Reader + Default;
 
-    /// Whether it can ask what `turn` has, beyond what its traits say: the error is
-    /// as that of [`Endpoint::check`]. A turn that brings its own body is never asked.
+    /// Checks requirements on `turn` beyond its traits, like [`Endpoint::check`]. Not called for
+    /// a turn that has its own body.
     fn check(_turn: &Turn) -> Result<(), String> {
         Ok(())
     }
 
-    /// The body of a request. A turn that brings its own is never asked.
+    /// Builds a request body. Not called for a turn that has its own body.
     fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a>;
 }
 
-/// What a request asks.
+/// The input of a request.
 pub(super) struct Asked<'a> {
     pub(super) conversation: &'a Conversation,
     pub(super) turn: &'a Turn,
     at: usize,
-    answers: &'a [Arc<str>],
+    answers: &'a [Option<Arc<str>>],
 }
 
 impl<'a> Asked<'a> {
@@ -44,7 +63,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The endpoint that speaks `D`.
+/// The endpoint for the dialect `D`.
 pub(super) fn build<D: Dialect>(config: &Config) -> Arc<dyn Endpoint> {
     Arc::new(Spoken::<D> { config: config.clone(), dialect: PhantomData })
 }
@@ -74,7 +93,7 @@ impl<D: Dialect> Endpoint for Spoken<D> {
         &self,
         conversation: &Conversation,
         at: usize,
-        answers: &[Arc<str>],
+        answers: &[Option<Arc<str>>],
     ) -> Vec<u8> {
         let Some(turn) = conversation.turns.get(at) else { return Vec::new() };
         let asked = Asked { conversation, turn, at, answers };

@@ -95,14 +95,15 @@ pub(super) fn invalid_json(
 ) -> RequestError {
     let start = String::from_utf8_lossy(&data[..data.len().min(80)]);
     let which = if count == 1 { "the body".into() } else { format!("event {number} of {count}") };
-    let message = format!("{which} is not what the endpoint speaks: {why}; it starts {start:?}");
+    let message =
+        format!("{which} is not in the endpoint's format: {why}; it starts with {start:?}");
     RequestError::new(ErrorKind::Parse, "InvalidJson", message)
 }
 
 /// A stream that ended before the server said that it was complete.
 pub(super) fn cut_stream(events: usize) -> RequestError {
     let message =
-        format!("the stream ended after {events} events, before one that says it is complete");
+        format!("the stream ended after {events} events without an event that marks its end");
     RequestError::new(ErrorKind::Other, "CutStream", message)
 }
 
@@ -112,7 +113,7 @@ pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
     let message = match completion_tokens {
         None => "the response has no content".to_owned(),
         Some(count) => {
-            format!("the response has no content; the server counts {count} completion tokens")
+            format!("the response has no content, but the server reports {count} completion tokens")
         }
     };
     RequestError::new(ErrorKind::Other, "EmptyResponse", message)

@@ -22,7 +22,8 @@ impl FieldPath {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |at: &str| {
             format!(
-                "{text:?} is not understood from {at:?} on: write a path such as a.b[0].c or a[*].b"
+                "{text:?} is not a valid path from {at:?} on; expected a path such as a.b[0].c or \
+                 a[*].b"
             )
         };
         let mut steps = Vec::new();
@@ -46,7 +47,7 @@ impl FieldPath {
             steps.push(step);
             rest = after;
         }
-        if steps.is_empty() { Err("it names no place".to_owned()) } else { Ok(Self(steps)) }
+        if steps.is_empty() { Err("the path is empty".to_owned()) } else { Ok(Self(steps)) }
     }
 
     /// What is there: the items found where the path goes through each of a list.

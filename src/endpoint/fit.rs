@@ -41,37 +41,36 @@ fn reason(traits: &EndpointTraits, conversation: &Conversation, turn: &Turn) -> 
     let name = traits.name;
     let is_multipart = traits.content_type == multipart::CONTENT_TYPE;
     if turn.raw_payload.is_some() {
-        let reason = || format!("a JSON payload is no {name} request, which bears files as parts");
+        let reason = || {
+            format!("a JSON payload cannot be sent as a {name} request, which has files as parts")
+        };
         return is_multipart.then(reason);
     }
     if let Some(other) = turn.media.iter().find(|media| !traits.takes.contains(media.kind)) {
         let takes = match traits.takes {
-            none if none.is_empty() => "text alone".to_owned(),
-            some => format!("{} beside text", some.names()),
+            none if none.is_empty() => "only text".to_owned(),
+            some => format!("{} in addition to text", some.names()),
         };
-        return Some(format!("it bears {}, but {name} takes {takes}", other.kind.names()));
+        return Some(format!("it has {}, but {name} supports {takes}", other.kind.names()));
     }
     let kinds = turn.media.iter().fold(MediaKinds::empty(), |kinds, media| kinds | media.kind);
     let missing = traits.needs - kinds;
     if !missing.is_empty() {
         let missing = missing.names();
         return Some(format!(
-            "{name} needs {missing}: name a file as `{missing}` in --input-file, or have it \
-             generated"
+            "{name} requires {missing}; refer to a file in the `{missing}` field of --input-file, \
+             or generate it"
         ));
     }
     if turn.texts.is_empty() && traits.needs_text && turn.messages.is_none() {
-        return Some(format!("{name} needs a text: give it as `text`"));
+        return Some(format!("{name} requires a text in the field `text`"));
     }
     let has_url = turn.media.iter().any(|media| matches!(media.content, MediaContent::Url(_)));
     if has_url && !traits.takes_urls {
-        return Some(format!("{name} sends files: name a file instead of a URL"));
+        return Some(format!("{name} sends files; use a file instead of a URL"));
     }
     (is_multipart && has_boundary(conversation, turn)).then(|| {
-        format!(
-            "it has {:?} in it, which is what parts of a request have between them",
-            multipart::BOUNDARY
-        )
+        format!("it contains {:?}, which separates the parts of a request", multipart::BOUNDARY)
     })
 }
 
@@ -116,24 +115,27 @@ mod tests {
         assert_eq!(refusal(EndpointType::CHAT, audio()), None);
         assert_eq!(
             refusal(EndpointType::COMPLETIONS, audio()).unwrap(),
-            "turn 1 of conversation 2 of the dataset: it bears audio, but completions takes text alone"
+            "turn 1 of conversation 2 of the dataset: it has audio, but completions supports only \
+             text"
         );
         let messages = refusal(EndpointType::MESSAGES, audio()).unwrap();
-        assert!(messages.ends_with("it bears audio, but messages takes image beside text"));
+        assert!(
+            messages.ends_with("it has audio, but messages supports image in addition to text")
+        );
     }
 
     #[test]
     fn a_dialect_may_refuse_what_its_traits_allow() {
         let refused = refusal(EndpointType::NIM_RANKINGS, with(vec![], &["x"])).unwrap();
         // The first conversation has no turn at all.
-        let expected = "conversation 1 of the dataset: a ranking is a conversation of one turn";
+        let expected = "conversation 1 of the dataset: a ranking request has only one turn";
         assert_eq!(refused, expected);
     }
 
     #[test]
     fn what_a_dialect_needs_must_be_there() {
         let transcription = EndpointType::AUDIO_TRANSCRIPTION;
-        assert!(refusal(transcription, with(vec![], &["x"])).unwrap().contains("needs audio"));
+        assert!(refusal(transcription, with(vec![], &["x"])).unwrap().contains("requires audio"));
         assert_eq!(refusal(transcription, with(vec![medium(MediaKinds::AUDIO, "a")], &[])), None);
         let url = MediaContent::Url("http://x/a.wav".into());
         let url = Media { content: url, ..medium(MediaKinds::AUDIO, "") };
@@ -141,14 +143,14 @@ mod tests {
         let image = || vec![medium(MediaKinds::IMAGE, "i")];
         assert_eq!(refusal(EndpointType::IMAGE_EDIT, with(image(), &["x"])), None);
         let without_text = refusal(EndpointType::IMAGE_EDIT, with(image(), &[])).unwrap();
-        assert!(without_text.contains("needs a text"), "{without_text}");
+        assert!(without_text.contains("requires a text"), "{without_text}");
     }
 
     #[test]
     fn no_part_has_the_boundary() {
         let file = vec![medium(MediaKinds::IMAGE, &format!("..{}..", multipart::BOUNDARY))];
         let reason = refusal(EndpointType::IMAGE_EDIT, with(file.clone(), &["x"])).unwrap();
-        assert!(reason.contains("between them"), "{reason}");
+        assert!(reason.contains("separates the parts"), "{reason}");
         assert_eq!(refusal(EndpointType::CHAT, with(file, &["x"])), None);
         let text = with(vec![medium(MediaKinds::IMAGE, "i")], &[multipart::BOUNDARY]);
         assert!(refusal(EndpointType::IMAGE_EDIT, text).is_some());

@@ -72,6 +72,6 @@ pub(super) fn conversation() -> Conversation {
 
 /// The body of the request for turn `at`; the answer to every earlier one is `answer`.
 pub(super) fn body(config: &Config, conversation: &Conversation, at: usize) -> Value {
-    let answers = vec![Arc::from("answer"); at];
+    let answers = vec![Some(Arc::from("answer")); at];
     serde_json::from_slice(&build(config).request_body(conversation, at, &answers)).unwrap()
 }

@@ -16,19 +16,20 @@ pub(super) enum Said<'a> {
     Answered(&'a str),
 }
 
-/// The conversation up to `turn`, each earlier turn with its answer. Turns that
+/// The conversation up to `turn`, each earlier turn with its answer if it had one. Turns that
 /// bear their whole history stand alone. The system message is not here.
 pub(super) fn history<'a>(
     conversation: &'a Conversation,
     turn: usize,
-    answers: &'a [Arc<str>],
+    answers: &'a [Option<Arc<str>>],
 ) -> Vec<Said<'a>> {
     let repeated = if conversation.standalone_turns { 0 } else { turn };
     let mut said = Vec::with_capacity(2 * repeated + 2);
     said.extend(conversation.user_context.as_deref().map(Said::Context));
     for (index, earlier) in conversation.turns.iter().take(repeated).enumerate() {
         said.push(Said::Asked(earlier));
-        said.extend(answers.get(index).map(|answer| Said::Answered(answer)));
+        let answer = answers.get(index).and_then(Option::as_deref);
+        said.extend(answer.map(Said::Answered));
     }
     said.extend(conversation.turns.get(turn).map(Said::Asked));
     said

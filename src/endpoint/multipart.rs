@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::Config;
@@ -73,6 +74,42 @@ impl<'a> Form<'a> {
     }
 }
 
+/// A part of a body that [`parts`] has read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The field's name, as it is escaped.
+    pub name: &'a str,
+    /// File name and media type, if it is a file.
+    pub file: Option<(&'a str, &'a str)>,
+    /// The value, or the file's content.
+    pub content: &'a [u8],
+}
+
+/// The parts of a body that was made here; `None` for any other.
+#[must_use]
+pub fn parts(body: &[u8]) -> Option<Vec<Part<'_>>> {
+    let separator = memmem::Finder::new(concat!("\r\n--", boundary!()));
+    let mut rest = body.strip_prefix(&separator.needle()[2..])?;
+    let mut parts = Vec::new();
+    while rest != b"--\r\n" {
+        let end = separator.find(rest)?;
+        parts.push(part(&rest[..end])?);
+        rest = &rest[end + separator.needle().len()..];
+    }
+    Some(parts)
+}
+
+fn part(bytes: &[u8]) -> Option<Part<'_>> {
+    let end = memmem::find(bytes, b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let (name, rest) = head.split_once("; name=\"")?.1.split_once('"')?;
+    let file = rest.strip_prefix("; filename=\"").and_then(|rest| rest.split_once('"'));
+    let file = file.map(|(file_name, rest)| {
+        (file_name, rest.strip_prefix("\r\ncontent-type: ").unwrap_or_default())
+    });
+    Some(Part { name, file, content: &bytes[end + 4..] })
+}
+
 /// A field's name as browsers write it (HTML, 4.10.21.8).
 fn escaped(name: &str) -> String {
     name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
@@ -108,7 +145,26 @@ mod tests {
             part("name=\"a%22b\"\r\n\r\ntrue").into_bytes(),
             format!("--{BOUNDARY}--\r\n").into_bytes(),
         ];
-        assert_eq!(form.into_bytes(), expected.concat());
+        let bytes = form.into_bytes();
+        assert_eq!(bytes, expected.concat());
+        let text = |name, content| Part { name, file: None, content };
+        assert_eq!(
+            parts(&bytes).unwrap(),
+            [
+                text("model", b"m"),
+                Part {
+                    name: "file",
+                    file: Some(("audio.mp3", "audio/mpeg")),
+                    content: b"\xff\r\n",
+                },
+                text("size", b"1x1"),
+                text("n", b"2"),
+                text("a%22b", b"true"),
+            ]
+        );
+        for end in 0..bytes.len() {
+            assert_eq!(parts(&bytes[..end]), None);
+        }
         assert!(CONTENT_TYPE.ends_with(BOUNDARY));
     }
 }

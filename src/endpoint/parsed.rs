@@ -12,10 +12,14 @@ pub struct ParsedResponse {
     /// pieces are not here.
     pub content: Vec<ContentPiece>,
     /// All output text joined: text and tool calls' names and arguments,
-    /// without reasoning.
+    /// without reasoning. A line feed stands between two choices.
     pub output_text: String,
-    /// All reasoning text joined.
+    /// All reasoning text joined, the same way.
     pub reasoning_text: String,
+    /// Where in `output_text` the second choice and further ones begin.
+    pub output_choices: Vec<usize>,
+    /// The same in `reasoning_text`.
+    pub reasoning_choices: Vec<usize>,
     /// The usage the server reported: the last non-null value of each field.
     pub usage: Option<Usage>,
     /// The last `finish_reason`.
@@ -29,6 +33,15 @@ pub struct ParsedResponse {
     /// Why the response is a failure although its status was 2xx: an `error`
     /// event, invalid JSON, no content at all, a stream cut short.
     pub error: Option<RequestError>,
+}
+
+/// The choices of a text that `starts` divides, each of which is counted by itself: what
+/// one ends with and the next begins with are no token.
+pub fn choices<'a>(text: &'a str, starts: &'a [usize]) -> impl Iterator<Item = &'a str> {
+    let from = std::iter::once(0).chain(starts.iter().copied());
+    // The separator is of no choice.
+    let to = starts.iter().map(|start| start.saturating_sub(1)).chain([text.len()]);
+    from.zip(to).filter_map(|(from, to)| text.get(from..to))
 }
 
 /// One piece of content.

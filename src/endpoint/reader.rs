@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::envelope::Envelope;
 use super::text::Text;
 use super::{ContentPiece, ParsedResponse, Usage, error, sse};
 use crate::record::{RequestError, ResponseBody};
@@ -130,6 +131,23 @@ impl Answer {
         }
     }
 
+    /// What stands beside the content: model, usage and error.
+    pub(super) fn envelope(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
+        self.model(&envelope.model);
+        self.usage(envelope.usage);
+        self.error(envelope, json, is_answer);
+    }
+
+    /// The error of an envelope. One without the wrapper is the whole `json`, which then
+    /// is no answer: what bears one may have a message too.
+    pub(super) fn error(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
+        if let Some(error) = envelope.error {
+            self.report_json(error.get().as_bytes());
+        } else if !is_answer && envelope.message.non_empty().is_some() {
+            self.report_json(json);
+        }
+    }
+
     /// An error that the server reports: the first one counts.
     pub(super) fn report(&mut self, error: impl FnOnce() -> RequestError) {
         self.reported.get_or_insert_with(error);
@@ -193,7 +211,8 @@ impl Answer {
         let is_cut = body.is_event_stream && !body.events.is_empty() && !is_complete;
         reader.end(&mut self);
         let mut response = self.response;
-        response.usage = (!self.usage.is_empty()).then_some(self.usage);
+        let usage = self.usage.whole_prompt();
+        response.usage = (!usage.is_empty()).then_some(usage);
         response.error = self.reported.or(self.invalid).or_else(|| {
             if is_cut {
                 Some(error::cut_stream(body.events.len()))

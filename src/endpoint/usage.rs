@@ -9,7 +9,7 @@
 //! | cache read | `prompt_tokens_details.cached_tokens` | `input_tokens_details.cached_tokens`, `cache_read_input_tokens` | `cachedContentTokenCount` |
 //!
 //! Anthropic adds `cache_creation_input_tokens` (its `input_tokens` leave out both
-//! of the cache's: the dialect's reader adds them), DeepSeek
+//! of the cache's: they are added), DeepSeek
 //! `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, Mistral
 //! `prompt_audio_seconds`. Values that are no count are taken as absent.
 
@@ -49,6 +49,9 @@ pub struct Usage {
     pub accepted_prediction_tokens: Option<u64>,
     /// Predicted tokens that it did not.
     pub rejected_prediction_tokens: Option<u64>,
+    /// Whether `prompt_tokens` leave out those that the cache had or took, as in
+    /// Anthropic's shape: see [`Usage::whole_prompt`].
+    pub leaves_out_cache: bool,
 }
 
 impl Usage {
@@ -58,6 +61,19 @@ impl Usage {
         let seed = Reader { usage: self, within: Within::Usage };
         // The text is valid JSON already, and the reader accepts any type.
         let _ = seed.deserialize(&mut serde_json::Deserializer::from_str(usage.get()));
+    }
+
+    /// With all tokens of the prompt in `prompt_tokens`, those of the cache too: a cache
+    /// has no more of a prompt than there is.
+    #[must_use]
+    pub fn whole_prompt(mut self) -> Self {
+        if self.leaves_out_cache
+            && let Some(prompt) = &mut self.prompt_tokens
+        {
+            let of_cache = [self.prompt_cache_read_tokens, self.prompt_cache_write_tokens];
+            *prompt = of_cache.into_iter().flatten().fold(*prompt, u64::saturating_add);
+        }
+        Self { leaves_out_cache: false, ..self }
     }
 
     /// Whether nothing was reported.
@@ -98,8 +114,14 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let mut candidates = None;
         let mut thoughts = None;
+        // Some servers say the same of the cache in two shapes: that of the details wins,
+        // wherever it stands.
+        let mut cache = Cache::default();
+        let mut shape = Shape::default();
+        let before = (matches!(self.within, Within::Usage)).then(|| Cache::take(self.usage));
         while let Some(name) = members.next_key::<Text<'de>>()? {
             let usage = &mut *self.usage;
+            shape.see(&name.0);
             if let Some(within) = inner(&name.0) {
                 members.next_value_seed(Reader { usage, within })?;
                 continue;
@@ -108,6 +130,11 @@ impl<'de> Visitor<'de> for Reader<'_> {
             match (&*name.0, self.within) {
                 ("candidatesTokenCount", Within::Usage) => candidates = number.whole(),
                 ("thoughtsTokenCount", Within::Usage) => thoughts = number.whole(),
+                (name, Within::Usage) if cache.field(name).is_some() => {
+                    if let (Some(field), Some(count)) = (cache.field(name), number.whole()) {
+                        *field = Some(count);
+                    }
+                }
                 ("prompt_audio_seconds", Within::Usage) => {
                     usage.prompt_audio_seconds = number.0.or(usage.prompt_audio_seconds);
                 }
@@ -118,6 +145,14 @@ impl<'de> Visitor<'de> for Reader<'_> {
                     }
                 }
             }
+        }
+        if let Some(before) = before {
+            self.usage.leaves_out_cache = shape.leaves_out_cache(self.usage.leaves_out_cache);
+            let nested = Cache::take(self.usage);
+            let read = nested.read.or(cache.read).or(before.read);
+            let write = nested.write.or(cache.write).or(before.write);
+            (self.usage.prompt_cache_read_tokens, self.usage.prompt_cache_write_tokens) =
+                (read, write);
         }
         self.usage.reasoning_tokens = thoughts.or(self.usage.reasoning_tokens);
         if let Some(candidates) = candidates {
@@ -159,6 +194,67 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
+/// Whose names an object has for the prompt and the cache.
+#[derive(Default)]
+struct Shape {
+    has_input: bool,
+    has_prompt: bool,
+    has_details: bool,
+    has_flat_cache: bool,
+}
+
+impl Shape {
+    fn see(&mut self, name: &str) {
+        match name {
+            "input_tokens" => self.has_input = true,
+            "prompt_tokens" => self.has_prompt = true,
+            "prompt_tokens_details" | "input_tokens_details" => self.has_details = true,
+            "cache_read_input_tokens" | "cache_creation_input_tokens" => self.has_flat_cache = true,
+            _ => {}
+        }
+    }
+
+    /// Anthropic's `input_tokens` leave out the cache's; an object that does not say the
+    /// prompt changes nothing.
+    const fn leaves_out_cache(&self, before: bool) -> bool {
+        if self.has_prompt || self.has_details {
+            false
+        } else if self.has_input {
+            self.has_flat_cache
+        } else {
+            before
+        }
+    }
+}
+
+/// Tokens of the cache, as one object says them.
+#[derive(Default)]
+struct Cache {
+    read: Option<u64>,
+    write: Option<u64>,
+}
+
+impl Cache {
+    /// What is known so far, out of `usage`.
+    const fn take(usage: &mut Usage) -> Self {
+        Self {
+            read: usage.prompt_cache_read_tokens.take(),
+            write: usage.prompt_cache_write_tokens.take(),
+        }
+    }
+
+    /// The field that a member beside the details stands for.
+    fn field(&mut self, name: &str) -> Option<&mut Option<u64>> {
+        Some(match name {
+            "cache_read_input_tokens" | "prompt_cache_hit_tokens" | "cachedContentTokenCount" => {
+                &mut self.read
+            }
+            "cache_creation_input_tokens" => &mut self.write,
+            _ => return None,
+        })
+    }
+}
+
 /// The object that `name` opens, if it is one that holds counts.
 fn inner(name: &str) -> Option<Within> {
     Some(match name {
@@ -180,13 +276,8 @@ fn field<'u>(usage: &'u mut Usage, within: Within, name: &str) -> Option<&'u mut
         (Within::Usage | Within::CompletionDetails, "reasoning_tokens") => {
             &mut usage.reasoning_tokens
         }
-        (Within::PromptDetails, "cached_tokens")
-        | (
-            Within::Usage,
-            "cache_read_input_tokens" | "prompt_cache_hit_tokens" | "cachedContentTokenCount",
-        ) => &mut usage.prompt_cache_read_tokens,
-        (Within::PromptDetails, "cache_write_tokens")
-        | (Within::Usage, "cache_creation_input_tokens") => &mut usage.prompt_cache_write_tokens,
+        (Within::PromptDetails, "cached_tokens") => &mut usage.prompt_cache_read_tokens,
+        (Within::PromptDetails, "cache_write_tokens") => &mut usage.prompt_cache_write_tokens,
         (Within::Usage, "prompt_cache_miss_tokens") => &mut usage.prompt_cache_miss_tokens,
         (Within::PromptDetails, "audio_tokens") => &mut usage.prompt_audio_tokens,
         (Within::CompletionDetails, "audio_tokens") => &mut usage.completion_audio_tokens,
@@ -253,6 +344,43 @@ mod tests {
         );
         assert_eq!(found.prompt_cache_write_tokens, Some(6));
         assert_eq!(found.prompt_cache_read_tokens, Some(7));
+    }
+
+    #[test]
+    fn the_caches_details_win_over_what_stands_beside_them() {
+        let flat = r#""cache_read_input_tokens":70,"cache_creation_input_tokens":60"#;
+        let nested = r#""prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":6}"#;
+        for json in [format!("{{{flat},{nested}}}"), format!("{{{nested},{flat}}}")] {
+            let found = usage(&json);
+            assert_eq!(found.prompt_cache_read_tokens, Some(7), "{json}");
+            assert_eq!(found.prompt_cache_write_tokens, Some(6), "{json}");
+        }
+        // A later event's word replaces an earlier one's, in whatever shape.
+        let mut found = usage(&format!("{{{nested}}}"));
+        merge(&mut found, r#"{"cache_read_input_tokens":9}"#);
+        assert_eq!(found.prompt_cache_read_tokens, Some(9));
+        assert_eq!(found.prompt_cache_write_tokens, Some(6));
+        merge(&mut found, r#"{"completion_tokens":1,"prompt_tokens_details":null}"#);
+        assert_eq!(found.prompt_cache_read_tokens, Some(9));
+    }
+
+    /// 5 read from the prompt, 7 from the cache, 6 written to it.
+    #[test]
+    fn a_prompt_in_anthropics_shape_has_the_caches_tokens_in_it() {
+        let of_anthropic = r#"{"input_tokens":5,"cache_creation_input_tokens":6,
+            "cache_read_input_tokens":7,"output_tokens":8}"#;
+        assert_eq!(usage(of_anthropic).whole_prompt().prompt_tokens, Some(18));
+        // OpenAI's have them already, and so has who says the details.
+        let whole = r#"{"prompt_tokens":18,"cache_read_input_tokens":7}"#;
+        assert_eq!(usage(whole).whole_prompt().prompt_tokens, Some(18));
+        let whole = r#"{"input_tokens":18,"input_tokens_details":{"cached_tokens":7}}"#;
+        assert_eq!(usage(whole).whole_prompt().prompt_tokens, Some(18));
+        let both = r#"{"input_tokens":5,"cache_read_input_tokens":7,"prompt_tokens":12}"#;
+        assert_eq!(usage(both).whole_prompt().prompt_tokens, Some(12));
+        // A stream says the prompt at its start, and the cache again at its end.
+        let mut found = usage(of_anthropic);
+        merge(&mut found, r#"{"output_tokens":20,"cache_read_input_tokens":7}"#);
+        assert_eq!(found.whole_prompt().prompt_tokens, Some(18));
     }
 
     #[test]

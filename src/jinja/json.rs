@@ -1,5 +1,5 @@
-//! The filter `tojson`: JSON as Python's `json.dumps` writes it, which is what
-//! templates of chats count on. Markup is not escaped.
+//! The filter `tojson`: JSON in the format of Python's `json.dumps`, which chat templates rely on.
+//! HTML is not escaped.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use minijinja::{Error, ErrorKind, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// Most blanks of an indentation.
+/// Maximum number of spaces per indentation level.
 const MAX_INDENT: usize = 16;
 
-/// `value|tojson`, also with `sort_keys`, and with `indent` or `ensure_ascii` and
+/// The filter `value|tojson`, with the options `sort_keys`, `indent`, `ensure_ascii` and
 /// `separators`.
 #[expect(clippy::needless_pass_by_value, reason = "filters are given their options so")]
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
@@ -44,13 +44,13 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     String::from_utf8(out).map_err(|why| Error::new(ErrorKind::InvalidOperation, why.to_string()))
 }
 
-/// All in one line.
+/// Formatter that writes everything on one line.
 struct Line {
-    /// Between items.
+    /// Separator between items.
     item: String,
-    /// Between a key and its value.
+    /// Separator between a key and its value.
     key: String,
-    /// Whether other characters are escaped.
+    /// Whether non-ASCII characters are escaped.
     ascii: bool,
 }
 

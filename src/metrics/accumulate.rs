@@ -1,67 +1,70 @@
-//! The exact half of the in-process reader: keeps the values of one phase and
-//! computes what artifacts and console say of it.
+//! Collects the exact values of one phase and computes its results for files and console.
+
+mod totals;
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::metric::{Kind, Metric, MetricResult, MetricTag, Observation, Stats, Totals, Value};
+use super::metric::{Kind, Metric, MetricResult, Observation, Stats, Totals, Value};
 use super::percentile::{distribution, exact_sum, percentile, with_failures};
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
+use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::record::RequestError;
 use crate::units::{Nanos, Unit};
 
-/// Kinds of failure that are told apart, by all that is known of them.
-const MOST_ERRORS: usize = 1000;
+pub use totals::{PhaseTotals, RowTotals};
 
-/// Name of the failures that are not.
+/// Maximum number of distinct errors that are counted separately.
+const MAX_ERRORS: usize = 1000;
+
+/// Name of the errors beyond that.
 const OTHER_ERRORS: &str = "OtherErrors";
 
-/// The metric that has the times between a request's pieces of content.
-const GAPS: MetricTag = "inter_chunk_latency";
+/// The metric with the times between a request's content events.
+const GAPS: MetricTag = tag::INTER_CHUNK_LATENCY;
 
-/// What has been observed of one phase. It keeps every value, in its display unit.
+/// Everything observed in one phase. Keeps every value, in its display unit.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
     registry: Arc<Registry>,
-    /// One for each of the registry's rows.
+    /// One column for each of the registry's rows.
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
     timeline: Timeline,
-    /// What was last said of all this, until there is more.
+    /// Cached results, until another request is observed.
     results: OnceLock<Vec<MetricResult>>,
     /// Whether any request was observed.
     has_observed: bool,
-    /// Each request, where slices are wanted.
+    /// Each request, if slices are computed.
     log: Option<Arc<Log>>,
-    /// Which part of a phase it is of, where it is not of a whole one.
+    /// The part of a phase that is observed; absent for a whole phase.
     part: Option<Part>,
 }
 
-/// What is known of a part of a phase beside its requests.
+/// Facts about a part of a phase other than its requests.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
-    /// How long it is: what rates go by.
+    /// Its length, which rates are relative to.
     pub(super) length: Nanos,
-    /// What went on in it, also of requests that were sent before.
+    /// The curves over its time, including requests that were sent earlier.
     pub(super) over_time: OverTime,
-    /// By row: 0 for what adds up over the phase, so that a part that adds nothing
-    /// has that.
+    /// By row: 0 for counts and sums that the phase has, so that a part without any has 0.
     pub(super) nothing: Arc<[Option<f64>]>,
 }
 
-/// What is kept of one metric.
+/// The data of one metric.
 #[derive(Debug, Clone)]
 enum Cell {
     /// The values of a record metric.
     Column(Vec<f64>),
     /// A count or sum; `None` before anything was added.
     Sum(Option<f64>),
-    /// The earliest or latest instant, in wall nanoseconds.
+    /// The earliest or latest instant, in wall clock nanoseconds.
     Instant(Option<u64>),
-    /// Computed at the end.
+    /// Computed at the end; nothing is kept.
     Derived,
 }
 
@@ -95,18 +98,18 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::new`], of which there can be [slices](Self::slices).
+    /// Like [`Accumulator::new`], but keeps what is needed for [slices](Self::slices).
     #[must_use]
     pub fn sliced(registry: Arc<Registry>) -> Self {
         Self { log: Some(Arc::default()), ..Self::new(registry) }
     }
 
-    /// Nothing observed yet of a part of a phase.
+    /// Creates an accumulator for a part of a phase.
     pub(super) fn of_part(registry: Arc<Registry>, part: Part) -> Self {
         Self { part: Some(part), ..Self::new(registry) }
     }
 
-    /// Takes in one finished request.
+    /// Adds a finished request.
     pub fn observe(&mut self, observation: &Observation) {
         self.has_observed = true;
         self.results = OnceLock::new();
@@ -135,12 +138,12 @@ impl Accumulator {
         }
     }
 
-    /// Counts a failure. Servers put request numbers and times into their words:
-    /// above [`MOST_ERRORS`] only code and class of a new kind are kept.
+    /// Counts an error. Since servers may put request IDs and times in messages, only the code
+    /// and class of a new error are kept beyond [`MAX_ERRORS`].
     fn count_error(&mut self, error: &RequestError, times: u64) {
         if let Some(count) = self.errors.get_mut(error) {
             *count += times;
-        } else if self.errors.len() < MOST_ERRORS {
+        } else if self.errors.len() < MAX_ERRORS {
             self.errors.insert(error.clone(), times);
         } else {
             let rest = RequestError {
@@ -151,18 +154,15 @@ impl Accumulator {
         }
     }
 
-    /// Appends a request's values to the columns. Values usually come in the
-    /// rows' order, so the search for a row goes on from the one before.
+    /// Appends a request's values to the columns.
     fn append_values(&mut self, observation: &Observation) {
         let rows = self.registry.rows();
-        let mut next = 0;
+        let failed = observation.error.is_some();
         for (tag, value) in observation.values.iter() {
-            let ahead = rows.iter().skip(next).position(|metric| metric.tag == tag);
-            let Some(at) = ahead.map(|steps| next + steps).or_else(|| self.registry.position(tag))
-            else {
+            let Some(at) = self.registry.position(tag) else { continue };
+            if !rows[at].is_counted_of(failed) {
                 continue;
-            };
-            next = at + 1;
+            }
             if let Cell::Column(column) = &mut self.cells[at] {
                 match value {
                     Value::Scalar(value) => column.push(rows[at].to_display(*value)),
@@ -174,7 +174,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes in what `other`, of the same registry, has observed.
+    /// Merges the observations of `other`, which has the same registry.
     pub fn merge(&mut self, other: Self) {
         self.has_observed |= other.has_observed;
         self.results = OnceLock::new();
@@ -202,8 +202,8 @@ impl Accumulator {
         }
     }
 
-    /// Every metric that has a value, in catalogue order and display units;
-    /// internal and experimental ones in developer mode only.
+    /// Returns every metric that has a value, in catalogue order and display units. Internal and
+    /// experimental metrics are included only in developer mode.
     #[must_use]
     pub fn results(&self) -> Vec<MetricResult> {
         self.results.get_or_init(|| self.compute()).clone()
@@ -223,7 +223,10 @@ impl Accumulator {
                 let metric = rows[*at];
                 let stats = match (&self.cells[*at], metric.kind) {
                     (Cell::Column(column), _) => statistics(column)?,
-                    (Cell::Instant(instant), _) => single(metric.to_display((*instant)? as f64)),
+                    (Cell::Instant(instant), _) => Stats {
+                        instant: Some((*instant)?),
+                        ..single(metric.to_display((*instant)? as f64))
+                    },
                     (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
                     (_, Kind::WithFailures(of)) => self.with_failures(of)?,
                     _ => single(metric.to_display(totals.total(metric.tag)?)),
@@ -233,8 +236,8 @@ impl Accumulator {
             .collect()
     }
 
-    /// The phase, which `window` is in wall time, in slices of `duration` from its start
-    /// on; `None` where it was not to be [sliced](Self::sliced).
+    /// Divides the phase, which covers `window` in wall time, into slices of `duration`; `None`
+    /// unless it is [sliced](Self::sliced).
     pub fn slices(
         &self,
         window: &Range<u64>,
@@ -249,7 +252,7 @@ impl Accumulator {
         Ok(Some(Slices::new(registry, Arc::clone(log), &slices, over_time, self.nothing())))
     }
 
-    /// By row: 0 for each count and sum that the phase has.
+    /// Returns, by row, 0 for each count and sum that the phase has.
     fn nothing(&self) -> Arc<[Option<f64>]> {
         let totals = self.totals();
         let rows = self.registry.rows().iter();
@@ -260,13 +263,13 @@ impl Accumulator {
         .collect()
     }
 
-    /// What goes on over the time of the whole phase.
+    /// Returns the curves over the time of the whole phase.
     fn over_time(&self) -> OverTime {
         let found = self.timeline.in_each(&self.curves(), self.gaps(), &[self.timeline.window()]);
         found.into_iter().next().unwrap_or_default()
     }
 
-    /// The curves that rows follow, each once.
+    /// Returns the curves that the rows need, without duplicates.
     fn curves(&self) -> Vec<Curve> {
         let mut curves = Vec::new();
         for metric in self.registry.rows() {
@@ -280,20 +283,19 @@ impl Accumulator {
     }
 
     fn gaps(&self) -> Gaps<'_> {
-        let unit = Registry::find(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
+        let unit = Registry::row(GAPS).map_or(Unit::Nanoseconds, |metric| metric.display_unit);
         Gaps::new(self.column(GAPS), unit)
     }
 
-    /// The values of a record metric and an infinite one for each failure.
+    /// Returns statistics of a record metric with an infinite value for each failed request.
     fn with_failures(&self, of: MetricTag) -> Option<Stats> {
-        let failures = self.errors.values().sum::<u64>();
-        let failures = usize::try_from(failures).ok().filter(|failures| *failures > 0)?;
+        let failures = usize::try_from(self.failures()).ok().filter(|failures| *failures > 0)?;
         let distribution = with_failures(self.column(of).to_vec(), failures)?;
-        Some(Stats { avg: f64::INFINITY, distribution: Some(distribution) })
+        Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
     }
 
-    /// The values of the record metric `tag` in its display unit, lists flattened; none
-    /// where it is not measured.
+    /// Returns the values of the record metric `tag` in its display unit, with lists flattened;
+    /// empty if it is not measured.
     #[must_use]
     pub fn column(&self, tag: MetricTag) -> &[f64] {
         match self.registry.position(tag).map(|at| &self.cells[at]) {
@@ -302,14 +304,19 @@ impl Accumulator {
         }
     }
 
-    /// The [results](Self::results) of a phase that there need not have been:
-    /// none where no request was observed, not even the metrics that are 0 then.
+    /// Returns the [results](Self::results) of an optional phase: empty if no request was
+    /// observed, without the metrics that would be 0.
     #[must_use]
     pub fn results_if_any(&self) -> Vec<MetricResult> {
         if self.has_observed { self.results() } else { Vec::new() }
     }
 
-    /// The failures, most frequent first.
+    /// Returns the number of requests that failed.
+    fn failures(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Returns the errors, most frequent first.
     #[must_use]
     pub fn errors(&self) -> Vec<(RequestError, u64)> {
         let mut errors: Vec<_> =
@@ -322,12 +329,12 @@ impl Accumulator {
         errors
     }
 
-    /// 0 for a row that adds up over the phase that this is a part of.
+    /// Returns 0 for a row that is a count or sum of the phase that this is a part of.
     fn nothing_of(&self, row: usize) -> Option<f64> {
         self.part.as_ref().and_then(|part| part.nothing.get(row).copied().flatten())
     }
 
-    /// Aggregates, sums and derived results, each after those it is computed from.
+    /// Computes aggregate, sum and derived results, each after those it depends on.
     fn totals(&self) -> Computed<'_> {
         let mut computed = Computed { accumulator: self, derived: vec![None; self.cells.len()] };
         for (at, metric) in self.registry.rows().iter().enumerate() {
@@ -349,8 +356,8 @@ struct Computed<'a> {
 }
 
 impl Computed<'_> {
-    /// The percentile of a record metric, in the unit of `row`; `None` where no
-    /// request has it.
+    /// Returns the percentile of a record metric, in the unit of `row`; `None` if no request has
+    /// the metric.
     fn percentile_of(&self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
         let of = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
         let mut ascending = self.accumulator.column(tag).to_vec();
@@ -358,7 +365,7 @@ impl Computed<'_> {
         percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
     }
 
-    /// The sum of a record metric in its own unit; `None` where no request has it.
+    /// Returns the sum of a record metric in its own unit; `None` if no request has it.
     fn sum_of(&self, tag: MetricTag) -> Option<f64> {
         let metric = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
         let column = self.accumulator.column(tag);
@@ -378,7 +385,7 @@ impl Totals for Computed<'_> {
     }
 
     fn duration(&self) -> Option<Nanos> {
-        let whole = || self.total("benchmark_duration").map(|nanos| Nanos(nanos as u64));
+        let whole = || self.total(tag::BENCHMARK_DURATION).map(|nanos| Nanos(nanos as u64));
         self.accumulator.part.as_ref().map(|part| part.length).or_else(whole)
     }
 
@@ -393,11 +400,11 @@ impl Totals for Computed<'_> {
 fn statistics(column: &[f64]) -> Option<Stats> {
     let distribution = distribution(&mut column.to_vec())?;
     let avg = distribution.sum / distribution.count as f64;
-    Some(Stats { avg, distribution: Some(distribution) })
+    Some(Stats { avg, instant: None, distribution: Some(distribution) })
 }
 
 const fn single(value: f64) -> Stats {
-    Stats { avg: value, distribution: None }
+    Stats { avg: value, instant: None, distribution: None }
 }
 
 fn earliest(a: Option<u64>, b: Option<u64>) -> Option<u64> {

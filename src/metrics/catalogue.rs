@@ -1,4 +1,4 @@
-//! Every metric, by family. A new metric is one more row in its family's file.
+//! All metrics, by family. To add a metric, add a row to its family's file.
 
 use super::metric::{Metric, Totals};
 
@@ -16,18 +16,18 @@ mod tokens;
 mod usage;
 mod usage_diff;
 
-/// Metrics of one subject.
+/// A family of related metrics.
 #[derive(Debug)]
 pub struct Family {
     /// Title in the metric reference.
     pub title: &'static str,
-    /// What they have in common.
+    /// Description of the family.
     pub about: &'static str,
-    /// The rows.
+    /// The family's metrics.
     pub rows: &'static [Metric],
 }
 
-/// Every family, in the order of presentation.
+/// All families, in display order.
 pub static FAMILIES: &[Family] = &[
     Family { title: "Streaming", about: streaming::ABOUT, rows: streaming::ROWS },
     Family { title: "Tokens", about: tokens::ABOUT, rows: tokens::ROWS },
@@ -46,15 +46,15 @@ pub static FAMILIES: &[Family] = &[
     Family { title: "HTTP trace", about: http_trace::ABOUT, rows: http_trace::ROWS },
 ];
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
-/// `dividend / divisor`; `None` where the divisor is zero.
+/// Returns `dividend / divisor`; `None` if the divisor is zero.
 fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor != 0.0).then(|| dividend / divisor)
 }
 
-/// `amount` for each second of the benchmark's duration, or of a slice of it.
+/// Returns `amount` per second of the benchmark's duration, or of the slice's.
 fn per_second(totals: &dyn Totals, amount: f64) -> Option<f64> {
     ratio(amount, totals.duration()?.as_seconds())
 }

@@ -1,6 +1,5 @@
-//! Requests by hand for tests: an endpoint, a conversation, and the responses
-//! to it, with every arrival given. Tokens are words, so that they can be counted
-//! by eye.
+//! Hand-made requests for tests: an endpoint, a conversation and its responses, with given
+//! arrival times. Each word is a token.
 
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use crate::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
 
-/// When every request starts unless a test says otherwise: a monotonic instant.
+/// The default start of requests: a monotonic instant.
 pub(super) const START: Nanos = Nanos(5_000_000_000);
 
-/// One conversation of two turns, 5 tokens of context before them, 10 and 6
-/// tokens of their own; both ask for 10 tokens.
+/// A conversation of two turns of 10 and 6 tokens, after 5 tokens of context; both request
+/// 10 output tokens.
 pub(super) fn dataset() -> Arc<Dataset> {
     let turn = |tokens| Turn {
         texts: vec!["as many words as the count says".into()],
@@ -61,13 +60,13 @@ pub(super) fn measurer(
     Measurer::new(endpoint::build(&config), Some(words), dataset, registry, Clock::start())
 }
 
-/// A chat request of the second turn, measured as a streamed one.
+/// A streamed chat request of the second turn.
 pub(super) fn measure_chat(settings: Settings, body: ResponseBody) -> MeasuredRecord {
     let registry = registry(EndpointType::CHAT, settings, true);
     measurer(EndpointType::CHAT, registry, dataset()).measure(record(START, body))
 }
 
-/// The request of the second turn, which repeats one answer of four words; its
+/// The request of the second turn, which repeats one response of four words; its own
 /// response ends with the last event.
 pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     RequestRecord {
@@ -77,14 +76,16 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         worker: 0,
         request_id: Uuid::nil(),
         correlation_id: Uuid::nil(),
+        model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
-        payload: bytes::Bytes::new(),
-        earlier_answers: vec!["an answer of words".into()],
+        payload: bytes::Bytes::from_static(br#"{"max_tokens":10}"#),
+        earlier_answers: vec![Some("an answer of words".into())],
         due: None,
         due_while_asleep: false,
         free_from: Nanos::ZERO,
         issued: start,
         start,
+        sent: Some(start),
         ack: None,
         end: body.events.last().map_or(start, |event| event.arrival.at),
         status: Some(200),
@@ -96,7 +97,7 @@ pub(super) fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     }
 }
 
-/// A stream of events that arrive so many milliseconds after `start`; each is one
+/// A stream of events that arrive the given number of milliseconds after `start`; each is one
 /// line of data.
 pub(super) fn stream(start: Nanos, events: &[(u64, &str)]) -> ResponseBody {
     let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
@@ -113,19 +114,19 @@ pub(super) fn stream(start: Nanos, events: &[(u64, &str)]) -> ResponseBody {
     body
 }
 
-/// A body that is not streamed.
+/// A response body that is not streamed.
 pub(super) fn whole(start: Nanos, millis: u64, text: &str) -> ResponseBody {
     let arrival = (start + Nanos(millis * 1_000_000)).into();
     let event = SseEvent { arrival, start: 0, end: text.len() as u32 };
     ResponseBody { bytes: text.as_bytes().to_vec(), is_event_stream: false, events: vec![event] }
 }
 
-/// An event's data that bears a piece of the answer.
+/// The data of a content event.
 pub(super) fn content(text: &str) -> String {
     format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#)
 }
 
-/// An event's data that bears usage alone.
+/// The data of an event with only usage.
 pub(super) fn usage(members: &str) -> String {
     format!(r#"{{"choices":[],"usage":{{{members}}}}}"#)
 }

@@ -1,9 +1,8 @@
-//! Whether the client itself kept up: part of every result.
+//! Client health: whether the client itself kept up. Part of every result.
 //!
-//! [`Health`] takes each record of the measurement once; with what queue,
-//! workers and schedule say of themselves it gives [`ClientHealth`], which bears
-//! a verdict. The rules are in `docs/decisions/client-health.md`. What is not
-//! known is absent, never 0.
+//! [`Health`] collects the records of the measurement; together with statistics of the
+//! queue, the workers and the schedule it yields [`ClientHealth`], which includes a verdict.
+//! The rules are in `docs/decisions/client-health.md`. Unknown values are absent, never 0.
 
 mod combined;
 mod histogram;
@@ -19,28 +18,30 @@ pub use self::selfcheck::{Limits, Machine, SelfCheck};
 use self::verdict::Facts;
 use super::metric::MetricResult;
 use super::percentile::distribution;
+use super::tag;
 use crate::record::RequestRecord;
 use crate::runner::{CpuShares, QueueStats};
 use crate::units::Nanos;
 
-/// A read this long after the last byte's stamp is late: bytes before it may have
-/// waited for the client. What comes by a prompt read was merged by the server.
+/// Minimum delay between the last byte's timestamp and its read for a late read, of which
+/// earlier bytes may have waited for the client. The data of a prompt read was merged by the
+/// server.
 const LATE_READ_NS: u32 = 500_000;
 
-/// May the results be believed, as far as the client is concerned.
+/// Whether the results are reliable as far as the client is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The client is not what was measured.
+    /// The client did not affect the results.
     Valid,
-    /// Part of what was measured may be the client.
+    /// The client may have affected the results.
     Suspect,
-    /// The results say more of the client than of the server.
+    /// The results reflect the client more than the server.
     Invalid,
 }
 
 impl Verdict {
-    /// `valid`, `suspect` or `invalid`.
+    /// Returns `valid`, `suspect` or `invalid`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,7 +51,7 @@ impl Verdict {
         }
     }
 
-    /// As a number that grows with the doubt: 0, 1, 2.
+    /// Returns the verdict as a number: 0 for valid, 1 for suspect, 2 for invalid.
     #[must_use]
     pub const fn level(self) -> u8 {
         self as u8
@@ -60,73 +61,72 @@ impl Verdict {
 /// A reason for a verdict that is not [`Verdict::Valid`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// How grave it is.
+    /// The severity.
     pub verdict: Verdict,
-    /// What was found, in a sentence without its period.
+    /// The finding: a sentence without a full stop.
     pub finding: String,
-    /// What to do about it, the same way.
+    /// What to do about it: a sentence without a full stop.
     pub advice: String,
 }
 
-/// What the client says of itself in a measurement.
+/// The health of the client in a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientHealth {
-    /// Absent where nothing was measured or the run did not live to tell.
+    /// Absent if no request succeeded or the run did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The gravest first; empty where the verdict is `valid`.
+    /// The most serious reason first; empty if the verdict is `valid`.
     pub reasons: Vec<Reason>,
-    /// From when a request was due until its first byte was written; absent in a
-    /// closed loop.
+    /// From the due time of a request until it was handed to the transport, before waiting for
+    /// a connection; absent in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_slip_ms: Option<Spread>,
-    /// The same of those that were due while the worker slept: not its own work
-    /// made them late.
+    pub schedule_slip_ms: Option<TimeStatistics>,
+    /// The slip of requests that were due while the worker slept, and so were not delayed by
+    /// its own work.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_slip_idle_ms: Option<Spread>,
-    /// The same of the others.
+    pub schedule_slip_idle_ms: Option<TimeStatistics>,
+    /// The slip of the other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule_slip_loaded_ms: Option<Spread>,
-    /// From the kernel's receive stamp of an event until the program had read
-    /// it; absent where the kernel stamped nothing.
+    pub schedule_slip_loaded_ms: Option<TimeStatistics>,
+    /// From the kernel's receive timestamp of an event until the program read it; absent
+    /// without kernel timestamps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_lag_ms: Option<Spread>,
-    /// How much earlier than stamped an event may have come.
+    pub read_lag_ms: Option<TimeStatistics>,
+    /// How much earlier than its timestamp an event may have arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stamp_uncertainty_ms: Option<Spread>,
-    /// As much of it as is the client's fault: that of events that were read
-    /// late, half a millisecond or more; 0 for all others. Absent where the
-    /// kernel stamped nothing.
+    pub stamp_uncertainty_ms: Option<TimeStatistics>,
+    /// The part of it that the client caused: that of events read late, by half a millisecond
+    /// or more; 0 for all others. Absent without kernel timestamps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub arrival_error_ms: Option<Spread>,
-    /// Reads from the sockets, and by which clock they are stamped.
+    pub arrival_error_ms: Option<TimeStatistics>,
+    /// Reads from the sockets, and the source of their timestamps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
-    /// The queue of records.
+    /// The record queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// Processor time.
+    /// CPU time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// Requests per second sent over those asked for; absent without a rate.
+    /// Achieved request rate divided by the configured one; absent without a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_ratio: Option<f64>,
-    /// Most requests in flight over the concurrency asked for.
+    /// Highest concurrency divided by the configured one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_ratio: Option<f64>,
-    /// Attempts repeated because a reused connection had died.
+    /// Number of retries because a reused connection was dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
-    /// What `aiperf selfcheck` found on this machine, where it was saved.
+    /// This machine's saved self-check, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selfcheck: Option<SelfCheck>,
 }
 
 /// Statistics of times, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// How many.
+pub struct TimeStatistics {
+    /// Number of values.
     pub count: u64,
     /// Mean.
     pub avg: f64,
@@ -140,8 +140,8 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
-    /// Of exact values in nanoseconds; `None` where there are none.
+impl TimeStatistics {
+    /// Computes statistics of exact values in nanoseconds; `None` if there are none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
@@ -172,31 +172,31 @@ impl Spread {
 /// Reads from the sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reads {
-    /// All of them.
+    /// Number of reads.
     pub total: u64,
-    /// Those that the kernel stamped; the others bear the program's own time.
+    /// Number of reads with a kernel timestamp; the others have the program's own.
     pub kernel_stamped: u64,
-    /// The second over the first.
+    /// Reads with a kernel timestamp divided by all reads.
     pub kernel_share: f64,
 }
 
-/// The queue from the workers to the processors.
+/// The queue of records between workers and processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
-    /// Bytes that may be in memory.
+    /// Memory limit in bytes.
     pub budget_bytes: u64,
-    /// Most bytes that were.
+    /// Peak size in memory in bytes.
     pub peak_bytes: u64,
-    /// Sends that were held back for want of room.
+    /// Number of sends that were delayed because the queue was full.
     pub pauses: u64,
-    /// Records that went through a file.
+    /// Number of records that were spilled to a file.
     pub spilled_records: u64,
-    /// Bytes of them.
+    /// Their size in bytes.
     pub spilled_bytes: u64,
-    /// Records beyond the budget that stayed in memory.
+    /// Number of records beyond the limit that stayed in memory.
     pub kept_over_budget: u64,
-    /// Records that were never measured: they could not be read back from the file,
-    /// or the user did not wait for them.
+    /// Number of records that were never measured because they could not be read back from the
+    /// file, or the user interrupted.
     pub lost_records: u64,
 }
 
@@ -214,23 +214,23 @@ impl From<&QueueStats> for Queue {
     }
 }
 
-/// Processor time over wall time: 1 is one core, fully used.
+/// CPU time divided by wall time; 1 is one fully used core.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: u64,
-    /// Share of the busiest worker.
+    /// CPU usage of the busiest worker.
     pub worker_max: f64,
-    /// Mean of the workers' shares.
+    /// Mean CPU usage of the workers.
     pub worker_mean: f64,
-    /// Share of the whole program.
+    /// CPU usage of the whole program.
     pub process: f64,
-    /// Cores that the program may use.
+    /// Number of cores available to the program.
     pub cores: u64,
 }
 
 impl Cpu {
-    /// `None` where no worker has ended the phase.
+    /// Computes CPU usage; `None` if no worker ended the phase.
     fn of(shares: &CpuShares) -> Option<Self> {
         let workers = shares.workers.len();
         let worker_max = shares.workers.iter().copied().reduce(f64::max)?;
@@ -244,30 +244,37 @@ impl Cpu {
     }
 }
 
-/// The load asked for and the load reached.
+/// The configured load and the load reached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadReport {
-    /// Concurrency asked for; with a rate it is a bound.
+    /// Configured concurrency; with a rate it is only a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_concurrency: Option<u64>,
-    /// Most requests in flight at once.
+    /// Highest number of requests in flight.
     pub reached_concurrency: u64,
-    /// Requests per second asked for.
+    /// Number of sends of a closed loop that were delayed because no connection could be opened.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sends_held_back: u64,
+    /// Configured requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_rate: Option<f64>,
-    /// Requests per second sent.
+    /// Requests per second that were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_rate: Option<f64>,
 }
 
-/// Gathers, over the records of a measurement, what they say of the client.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Collects what the records of a measurement reveal about the client.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     requests: u64,
     retries: u64,
     sends: Vec<SendDelay>,
-    shortest_connect: Option<Nanos>,
     read_lag: LagHistogram,
     uncertainty: LagHistogram,
     arrival_error: LagHistogram,
@@ -275,21 +282,19 @@ pub struct Health {
     kernel_stamps: u64,
 }
 
-/// How late a request left.
+/// The delay of a request.
 #[derive(Debug, Clone, Copy)]
 struct SendDelay {
-    /// From when it was due until its first byte was written.
+    /// From its due time until it was handed to the transport.
     slip: Nanos,
-    /// The same from when nothing but the client held it up, if that was later.
+    /// The part of the delay that only the client caused.
     late: Nanos,
-    /// Whether a connection was made in between.
-    connected: bool,
-    /// Whether the worker slept when it was due.
+    /// Whether the worker was asleep when the request was due.
     asleep: bool,
 }
 
 impl Health {
-    /// Takes a record.
+    /// Adds a record.
     pub fn observe(&mut self, record: &RequestRecord) {
         self.requests += 1;
         self.retries += u64::from(record.retry_count);
@@ -297,11 +302,11 @@ impl Health {
         let trace = &record.trace;
         self.reads += trace.socket_reads;
         self.kernel_stamps += trace.kernel_stamps;
-        // Without a count of reads nothing is known of them.
+        // Without a count of reads nothing is known about them.
         if trace.socket_reads == 0 {
             return;
         }
-        // Events of one read have one arrival.
+        // All events of one read have the same arrival.
         for events in record.body.events.chunk_by(|one, other| one.arrival == other.arrival) {
             let Some(arrival) = events.first().map(|event| event.arrival) else { continue };
             let count = events.len() as u64;
@@ -316,24 +321,14 @@ impl Health {
 
     fn take_send(&mut self, record: &RequestRecord) {
         let Some(due) = record.due else { return };
-        let trace = &record.trace;
-        // A retry's connection is made after the first attempt was written.
-        let began =
-            if record.retry_count == 0 { trace.dns_start.or(trace.connect_start) } else { None };
-        let connecting = trace.connect_end.zip(began).map(|(end, began)| end.since(began));
-        if let Some(took) = connecting {
-            self.shortest_connect = Some(self.shortest_connect.map_or(took, |have| have.min(took)));
-        }
         self.sends.push(SendDelay {
             slip: record.start.since(due),
             late: record.start.since(due.max(record.free_from)),
-            connected: connecting.is_some(),
             asleep: record.due_while_asleep,
         });
     }
 
-    /// What it all comes to, with the `results` that the client's faults are
-    /// held against.
+    /// Computes the client's health, relative to the `results` of the measurement.
     #[must_use]
     pub fn report(
         &self,
@@ -344,15 +339,15 @@ impl Health {
     ) -> ClientHealth {
         let ratio = |reached: f64, asked: f64| Some(reached / asked).filter(|r| r.is_finite());
         let slip = |of: &dyn Fn(&SendDelay) -> bool| {
-            Spread::of(self.sends.iter().filter(|send| of(send)).map(|send| send.slip.0))
+            TimeStatistics::of(self.sends.iter().filter(|send| of(send)).map(|send| send.slip.0))
         };
         let mut health = ClientHealth {
             schedule_slip_ms: slip(&|_| true),
             schedule_slip_idle_ms: slip(&|send| send.asleep),
             schedule_slip_loaded_ms: slip(&|send| !send.asleep),
-            read_lag_ms: Spread::of_histogram(&self.read_lag),
-            stamp_uncertainty_ms: Spread::of_histogram(&self.uncertainty),
-            arrival_error_ms: Spread::of_histogram(&self.arrival_error),
+            read_lag_ms: TimeStatistics::of_histogram(&self.read_lag),
+            stamp_uncertainty_ms: TimeStatistics::of_histogram(&self.uncertainty),
+            arrival_error_ms: TimeStatistics::of_histogram(&self.arrival_error),
             reads: (self.reads > 0).then(|| Reads {
                 total: self.reads,
                 kernel_stamped: self.kernel_stamps,
@@ -370,7 +365,10 @@ impl Health {
             retries: Some(self.retries),
             ..ClientHealth::default()
         };
-        if self.requests > 0 {
+        // If no request succeeded, nothing was measured that the client could have affected.
+        let succeeded = results.iter().find(|result| result.metric.tag == tag::REQUEST_COUNT);
+        let nothing_succeeded = succeeded.is_some_and(|count| count.stats.avg == 0.0);
+        if self.requests > 0 && !nothing_succeeded {
             let late_ms = self.late_ms(&|_| true);
             let idle_late_ms = self.late_ms(&|send| send.asleep);
             health.judge(&Facts::new(self.requests, late_ms, idle_late_ms, results));
@@ -378,26 +376,20 @@ impl Health {
         health
     }
 
-    /// The 99th percentile of how late requests of a kind left by the client's
-    /// fault, in milliseconds: not for want of a slot or of the answer before, and
-    /// not for the time that any connection takes.
+    /// Returns the 99th percentile in milliseconds of the delays that the client caused, not
+    /// counting waits for a slot or for the previous response.
     fn late_ms(&self, of: &dyn Fn(&SendDelay) -> bool) -> Option<f64> {
-        let connect = self.shortest_connect.unwrap_or_default();
-        let late = |send: &SendDelay| {
-            if send.connected { send.late.since(connect).0 } else { send.late.0 }
-        };
         let sends = self.sends.iter().filter(|send| of(send));
-        Spread::of(sends.map(late)).map(|spread| spread.p99)
+        TimeStatistics::of(sends.map(|send| send.late.0)).map(|spread| spread.p99)
     }
 }
 
 impl ClientHealth {
-    /// The health of a run whose records were read again: what they say, `slips`
-    /// in nanoseconds and `retries`, replaces what `earlier` said of it; the rest
-    /// is left as it was, or absent.
+    /// Returns the health of a run whose records were read again: `slips` in nanoseconds and
+    /// `retries` from the records replace those of `earlier`; the rest is unchanged or absent.
     #[must_use]
     pub fn recomputed(earlier: Option<Self>, slips: Vec<u64>, retries: u64) -> Option<Self> {
-        let schedule_slip_ms = Spread::of(slips);
+        let schedule_slip_ms = TimeStatistics::of(slips);
         let retries = (earlier.is_some() || retries > 0).then_some(retries);
         let is_known = earlier.is_some() || schedule_slip_ms.is_some() || retries.is_some();
         is_known.then(|| Self { schedule_slip_ms, retries, ..earlier.unwrap_or_default() })

@@ -1,4 +1,4 @@
-//! The catalogue for `aiperf metrics`: as a table, and as JSON.
+//! The output of `aiperf metrics`: the catalogue as a table and as JSON.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::Registry;
 use super::metric::{Metric, MetricFlags};
 use crate::semconv::MetricSpec;
 
-/// A line for each metric below a line of titles, in aligned columns.
+/// Renders a table with one line per metric below a header.
 #[must_use]
 pub fn table() -> String {
     let titles = ["TAG", "KIND", "UNIT", "CONSOLE", "OPENTELEMETRY", "PROMETHEUS", "MEASURES"];
@@ -36,7 +36,7 @@ fn line(metric: &Metric) -> [String; 7] {
     let instrument = spec.as_ref().map(|spec| format!("{} ({})", spec.kind.as_str(), spec.unit));
     let prometheus = spec.as_ref().map(MetricSpec::prometheus_name);
     [
-        metric.tag.to_owned(),
+        metric.tag.name().to_owned(),
         metric.kind.label().to_owned(),
         metric.display_unit.label().to_owned(),
         metric.group.as_str().to_owned(),
@@ -46,9 +46,9 @@ fn line(metric: &Metric) -> [String; 7] {
     ]
 }
 
-/// An array with an object for each metric: `tag`, `header`, `unit`,
-/// `display_unit`, `kind`, `flags`, `console_group`, `requires`, `formula` and
-/// `otel`, which is null for metrics that are not exported over OTLP.
+/// Renders a JSON array with an object per metric: `tag`, `header`, `unit`,
+/// `display_unit`, `kind`, `flags`, `console_group`, `requires`, `formula` and `otel`, which
+/// is null for metrics that are not exported over OTLP.
 #[must_use]
 pub fn json() -> String {
     let metrics: Value = Registry::catalogue().iter().map(|metric| object(metric)).collect();
@@ -90,7 +90,7 @@ fn otel(metric: &Metric) -> Value {
     otel
 }
 
-/// Names of the single flags in `flags`.
+/// Returns the names of the flags that are set in `flags`.
 pub(super) fn flag_names(flags: MetricFlags) -> Vec<&'static str> {
     MetricFlags::all()
         .iter_names()

@@ -1,24 +1,29 @@
-//! From a finished request to its values: reads the response, counts tokens,
-//! computes the record metrics. Pure but for the token counter given to it.
+//! Measures a finished request: parses the response, counts tokens and computes the record
+//! metrics. Pure except for the token counter.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::metric::{Facts, MeasuredRecord, Observation};
+use super::metric::{Facts, MeasuredRecord, Observation, RecordValues};
 use super::registry::Registry;
 use crate::dataset::{Conversation, Dataset, Media, MediaKinds, Turn, tokens_sent};
-use crate::endpoint::{ChatMessages, Endpoint, ParsedResponse, chat_messages, http_error};
-use crate::record::{RequestError, RequestRecord};
+use crate::endpoint::{
+    ChatMessages, Endpoint, ParsedResponse, chat_messages, choices, http_error,
+    requested_output_tokens,
+};
+use crate::record::{ErrorKind, RequestError, RequestRecord};
 use crate::units::Clock;
 
-/// Counts the tokens of a text, without special tokens.
+/// Counts the tokens of a text without special tokens.
 pub type CountTokens = dyn Fn(&str) -> u64 + Send + Sync;
 
-/// Counts the tokens of the text that a model gets for messages; `None` where its
-/// template makes none of them.
+/// Counts the tokens of messages rendered with the model's chat template; `None` if the
+/// template cannot render them.
 pub type CountChat = dyn Fn(&ChatMessages) -> Option<u64> + Send + Sync;
 
-/// Measures requests of one run.
+/// Measures the requests of a run.
 pub struct Measurer {
     endpoint: Arc<dyn Endpoint>,
     counter: Option<Arc<CountTokens>>,
@@ -28,7 +33,7 @@ pub struct Measurer {
     clock: Clock,
 }
 
-/// Token counts of one request.
+/// The token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tokens {
     input: Option<u64>,
@@ -37,7 +42,7 @@ struct Tokens {
 }
 
 impl Measurer {
-    /// Without a `counter` there are no token counts but the server's.
+    /// Creates a measurer. Without a `counter`, only the server's token counts are available.
     #[must_use]
     pub fn new(
         endpoint: Arc<dyn Endpoint>,
@@ -49,49 +54,73 @@ impl Measurer {
         Self { endpoint, counter, chat: None, dataset, registry, clock }
     }
 
-    /// The input of a body with messages is counted by `chat`, as the body has it.
+    /// Counts the input of bodies with messages with `chat`.
     #[must_use]
     pub fn counting_chats(self, chat: Arc<CountChat>) -> Self {
         Self { chat: Some(chat), ..self }
     }
 
-    /// Reads `record`'s response and computes its values. It failed if the
-    /// transport, the status or the response says so, in this order.
+    /// Parses the response of `record` and computes its values. The request failed if the
+    /// status, the transport or the response indicates an error, checked in this order.
+    ///
+    /// If a response makes the client panic, for example in a tokenizer, the panic becomes the
+    /// record's error, and other records are not affected.
     #[must_use]
     pub fn measure(&self, record: RequestRecord) -> MeasuredRecord {
-        let response = self.parse(&record);
-        let error = failure(&record, &response);
-        let requested_output_tokens =
-            self.turn(&record).and_then(|turn| turn.max_tokens).map(u64::from);
+        let read = catch_unwind(AssertUnwindSafe(|| self.read(&record)));
+        let (response, observation) = read.unwrap_or_else(|panic| {
+            let response = ParsedResponse { error: Some(panicked(&*panic)), ..Default::default() };
+            let values = RecordValues::default();
+            let observation = self.observation(&record, response.error.clone(), None, values);
+            (response, observation)
+        });
+        MeasuredRecord { record, response, observation }
+    }
+
+    fn read(&self, record: &RequestRecord) -> (ParsedResponse, Observation) {
+        let response = self.parse(record);
+        let error = failure(record, &response);
+        let requested_output_tokens = requested_output_tokens(&record.payload);
         let tokens = if self.registry.settings().use_server_token_count {
             reported_tokens(&response)
         } else {
-            self.counted_tokens(&record, &response)
+            self.counted_tokens(record, &response)
         };
         let values = self.registry.compute(&Facts {
-            record: &record,
+            record,
             response: &response,
             error: error.as_ref(),
             input_tokens: tokens.input,
             output_tokens: tokens.output,
             reasoning_tokens: tokens.reasoning,
             requested_output_tokens,
-            images: self.media(&record, MediaKinds::IMAGE).count() as u64,
-            audio_seconds: audio_seconds(self.media(&record, MediaKinds::AUDIO)),
+            images: self.media(record, MediaKinds::IMAGE).count() as u64,
+            audio_seconds: audio_seconds(self.media(record, MediaKinds::AUDIO)),
         });
-        let observation = Observation {
+        let observation = self.observation(record, error, requested_output_tokens, values);
+        (response, observation)
+    }
+
+    fn observation(
+        &self,
+        record: &RequestRecord,
+        error: Option<RequestError>,
+        requested_output_tokens: Option<u64>,
+        values: RecordValues,
+    ) -> Observation {
+        Observation {
             phase: record.phase,
             start_wall_ns: self.clock.wall_ns(record.start),
             end_wall_ns: self.clock.wall_ns(record.end),
             requested_output_tokens,
+            missing_answers: self.missing_answers(record),
             error,
             values,
-        };
-        MeasuredRecord { record, response, observation }
+        }
     }
 
-    /// The response, or what there is of it: one that was cut short is read up
-    /// to there. Bodies of other statuses than 2xx are not the endpoint's.
+    /// Parses the response, even if it is incomplete. Bodies of statuses other than 2xx are not
+    /// parsed.
     fn parse(&self, record: &RequestRecord) -> ParsedResponse {
         let readable = record.status.map_or(record.error.is_none(), is_success);
         if readable { self.endpoint.parse(&record.body) } else { ParsedResponse::default() }
@@ -101,8 +130,8 @@ impl Measurer {
         self.dataset.conversations.get(record.turn.conversation)?.turns.get(record.turn.turn)
     }
 
-    /// The media of a kind that the request bears: its turn's, and those of the
-    /// turns that it repeats.
+    /// Returns the media of a kind in the request: of its own turn and of the turns that it
+    /// repeats.
     fn media(&self, record: &RequestRecord, kind: MediaKinds) -> impl Iterator<Item = &Media> {
         let (conversation, turn) = (record.turn.conversation, record.turn.turn);
         let found = self.dataset.conversations.get(conversation);
@@ -117,21 +146,31 @@ impl Measurer {
         turns.flat_map(|(_, turn)| &turn.media).filter(move |media| media.kind == kind)
     }
 
-    /// Counts by our own tokenizer; a text that is empty has no count.
+    /// Returns the number of earlier responses that the request lacks.
+    fn missing_answers(&self, record: &RequestRecord) -> u32 {
+        let missing = || record.earlier_answers.iter().filter(|answer| answer.is_none()).count();
+        let conversation = self.dataset.conversations.get(record.turn.conversation);
+        let repeats = self.endpoint.traits().repeats_history
+            && conversation.is_some_and(|found| !found.standalone_turns)
+            && self.turn(record).is_some_and(|turn| turn.raw_payload.is_none());
+        if repeats { u32::try_from(missing()).unwrap_or(u32::MAX) } else { 0 }
+    }
+
+    /// Counts tokens with the client's tokenizer; `None` for an empty text.
     fn counted_tokens(&self, record: &RequestRecord, response: &ParsedResponse) -> Tokens {
-        let count = |text: &str| {
+        let count = |text: &str, starts: &[usize]| {
             let counter = self.counter.as_ref()?;
-            (!text.is_empty()).then(|| counter(text))
+            (!text.is_empty()).then(|| choices(text, starts).map(|choice| counter(choice)).sum())
         };
         Tokens {
             input: self.counted_input(record),
-            output: count(&response.output_text),
-            reasoning: count(&response.reasoning_text),
+            output: count(&response.output_text, &response.output_choices),
+            reasoning: count(&response.reasoning_text, &response.reasoning_choices),
         }
     }
 
-    /// Tokens of texts that have the context in front: in the body they are others than
-    /// the turn's own. `None` without a context, or where the body is no JSON.
+    /// Counts texts that are prefixed with the context, so that the body's texts differ from the
+    /// turn's own. `None` without a context, or if the body is not JSON.
     fn joined_input(&self, record: &RequestRecord, conversation: &Conversation) -> Option<u64> {
         conversation.context_tokens.filter(|context| *context > 0)?;
         self.turn(record)?.input_tokens?;
@@ -139,7 +178,7 @@ impl Measurer {
         tokens_sent(&record.payload, |text| counter(text))
     }
 
-    /// Tokens of the whole prompt. `None` where part of it is not known.
+    /// Counts the whole prompt. `None` if part of it is unknown.
     fn counted_input(&self, record: &RequestRecord) -> Option<u64> {
         if let Some(chat) = &self.chat
             && let Some(messages) = chat_messages(&record.payload)
@@ -147,7 +186,7 @@ impl Measurer {
             return chat(&messages);
         }
         let conversation = self.dataset.conversations.get(record.turn.conversation)?;
-        // Such a turn bears its whole history.
+        // Such a turn contains its whole history.
         let is_whole = self.turn(record)?.raw_payload.is_some() || conversation.standalone_turns;
         if is_whole {
             return lone_input(conversation, record.turn.turn);
@@ -158,43 +197,63 @@ impl Measurer {
         }
         let turns = conversation.turns.get(..=record.turn.turn)?;
         let asked: u64 = turns.iter().map(|turn| turn.input_tokens).sum::<Option<u64>>()?;
-        let answered = if record.earlier_answers.is_empty() {
+        let answers = || record.earlier_answers.iter().flatten();
+        let answered = if answers().next().is_none() {
             0
         } else {
             let counter = self.counter.as_ref()?;
-            record.earlier_answers.iter().map(|answer| counter(answer)).sum()
+            answers().map(|answer| counter(answer)).sum()
         };
         Some(conversation.context_tokens.unwrap_or(0) + asked + answered)
     }
 }
 
-/// Tokens of a prompt that is one turn: its texts after the context, which a body
-/// that is sent as it is has not.
+/// Counts a prompt of a single turn: the context and its texts. A body that is sent unchanged
+/// has no context.
 fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
     let turn = conversation.turns.get(turn)?;
     let context = conversation.context_tokens.filter(|_| !turn.texts.is_empty()).unwrap_or(0);
     Some(context + turn.input_tokens?)
 }
 
-/// Seconds of all; `None` where there is none, or one does not say it.
+/// Returns the total duration in seconds; `None` if there is no audio, or a duration is
+/// unknown.
 fn audio_seconds<'a>(media: impl Iterator<Item = &'a Media>) -> Option<f64> {
     let seconds: Option<Vec<f64>> = media.map(|media| media.seconds).collect();
     seconds.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
 }
 
 fn failure(record: &RequestRecord, response: &ParsedResponse) -> Option<RequestError> {
-    let refused = || {
-        let status = record.status.filter(|status| !is_success(*status))?;
-        Some(http_error(status, record.trace.reason.as_deref(), &record.body.bytes))
-    };
-    record.error.clone().or_else(refused).or_else(|| response.error.clone())
+    // A later request of a job; what the job is for was sent before.
+    if let Some(told) = record.error.as_ref().filter(|error| error.code.is_some())
+        && told.code == record.status
+    {
+        return Some(told.clone());
+    }
+    let refused = record.status.filter(|status| !is_success(*status)).map(|status| {
+        http_error(status, record.trace.reason.as_deref(), &record.body.bytes)
+            .because_of(record.error.as_ref())
+    });
+    refused.or_else(|| record.error.clone()).or_else(|| response.error.clone())
+}
+
+/// Returns the error of a record that made the client panic.
+fn panicked(panic: &(dyn Any + Send)) -> RequestError {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message = format!(
+        "the client failed to parse the response or to count its tokens: {}; other \
+         requests are not affected",
+        words.unwrap_or("unknown reason")
+    );
+    RequestError::new(ErrorKind::Other, "ProcessorPanic", message)
 }
 
 const fn is_success(status: u16) -> bool {
     status >= 200 && status < 300
 }
 
-/// Counts as the server reports them; absent where it does not.
+/// Returns the counts that the server reports; absent if it does not.
 fn reported_tokens(response: &ParsedResponse) -> Tokens {
     let usage = response.usage.unwrap_or_default();
     let reasoning = usage.reasoning_tokens;

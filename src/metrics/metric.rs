@@ -1,11 +1,13 @@
-//! What a row of the catalogue says, and the values it produces.
+//! A row of the metric catalogue.
 
 mod flags;
 mod stats;
 mod values;
 
-use std::collections::HashMap;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::tag::{self, MetricTag};
 use super::timeline::{Curve, Span};
 use crate::units::{Nanos, Unit};
 
@@ -13,41 +15,34 @@ pub use flags::{ConsoleGroup, MetricFlags};
 pub use stats::{Distribution, MetricResult, Stats};
 pub use values::{Facts, MeasuredRecord, Observation, RecordValues, Value};
 
-/// A metric's name in every artifact, as in `time_to_first_token`.
-pub type MetricTag = &'static str;
-
-/// Something for each metric. Every value of every request is looked up in some
-/// of these, so they hash fast: tags are ours, nobody picks them to collide.
-pub type TagMap<T> = HashMap<MetricTag, T, foldhash::fast::RandomState>;
-
-/// One row of the catalogue.
+/// A row of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Name in every artifact.
+    /// Name in all files.
     pub tag: MetricTag,
-    /// Title in console and CSV.
+    /// Title in the console and in CSV.
     pub header: &'static str,
-    /// Title where room is short.
+    /// Short title, for narrow columns.
     pub short_header: &'static str,
-    /// One sentence: what it measures.
+    /// What it measures, in one sentence.
     pub brief: &'static str,
-    /// How it is computed, and when it is absent.
+    /// Its formula, and when it is absent.
     pub formula: &'static str,
     /// Unit of the values in memory.
     pub unit: Unit,
-    /// Unit of the values in artifacts and console.
+    /// Unit of the values in files and console.
     pub display_unit: Unit,
-    /// Whether values are whole numbers.
+    /// Type of the values.
     pub value_type: ValueType,
     /// When it is computed and shown.
     pub flags: MetricFlags,
-    /// The console table it is in.
+    /// Its console table.
     pub group: ConsoleGroup,
-    /// Its place in that table; `None` comes last.
+    /// Its position in that table; `None` is last.
     pub order: Option<u32>,
-    /// Tags of the metrics that its formula reads.
+    /// Tags of the metrics that its formula uses.
     pub requires: &'static [MetricTag],
-    /// The computation.
+    /// How it is computed.
     pub kind: Kind,
 }
 
@@ -76,7 +71,8 @@ impl Metric {
         }
     }
 
-    /// A row with a number for each request; whole unless [`Metric::float`] says otherwise.
+    /// Creates a record metric with one number per request; whole unless [`Metric::float`] is
+    /// called.
     #[must_use]
     pub const fn record(
         tag: MetricTag,
@@ -87,7 +83,7 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::Int, Kind::Record(compute))
     }
 
-    /// A row with a list of whole numbers for each request.
+    /// Creates a record metric with a list of whole numbers per request.
     #[must_use]
     pub const fn record_list(
         tag: MetricTag,
@@ -98,13 +94,13 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::IntList, Kind::RecordList(compute))
     }
 
-    /// A row that folds over requests.
+    /// Creates an aggregate metric, which folds over requests.
     #[must_use]
     pub const fn aggregate(tag: MetricTag, header: &'static str, unit: Unit, kind: Kind) -> Self {
         Self::new(tag, header, unit, ValueType::Int, kind)
     }
 
-    /// A row computed from other results.
+    /// Creates a derived metric, computed from other results.
     #[must_use]
     pub const fn derived(
         tag: MetricTag,
@@ -115,7 +111,7 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::Float, Kind::Derived(compute))
     }
 
-    /// A row that is the sum of a record metric, whose tag is the only one in `of`.
+    /// Creates the sum of a record metric, whose tag is the only one in `of`.
     #[must_use]
     pub const fn sum_of(
         tag: MetricTag,
@@ -128,7 +124,7 @@ impl Metric {
         row
     }
 
-    /// A row that is a percentile of a record metric, whose tag is the only one in `of`.
+    /// Creates a percentile of a record metric, whose tag is the only one in `of`.
     #[must_use]
     pub const fn percentile_of(
         tag: MetricTag,
@@ -143,7 +139,7 @@ impl Metric {
         row
     }
 
-    /// A row that follows a curve over the time of a phase.
+    /// Creates a metric with time-weighted statistics of a curve over a phase.
     #[must_use]
     pub const fn over_time(
         tag: MetricTag,
@@ -155,8 +151,8 @@ impl Metric {
         Self::new(tag, header, unit, ValueType::Float, Kind::OverTime(curve, span))
     }
 
-    /// A row with the values of a record metric, whose tag is the only one in `of`,
-    /// and an infinite one for each request that failed.
+    /// Creates a metric with the values of a record metric, whose tag is the only one in `of`,
+    /// and an infinite value for each failed request.
     #[must_use]
     pub const fn with_failures(
         tag: MetricTag,
@@ -169,14 +165,14 @@ impl Metric {
         row
     }
 
-    /// With a title for where room is short.
+    /// Sets the short title.
     #[must_use]
     pub const fn short(mut self, header: &'static str) -> Self {
         self.short_header = header;
         self
     }
 
-    /// With what it measures, in one sentence, and how it is computed.
+    /// Sets the description and the formula.
     #[must_use]
     pub const fn says(mut self, brief: &'static str, formula: &'static str) -> Self {
         self.brief = brief;
@@ -184,35 +180,35 @@ impl Metric {
         self
     }
 
-    /// Shown in `unit` instead of its own.
+    /// Sets the display unit.
     #[must_use]
     pub const fn shown_in(mut self, unit: Unit) -> Self {
         self.display_unit = unit;
         self
     }
 
-    /// With values that need not be whole.
+    /// Makes the values floating-point numbers.
     #[must_use]
     pub const fn float(mut self) -> Self {
         self.value_type = ValueType::Float;
         self
     }
 
-    /// With values that are whole.
+    /// Makes the values whole numbers.
     #[must_use]
     pub const fn int(mut self) -> Self {
         self.value_type = ValueType::Int;
         self
     }
 
-    /// With flags.
+    /// Sets the flags.
     #[must_use]
     pub const fn flagged(mut self, flags: MetricFlags) -> Self {
         self.flags = flags;
         self
     }
 
-    /// In a console table, at a place in it.
+    /// Sets the console table and the position in it.
     #[must_use]
     pub const fn at(mut self, group: ConsoleGroup, order: u32) -> Self {
         self.group = group;
@@ -220,21 +216,40 @@ impl Metric {
         self
     }
 
-    /// In no console table.
+    /// Removes the metric from the console.
     #[must_use]
     pub const fn off_console(mut self) -> Self {
         self.group = ConsoleGroup::None;
         self
     }
 
-    /// Reading the metrics of these tags.
+    /// Sets the tags of the metrics that it depends on.
     #[must_use]
     pub const fn requires(mut self, tags: &'static [MetricTag]) -> Self {
         self.requires = tags;
         self
     }
 
-    /// Whether users see it at all: internal and experimental metrics are for
+    /// Returns whether its values may be negative.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.tag == tag::OSL_MISMATCH_DIFF_PCT
+    }
+
+    /// Returns whether records of `failed`, or of successful, requests have it.
+    #[must_use]
+    pub const fn is_of(&self, failed: bool) -> bool {
+        self.is_counted_of(failed) || (failed && self.flags.contains(MetricFlags::HTTP_TRACE_ONLY))
+    }
+
+    /// Returns whether statistics include its values of `failed`, or of successful, requests.
+    /// HTTP timing of failed requests is only in their records.
+    #[must_use]
+    pub const fn is_counted_of(&self, failed: bool) -> bool {
+        self.flags.contains(MetricFlags::ERROR_ONLY) == failed
+    }
+
+    /// Returns whether it is visible: internal and experimental metrics only in
     /// `developer_mode`.
     #[must_use]
     pub const fn is_exported(&self, developer_mode: bool) -> bool {
@@ -242,7 +257,7 @@ impl Metric {
             || !self.flags.intersects(MetricFlags::INTERNAL.union(MetricFlags::EXPERIMENTAL))
     }
 
-    /// Whether the console shows it: exported, in a group, and not of errors only.
+    /// Returns whether the console shows it: exported, in a group, and not only for errors.
     #[must_use]
     pub const fn is_on_console(&self, developer_mode: bool) -> bool {
         self.is_exported(developer_mode)
@@ -250,45 +265,43 @@ impl Metric {
             && !self.flags.intersects(MetricFlags::ERROR_ONLY)
     }
 
-    /// `value`, in the metric's own unit, as its display unit has it.
+    /// Converts `value` from the metric's own unit to its display unit.
     #[must_use]
     pub fn to_display(&self, value: f64) -> f64 {
         self.unit.convert(value, self.display_unit)
     }
 }
 
-/// How a metric comes about.
+/// How a metric is computed.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// One number for each request.
+    /// One number per request.
     Record(fn(&Facts<'_>, &RecordValues) -> Option<f64>),
-    /// Several numbers for each request.
+    /// A list of numbers per request.
     RecordList(fn(&Facts<'_>) -> Option<Vec<f64>>),
-    /// The number of requests that pass a test. Those that do have the value 1
-    /// among their own.
+    /// The number of requests that satisfy a condition; each of those has the value 1.
     Count(fn(&RecordValues, &Settings) -> bool),
     /// A sum over requests.
     Sum(fn(&Observation, &Settings) -> Option<f64>),
-    /// The earliest of instants, in wall nanoseconds.
+    /// The earliest instant, in wall clock nanoseconds.
     Earliest(fn(&Observation) -> Option<u64>),
-    /// The latest of instants, in wall nanoseconds.
+    /// The latest instant, in wall clock nanoseconds.
     Latest(fn(&Observation) -> Option<u64>),
     /// The sum of a record metric over all requests that have it.
     SumOf(MetricTag),
-    /// The percentile, 0 to 100, of a record metric over all values it has, in
-    /// the row's own unit.
+    /// The percentile (0 to 100) of all values of a record metric, in the row's own unit.
     PercentileOf(MetricTag, f64),
-    /// Statistics of a curve, each value weighed by the time that it lasted.
+    /// Statistics of a curve, each value weighted by its duration.
     OverTime(Curve, Span),
-    /// The distribution of a record metric with an infinite value for each request
-    /// that failed; absent where none did.
+    /// The distribution of a record metric with an infinite value for each failed request;
+    /// absent if none failed.
     WithFailures(MetricTag),
     /// Computed from other results.
     Derived(fn(&dyn Totals) -> Option<f64>),
 }
 
 impl Kind {
-    /// `record`, `aggregate` or `derived`.
+    /// Returns `record`, `aggregate` or `derived`.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -301,51 +314,42 @@ impl Kind {
             | Self::Derived(_) => "derived",
         }
     }
-
-    /// When it is computed: of each request, over requests, or from totals.
-    #[must_use]
-    pub(super) const fn stage(&self) -> u8 {
-        match self {
-            Self::Record(_) | Self::RecordList(_) => 0,
-            Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => 1,
-            Self::SumOf(_)
-            | Self::PercentileOf(..)
-            | Self::OverTime(..)
-            | Self::WithFailures(_)
-            | Self::Derived(_) => 2,
-        }
-    }
 }
 
-/// Results that derived metrics are computed from.
+/// The results that derived metrics are computed from.
 pub trait Totals {
-    /// The aggregate or derived result of `tag`, in its own unit.
+    /// Returns the aggregate or derived result of `tag`, in its own unit.
     fn total(&self, tag: MetricTag) -> Option<f64>;
 
-    /// The time that rates go by: `benchmark_duration`, or the length of a slice.
+    /// Returns the time that rates are relative to: `benchmark_duration`, or the length of a
+    /// slice.
     fn duration(&self) -> Option<Nanos>;
 
-    /// The instant of `tag` in wall nanoseconds: an f64 would lose the last 200.
+    /// Returns the instant of `tag` in wall clock nanoseconds, which an f64 cannot represent
+    /// exactly.
     fn instant(&self, tag: MetricTag) -> Option<u64>;
 }
 
-/// Thresholds and objectives that some metrics compare with.
-#[derive(Debug, Clone, PartialEq)]
+/// Thresholds and objectives of metrics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Settings {
-    /// Service level objectives (`--goodput`), in display units.
+    /// Service level objectives (`--goodput`), in display units. When read, those on metrics
+    /// that do not exist are left out.
+    #[serde(deserialize_with = "known_objectives")]
     pub objectives: Vec<Objective>,
-    /// Percent by which server and client may differ in token counts
+    /// Tolerated difference between server and client token counts, in percent
     /// (`AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD`, 10).
     pub usage_diff_threshold_percent: f64,
-    /// Percent by which output length may miss what was asked for
+    /// Tolerated difference from the requested output length, in percent
     /// (`AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD`, 5).
     pub osl_mismatch_threshold_percent: f64,
-    /// Tokens by which it may at most
+    /// Maximum tolerated difference from the requested output length, in tokens
     /// (`AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD`, 50).
     pub osl_mismatch_threshold_tokens: f64,
-    /// Whether token counts are the server's (`--use-server-token-count`).
+    /// Whether the server's token counts are used (`--use-server-token-count`).
     pub use_server_token_count: bool,
-    /// Whether requests are sent at the times that the dataset gives them.
+    /// Whether requests are sent at the timestamps of the dataset.
     pub fixed_schedule: bool,
     /// Whether internal and experimental metrics are shown.
     pub developer_mode: bool,
@@ -365,14 +369,31 @@ impl Default for Settings {
     }
 }
 
-/// A service level objective: a bound on a record metric, in its display unit.
-/// Metrics where larger is better must reach it, others must not pass it.
-#[derive(Debug, Clone, PartialEq)]
+/// A service level objective: a threshold for a record metric, in its display unit. Metrics
+/// where larger is better must reach it, others must not exceed it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
     /// The metric.
+    #[serde(rename = "metric")]
     pub tag: MetricTag,
-    /// The bound.
+    /// The threshold.
     pub threshold: f64,
+}
+
+fn known_objectives<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Objective>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Found {
+        Known(Objective),
+        Unknown(IgnoredAny),
+    }
+    let found = Vec::<Found>::deserialize(from)?.into_iter();
+    Ok(found
+        .filter_map(|found| match found {
+            Found::Known(objective) => Some(objective),
+            Found::Unknown(_) => None,
+        })
+        .collect())
 }
 
 /// The type of a metric's values.
@@ -380,8 +401,8 @@ pub struct Objective {
 pub enum ValueType {
     /// Whole numbers.
     Int,
-    /// Numbers.
+    /// Floating-point numbers.
     Float,
-    /// A list of whole numbers for each request.
+    /// A list of whole numbers per request.
     IntList,
 }

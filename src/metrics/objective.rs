@@ -1,17 +1,19 @@
-//! Service level objectives as the user writes them.
+//! Parsing of service level objectives.
 
 use super::metric::{Kind, Objective};
 use super::{MetricTag, MetricsError, Registry};
+use crate::metrics::tag;
 
-/// Names offered for one that does not exist.
-const MOST_SUGGESTIONS: usize = 3;
+/// Maximum number of suggestions for an unknown metric.
+const MAX_SUGGESTIONS: usize = 3;
 
-/// Reads `tag:bound` pairs separated by white space, as in
-/// `time_to_first_token:200 inter_token_latency:10`. Bounds are in display units.
+/// Parses `tag:threshold` pairs separated by white space, as in
+/// `time_to_first_token:200 inter_token_latency:10`. Thresholds are in display units.
 ///
 /// # Errors
-/// When a pair is malformed or repeated, or its metric does not exist or has no
-/// single value for each request.
+///
+/// Fails if a pair is malformed or repeated, or its metric is unknown or does not have a single
+/// value per request.
 pub fn parse_objectives(text: &str) -> Result<Vec<Objective>, MetricsError> {
     let mut objectives: Vec<Objective> = Vec::new();
     for pair in text.split_whitespace() {
@@ -24,11 +26,25 @@ pub fn parse_objectives(text: &str) -> Result<Vec<Objective>, MetricsError> {
     Ok(objectives)
 }
 
+/// Common abbreviations of metrics.
+const SHORT_NAMES: [(&str, MetricTag); 8] = [
+    ("ttft", tag::TIME_TO_FIRST_TOKEN),
+    ("ttst", tag::TIME_TO_SECOND_TOKEN),
+    ("ttfo", tag::TIME_TO_FIRST_OUTPUT_TOKEN),
+    ("itl", tag::INTER_TOKEN_LATENCY),
+    ("tpot", tag::INTER_TOKEN_LATENCY),
+    ("e2el", tag::REQUEST_LATENCY),
+    ("e2e", tag::REQUEST_LATENCY),
+    ("latency", tag::REQUEST_LATENCY),
+];
+
 fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
     let (tag, bound) = pair
         .split_once(':')
         .filter(|(tag, bound)| !tag.is_empty() && !bound.is_empty())
         .ok_or_else(|| MetricsError::MalformedObjective(pair.to_owned()))?;
+    let short = SHORT_NAMES.iter().find(|(short, _)| short.eq_ignore_ascii_case(tag));
+    let tag = short.map_or(tag, |(_, meant)| meant.name());
     let metric = Registry::find(tag).ok_or_else(|| MetricsError::UnknownObjective {
         tag: tag.to_owned(),
         near: names_like(tag),
@@ -47,20 +63,21 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
     Ok(Objective { tag: metric.tag, threshold })
 }
 
-/// Tags of record metrics that a mistyped `name` may have meant, nearest first.
+/// Returns the tags of record metrics that are similar to `name`, nearest first.
 fn names_like(name: &str) -> Vec<MetricTag> {
     let name: Vec<char> = name.chars().take(64).collect();
     let mut near: Vec<(usize, MetricTag)> = Registry::catalogue()
         .iter()
         .filter(|metric| matches!(metric.kind, Kind::Record(_)))
-        .map(|metric| (edits(&name, metric.tag), metric.tag))
-        .filter(|(edits, tag)| *edits * 2 <= tag.len())
+        .map(|metric| (edits(&name, metric.tag.name()), metric.tag))
+        .filter(|(edits, tag)| *edits * 2 <= tag.name().len())
         .collect();
-    near.sort_unstable();
-    near.into_iter().take(MOST_SUGGESTIONS).map(|(_, tag)| tag).collect()
+    near.sort_unstable_by_key(|(edits, tag)| (*edits, tag.name()));
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, tag)| tag).collect()
 }
 
-/// Levenshtein's distance: single characters to insert, delete or replace.
+/// Returns the Levenshtein distance: the number of character insertions, deletions and
+/// replacements.
 fn edits(a: &[char], b: &str) -> usize {
     let mut row: Vec<usize> = (0..=a.len()).collect();
     for (i, b_char) in b.chars().enumerate() {

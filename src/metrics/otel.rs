@@ -1,37 +1,37 @@
-//! What a row of the catalogue is in OpenTelemetry.
+//! The OpenTelemetry instruments of metrics.
 
-use super::metric::{Kind, Metric, MetricFlags, MetricTag};
+use super::metric::{Kind, Metric, MetricFlags};
+use super::tag::{self, MetricTag};
 use crate::semconv::{Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
 
-/// An `aiperf.<tag>` instrument and the factor from the metric's own unit.
+/// An `aiperf.<tag>` instrument and the conversion factor from the metric's own unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instrument {
-    /// Name, kind, unit and boundaries.
+    /// Name, kind, unit and bucket boundaries.
     pub spec: MetricSpec,
-    /// Multiplies a value in the metric's own unit.
+    /// Factor for a value in the metric's own unit.
     pub scale: f64,
 }
 
-/// The metrics that the GenAI conventions have an instrument for.
+/// The metrics that the GenAI semantic conventions define an instrument for.
 const GEN_AI: [(MetricTag, &Definition); 5] = [
-    ("request_latency", &metric::GEN_AI_CLIENT_OPERATION_DURATION),
-    ("time_to_first_token", &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
-    ("inter_token_latency", &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
-    ("input_sequence_length", &metric::GEN_AI_CLIENT_TOKEN_USAGE),
-    ("output_sequence_length", &metric::GEN_AI_CLIENT_TOKEN_USAGE),
+    (tag::REQUEST_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_DURATION),
+    (tag::TIME_TO_FIRST_TOKEN, &metric::GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK),
+    (tag::INTER_TOKEN_LATENCY, &metric::GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK),
+    (tag::INPUT_SEQUENCE_LENGTH, &metric::GEN_AI_CLIENT_TOKEN_USAGE),
+    (tag::OUTPUT_SEQUENCE_LENGTH, &metric::GEN_AI_CLIENT_TOKEN_USAGE),
 ];
 
 impl Metric {
-    /// The instrument of the GenAI conventions that carries the metric too.
+    /// Returns the instrument of the GenAI semantic conventions that has the metric too.
     #[must_use]
     pub fn gen_ai(&self) -> Option<&'static Definition> {
         GEN_AI.iter().find(|(tag, _)| *tag == self.tag).map(|(_, definition)| *definition)
     }
 
-    /// The metric's instrument; `None` for internal and experimental metrics, for
-    /// the timestamps, which are no quantity to aggregate, and for what has nothing
-    /// but percentiles.
+    /// Returns the metric's instrument; `None` for internal and experimental metrics, for
+    /// timestamps, which cannot be aggregated, and for metrics with only percentiles.
     #[must_use]
     pub fn instrument(&self) -> Option<Instrument> {
         let kind = match self.kind {
@@ -55,9 +55,8 @@ impl Metric {
         self.is_exported(false).then_some(Instrument { spec, scale })
     }
 
-    /// The gauge that bears the percentiles of a phase's exact distribution,
-    /// one point each, told apart by `aiperf.percentile`; `None` where the
-    /// metric has no distribution.
+    /// Returns the gauge with the percentiles of a phase's exact distribution, one point each
+    /// with the attribute `aiperf.percentile`; `None` if the metric has no distribution.
     #[must_use]
     pub fn percentiles_instrument(&self) -> Option<Instrument> {
         let has_distribution = matches!(
@@ -68,14 +67,14 @@ impl Metric {
         has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()
     }
 
-    /// The instrument that says the most of the metric.
+    /// Returns the metric's most detailed instrument.
     #[must_use]
     pub fn main_instrument(&self) -> Option<Instrument> {
         self.instrument().or_else(|| self.percentiles_instrument())
     }
 }
 
-/// The UCUM unit of values in `unit`, and the factor that converts to it.
+/// Returns the UCUM unit for values in `unit`, and the conversion factor.
 const fn ucum(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::Nanoseconds => ("s", 1e-9),
@@ -90,7 +89,7 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
         Unit::RequestsPerSecond => ("{request}/s", 1.0),
         Unit::Bytes => ("By", 1.0),
         Unit::Kilobytes => ("By", 1024.0),
-        // Servers do not say whether they mean 10^6 bytes or 2^20.
+        // Servers do not specify whether this is 10^6 or 2^20 bytes.
         Unit::Megabytes => ("By", 1e6),
         Unit::Images => ("{image}", 1.0),
         Unit::ImagesPerSecond => ("{image}/s", 1.0),
@@ -98,10 +97,10 @@ const fn ucum(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// Boundaries in a geometric series over the range that a metric's values can
-/// take: ratio 1.25 for times (so that a quantile read from the buckets is
-/// within 12 %), 2 for the rest, mirrored around zero for signed values. The
-/// phases of an exchange last from nothing at all, over microseconds, to minutes.
+/// Returns bucket boundaries in a geometric series over the metric's range of values: ratio 1.25
+/// for times (so that a quantile computed from the buckets is within 12%), 2 for others, mirrored
+/// around zero for signed values. The phases of an HTTP request range from zero over microseconds
+/// to minutes.
 fn boundaries(metric: &Metric) -> Vec<f64> {
     match metric.unit {
         Unit::Nanoseconds if metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY) => {
@@ -113,7 +112,7 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
         Unit::Tokens => geometric(1.0, 2.0, 2_097_152.0),
         Unit::Megabytes => geometric(1e6, 2.0, 1e12),
         Unit::Bytes | Unit::Kilobytes => geometric(64.0, 2.0, 1_073_741_824.0),
-        Unit::Percent if metric.tag == "osl_mismatch_diff_pct" => {
+        Unit::Percent if metric.is_signed() => {
             let upper = geometric(0.125, 2.0, 1024.0);
             upper
                 .iter()
@@ -123,15 +122,15 @@ fn boundaries(metric: &Metric) -> Vec<f64> {
                 .chain(upper.iter().copied())
                 .collect()
         }
-        Unit::Ratio if metric.tag == "rtfx" => geometric(0.125, 2.0, 262_144.0),
+        Unit::Ratio if metric.tag == tag::RTFX => geometric(0.125, 2.0, 262_144.0),
         Unit::Ratio => vec![0.0, 1.0],
         Unit::Percent => [0.0].into_iter().chain(geometric(0.125, 2.0, 1024.0)).collect(),
         _ => geometric(0.125, 2.0, 262_144.0),
     }
 }
 
-/// `first`, `first · ratio`, … up to the first bound of at least `last`,
-/// each rounded to six significant digits so that every exporter writes it alike.
+/// Returns `first`, `first · ratio`, … up to the first boundary of at least `last`, each
+/// rounded to six significant digits so that all exporters format it alike.
 fn geometric(first: f64, ratio: f64, last: f64) -> Vec<f64> {
     let mut bounds = Vec::new();
     let mut bound = first;

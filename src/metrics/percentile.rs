@@ -8,8 +8,8 @@
 
 use super::metric::Distribution;
 
-/// Statistics of `values` in any order, which are sorted on the way; `None`
-/// where there are none. `std` is the population's.
+/// Computes statistics of `values`, sorting them; `None` if there are none. `std` is the
+/// population's.
 #[must_use]
 pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
     values.sort_unstable_by(f64::total_cmp);
@@ -29,7 +29,7 @@ pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
     })
 }
 
-/// The percentiles of a distribution, each as `at` has it; all else is zero.
+/// Returns a distribution with the percentiles that `at` returns; all else is zero.
 fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
     Distribution {
         p1: at(1.0),
@@ -45,8 +45,8 @@ fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
     }
 }
 
-/// The `percent`th percentile of values in ascending order; `None` where there
-/// are none or `percent` is not within 0 to 100.
+/// Returns the percentile `percent` (0 to 100) of values in ascending order; `None` if there
+/// are no values or `percent` is out of range.
 #[must_use]
 pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     if !(0.0..=100.0).contains(&percent) {
@@ -59,9 +59,9 @@ pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(ascending[below], ascending[above], position - below as f64))
 }
 
-/// Statistics of `values` and of as many infinite ones as `failures`: a percentile is
-/// the value whose place is nearest, as with numpy's method `nearest`, since none lies
-/// between a number and infinity. `None` without `values`.
+/// Computes statistics of `values` and `failures` infinite values. Percentiles use the nearest
+/// rank, like numpy's method `nearest`, since interpolation with infinity is not possible.
+/// `None` without `values`.
 #[must_use]
 pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
     values.sort_unstable_by(f64::total_cmp);
@@ -81,15 +81,14 @@ pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distributi
     })
 }
 
-/// Between `a` and `b` at `t` of the way, as numpy's `_lerp`: measured from the
-/// nearer end.
+/// Interpolates between `a` and `b` like numpy's `_lerp`, from the nearer end.
 fn interpolate(a: f64, b: f64, t: f64) -> f64 {
     let step = b - a;
     if t >= 0.5 { b - step * (1.0 - t) } else { a + step * t }
 }
 
-/// The sum by Neumaier's compensation (Zeitschrift für angewandte Mathematik
-/// und Mechanik 54, 1974), whose error does not grow with the number of values.
+/// Returns the sum with Neumaier's compensation (Zeitschrift für angewandte Mathematik und
+/// Mechanik 54, 1974), whose error does not grow with the number of values.
 #[must_use]
 pub fn exact_sum(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sum = 0.0f64;

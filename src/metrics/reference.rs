@@ -1,7 +1,7 @@
-//! The metric reference (`docs/metrics.md`) and the registry's entries
-//! (`semconv/aiperf-metrics.yaml`), written from the rows.
+//! Generates the metric reference (`docs/metrics.md`) and the registry's entries
+//! (`semconv/aiperf-metrics.yaml`) from the catalogue.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::catalogue::{FAMILIES, Family};
 use super::listing::flag_names;
@@ -9,25 +9,24 @@ use super::metric::Metric;
 use super::otel::Instrument;
 use crate::semconv::{self, InstrumentKind, MetricSpec};
 
-/// How both files are written anew.
+/// The command that regenerates the files.
 pub const REGENERATE: &str = "UPDATE=1 cargo test --test integration metrics";
 
-/// The metric reference.
+/// Renders the metric reference.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = format!(
-        "# Metric reference\n\n\
-         <!-- Written from the catalogue in `src/metrics/catalogue/`. To write it anew:\n     \
-         {REGENERATE} -->\n\n\
-         A record metric gives a value for each request, an aggregate folds over requests, a \
-         derived metric is computed from other results. Record metrics are reported as `avg`, \
-         `min`, `max`, `std` (of the population), `sum`, `count` and the percentiles 1, 5, 10, 25, \
-         50, 75, 90, 95 and 99 (linear interpolation), most others as one value in `avg`; what is \
-         followed [over time](#over-time) and [`adj_*`](#errors) have what their sections say. A \
-         value that does not exist is left out; it is never 0.\n\n\
-         A request that failed or was cancelled has the metrics flagged `ERROR_ONLY` alone, any \
-         other request the rest. Metrics flagged `INTERNAL` or `EXPERIMENTAL` are written in \
-         developer mode only (`AIPERF_DEV_MODE=true`).\n"
+        "# Metric reference\n\n<!-- Generated from the catalogue in `src/metrics/catalogue/`. To \
+         regenerate:\n     {REGENERATE} -->\n\nA record metric has a value for each request, an \
+         aggregate metric folds over requests, and a derived metric is computed from other \
+         results. Record metrics are reported as `avg`, `min`, `max`, `std` (of the population), \
+         `sum`, `count` and the percentiles 1, 5, 10, 25, 50, 75, 90, 95 and 99 (linear \
+         interpolation); most others have a single value, in `avg`. Metrics [over \
+         time](#over-time) and [`adj_*`](#errors) have the statistics described in their sections. \
+         A value that does not exist is absent; it is never 0.\n\nA request that failed or was \
+         cancelled has only the metrics flagged `ERROR_ONLY`; any other request has the rest. \
+         Metrics flagged `INTERNAL` or `EXPERIMENTAL` are written only in developer mode \
+         (`AIPERF_DEV_MODE=true`).\n"
     );
     for family in FAMILIES {
         family_section(&mut text, family);
@@ -59,7 +58,7 @@ fn family_section(text: &mut String, family: &Family) {
     }
 }
 
-fn bullet(text: &mut String, title: &str, names: &[&str]) {
+fn bullet(text: &mut String, title: &str, names: &[impl fmt::Display]) {
     if !names.is_empty() {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(text, "- {title}: {}", names.join(", "));
@@ -80,7 +79,7 @@ fn in_otel(metric: &Metric) -> String {
     metric.gen_ai().map_or_else(|| own.clone(), |gen_ai| format!("{own}, and `{}`", gen_ai.name))
 }
 
-/// The metric's names in Prometheus, of the conventions' instrument too.
+/// Returns the metric's names in Prometheus, including that of the conventions' instrument.
 fn in_prometheus(metric: &Metric) -> String {
     let specs = metric.main_instrument().map(|instrument| instrument.spec);
     let specs = specs.into_iter().chain(metric.gen_ai().map(MetricSpec::from));
@@ -88,7 +87,7 @@ fn in_prometheus(metric: &Metric) -> String {
     names.join(", and ")
 }
 
-/// Every metric that goes out over OTLP, and what Prometheus calls it
+/// Renders the table of all metrics exported over OTLP with their names in Prometheus
 /// (`docs/otlp-metrics.md`).
 #[must_use]
 pub fn otlp_table() -> String {
@@ -102,8 +101,8 @@ pub fn otlp_table() -> String {
         .collect();
     let mut text = format!(
         "# Metrics over OTLP and in Prometheus\n\n\
-         <!-- Written from the catalogue in `src/metrics/catalogue/` and `semconv/`. To write it \
-         anew:\n     {REGENERATE} -->\n\n{OTLP_TABLE}"
+         <!-- Generated from the catalogue in `src/metrics/catalogue/` and `semconv/`. To \
+         regenerate:\n     {REGENERATE} -->\n\n{OTLP_TABLE}"
     );
     for (kind, title) in KINDS {
         let _ = write!(text, "\n## {title}\n\n");
@@ -117,18 +116,18 @@ pub fn otlp_table() -> String {
     text
 }
 
-/// What stands above the tables.
+/// The text above the tables.
 const OTLP_TABLE: &str = "\
-What each metric measures is in the [metric reference](metrics.md); the way to Prometheus is in \
-the [OTLP guide](otlp.md).\n\n\
+The [metric reference](metrics.md) describes what each metric measures, and the \
+[OTLP guide](otlp.md) how metrics reach Prometheus.\n\n\
 Labels:\n\n\
 - *request*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
-`aiperf_benchmark_phase`; where known `gen_ai_response_model`, `server_address`, `server_port`; \
-of requests that failed `error_type`\n\
+`aiperf_benchmark_phase`; if known, `gen_ai_response_model`, `server_address`, `server_port`; \
+for failed requests, `error_type`\n\
 - *phase*: `gen_ai_operation_name`, `gen_ai_provider_name`, `gen_ai_request_model`, \
 `aiperf_benchmark_phase`\n";
 
-/// The tables, in their order.
+/// The tables, in order.
 const KINDS: [(InstrumentKind, &str); 4] = [
     (InstrumentKind::Histogram, "Histograms (series `_bucket`, `_sum` and `_count`)"),
     (InstrumentKind::Counter, "Counters"),
@@ -136,7 +135,7 @@ const KINDS: [(InstrumentKind, &str); 4] = [
     (InstrumentKind::Gauge, "Gauges"),
 ];
 
-/// What tells the metric's series apart.
+/// Returns the labels of the metric's series.
 fn labels(spec: &MetricSpec) -> &'static str {
     let of_requests = matches!(spec.kind, InstrumentKind::Histogram)
         || spec.kind == InstrumentKind::Counter && !spec.name.starts_with("aiperf.timing.");
@@ -149,13 +148,13 @@ fn labels(spec: &MetricSpec) -> &'static str {
     }
 }
 
-/// The registry's entries for the `aiperf.<tag>` instruments, in weaver's
-/// definition format, version 2.
+/// Renders the registry's entries for the `aiperf.<tag>` instruments, in version 2 of weaver's
+/// definition format.
 #[must_use]
 pub fn semconv_yaml() -> String {
     let mut text = format!(
-        "# DO NOT EDIT: written from the catalogue in src/metrics/catalogue/.\n\
-         # To write it anew: {REGENERATE}\n\
+        "# DO NOT EDIT: generated from the catalogue in src/metrics/catalogue/.\n\
+         # To regenerate: {REGENERATE}\n\
          file_format: definition/2\nmetrics:\n"
     );
     for metric in FAMILIES.iter().flat_map(|family| family.rows) {
@@ -170,15 +169,16 @@ pub fn semconv_yaml() -> String {
     text
 }
 
-/// What `aiperf.percentiles.<tag>` instruments bear beside the phase's attributes.
+/// The attribute of `aiperf.percentiles.<tag>` instruments in addition to the phase's.
 const PERCENTILE: &str = "      - ref: aiperf.percentile\n        requirement_level: required\n";
 
-/// The groups of attributes are in `semconv/gen-ai.yaml`: results are of a
-/// phase, all else is of a request.
+/// Writes an entry. The attribute groups are in `semconv/gen-ai.yaml`: that of a phase for
+/// gauges, that of a request for all others.
 fn metric_entry(text: &mut String, spec: &MetricSpec) {
     let _ = write!(
         text,
-        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: development\n",
+        "  - name: {}\n    brief: {}\n    instrument: {}\n    unit: {}\n    stability: \
+         development\n    requirement_level: recommended\n",
         spec.name,
         quoted(spec.brief),
         spec.kind.as_str(),
@@ -193,7 +193,7 @@ fn metric_entry(text: &mut String, spec: &MetricSpec) {
     let _ = write!(text, "    attributes:\n      - ref_group: aiperf.{of}.attributes\n");
 }
 
-/// `text` as a double-quoted scalar: JSON's strings are YAML's too.
+/// Formats `text` as a double-quoted scalar, since JSON strings are valid YAML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,10 +1,10 @@
-//! The rows that a run computes, ordered so that each comes after those it reads.
+//! The metrics that a run computes, in the order of their tags, so that each comes after those it
+//! depends on.
 
 use std::sync::LazyLock;
 
-use super::metric::{
-    Facts, Kind, Metric, MetricFlags, MetricTag, Observation, RecordValues, Settings, TagMap, Value,
-};
+use super::metric::{Facts, Kind, Metric, MetricFlags, Observation, RecordValues, Settings, Value};
+use super::tag::{MetricTag, TagMap};
 use super::{MetricsError, catalogue};
 use crate::dataset::MediaKinds;
 use crate::endpoint::EndpointTraits;
@@ -12,23 +12,27 @@ use crate::endpoint::EndpointTraits;
 static CATALOGUE: LazyLock<Vec<&'static Metric>> =
     LazyLock::new(|| catalogue::FAMILIES.iter().flat_map(|family| family.rows).collect());
 
+static BY_TAG: LazyLock<TagMap<&'static Metric>> =
+    LazyLock::new(|| CATALOGUE.iter().map(|metric| (metric.tag, *metric)).collect());
+
 /// The metrics of a run.
 #[derive(Debug)]
 pub struct Registry {
     settings: Settings,
     /// In order of computation.
     rows: Vec<&'static Metric>,
-    /// Positions in `rows`, in catalogue order.
+    /// Indices in `rows`, in catalogue order.
     presentation: Vec<usize>,
     positions: TagMap<usize>,
 }
 
 impl Registry {
-    /// The metrics that apply to `endpoint`, streamed or not, under `settings`.
+    /// Creates a registry of the metrics that apply to `endpoint`, streamed or not, with
+    /// `settings`.
     ///
     /// # Errors
-    /// When an objective's metric is not among them, or the catalogue itself is
-    /// inconsistent.
+    ///
+    /// Fails if an objective's metric is not among them.
     pub fn new(
         settings: Settings,
         endpoint: &'static EndpointTraits,
@@ -37,33 +41,34 @@ impl Registry {
         Self::from_rows(&CATALOGUE, settings, endpoint, streaming)
     }
 
-    /// As [`Registry::new`], of a catalogue other than the program's own.
+    /// Like [`Registry::new`], with another catalogue.
     pub fn from_rows(
         catalogue: &[&'static Metric],
         settings: Settings,
         endpoint: &'static EndpointTraits,
         streaming: bool,
     ) -> Result<Self, MetricsError> {
-        let ordered = in_order_of_computation(catalogue)?;
+        let mut ordered = catalogue.to_vec();
+        ordered.sort_by_key(|metric| metric.tag.slot());
         let refused = refusals(&settings, endpoint, streaming);
         let mut rows: Vec<&'static Metric> = Vec::with_capacity(ordered.len());
         let mut positions = TagMap::default();
         for metric in ordered {
             let applies = !metric.flags.intersects(refused)
-                && metric.requires.iter().all(|tag| positions.contains_key(tag));
+                && metric.requires.iter().all(|tag| positions.contains(*tag));
             if applies {
                 positions.insert(metric.tag, rows.len());
                 rows.push(metric);
             }
         }
         for objective in &settings.objectives {
-            if !positions.contains_key(objective.tag) {
+            if !positions.contains(objective.tag) {
                 return Err(MetricsError::ObjectiveNotMeasured {
                     tag: objective.tag,
                     reason: if streaming {
-                        "this endpoint or these settings give it no value; name another metric"
+                        "it has no value with this endpoint or these settings; use another metric"
                     } else {
-                        "it may need streamed responses; add --streaming or name another metric"
+                        "it may require streamed responses; add --streaming or use another metric"
                     },
                 });
             }
@@ -73,64 +78,69 @@ impl Registry {
         Ok(Self { settings, rows, presentation, positions })
     }
 
-    /// Every row, in the order of presentation.
+    /// Returns the whole catalogue, in display order.
     #[must_use]
     pub fn catalogue() -> &'static [&'static Metric] {
         &CATALOGUE
     }
 
-    /// The row of `tag`, whether or not a run computes it.
+    /// Returns the metric `tag`, whether or not a run computes it.
     #[must_use]
-    pub fn find(tag: &str) -> Option<&'static Metric> {
-        CATALOGUE.iter().find(|metric| metric.tag == tag).copied()
+    pub fn row(tag: MetricTag) -> Option<&'static Metric> {
+        BY_TAG.get(tag).copied()
     }
 
-    /// The thresholds and objectives in force.
+    /// Returns the metric called `name`, whether or not a run computes it.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Metric> {
+        Self::row(MetricTag::find(name)?)
+    }
+
+    /// Returns the thresholds and objectives.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The rows that apply, in order of computation.
+    /// Returns the metrics that apply, in order of computation.
     #[must_use]
     pub fn rows(&self) -> &[&'static Metric] {
         &self.rows
     }
 
-    /// Where in [`Registry::rows`] `tag` is.
+    /// Returns the index of `tag` in [`Registry::rows`].
     #[must_use]
-    pub fn position(&self, tag: &str) -> Option<usize> {
+    pub fn position(&self, tag: MetricTag) -> Option<usize> {
         self.positions.get(tag).copied()
     }
 
-    /// Positions in [`Registry::rows`], in the order of presentation.
+    /// Returns indices in [`Registry::rows`], in display order.
     #[must_use]
     pub fn presentation(&self) -> &[usize] {
         &self.presentation
     }
 
-    /// The values of one request. A failed one has those of
-    /// [`MetricFlags::ERROR_ONLY`] rows alone, any other one those of the rest.
-    /// Internal metrics are among them in developer mode only.
+    /// Computes the values of a request. A failed request has only [`MetricFlags::ERROR_ONLY`]
+    /// metrics and HTTP timing; a successful one has all but `ERROR_ONLY` metrics. Internal
+    /// metrics are included only in developer mode.
     #[must_use]
     pub fn compute(&self, facts: &Facts<'_>) -> RecordValues {
-        let mut values = RecordValues::with_capacity(self.rows.len());
+        let mut values = RecordValues::default();
         let failed = facts.error.is_some();
-        // One or two: few enough to be compared with, tag by tag.
         let mut hidden: Vec<MetricTag> = Vec::new();
         for metric in &self.rows {
-            if metric.flags.contains(MetricFlags::ERROR_ONLY) != failed {
+            if !metric.is_of(failed) {
                 continue;
             }
             if let Some(value) = self.value(metric, facts, &values) {
                 if !metric.is_exported(self.settings.developer_mode) {
                     hidden.push(metric.tag);
                 }
-                values.push(metric.tag, value);
+                values.set(metric.tag, value);
             }
         }
-        if !hidden.is_empty() {
-            values.retain(|tag| !hidden.contains(&tag));
+        for tag in hidden {
+            values.remove(tag);
         }
         values
     }
@@ -144,8 +154,8 @@ impl Registry {
         }
     }
 
-    /// What one request adds to each count and sum, in the metric's own unit;
-    /// sums that the request says nothing about are left out.
+    /// Returns what a request adds to each count and sum, in the metric's own unit; sums without
+    /// a value in this request are left out.
     pub fn aggregates<'a>(
         &'a self,
         observation: &'a Observation,
@@ -155,7 +165,7 @@ impl Registry {
         })
     }
 
-    /// What one request adds to `metric`, if that is a count or a sum.
+    /// Returns what a request adds to `metric`, if it is a count or a sum.
     #[must_use]
     pub fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
         match metric.kind {
@@ -166,7 +176,7 @@ impl Registry {
     }
 }
 
-/// The flags of rows that this run cannot or need not compute.
+/// Returns the flags of metrics that this run does not compute.
 fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> MetricFlags {
     let mut refused = MetricFlags::empty();
     let (takes, produces) = (endpoint.takes, endpoint.produces);
@@ -175,55 +185,13 @@ fn refusals(settings: &Settings, endpoint: &EndpointTraits, streaming: bool) -> 
     refused.set(MetricFlags::PRODUCES_VIDEO_ONLY, !produces.contains(MediaKinds::VIDEO));
     refused.set(MetricFlags::STREAMING_ONLY, !streaming);
     refused.set(MetricFlags::PRODUCES_TOKENS_ONLY, !endpoint.produces_tokens);
-    // Any endpoint that generates may be given audio; its usage says so.
-    let has_audio = endpoint.produces_tokens || takes.contains(MediaKinds::AUDIO);
-    refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !has_audio);
+    refused.set(MetricFlags::SUPPORTS_AUDIO_ONLY, !takes.contains(MediaKinds::AUDIO));
     refused.set(MetricFlags::TOKENIZES_INPUT_ONLY, !endpoint.tokenizes_input);
     refused.set(MetricFlags::GOODPUT, settings.objectives.is_empty());
     refused.set(MetricFlags::FIXED_SCHEDULE_ONLY, !settings.fixed_schedule);
-    // The server's counts compared with themselves say nothing.
+    // Comparing the server's counts with themselves is pointless.
     refused.set(MetricFlags::USAGE_DIFF_ONLY, settings.use_server_token_count);
     refused
-}
-
-/// `catalogue`, each row after those that it requires: first record metrics, then
-/// aggregates (goodness compares any of the former), then derived ones.
-fn in_order_of_computation(
-    catalogue: &[&'static Metric],
-) -> Result<Vec<&'static Metric>, MetricsError> {
-    check_tags(catalogue)?;
-    let mut ordered: Vec<&'static Metric> = Vec::with_capacity(catalogue.len());
-    let mut waiting = catalogue.to_vec();
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        waiting.retain(|metric| {
-            let ready =
-                metric.requires.iter().all(|tag| ordered.iter().any(|done| done.tag == *tag));
-            if ready {
-                ordered.push(metric);
-            }
-            !ready
-        });
-        if waiting.len() == before {
-            return Err(MetricsError::Circular(waiting.iter().map(|metric| metric.tag).collect()));
-        }
-    }
-    ordered.sort_by_key(|metric| metric.kind.stage());
-    Ok(ordered)
-}
-
-fn check_tags(catalogue: &[&'static Metric]) -> Result<(), MetricsError> {
-    for (at, metric) in catalogue.iter().enumerate() {
-        if catalogue[..at].iter().any(|earlier| earlier.tag == metric.tag) {
-            return Err(MetricsError::Duplicate(metric.tag));
-        }
-        for required in metric.requires {
-            if !catalogue.iter().any(|other| other.tag == *required) {
-                return Err(MetricsError::MissingRequirement { tag: metric.tag, required });
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! A phase cut into slices of time, each with results of its own.
+//! Time slices of a phase, each with its own results.
 //!
-//! A request belongs to the slice in which it was sent, whenever it ended. While a
-//! phase goes on its requests are only noted in a log: where the slices begin
-//! need not be known yet. Afterwards each slice's requests are observed again, by an
-//! [`Accumulator`] of its own, one slice after the other, so that a slice is computed
-//! as a phase is and no more than one is in memory.
+//! A request belongs to the slice in which it was sent, regardless of when it ended. During
+//! a phase its requests are only logged, since the start of the slices need not be known
+//! yet. Afterwards the requests of each slice are added to a new [`Accumulator`], one slice
+//! after the other, so that slices are computed like phases and only one is in memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,25 +20,25 @@ mod log;
 
 pub(super) use log::Log;
 
-/// More slices of a phase than this are not made.
+/// Maximum number of slices of a phase.
 pub const MAX_SLICES: u64 = 100_000;
 
-/// There would be too many slices.
+/// The error if there would be too many slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "slices of {} s would be more than {MAX_SLICES}: there are no files of them; give a greater \
-     --slice-duration", .0.as_seconds()
+    "time slices of {} s would exceed the maximum of {MAX_SLICES}, so no slices are written; \
+     raise --slice-duration", .0.as_seconds()
 )]
 pub struct TooManySlices(Nanos);
 
-/// A part of a phase; wall time.
+/// A time slice of a phase, in wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
     /// Its start.
     pub start_ns: u64,
-    /// Its end, which belongs to the next one.
+    /// Its end (exclusive).
     pub end_ns: u64,
-    /// It is as long as the others: only the last one may not be.
+    /// Whether it has the full length; only the last one may be shorter.
     pub is_complete: bool,
 }
 
@@ -51,7 +50,7 @@ impl Slice {
     }
 }
 
-/// `window` in slices of `duration` from its start on, the last one cut by its end.
+/// Divides `window` into slices of `duration`, the last of which may be shorter.
 pub fn cut(window: &Range<u64>, duration: Nanos) -> Result<Vec<Slice>, TooManySlices> {
     let length = window.end.saturating_sub(window.start);
     if duration == Nanos::ZERO || length.div_ceil(duration.0) > MAX_SLICES {
@@ -66,23 +65,22 @@ pub fn cut(window: &Range<u64>, duration: Nanos) -> Result<Vec<Slice>, TooManySl
     Ok((0..length.div_ceil(duration.0)).map(slice).collect())
 }
 
-/// The slices of a phase, and what is needed to compute their results.
+/// The slices of a phase, with the data for their results.
 #[derive(Debug, Clone)]
 pub struct Slices {
     registry: Arc<Registry>,
     log: Arc<Log>,
-    /// One for each slice: its bounds, what went on in it, and how many of `order`
-    /// come before its end.
+    /// For each slice its bounds, the curves in it, and the end of its part of `order`.
     parts: Vec<(Slice, OverTime, usize)>,
     /// The requests of the log, slice by slice.
     order: Vec<u32>,
-    /// What adds up over the phase, by row: 0 in a slice that adds nothing.
+    /// By row: 0 for counts and sums of the phase, for slices that add nothing.
     nothing: Arc<[Option<f64>]>,
 }
 
 impl Slices {
-    /// The slices `all` of a phase that `log` is of; `over_time` has what went on in
-    /// each. A request that was sent outside of them is of the nearest.
+    /// Creates the slices `all` of the phase that `log` is of, with the curves `over_time` of
+    /// each. A request that was sent outside all slices belongs to the nearest.
     pub(super) fn new(
         registry: Arc<Registry>,
         log: Arc<Log>,
@@ -105,7 +103,7 @@ impl Slices {
         Self { registry, log, parts, order, nothing }
     }
 
-    /// Each slice with its results, in order of time; those without a request too.
+    /// Iterates over all slices with their results, in order, including those without requests.
     pub fn iter(&self) -> impl Iterator<Item = (Slice, Vec<MetricResult>)> {
         let mut from = 0;
         self.parts.iter().map(move |(slice, over_time, until)| {
@@ -120,7 +118,7 @@ impl Slices {
                 },
             );
             for request in requests {
-                accumulator.observe(&self.log.observation(*request, &self.registry));
+                accumulator.observe(&self.log.observation(*request));
             }
             (*slice, accumulator.results())
         })

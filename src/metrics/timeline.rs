@@ -1,11 +1,10 @@
-//! What went on at each moment of a phase: how many requests were in flight, how
-//! fast tokens came.
+//! Concurrency and throughput at each moment of a phase.
 //!
-//! Each request is a row of levels, each of which lasts until the next: 1 while it
-//! is in flight, or the rate at which its tokens came. A [`Curve`] is the sum of the
-//! levels of all requests, and its statistics weigh each value by how long it
-//! lasted. Requests are merged in order of time, those in flight on a heap, so that
-//! a curve of `n` changes costs O(n log n) time and 12 bytes a change.
+//! Each request is a sequence of levels, each of which lasts until the next: 1 while it is in
+//! flight, or the rate at which its tokens arrived. A [`Curve`] is the sum of the levels of
+//! all requests, and its statistics weight each value by its duration. Requests are merged in
+//! order of time with a heap of those in flight, so a curve with `n` changes takes O(n log n)
+//! time and 12 bytes per change.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,40 +15,41 @@ use std::ops::Range;
 
 use super::metric::{Distribution, Observation, Stats};
 use super::percentile::exact_sum;
+use crate::metrics::tag;
 use crate::units::Unit;
 
 mod levels;
 
 use levels::Levels;
 
-/// What is followed over time.
+/// A quantity over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
-    /// Requests from their start to their end, failed ones too.
+    /// Requests from their start to their end, including failed ones.
     Concurrency,
-    /// Requests from their start to their first content.
+    /// Requests from their start to their first content event.
     PrefillConcurrency,
-    /// Requests from their first content to their end.
+    /// Requests from their first content event to their end.
     DecodeConcurrency,
-    /// Input tokens per second: those of a request come evenly from its start to its
-    /// first content.
+    /// Input tokens per second, spread evenly from a request's start to its first content event.
     PrefillThroughput,
-    /// Output tokens per second: those of a request after the first come in equal
-    /// parts, each evenly in the time between two pieces of its content.
+    /// Output tokens per second: the tokens of a request after the first are divided equally
+    /// among the gaps between its content events, and spread evenly within each gap.
     DecodeThroughput,
-    /// Both, the output tokens evenly from the first content to the request's end.
+    /// Input and output tokens per second, with output tokens spread evenly from the first
+    /// content event to the request's end.
     TotalThroughput,
-    /// [`Curve::PrefillThroughput`] over [`Curve::PrefillConcurrency`].
+    /// [`Curve::PrefillThroughput`] divided by [`Curve::PrefillConcurrency`].
     PrefillThroughputPerUser,
-    /// [`Curve::DecodeThroughput`] over [`Curve::DecodeConcurrency`].
+    /// [`Curve::DecodeThroughput`] divided by [`Curve::DecodeConcurrency`].
     DecodeThroughputPerUser,
-    /// Tokens of the requests in flight: all of the input from the start, of the
-    /// output what has come.
+    /// Tokens of the requests in flight: the whole input from the start, and the output that
+    /// has arrived.
     TokensInFlight,
 }
 
 impl Curve {
-    /// The value where the levels of `users` requests add up to `sum`.
+    /// Returns the value if the levels of `users` requests add up to `sum`.
     fn value(self, sum: f64, users: u32) -> f64 {
         match self {
             Self::Concurrency | Self::PrefillConcurrency | Self::DecodeConcurrency => {
@@ -63,22 +63,22 @@ impl Curve {
     }
 }
 
-/// The time over which a curve's statistics go.
+/// The time that a curve's statistics cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// All of it.
+    /// The whole time.
     Whole,
-    /// Only while there was a request for the curve to follow.
+    /// Only while the curve had a request.
     Active,
 }
 
-/// When the requests of a phase were where.
+/// The requests of a phase, for computing curves.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timeline {
     requests: Vec<Request>,
 }
 
-/// One request; instants in wall nanoseconds.
+/// A request; instants in wall clock nanoseconds.
 #[derive(Debug, Clone)]
 struct Request {
     start: u64,
@@ -87,11 +87,11 @@ struct Request {
     input_tokens: Option<u32>,
     output_tokens: Option<u32>,
     gap_count: u32,
-    /// Where the times between its pieces begin among those of all.
+    /// Index of its first gap among the gaps of all requests.
     gaps_from: usize,
 }
 
-/// Times between the pieces of content of all requests.
+/// The gaps between the content events of all requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gaps<'a> {
     values: &'a [f64],
@@ -99,12 +99,12 @@ pub(super) struct Gaps<'a> {
 }
 
 impl<'a> Gaps<'a> {
-    /// Of `values` in `unit`.
+    /// Creates gaps from `values` in `unit`.
     pub(super) const fn new(values: &'a [f64], unit: Unit) -> Self {
         Self { values, unit }
     }
 
-    /// The gap at `at`, in nanoseconds.
+    /// Returns the gap at `at`, in nanoseconds.
     fn nanos(self, at: usize) -> u64 {
         let value = self.values.get(at).copied().unwrap_or_default();
         self.unit.convert(value, Unit::Nanoseconds).round() as u64
@@ -112,24 +112,24 @@ impl<'a> Gaps<'a> {
 }
 
 impl Timeline {
-    /// Takes in a request whose gaps are those of `gaps` among all.
+    /// Adds a request whose gaps are at the indices `gaps`.
     pub(super) fn observe(&mut self, observation: &Observation, gaps: &Range<usize>) {
         let whole = |tag| observation.values.scalar(tag).map(|value| value as u32);
-        let first_token = observation.values.scalar("time_to_first_token");
+        let first_token = observation.values.scalar(tag::TIME_TO_FIRST_TOKEN);
         let start = observation.start_wall_ns;
         let after = |nanos: f64| start.saturating_add(nanos.round() as u64);
         self.requests.push(Request {
             start,
             first_content: first_token.and_then(|nanos| NonZero::new(after(nanos))),
             end: observation.end_wall_ns.max(start),
-            input_tokens: whole("input_sequence_length"),
-            output_tokens: whole("output_sequence_length"),
+            input_tokens: whole(tag::INPUT_SEQUENCE_LENGTH),
+            output_tokens: whole(tag::OUTPUT_SEQUENCE_LENGTH),
             gap_count: u32::try_from(gaps.len()).unwrap_or(u32::MAX),
             gaps_from: gaps.start,
         });
     }
 
-    /// Takes in the requests of `other`, whose gaps now come after `gaps_before` others.
+    /// Appends the requests of `other`, whose gaps now come after `gaps_before` others.
     pub(super) fn merge(&mut self, other: Self, gaps_before: usize) {
         let shifted = |mut request: Request| {
             request.gaps_from += gaps_before;
@@ -138,14 +138,14 @@ impl Timeline {
         self.requests.extend(other.requests.into_iter().map(shifted));
     }
 
-    /// From the first start to the last end; empty without requests.
+    /// Returns the time from the first start to the last end; empty without requests.
     pub(super) fn window(&self) -> Range<u64> {
         let start = self.requests.iter().map(|request| request.start).min();
         let end = self.requests.iter().map(Request::end).max();
         start.unwrap_or(0)..end.unwrap_or(0)
     }
 
-    /// Statistics of `curves` in each of `windows`, which follow each other.
+    /// Computes statistics of `curves` in each of the consecutive `windows`.
     pub(super) fn in_each(
         &self,
         curves: &[Curve],
@@ -166,8 +166,8 @@ impl Timeline {
         found
     }
 
-    /// Gives to `say` how long `curve` had which value in each of `windows`, which
-    /// follow each other; nothing where no request has what it follows.
+    /// Calls `say` with the values of `curve` and their durations in each of the consecutive
+    /// `windows`; not at all if no request contributes to it.
     fn follow_each(
         &self,
         curve: Curve,
@@ -221,12 +221,12 @@ impl Timeline {
     }
 }
 
-/// Statistics of each curve, over all of the time and over its active part.
+/// Statistics of each curve, over the whole time and over its active part.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OverTime(Vec<(Curve, Option<Stats>, Option<Stats>)>);
 
 impl OverTime {
-    /// Those of `curve` over `span`; `None` where no request has what it follows.
+    /// Returns those of `curve` over `span`; `None` if no request contributes to it.
     pub(super) fn of(&self, curve: Curve, span: Span) -> Option<Stats> {
         let (_, whole, active) = self.0.iter().find(|(have, ..)| *have == curve)?;
         match span {
@@ -236,8 +236,7 @@ impl OverTime {
     }
 }
 
-/// A sum of levels that come and go: Neumaier's compensation keeps what rounding
-/// would lose, and without terms it is 0.
+/// A running sum of levels with Neumaier's compensation for rounding; exactly 0 without terms.
 #[derive(Debug, Default)]
 struct Sum {
     rounded: f64,
@@ -278,7 +277,7 @@ impl Sum {
     }
 }
 
-/// A curve in windows that follow each other: each is told when it is over.
+/// A curve in consecutive windows, each of which is reported at its end.
 struct InEach<'a> {
     windows: std::slice::Iter<'a, Range<u64>>,
     present: Option<Durations>,
@@ -286,7 +285,7 @@ struct InEach<'a> {
 }
 
 impl<'a> InEach<'a> {
-    /// Room is made for `changes` at once where there is only one window.
+    /// Creates the windows; capacity for `changes` is reserved if there is only one window.
     fn new(windows: &'a [Range<u64>], changes: usize, say: &'a mut dyn FnMut(Durations)) -> Self {
         let room = if windows.len() == 1 { changes } else { 0 };
         let mut windows = windows.iter();
@@ -294,7 +293,7 @@ impl<'a> InEach<'a> {
         Self { windows, present, say }
     }
 
-    /// The curve was `value` from where it was known up to `until`.
+    /// Records that the curve was `value` until `until`.
     fn pass(&mut self, until: u64, value: f64, is_active: bool) {
         while let Some(present) = &mut self.present {
             present.pass(until, value, is_active);
@@ -305,7 +304,7 @@ impl<'a> InEach<'a> {
         }
     }
 
-    /// Goes to the next window.
+    /// Advances to the next window.
     fn next(&mut self) {
         let next = self.windows.next().map(|window| Durations::new(window.clone(), 0));
         if let Some(mut over) = std::mem::replace(&mut self.present, next) {
@@ -321,22 +320,21 @@ impl<'a> InEach<'a> {
     }
 }
 
-/// How long a curve had which value in a window of time.
+/// The values of a curve in a time window with their durations.
 #[derive(Debug)]
 pub(super) struct Durations {
     window: Range<u64>,
-    /// Up to where it is known.
+    /// The time up to which values are recorded.
     now: u64,
-    /// Values that lasted less than 4.3 s, in the end in ascending order.
+    /// Values that lasted less than 4.3 s; sorted at the end.
     brief: Vec<Segment>,
-    /// Those that lasted longer, and their nanoseconds.
+    /// Values that lasted longer, with their nanoseconds.
     long: Vec<(f64, u64)>,
-    /// Nanoseconds without a request to follow: the value is 0.
+    /// Nanoseconds without a contributing request, where the value is 0.
     idle: u64,
 }
 
-/// A value and the nanoseconds that it lasted. There are millions of them, so they
-/// have no padding.
+/// A value and its duration in nanoseconds; without padding, since there are millions.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed(4))]
 struct Segment {
@@ -350,7 +348,7 @@ impl Durations {
         Self { window, now, brief: Vec::with_capacity(changes), long: Vec::new(), idle: 0 }
     }
 
-    /// The curve was `value` from where it was known up to `until`.
+    /// Records that the curve was `value` until `until`.
     fn pass(&mut self, until: u64, value: f64, is_active: bool) {
         let until = until.min(self.window.end);
         let Some(nanos) = until.checked_sub(self.now).filter(|nanos| *nanos > 0) else { return };
@@ -373,7 +371,7 @@ impl Durations {
         self.long.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
     }
 
-    /// Values and nanoseconds in `span`, in ascending order: no value is below 0.
+    /// Returns values and nanoseconds in `span` in ascending order; no value is below 0.
     fn ascending(&self, span: Span) -> impl Iterator<Item = (f64, u64)> + Clone {
         let idle = (span == Span::Whole && self.idle > 0).then_some((0.0, self.idle));
         let brief = self.brief.iter().map(|segment| (segment.value, u64::from(segment.nanos)));
@@ -389,9 +387,9 @@ impl Durations {
         idle.into_iter().chain(active)
     }
 
-    /// Mean, deviation, least, greatest and percentiles 50, 90, 95 and 99 over `span`,
-    /// each value weighed by its time: a percentile is the least value that was not
-    /// passed for so much of it. `None` for no time at all.
+    /// Computes mean, standard deviation, minimum, maximum and percentiles 50, 90, 95 and 99 over
+    /// `span`, weighted by duration: a percentile is the smallest value that was not exceeded for
+    /// that fraction of the time. `None` if `span` has no duration.
     pub(super) fn stats(&self, span: Span) -> Option<Stats> {
         let all = self.ascending(span);
         let total: u64 = all.clone().map(|(_, nanos)| nanos).sum();
@@ -420,7 +418,7 @@ impl Durations {
             p99: percentile(99)?,
             ..Distribution::UNKNOWN
         };
-        Some(Stats { avg, distribution: Some(distribution) })
+        Some(Stats { avg, instant: None, distribution: Some(distribution) })
     }
 }
 

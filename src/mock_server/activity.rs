@@ -1,4 +1,4 @@
-//! What the server has done: the counters behind `/metrics`, in vLLM's names.
+//! The counters behind `/metrics`, with vLLM's names.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::units::{Clock, Nanos};
 
-/// Counters of one server. All change before the last byte of an answer is
-/// sent, so that a client which has it reads them settled.
+/// The counters of a server. All are updated before the last byte of a response is sent, so a
+/// client that has the response reads final counts.
 #[derive(Debug)]
 pub(super) struct Activity {
     received: AtomicU64,
@@ -32,17 +32,17 @@ pub(super) struct Activity {
 pub(super) enum Finish {
     Stop,
     Length,
-    /// Its client or the script broke it off.
+    /// The client or the script aborted it.
     Abort,
     Error,
-    /// vLLM knows it, so the series is there; it stays at zero.
+    /// Exists because vLLM exposes the series; always zero.
     Repetition,
 }
 
 impl Finish {
     const ALL: [Self; 5] = [Self::Stop, Self::Length, Self::Abort, Self::Error, Self::Repetition];
 
-    /// As the API and the metrics write it.
+    /// Returns its name in the API and the metrics.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -87,7 +87,7 @@ impl Activity {
         self.peak_in_flight.load(Relaxed)
     }
 
-    /// A request has come; it waits until it is [admitted](InFlight::admit).
+    /// Adds a new request, which waits until it is [admitted](InFlight::admit).
     pub(super) fn arrive(self: &Arc<Self>, arrival: Nanos) -> InFlight {
         let number = self.received.fetch_add(1, Relaxed) + 1;
         let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
@@ -105,7 +105,7 @@ impl Activity {
     }
 }
 
-/// A request from its arrival to its end. Dropped before, it counts as aborted.
+/// A request from its arrival to its end; counted as aborted if dropped earlier.
 #[derive(Debug)]
 pub(super) struct InFlight {
     activity: Arc<Activity>,
@@ -125,12 +125,12 @@ enum Stage {
 }
 
 impl InFlight {
-    /// Which request this is, from 1.
+    /// Returns the request's number, from 1.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its turn has come. It keeps `permit` to its end.
+    /// Admits the request, which holds `permit` until its end.
     pub(super) fn admit(&mut self, prompt_tokens: u64, permit: Option<OwnedSemaphorePermit>) {
         self.leave_stage();
         self.stage = Stage::Running;
@@ -140,8 +140,8 @@ impl InFlight {
         self.hold(prompt_tokens);
     }
 
-    /// `tokens` are sent now. Gaps are observed between chunks of the first
-    /// choice (`lead`), a share for each token.
+    /// Records that `tokens` are sent now. Gaps between chunks of the first choice (`lead`) are
+    /// observed, divided by the number of tokens.
     pub(super) fn sent(&mut self, tokens: u64, lead: bool) {
         if tokens == 0 {
             return;
@@ -153,7 +153,7 @@ impl InFlight {
         }
     }
 
-    /// A chunk of the first choice at `at`, for the histograms alone.
+    /// Records a chunk of the first choice at `at`, only in the histograms.
     fn chunk(&mut self, tokens: u64, at: Nanos) {
         match self.last_chunk.replace(at) {
             None => self.activity.time_to_first_token.observe(at.since(self.arrival), 1),
@@ -164,8 +164,8 @@ impl InFlight {
         }
     }
 
-    /// `tokens` of all choices were generated in silence: those of the first
-    /// one in chunks, the first of which ended at `first`, the `rest` tokens by `last`.
+    /// Records `tokens` of all choices that were generated without being streamed: those of the
+    /// first choice in chunks, the first of which ended at `first`, the `rest` tokens by `last`.
     pub(super) fn generated(&mut self, tokens: u64, first: Nanos, rest: u64, last: Nanos) {
         self.activity.generation_tokens.fetch_add(tokens, Relaxed);
         self.hold(tokens);
@@ -175,7 +175,7 @@ impl InFlight {
         }
     }
 
-    /// Its last byte is about to be sent.
+    /// Ends the request; its last byte is about to be sent.
     pub(super) fn finish(&mut self, finish: Finish) {
         if self.stage == Stage::Over {
             return;
@@ -230,7 +230,7 @@ const REQUEST_LATENCY: [f64; 21] = [
 #[derive(Debug)]
 struct Histogram {
     bounds: &'static [f64],
-    /// Not cumulative; one more than there are bounds.
+    /// Non-cumulative counts, one more than there are bounds.
     counts: Vec<AtomicU64>,
     sum_ns: AtomicU64,
 }
@@ -249,8 +249,8 @@ impl Histogram {
 }
 
 impl Activity {
-    /// The Prometheus text of `/metrics`, for the model `model` and a cache of `kv_capacity`
-    /// tokens.
+    /// Renders the Prometheus text of `/metrics`, for the model `model` and a cache of
+    /// `kv_capacity` tokens.
     pub(super) fn exposition(&self, model: &str, kv_capacity: u64) -> String {
         let kv_usage = self.kv_tokens.load(Relaxed) as f64 / kv_capacity.max(1) as f64;
         let mut text = Exposition { out: String::with_capacity(12_288), model: escape(model) };
@@ -300,7 +300,7 @@ fn load(value: &AtomicU64) -> f64 {
     value.load(Relaxed) as f64
 }
 
-/// A label's value with backslash, quote and newline escaped.
+/// Escapes backslash, quote and newline in a label value.
 fn escape(label: &str) -> String {
     label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
@@ -315,7 +315,7 @@ impl Exposition {
         let _ = writeln!(self.out, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}");
     }
 
-    /// One sample; `labels` between engine and model, each with a comma after it.
+    /// Writes a sample with `labels` between engine and model, each followed by a comma.
     fn sample(&mut self, name: &str, labels: &str, value: f64) {
         let model = &self.model;
         let _ = writeln!(

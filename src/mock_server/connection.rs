@@ -1,8 +1,7 @@
-//! The socket below hyper: it stamps writes, and cuts or drips them where the
-//! script says so.
+//! The socket below hyper: it timestamps writes, and cuts or drips them if the script says so.
 //!
-//! Hyper merges the head and the events of an answer as it likes; what left
-//! when is told by counting bytes from the end of the head on.
+//! Hyper merges the head and the events of a response in any way; the time at which each event left
+//! is determined by counting bytes from the end of the head.
 
 use std::io;
 use std::pin::Pin;
@@ -12,12 +11,12 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::alarm::{Alarm, Pending};
 use super::write_log::{EventLog, RequestLog, WriteLog};
+use crate::timer::{Timer, Wait};
 use crate::units::{Clock, Nanos};
 
-/// What the socket and the answers on it tell each other. Pipelined requests
-/// are served, but their writes are not told apart.
+/// State shared by the socket and the responses on it. Pipelined requests are served, but their
+/// writes are not distinguished.
 #[derive(Debug, Default)]
 pub(super) struct Wire(Mutex<State>);
 
@@ -27,22 +26,22 @@ struct State {
     answer: Option<Tracked>,
 }
 
-/// How an answer's body is delimited.
+/// How the body of a response is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// By its length or the connection's end: no bytes but its own.
+    /// By its length or by the end of the connection; only the body's own bytes are sent.
     Plain,
-    /// In chunks, one an event.
+    /// In chunks, one for each event.
     Chunked,
 }
 
-/// An answer whose bytes are counted. Offsets are those on the wire, from the head's end.
+/// A response whose bytes are counted. Offsets are those on the wire, from the end of the head.
 #[derive(Debug)]
 pub(super) struct Tracked {
     log: Option<(RequestLog, Arc<WriteLog>)>,
     drip: Option<Nanos>,
     framing: Framing,
-    /// How much of the blank line that ends the head has passed.
+    /// The state of the search for the blank line that ends the head.
     head_end: HeadEnd,
     written: u64,
     /// The end of all events handed over so far.
@@ -54,7 +53,7 @@ pub(super) struct Tracked {
     ended: bool,
 }
 
-/// One event as it is handed over.
+/// An event as it is handed over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handed {
     pub(super) due: Nanos,
@@ -62,7 +61,7 @@ pub(super) struct Handed {
     pub(super) bytes: usize,
     /// Whether nothing follows.
     pub(super) last: bool,
-    /// After how many of its bytes the connection closes; all of them also closes it.
+    /// Number of its bytes after which the connection is closed, possibly all of them.
     pub(super) cut: Option<usize>,
 }
 
@@ -116,7 +115,7 @@ impl Tracked {
         }
     }
 
-    /// How many bytes of `buffer` may be written before the connection is cut.
+    /// Returns how many bytes of `buffer` may be written before the connection is cut.
     fn allowed(&self, buffer: &[u8]) -> usize {
         let Some(cut_at) = self.cut_at else { return buffer.len() };
         match self.head_end.clone().find(buffer) {
@@ -128,7 +127,7 @@ impl Tracked {
         }
     }
 
-    /// Takes note of `bytes`, written from `start` to `end`.
+    /// Records that `bytes` were written from `start` to `end`.
     fn wrote(&mut self, bytes: &[u8], start: Nanos, end: Nanos) {
         let Some(body) = self.head_end.find(bytes) else { return };
         self.written += (bytes.len() - body) as u64;
@@ -148,7 +147,7 @@ impl Tracked {
         self.head_end.passed() && self.cut_at.is_some_and(|at| self.written >= at)
     }
 
-    /// Hands the request to the log, if there is one.
+    /// Adds the request to the log, if there is one.
     fn finish(&mut self) {
         if let Some((mut log, sink)) = self.log.take() {
             log.complete = self.is_complete();
@@ -167,7 +166,7 @@ fn hex_digits(n: usize) -> u64 {
     u64::from(usize::BITS - n.leading_zeros()).div_ceil(4)
 }
 
-/// Looks for the blank line that ends a head, over any division into writes.
+/// Searches for the blank line that ends a head, however it is divided into writes.
 #[derive(Debug, Clone, Default)]
 struct HeadEnd {
     matched: usize,
@@ -180,7 +179,7 @@ impl HeadEnd {
         self.matched == Self::BLANK.len()
     }
 
-    /// Where in `bytes`, which follow those seen so far, the body begins.
+    /// Returns the offset in `bytes`, which follow those seen so far, at which the body begins.
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
             if self.passed() {
@@ -197,24 +196,24 @@ impl HeadEnd {
 }
 
 impl Wire {
-    /// Just after the latest read.
+    /// Returns the instant just after the latest read.
     pub(super) fn last_read(&self) -> Nanos {
         self.state().last_read
     }
 
-    /// From here on, what is written belongs to `answer`.
+    /// Attributes everything written from now on to `answer`.
     pub(super) fn begin(&self, answer: Tracked) {
         self.state().answer = Some(answer);
     }
 
-    /// When the request's turn came.
+    /// Records when the request was admitted.
     pub(super) fn admit(&self, at: Nanos) {
         if let Some(Tracked { log: Some((log, _)), .. }) = &mut self.state().answer {
             log.admitted = at;
         }
     }
 
-    /// What kind of answer begins.
+    /// Records the status and framing of the response that begins.
     pub(super) fn head(&self, status: u16, framing: Framing) {
         if let Some(answer) = &mut self.state().answer {
             answer.framing = framing;
@@ -224,21 +223,21 @@ impl Wire {
         }
     }
 
-    /// An event is about to be written.
+    /// Announces an event that is about to be written.
     pub(super) fn hand(&self, event: Handed) {
         if let Some(answer) = &mut self.state().answer {
             answer.hand(event);
         }
     }
 
-    /// The connection closes once everything handed over so far is written.
+    /// Closes the connection once everything handed over so far is written.
     pub(super) fn close_after_this(&self) {
         if let Some(answer) = &mut self.state().answer {
             answer.cut_at = Some(answer.length);
         }
     }
 
-    /// How much of `buffer` may go now, and the pause after it.
+    /// Returns how much of `buffer` may be written now, and the pause after it.
     fn plan(&self, buffer: &[u8]) -> (usize, Option<Nanos>) {
         match &self.state().answer {
             None => (buffer.len(), None),
@@ -249,7 +248,11 @@ impl Wire {
         }
     }
 
-    /// `bytes` were written from `start` to `end`; an error if the connection is to end here.
+    /// Records that `bytes` were written from `start` to `end`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection must end here.
     fn wrote(&self, bytes: &[u8], start: Nanos, end: Nanos) -> io::Result<()> {
         let mut state = self.state();
         let Some(answer) = &mut state.answer else { return Ok(()) };
@@ -275,22 +278,20 @@ fn cut_error() -> io::Error {
 pub(super) struct Socket {
     stream: TcpStream,
     wire: Arc<Wire>,
-    alarm: Alarm,
-    pause: Pending,
+    pause: Wait,
     next_write: Nanos,
     incoming: Box<[u8]>,
 }
 
-/// Most that one read takes.
+/// Maximum number of bytes of one read.
 const READ_SIZE: usize = 16 * 1024;
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>, alarm: Alarm) -> Self {
+    pub(super) fn new(stream: TcpStream, wire: Arc<Wire>, timer: &Timer) -> Self {
         Self {
             stream,
             wire,
-            alarm,
-            pause: Pending::default(),
+            pause: timer.wait(),
             next_write: Nanos::ZERO,
             incoming: vec![0; READ_SIZE].into_boxed_slice(),
         }
@@ -325,7 +326,7 @@ impl hyper::rt::Write for Socket {
             return Poll::Ready(Err(cut_error()));
         }
         if pause.is_some() {
-            ready!(this.alarm.poll_until(&mut this.pause, this.next_write, cx));
+            ready!(this.pause.poll_until(this.next_write, cx));
         }
         let start = Clock::now();
         let written = ready!(Pin::new(&mut this.stream).poll_write(cx, &buffer[..allowed]))?;
@@ -345,7 +346,7 @@ impl hyper::rt::Write for Socket {
 }
 
 impl Drop for Socket {
-    /// An answer cut short is in the log before its client can know.
+    /// Adds a truncated response to the log before its client can notice.
     fn drop(&mut self) {
         self.wire.state().answer = None;
     }
@@ -373,8 +374,8 @@ mod tests {
     const HEAD: &str = "HTTP/1.1 200 OK\r\nx: \r y\r\n\r\n";
 
     proptest! {
-        /// "abc" and "d" in chunks are "3\r\nabc\r\n" (8 bytes) and "1\r\nd\r\n0\r\n\r\n":
-        /// the events end at offsets 8 and 14 of 19.
+        /// "abc" and "d" in chunks are "3\r\nabc\r\n" (8 bytes) and "1\r\nd\r\n0\r\n\r\n": the
+        /// events end at offsets 8 and 14 of 19.
         #[test]
         fn stamps_are_of_the_write_with_the_last_byte(cuts in prop::collection::vec(0..50usize, 0..6)) {
             let sink = Arc::new(WriteLog::new(9, None).unwrap());
@@ -390,7 +391,7 @@ mod tests {
             ends.sort_unstable();
             let mut start = 0;
             for end in &ends {
-                // A write's place stands for its time.
+                // The offset of a write is used as its time.
                 let from_to = [start, *end].map(|at| Nanos(at as u64));
                 wire.wrote(&bytes.as_bytes()[start..*end], from_to[0], from_to[1]).unwrap();
                 start = *end;

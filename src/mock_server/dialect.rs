@@ -1,5 +1,5 @@
-//! The dialects that the server speaks. A new one is a file of its own and a row
-//! in [`ALL`]: slots, schedule, faults and the write log are the same for all.
+//! The API dialects of the server. A new dialect is a file of its own and a row in [`ALL`]; slots,
+//! schedule, faults and the write log are the same for all.
 
 mod audio_transcription;
 mod chat;
@@ -32,7 +32,7 @@ use super::reply::{Chunk, Reply};
 use super::request::{Ask, BadRequest};
 use crate::units::Nanos;
 
-/// Every dialect.
+/// All dialects.
 pub(super) static ALL: &[&dyn Dialect] = &[
     &chat::Chat,
     &completions::Completions,
@@ -54,114 +54,116 @@ pub(super) static ALL: &[&dyn Dialect] = &[
     &proof::Proof,
 ];
 
-/// How requests are read and answers written.
+/// Reads requests and writes responses.
 ///
-/// A stream is `openings` events, then chunks of tokens, then `closings` events:
-/// each method appends one event without the blank line that ends it. What must
-/// come between two chunks goes before the second, as events of its own.
+/// A stream consists of `openings` events, chunks of tokens, and `closings` events; each method
+/// appends one event without the blank line that ends it. Anything that must come between two
+/// chunks precedes the second one, as separate events.
 pub(super) trait Dialect: Debug + Sync {
-    /// The paths that are its own.
+    /// Returns the paths that the dialect serves.
     fn routes(&self) -> &'static [Route];
 
-    /// What a request asks for.
+    /// Parses a request.
     fn read<'a>(&self, call: &Call<'a>) -> Result<Ask<'a>, BadRequest>;
 
-    /// The body of an answer that is not streamed.
+    /// Returns the body of a response that is not streamed.
     fn whole(&self, reply: &Reply) -> Vec<u8>;
 
-    /// Media type of answers that are not streamed.
+    /// Returns the media type of responses that are not streamed.
     fn media_type(&self, _reply: &Reply) -> &'static str {
         JSON
     }
 
-    /// Whether tokens are generated.
+    /// Returns whether tokens are generated.
     fn generates(&self) -> bool {
         true
     }
 
-    /// Whether some of them may be reasoning.
+    /// Returns whether some of the tokens may be reasoning.
     fn reasons(&self) -> bool {
         false
     }
 
-    /// Whether a request is answered at once, and its work goes on until
-    /// [`Reply::ready`]. The client then [looks up](Self::look_up) how it goes.
+    /// Returns whether a request gets a response at once while its work continues until
+    /// [`Reply::ready`]. The client then [looks up](Self::look_up) the state of the job.
     fn is_job(&self) -> bool {
         false
     }
 
-    /// Answers a call that asks for no work, at `now`: it counts nowhere and never
-    /// fails. `None` where there is no such thing.
+    /// Responds at `now` to a call that does not ask for any work; such calls are not counted and
+    /// never fail. `None` if the resource does not exist.
     fn look_up(&self, _call: &Call<'_>, _now: Nanos) -> Option<Found> {
         None
     }
 
-    /// What all events of a stream have in common, made once: see [`Reply::prelude`].
+    /// Returns the beginning that all events of a stream have in common, which is created once: see
+    /// [`Reply::prelude`].
     fn prelude(&self, _reply: &Reply) -> String {
         String::new()
     }
 
-    /// Events before the first chunk.
+    /// Returns the number of events before the first chunk.
     fn openings(&self, _reply: &Reply) -> u64 {
         0
     }
 
-    /// The `at`th of them, from 0.
+    /// Appends the opening event with the index `_at`, from 0.
     fn open(&self, _reply: &Reply, _at: u64, _out: &mut String) {}
 
-    /// The event of a chunk.
+    /// Appends the event of a chunk.
     fn chunk(&self, _reply: &Reply, _chunk: &Chunk, _out: &mut String) {}
 
-    /// Events after the last chunk, the last of which says that the stream ends.
+    /// Returns the number of events after the last chunk, the last of which marks the end of the
+    /// stream.
     fn closings(&self, _reply: &Reply) -> u64 {
         0
     }
 
-    /// The `at`th of them, from 0.
+    /// Appends the closing event with the index `_at`, from 0.
     fn close(&self, _reply: &Reply, _at: u64, _out: &mut String) {}
 
-    /// An event that says an error.
+    /// Returns an event with an error.
     fn error_event(&self) -> String {
         format!("data: {}", self.error(SCRIPTED, "InternalServerError", None, 500))
     }
 
-    /// Whether the last closing event follows such an event.
+    /// Returns whether the last closing event follows an event with an error.
     fn closes_after_error(&self) -> bool {
         false
     }
 
-    /// The body of an error, in OpenAI's form.
+    /// Returns the body of an error, in OpenAI's format.
     fn error(&self, message: &str, kind: &str, param: Option<&str>, code: u16) -> String {
         openai_error(message, kind, param, code)
     }
 }
 
-/// What an error of the script's says.
+/// The message of a scripted error.
 pub(super) const SCRIPTED: &str = "The script fails this request.";
 
-/// What a dialect's lookup found.
+/// The result of a dialect's lookup.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) media_type: &'static str,
     pub(super) body: Bytes,
 }
 
-/// A path, and what a call to it wants.
+/// A path, and the purpose of calls to it.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// The path. A name may stand in braces, for any text in its place.
+    /// The path. A name in braces matches any text in its place.
     pub(super) path: &'static str,
     pub(super) purpose: Purpose,
 }
 
-/// What a call wants.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// An answer; the body may say that it be streamed. (`POST`)
+    /// A response, streamed if the body asks for it (`POST`).
     Generate,
-    /// A stream. (`POST`)
+    /// A stream (`POST`).
     Stream,
-    /// Something that is there. (`GET`)
+    /// An existing resource (`GET`).
     LookUp,
 }
 
@@ -186,7 +188,7 @@ impl Route {
         method == wanted && (self.path == path || self.name(path).is_some())
     }
 
-    /// What stands in `path` where the route has braces.
+    /// Returns the text of `path` in place of the route's braces.
     fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (before, rest) = self.path.split_once('{')?;
         let (_, after) = rest.split_once('}')?;
@@ -195,7 +197,7 @@ impl Route {
     }
 }
 
-/// Who answers a call to `path`: the first dialect with a route that fits.
+/// Returns the first dialect with a route that matches `path`, which handles the call.
 pub(super) fn find(method: &Method, path: &str) -> Option<(&'static dyn Dialect, &'static Route)> {
     ALL.iter().find_map(|dialect| {
         let route = dialect.routes().iter().find(|route| route.fits(method, path))?;
@@ -203,11 +205,11 @@ pub(super) fn find(method: &Method, path: &str) -> Option<(&'static dyn Dialect,
     })
 }
 
-/// A request as a dialect gets it.
+/// A request, as passed to a dialect.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) route: &'static Route,
-    /// What stands in the path where the route has braces.
+    /// The text of the path in place of the route's braces.
     pub(super) name: Option<Cow<'a, str>>,
     pub(super) content_type: Option<&'a str>,
     pub(super) body: &'a [u8],
@@ -226,7 +228,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An error in OpenAI's form.
+/// Returns an error in OpenAI's format.
 pub(super) fn openai_error(message: &str, kind: &str, param: Option<&str>, code: u16) -> String {
     let message = json_string(message);
     let param = param.map_or_else(|| "null".to_owned(), json_string);

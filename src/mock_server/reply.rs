@@ -1,4 +1,4 @@
-//! Answers as bytes: whole, or event by event with their due times. Pure.
+//! Responses as bytes: whole, or event by event with their due times. Pure.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::script::{Fault, Script};
 use super::vocabulary::Vocabulary;
 use crate::units::Nanos;
 
-/// What a server makes its answers of.
+/// The material of a server's responses.
 #[derive(Debug)]
 pub(super) struct Material {
     pub(super) vocabulary: Vocabulary,
-    /// A vector as a JSON array; the same for every input.
+    /// A vector as a JSON array, the same for every input.
     pub(super) embedding: String,
 }
 
@@ -28,7 +28,7 @@ impl Material {
     }
 }
 
-/// A vector of length 1 in a random direction.
+/// Returns a vector of length 1 in a random direction.
 fn embedding(seed: u64, dimensions: usize) -> String {
     let values: Vec<_> =
         (0..dimensions as u64).map(|index| 2.0 * unit(mix(seed, index)) - 1.0).collect();
@@ -37,93 +37,94 @@ fn embedding(seed: u64, dimensions: usize) -> String {
     format!("[{}]", values.join(","))
 }
 
-/// What is answered to one request.
+/// The response to one request.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) material: Arc<Material>,
     pub(super) dialect: &'static dyn Dialect,
     pub(super) id: u64,
-    /// Seconds since the Unix epoch.
+    /// Creation time in seconds since the Unix epoch.
     pub(super) created: u64,
     /// The model's name as a JSON string.
     pub(super) model: String,
     pub(super) choices: u64,
-    /// Whether a whole answer is text alone.
+    /// Whether a response that is not streamed is plain text.
     pub(super) plain: bool,
-    /// Tokens of each choice, reasoning included.
+    /// Number of tokens of each choice, including reasoning.
     pub(super) tokens: u64,
-    /// How many of them are reasoning.
+    /// Number of these tokens that are reasoning.
     pub(super) reasoning: u64,
     pub(super) per_chunk: u64,
     pub(super) finish: Finish,
-    /// The prompt's tokens, if usage is told.
+    /// Number of prompt tokens, if usage is reported.
     pub(super) usage: Option<u64>,
     pub(super) fault: Option<Fault>,
-    /// What all events of its stream have in common, as the dialect made it.
+    /// The beginning that all events of its stream have in common, from the dialect.
     pub(super) prelude: String,
-    /// When a whole answer's last step is due.
+    /// Due time of the last step of a response that is not streamed.
     pub(super) ready: Nanos,
-    /// From the request's arrival until then.
+    /// Time from the request's arrival until then.
     pub(super) work: Nanos,
 }
 
-/// Some tokens of one choice: all reasoning, or none.
+/// Some tokens of one choice, either all or none of them reasoning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
     pub(super) choice: u64,
-    /// Its first token, counted from the choice's first.
+    /// Index of its first token within the choice.
     pub(super) first: u64,
     pub(super) count: u64,
-    /// How many chunks, of any choice, come before it.
+    /// Number of chunks, of any choice, before it.
     pub(super) at: u64,
     pub(super) is_reasoning: bool,
-    /// Whether it is the choice's last.
+    /// Whether it is the choice's last chunk.
     pub(super) is_last: bool,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) due: Nanos,
     pub(super) bytes: Bytes,
     pub(super) tokens: u64,
-    /// Which choice its tokens belong to.
+    /// The choice that its tokens belong to.
     pub(super) choice: u64,
-    /// After how many of its bytes the connection closes.
+    /// Number of its bytes after which the connection is closed.
     pub(super) cut: Option<usize>,
 }
 
 impl Event {
-    /// The tokens that the client gets whole.
+    /// Returns the number of tokens that the client receives completely.
     pub(super) fn served_tokens(&self) -> u64 {
         if self.cut.is_some_and(|cut| cut < self.bytes.len()) { 0 } else { self.tokens }
     }
 }
 
 impl Reply {
-    /// The tokens of `choice` from the `first`th on. Each choice begins elsewhere in the text.
+    /// Appends the tokens of `choice` from the index `first` on. Each choice begins at a different
+    /// position of the text.
     pub(super) fn append_text(&self, out: &mut String, choice: u64, first: u64, count: u64) {
         self.material.vocabulary.append(out, first + 17 * choice, count);
     }
 
-    /// The tokens of the first choice from the `first`th on.
+    /// Returns the tokens of the first choice from the index `first` on.
     pub(super) fn text(&self, first: u64, count: u64) -> String {
         let mut text = String::new();
         self.append_text(&mut text, 0, first, count);
         text
     }
 
-    /// Whether the stream is to lack what says that it ends.
+    /// Returns whether the stream omits its end marker.
     pub(super) fn lacks_end(&self) -> bool {
         self.fault == Some(Fault::NoDone)
     }
 
-    /// Whether nothing is said, though the answer is no error.
+    /// Returns whether the response is successful but has no content.
     pub(super) fn is_empty(&self) -> bool {
         self.fault == Some(Fault::EmptyStream)
     }
 
-    /// The body of an answer that is not streamed.
+    /// Returns the body of a response that is not streamed.
     pub(super) fn whole(&self) -> Bytes {
         if self.is_empty() {
             return Bytes::new();
@@ -138,35 +139,35 @@ impl Reply {
         Bytes::from(body)
     }
 
-    /// Whether a whole body says an error instead.
+    /// Returns whether a whole body contains an error instead.
     fn fails_whole(&self) -> bool {
         self.fault == Some(Fault::ErrorEvent { after_events: 0 })
     }
 
-    /// The tokens in a whole body.
+    /// Returns the number of tokens in a whole body.
     pub(super) fn whole_tokens(&self) -> u64 {
         if self.is_empty() || self.fails_whole() { 0 } else { self.tokens * self.choices }
     }
 
-    /// Why an answer that is not streamed ends.
+    /// Returns the finish reason of a response that is not streamed.
     pub(super) fn whole_finish(&self) -> Finish {
         if self.fails_whole() { Finish::Error } else { self.finish }
     }
 
-    /// Steps that its schedule has: chunks of reasoning, then of content. At least one.
+    /// Returns the number of steps of its schedule: chunks of reasoning, then of content. At least
+    /// one.
     pub(super) fn chunks(&self) -> u64 {
         let content = self.tokens - self.reasoning;
         let chunks = self.reasoning.div_ceil(self.per_chunk) + content.div_ceil(self.per_chunk);
         chunks.max(1)
     }
 
-    /// How much of a whole body of `length` bytes is sent, if not all.
+    /// Returns how much of a whole body of `length` bytes is sent, if not all.
     pub(super) fn whole_cut(&self, length: usize) -> Option<usize> {
         self.cut(0, true, length)
     }
 
-    /// Where an event of `length` bytes, before which `content_sent` were
-    /// sent, is cut.
+    /// Returns where an event of `length` bytes that follows `content_sent` content events is cut.
     fn cut(&self, content_sent: u64, is_content: bool, length: usize) -> Option<usize> {
         let Some(Fault::CutStream { after_events, mid_event }) = self.fault else { return None };
         if mid_event {
@@ -179,7 +180,7 @@ impl Reply {
     }
 }
 
-/// The events of a reply, one after the other.
+/// The events of a response, in order.
 #[derive(Debug)]
 pub(super) struct Events {
     reply: Reply,
@@ -191,11 +192,11 @@ pub(super) struct Events {
     content_sent: u64,
     /// Whether the `error` event was sent.
     failed: bool,
-    /// Whether the connection closes here; nothing follows then.
+    /// Whether the connection was closed, so that nothing follows.
     cut: bool,
 }
 
-/// The event that comes next.
+/// The next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Open { at: u64 },
@@ -226,7 +227,7 @@ impl Events {
         events
     }
 
-    /// Why the stream ends, once it has ended.
+    /// Returns why the stream ended, once it has ended.
     pub(super) fn finish(&self) -> Finish {
         if self.cut {
             Finish::Abort
@@ -237,7 +238,7 @@ impl Events {
         }
     }
 
-    /// Whether the connection closes after the stream.
+    /// Returns whether the connection is closed after the stream.
     pub(super) fn closes_after(&self) -> bool {
         self.reply.fault == Some(Fault::CloseAfterEach)
     }
@@ -251,7 +252,7 @@ impl Events {
         if at < told { Next::Close { at } } else { Next::Nothing }
     }
 
-    /// The last closing event.
+    /// Returns the last closing event.
     const fn end(&self) -> Next {
         match self.closings.checked_sub(1) {
             Some(at) => Next::Close { at },
@@ -286,7 +287,7 @@ impl Events {
         }
         let event = self.event(data, count, choice);
         self.content_sent += 1;
-        // The next step's time; what follows the last step is due with it.
+        // The due time of the next step; what follows the last step is due with it.
         if matches!(self.next, Next::Chunk { choice: 0, .. }) {
             self.due = self.schedule.next_due();
         }

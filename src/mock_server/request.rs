@@ -1,48 +1,48 @@
-//! What a request asks for, and the leaves of which dialects make their bodies.
+//! A parsed request, and the elements from which dialects compose their bodies.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// One request.
+/// A request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ask<'a> {
     pub(super) model: Option<Cow<'a, str>>,
-    /// Each text, or list of token ids, that it bears.
+    /// Each text, or list of token IDs, in it.
     pub(super) prompts: Vec<Prompt<'a>>,
     pub(super) stream: bool,
-    /// Whether usage is to be told.
+    /// Whether usage is to be reported.
     pub(super) tell_usage: bool,
-    /// The limit it names, from 1 to [`MAX_TOKENS`] for all answers together.
+    /// The requested limit, from 1 to [`MAX_TOKENS`] for all choices together.
     pub(super) max_tokens: Option<u64>,
-    /// How many answers.
+    /// Number of choices.
     pub(super) choices: u64,
-    /// Whether a whole answer is to be text alone.
+    /// Whether a response that is not streamed is to be plain text.
     pub(super) plain: bool,
 }
 
-/// Text, or the tokens that a client made of it.
+/// Text, or the token IDs that a client encoded it to.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Prompt<'a> {
     Text(Cow<'a, str>),
     TokenIds(u64),
 }
 
-/// Most tokens that one request may generate.
+/// Maximum number of tokens that one request may generate.
 pub(super) const MAX_TOKENS: u64 = 1 << 20;
-/// Most answers to one request.
+/// Maximum number of choices of one request.
 pub(super) const MAX_CHOICES: u64 = 4096;
 
-/// Why a request gets a 400.
+/// Why a request gets the status 400.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BadRequest {
     pub(super) message: String,
-    /// The member at fault.
+    /// The invalid member.
     pub(super) param: Option<&'static str>,
 }
 
 impl<'a> Ask<'a> {
-    /// One answer that tells usage, not streamed, with no limit named.
+    /// Creates a request for one choice with usage, not streamed, without a limit.
     pub(super) const fn of(prompts: Vec<Prompt<'a>>) -> Self {
         Self {
             model: None,
@@ -55,16 +55,17 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// With so many answers; to be said before the limit.
+    /// Sets the number of choices; must be called before the limit is set.
     pub(super) fn with_choices(self, choices: u64) -> Result<Self, BadRequest> {
         if choices == 0 || choices > MAX_CHOICES {
-            let message = format!("A request may have 1 to {MAX_CHOICES} answers, not {choices}.");
+            let message =
+                format!("The number of choices must be from 1 to {MAX_CHOICES}, got {choices}.");
             return Err(BadRequest { message, param: None });
         }
         Ok(Self { choices, ..self })
     }
 
-    /// With the limit that a member names, if one does.
+    /// Sets the limit, if a member names one.
     pub(super) fn limited(self, named: Option<(&'static str, i64)>) -> Result<Self, BadRequest> {
         let limit = MAX_TOKENS / self.choices;
         let max_tokens = named.map(|(name, n)| in_range(name, n, limit)).transpose()?;
@@ -72,7 +73,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Reads a body that is JSON.
+/// Parses a JSON body.
 pub(super) fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
     serde_json::from_slice(body).map_err(|error| BadRequest {
         message: format!("The body is not a valid request: {error}"),
@@ -88,7 +89,7 @@ pub(super) fn in_range(param: &'static str, value: i64, limit: u64) -> Result<u6
     match u64::try_from(value) {
         Ok(value) if (1..=limit).contains(&value) => Ok(value),
         _ => Err(BadRequest {
-            message: format!("{param} must be from 1 to {limit} here, got {value}."),
+            message: format!("{param} must be from 1 to {limit}, got {value}."),
             param: Some(param),
         }),
     }
@@ -101,7 +102,7 @@ pub(super) struct Message<'a> {
     content: Option<Content<'a>>,
 }
 
-/// A text, borrowed where it has no escapes.
+/// A text, borrowed if it contains no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
@@ -114,7 +115,7 @@ pub(super) enum Content<'a> {
     Parts(#[serde(borrow)] Vec<Part<'a>>),
 }
 
-/// Part of a message; only text parts have a text.
+/// A part of a message; only text parts have a text.
 #[derive(Deserialize)]
 pub(super) struct Part<'a> {
     #[serde(borrow)]

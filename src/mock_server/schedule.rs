@@ -1,12 +1,12 @@
-//! When each chunk of an answer is due. Pure arithmetic.
+//! The due times of a response's chunks. Pure arithmetic.
 //!
-//! Step `k` is due at origin + ttft + `k` × itl + its own jitter: a late or
-//! jittered step moves no other one.
+//! Step `k` is due at origin + ttft + `k` × itl + its own jitter: a late or jittered step does not
+//! move any other.
 
 use super::script::{Fault, Jitter, Script};
 use crate::units::Nanos;
 
-/// The due times of one answer, in order.
+/// The due times of one response, in order.
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
     origin: Nanos,
@@ -20,7 +20,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of the `number`th request, admitted at `origin`.
+    /// Creates the schedule of the request with this `number`, admitted at `origin`.
     pub(super) fn new(script: &Script, number: u64, origin: Nanos, fault: Option<&Fault>) -> Self {
         let stall = match fault {
             Some(Fault::Stall { at_event, duration }) => Some((*at_event, *duration)),
@@ -38,7 +38,7 @@ impl Schedule {
         }
     }
 
-    /// When the next step is due: never before the step before it.
+    /// Returns when the next step is due, which is never before the previous step.
     pub(super) fn next_due(&mut self) -> Nanos {
         let mut due = self.unordered_due(self.step).max(self.last);
         if let Some((at, duration)) = self.stall
@@ -73,7 +73,7 @@ impl Schedule {
     }
 }
 
-/// Two numbers to one that looks random (`SplitMix64`'s finaliser).
+/// Mixes two numbers into one that looks random (`SplitMix64`'s finaliser).
 pub(super) const fn mix(a: u64, b: u64) -> u64 {
     let mut z =
         a.wrapping_add(b.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -82,12 +82,12 @@ pub(super) const fn mix(a: u64, b: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number in [0, 1) of 53 random bits.
+/// Returns a number in [0, 1) from 53 random bits.
 pub(super) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A standard normal value of two uniform ones (Box and Muller).
+/// Returns a standard normal value from two uniform ones (Box and Muller).
 fn normal(a: f64, b: f64) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
@@ -135,7 +135,7 @@ mod tests {
         assert!(mean.abs() < 1_500.0 && (deviation - 40_000.0).abs() < 1_500.0);
         let uniform = stray(Jitter::Fraction(0.1));
         assert!(uniform.iter().all(|v| v.abs() <= 100_000.0));
-        // A uniform value over ±a has the deviation a / √3.
+        // A uniform value over ±a has the standard deviation a / √3.
         let (mean, deviation) = moments(&uniform);
         assert!(mean.abs() < 2_000.0 && (deviation - 100_000.0 / 3f64.sqrt()).abs() < 2_000.0);
     }

@@ -1,4 +1,4 @@
-//! What the server does: sizes, times and faults, and the text they are written in.
+//! The server's behaviour: sizes, times and faults, and their textual format.
 
 mod fault;
 
@@ -9,36 +9,39 @@ use crate::units::Nanos;
 
 pub use self::fault::{Fault, FaultRule, JobFault, Selector};
 
-/// What the server answers, and when. The default answers at once, without faults.
+/// The content and timing of the server's responses. By default it responds at once, without
+/// faults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    /// Models that `/v1/models` lists; the first labels the server's metrics.
+    /// The models that `/v1/models` lists; the first labels the server's metrics.
     pub models: Vec<String>,
-    /// Whether a model that is not listed gets a 404; otherwise any name is accepted.
+    /// Whether requests for unlisted models get the status 404; otherwise any name is accepted.
     pub strict_models: bool,
-    /// From a request's admission to its first token.
+    /// Time from a request's admission to its first token.
     pub ttft: Nanos,
-    /// From one chunk of tokens to the next.
+    /// Time from one chunk of tokens to the next.
     pub itl: Nanos,
-    /// How far each chunk strays from its due time; one chunk's does not move the next.
+    /// Deviation of each chunk from its due time, which does not affect the next chunk.
     pub jitter: Jitter,
-    /// Decides texts, ids, embeddings and jitter.
+    /// Seed of texts, IDs, embeddings and jitter.
     pub seed: u64,
-    /// Tokens generated when a request names no limit. A named limit is generated in full.
+    /// Number of tokens generated for requests without a limit. If a request has a limit, that
+    /// number is generated.
     pub output_tokens: u64,
-    /// Tokens in one event of a stream.
+    /// Number of tokens per stream event.
     pub tokens_per_chunk: u64,
-    /// How many of the generated tokens are reasoning, sent before the rest, where a dialect has it.
+    /// Number of the generated tokens that are reasoning, sent before the rest, if the dialect
+    /// supports it.
     pub reasoning_tokens: u64,
-    /// Whether usage is told: in streams when asked for, otherwise always.
+    /// Whether usage is reported: in streams if requested, otherwise always.
     pub usage: bool,
-    /// Length of an embedding.
+    /// Number of dimensions of an embedding.
     pub embedding_dimensions: usize,
-    /// How many requests run at once; the rest wait in order of arrival.
+    /// Maximum number of concurrent requests; others wait in order of arrival.
     pub max_concurrent: Option<usize>,
-    /// Tokens that the pretended key-value cache holds.
+    /// Capacity of the simulated key-value cache in tokens.
     pub kv_cache_tokens: u64,
-    /// What goes wrong: the first rule that selects a request applies.
+    /// The faults; the first rule that selects a request applies.
     pub faults: Vec<FaultRule>,
 }
 
@@ -64,74 +67,78 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Reads one rule, written `SELECTOR:FAULT`.
+    /// Parses a rule of the form `SELECTOR:FAULT`.
     ///
-    /// Selectors count the inference requests in order of arrival, from 1:
+    /// Selectors number the inference requests in order of arrival, from 1:
     /// `all`, `every=N`, `first=N`, `requests=N,N,…`.
     ///
     /// | fault | effect |
     /// |---|---|
-    /// | `status=CODE[,BODY]` | answers at once with this status |
-    /// | `cut=EVENTS` | closes the connection after so many content events |
-    /// | `cut-mid=EVENTS` | the same, with half of the next event sent |
-    /// | `garbage=EVENT` | this content event (from 0) is broken JSON |
-    /// | `empty` | a 200 stream of nothing but its end, as `[DONE]` is one |
-    /// | `no-done` | a stream that lacks what says that it ends, as `[DONE]` does |
-    /// | `error=EVENTS` | an `error` event after so many content events |
-    /// | `hang` | never answers |
-    /// | `close` | closes the connection without an answer |
-    /// | `drip=DURATION` | one byte at a time, with this pause between |
-    /// | `close-after-each` | announces keep-alive, closes after the answer |
-    /// | `job=failed`, `job=never`, `job=odd` | a job fails, goes on for ever, or has a status of no sense |
-    /// | `stall=EVENT,DURATION` | this step of the schedule (from 0) and later ones are held back |
+    /// | `status=CODE[,BODY]` | responds at once with this status |
+    /// | `cut=EVENTS` | closes the connection after this number of content events |
+    /// | `cut-mid=EVENTS` | the same, but also sends half of the next event |
+    /// | `garbage=EVENT` | the content event with this index (from 0) is broken JSON |
+    /// | `empty` | a stream with status 200 and only its end marker, such as `[DONE]` |
+    /// | `no-done` | a stream without its end marker, such as `[DONE]` |
+    /// | `error=EVENTS` | an `error` event after this number of content events |
+    /// | `hang` | never responds |
+    /// | `close` | closes the connection without a response |
+    /// | `drip=DURATION` | sends one byte at a time, with this pause between two bytes |
+    /// | `close-after-each` | announces keep-alive, but closes the connection after the response |
+    /// | `job=failed`, `job=never`, `job=odd` | a job fails, never ends, or has an unknown status |
+    /// | `stall=EVENT,DURATION` | delays this step of the schedule (from 0) and later ones |
     pub fn parse_fault(rule: &str) -> Result<FaultRule, MockServerError> {
         rule.parse()
     }
 
-    /// Holds what the server relies on; says which field is wrong.
+    /// Checks the assumptions of the server.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is invalid.
     pub(super) fn check(&self) -> Result<(), MockServerError> {
         let problem = if self.models.is_empty() {
-            "names no model; name at least one"
+            "has no model; specify at least one"
         } else if self.tokens_per_chunk == 0 {
             "has chunks of 0 tokens; use at least 1"
         } else if self.max_concurrent == Some(0) {
-            "lets 0 requests run; use at least 1, or no limit"
+            "has a limit of 0 concurrent requests; use at least 1, or no limit"
         } else if self.max_concurrent.is_some_and(|n| n > MAX_CONCURRENT) {
-            "lets more requests run than can be counted; leave the limit out"
+            "has a limit on concurrent requests that is too high; remove the limit"
         } else if self.embedding_dimensions == 0 || self.embedding_dimensions > MAX_DIMENSIONS {
-            "needs an embedding length from 1 to 65536"
+            "requires an embedding length from 1 to 65536"
         } else {
             return Ok(());
         };
         Err(MockServerError::Script { problem })
     }
 
-    /// The fault for the request that was the `arrival`th, counted from 1.
+    /// Returns the fault of the request with the number `arrival`, from 1.
     pub(super) fn fault_for(&self, arrival: u64) -> Option<&Fault> {
         self.faults.iter().find(|rule| rule.selector.selects(arrival)).map(|rule| &rule.fault)
     }
 }
 
-/// What a semaphore can count, on any platform.
+/// Maximum count of a semaphore on any platform.
 const MAX_CONCURRENT: usize = 1 << 28;
 const MAX_DIMENSIONS: usize = 65_536;
 
-/// How far an event strays from its due time.
+/// Deviation of events from their due times.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Jitter {
-    /// Not at all.
+    /// No deviation.
     #[default]
     None,
-    /// Uniformly, by up to this fraction of `ttft` for the first event and of `itl` for the rest.
+    /// Uniform, up to this fraction of `ttft` for the first event and of `itl` for the others.
     Fraction(f64),
-    /// Normally, with this standard deviation.
+    /// Normal, with this standard deviation.
     StdDev(Nanos),
 }
 
 impl FromStr for Jitter {
     type Err = MockServerError;
 
-    /// `10%` or `0.1` is a fraction, `2ms` a standard deviation.
+    /// Parses a jitter: `10%` or `0.1` is a fraction, `2ms` a standard deviation.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let problem = || MockServerError::Jitter { text: text.to_owned() };
         let fraction = match text.strip_suffix('%') {
@@ -154,7 +161,7 @@ impl FromStr for Jitter {
 /// Units of [`parse_duration`] and their lengths in nanoseconds, longer suffixes first.
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// Reads a duration: a number and `ns`, `us`, `ms` or `s`. Zero needs no unit.
+/// Parses a duration: a number and `ns`, `us`, `ms` or `s`. Zero needs no unit.
 pub fn parse_duration(text: &str) -> Result<Nanos, MockServerError> {
     let problem = || MockServerError::Duration { text: text.to_owned() };
     if text == "0" {

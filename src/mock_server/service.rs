@@ -1,4 +1,4 @@
-//! Routes, and the way of a request from its arrival to its last byte.
+//! Routes, and the handling of a request from its arrival to its last byte.
 
 mod answer;
 
@@ -13,7 +13,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::{Answer, announce, models_body, not_found, plain, response, too_large};
 use super::activity::{Activity, Finish, InFlight};
-use super::alarm::Alarm;
 use super::connection::{Framing, Handed, Tracked, Wire};
 use super::dialect::{Call, Dialect, Found, Purpose, Route, SCRIPTED, json_string};
 use super::reply::{Events, Material, Reply};
@@ -23,16 +22,17 @@ use super::script::{Fault, Script};
 use super::vocabulary::PromptCounter;
 use super::write_log::{RequestLog, WriteLog};
 use super::{JSON, dialect};
+use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
 
-/// Longest request body that is read.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 64 << 20;
 
 const VERSION: &str = concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What all connections of a server share.
+/// State shared by all connections of a server.
 #[derive(Debug)]
 pub(super) struct Service {
     script: Script,
@@ -46,20 +46,20 @@ pub(super) struct Service {
     models: Bytes,
 }
 
-/// One client's connection, as its requests see it.
+/// A client's connection, as its requests see it.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     pub(super) service: Arc<Service>,
     pub(super) wire: Arc<Wire>,
-    pub(super) alarm: Alarm,
+    pub(super) timer: Timer,
 }
 
-/// The script wants this connection closed without an answer.
+/// The script requires that this connection is closed without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("closed without an answer, as the script says")]
 pub(super) struct Closed;
 
-/// What is generated for a request.
+/// The work for a request.
 struct Order {
     dialect: &'static dyn Dialect,
     /// The model's name as a JSON string.
@@ -89,7 +89,7 @@ impl Service {
         }
     }
 
-    /// What a call asks for, or the answer that it gets instead.
+    /// Returns what a call asks for, or the response that it gets instead.
     fn order(
         &self,
         dialect: &'static dyn Dialect,
@@ -153,7 +153,7 @@ impl Service {
 }
 
 impl Connection {
-    /// Answers one request.
+    /// Responds to a request.
     pub(super) async fn answer(
         self,
         request: Request<Incoming>,
@@ -194,7 +194,7 @@ impl Connection {
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => return Ok(too_large()),
-            // The client is gone.
+            // The client has disconnected.
             Err(_) => return Err(Closed),
         };
         let call = Call::new(route, head.uri.path(), &head.headers, &body);
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Has the bytes of this answer counted, if anything needs it.
+    /// Has the bytes of this response counted, if needed.
     fn track(
         &self,
         route: &'static Route,
@@ -259,13 +259,13 @@ impl Connection {
         }
     }
 
-    /// Waits for a slot; the instant from which the schedule counts.
+    /// Waits for a slot. Returns the instant at which the schedule starts.
     async fn turn(&self, arrival: Nanos) -> (Nanos, Option<OwnedSemaphorePermit>) {
         let Some(slots) = &self.service.slots else { return (arrival, None) };
         if let Ok(permit) = slots.clone().try_acquire_owned() {
             return (arrival, Some(permit));
         }
-        // The semaphore is never closed, so that there is always a permit.
+        // The semaphore is never closed, so there is always a permit.
         let permit = slots.clone().acquire_owned().await.ok();
         let admitted = Clock::now();
         self.wire.admit(admitted);
@@ -281,7 +281,7 @@ impl Connection {
     ) -> Response<Answer> {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = match body {
-            // These statuses never have a body.
+            // Responses with these statuses never have a body.
             _ if matches!(code, 204 | 304) => Bytes::new(),
             Some(body) => Bytes::copy_from_slice(body.as_bytes()),
             None => dialect.error(SCRIPTED, "ScriptedError", None, code).into(),
@@ -310,13 +310,13 @@ impl Connection {
         let work = Work { reply, first, last, is_cut: cut.is_some_and(|cut| cut < length) };
         let due = if is_job { arrival } else { last };
         if is_job {
-            let alarm = self.alarm.clone();
+            let timer = self.timer.clone();
             tokio::spawn(async move {
-                alarm.until(last).await;
+                timer.until(last).await;
                 work.finish(in_flight);
             });
         } else {
-            self.alarm.until(last).await;
+            self.timer.until(last).await;
             work.finish(in_flight);
         }
         self.wire.head(200, Framing::Plain);
@@ -334,9 +334,9 @@ impl Connection {
         in_flight: InFlight,
     ) -> Response<Answer> {
         let next = events.next();
-        // Head and first event leave together.
+        // The head and the first event are sent together.
         if let Some(event) = &next {
-            self.alarm.until(event.due).await;
+            self.timer.until(event.due).await;
         }
         let framing = if version < Version::HTTP_11 { Framing::Plain } else { Framing::Chunked };
         self.wire.head(200, framing);
@@ -346,12 +346,12 @@ impl Connection {
     }
 }
 
-/// The generation of a whole answer.
+/// The generation of a response that is not streamed.
 struct Work {
     reply: Reply,
     first: Nanos,
     last: Nanos,
-    /// Whether the client gets no whole answer.
+    /// Whether the client gets an incomplete response.
     is_cut: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The words that the server speaks, and the counting of those it hears.
+//! The words of generated text, and the counting of prompt tokens.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use super::schedule::mix;
 use crate::tokenizer::TokenCounter;
 
-/// With a space before it, each is one token of the o200k vocabulary, alone
-/// and after any other, and needs no escape in JSON.
+/// Words that, with a preceding space, are one token each of the o200k vocabulary, alone and after
+/// any other, and need no escape in JSON.
 const WORDS: [&str; 64] = [
     "the",
     "time",
@@ -76,14 +76,14 @@ const WORDS: [&str; 64] = [
     "now",
 ];
 
-/// Tokens before the text repeats.
+/// Number of tokens before the text repeats.
 const CYCLE: usize = 4096;
 
-/// The endless text of one server: the same tokens for the same seed.
+/// The endless text of a server, which the seed determines.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     text: String,
-    /// Where each token ends.
+    /// The end of each token.
     ends: Vec<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Vocabulary {
         Self { text, ends }
     }
 
-    /// Appends `count` tokens, from the `first`th on.
+    /// Appends `count` tokens, from the index `first` on.
     pub(super) fn append(&self, out: &mut String, first: u64, count: u64) {
         let mut at = (first % CYCLE as u64) as usize;
         let mut left = count;
@@ -113,7 +113,7 @@ impl Vocabulary {
     }
 }
 
-/// Texts remembered by their hash; when there are this many, all are forgotten.
+/// Maximum number of texts that are remembered by their hash; beyond it, all are forgotten.
 const CACHED_TEXTS: usize = 16_384;
 
 /// Counts o200k tokens and remembers the counts, since benchmarks repeat prompts.
@@ -143,7 +143,7 @@ impl PromptCounter {
     }
 }
 
-/// Decodes the vocabulary now rather than at the first count.
+/// Decodes the vocabulary in advance rather than at the first count.
 pub(super) fn load() {
     let _ = TokenCounter::builtin();
 }

@@ -1,4 +1,4 @@
-//! When each event of each answer left: the truth that a client is held to.
+//! When each event of each response was sent: the ground truth for a client.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,59 +13,60 @@ use serde::Serialize;
 
 use crate::units::{Clock, Nanos};
 
-/// One request as the server saw it. Instants are those of [`Clock::now`].
+/// A request as the server observed it. Instants are those of [`Clock::now`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequestLog {
     /// The `X-Request-ID` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Which inference request this was, from 1 in order of arrival.
+    /// Number of the inference request, from 1 in order of arrival.
     pub number: u64,
-    /// The path that was asked; what differs from request to request is in braces.
+    /// The path of the request, with the variable parts in braces.
     pub path: &'static str,
-    /// Just after the read that completed the request's head.
+    /// The instant just after the read that completed the request's head.
     #[serde(rename = "arrival_ns")]
     pub arrival: Nanos,
-    /// When its turn came: the origin of its schedule. Its arrival, unless it had to wait.
+    /// The instant when it was admitted, which is the origin of its schedule. Equals its arrival
+    /// unless it had to wait.
     #[serde(rename = "admitted_ns")]
     pub admitted: Nanos,
-    /// The status answered, if any.
+    /// The status of the response, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What was sent, in order.
+    /// The events sent, in order.
     pub events: Vec<EventLog>,
     /// Whether the last byte was handed to the kernel.
     pub complete: bool,
 }
 
-/// One event of a stream, or the whole body of an answer that is not streamed.
+/// An event of a stream, or the whole body of a response that is not streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct EventLog {
-    /// When the script wanted it sent.
+    /// The due time by the script.
     #[serde(rename = "due_ns")]
     pub due: Nanos,
-    /// Just before the write that took its last byte; absent if none did. No
-    /// client can have read the event earlier.
+    /// The instant just before the write of its last byte; absent if it was not written. No client
+    /// can have read the event earlier.
     #[serde(rename = "write_start_ns", skip_serializing_if = "Option::is_none")]
     pub write_start: Option<Nanos>,
-    /// Just after that write. A client may have read the event a little earlier,
-    /// where this thread was interrupted.
+    /// The instant just after that write. A client may have read the event a little earlier if this
+    /// thread was interrupted.
     #[serde(rename = "written_ns", skip_serializing_if = "Option::is_none")]
     pub written: Option<Nanos>,
-    /// Tokens in it; 0 for role, usage, error and `[DONE]`.
+    /// Number of tokens in it; 0 for role, usage, error and `[DONE]`.
     pub tokens: u64,
-    /// Its length without the transfer encoding.
+    /// Length in bytes without the transfer encoding.
     pub bytes: u64,
 }
 
-/// Where finished requests go.
+/// The destination of finished requests.
 #[derive(Debug)]
 pub(super) struct WriteLog {
-    /// Events kept, each request counting as one more.
+    /// Maximum number of events kept, where each request counts as one more.
     capacity: usize,
     kept: Mutex<Kept>,
     dropped: AtomicU64,
-    /// Answers ended whose last bytes are not yet written.
+    /// Number of responses that have ended but whose last bytes are not yet written.
     settling: AtomicUsize,
     file: Mutex<Option<LogFile>>,
 }
@@ -76,18 +77,18 @@ struct Kept {
     events: usize,
 }
 
-/// The file has a thread of its own: a slow disk must not delay an event.
+/// The file, written by a separate thread, since a slow disk must not delay an event.
 #[derive(Debug)]
 struct LogFile {
     sender: SyncSender<RequestLog>,
     thread: JoinHandle<()>,
 }
 
-/// Requests that may wait for the disk.
+/// Maximum number of requests that wait for the disk.
 const FILE_QUEUE: usize = 4096;
-/// How long a line may stay in memory.
+/// Maximum time that a line stays in memory.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
-/// How long [`WriteLog::requests`] waits for last bytes.
+/// Maximum time that [`WriteLog::requests`] waits for last bytes.
 const SETTLE: Duration = Duration::from_secs(1);
 
 impl WriteLog {
@@ -102,12 +103,12 @@ impl WriteLog {
         })
     }
 
-    /// Says that an answer has ended and will soon be [added](Self::add).
+    /// Announces that a response has ended and will soon be [added](Self::add).
     pub(super) fn settle(&self) {
         self.settling.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a request that is over; `settled` if [`Self::settle`] was called for it.
+    /// Adds a completed request; `settled` if [`Self::settle`] was called for it.
     pub(super) fn add(&self, request: RequestLog, settled: bool) {
         let unwritten = match &*lock(&self.file) {
             Some(file) => file.sender.try_send(request.clone()).is_err(),
@@ -129,8 +130,8 @@ impl WriteLog {
         }
     }
 
-    /// The requests kept so far. An answer whose last byte a client may already
-    /// have read is among them: it is waited for, within a bound.
+    /// Returns the requests kept so far. They include each response whose last byte a client may
+    /// have read: such responses are waited for, within a limit.
     pub(super) fn requests(&self) -> Vec<RequestLog> {
         let bound = Clock::now() + Nanos::from(SETTLE);
         while self.settling.load(Ordering::Acquire) > 0 && Clock::now() < bound {
@@ -139,7 +140,8 @@ impl WriteLog {
         lock(&self.kept).requests.clone()
     }
 
-    /// Requests that were not kept, or not written to the file, for want of room.
+    /// Returns the number of requests that were not kept, or not written to the file, for lack of
+    /// room.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

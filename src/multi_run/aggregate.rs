@@ -1,5 +1,5 @@
-//! Statistics over runs: of each statistic of each metric, its mean over the runs
-//! and how sure that is.
+//! Statistics over runs: for each statistic of each metric, its mean over the runs with a
+//! confidence interval.
 
 use super::Trials;
 use super::student_t;
@@ -7,7 +7,7 @@ use crate::metrics::metric::{Distribution, Kind, MetricResult, Stats};
 use crate::metrics::percentile::exact_sum;
 use crate::metrics::{Metric, Registry};
 
-/// A statistic of one run.
+/// A statistic of a single run.
 type Statistic = (&'static str, fn(&Stats) -> Option<f64>);
 
 /// The statistics of a run, in the order of AIPerf's files.
@@ -39,71 +39,72 @@ pub struct Row {
     pub metric: &'static Metric,
     /// Which of its statistics: `avg`, `p99` and the like.
     pub statistic: &'static str,
-    /// What it is over the runs, in the metric's display unit.
+    /// Its statistics over the runs, in the metric's display unit.
     pub across: Across,
 }
 
 impl Row {
-    /// `time_to_first_token_p99` and the like.
+    /// Returns a name such as `time_to_first_token_p99`.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}_{}", self.metric.tag, self.statistic)
     }
 }
 
-/// A value over runs.
+/// Statistics of a value over runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Across {
-    /// Runs that have it.
+    /// Number of runs that have it.
     pub runs: usize,
-    /// Its mean over them.
+    /// Mean.
     pub mean: f64,
-    /// Its smallest.
+    /// Minimum.
     pub min: f64,
-    /// Its largest.
+    /// Maximum.
     pub max: f64,
-    /// How it varies; one run does not say.
-    pub spread: Option<Spread>,
+    /// Its variation; absent for a single run.
+    pub spread: Option<Dispersion>,
 }
 
-/// How a value varies over runs.
+/// The variation of a value over runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct Dispersion {
     /// Sample standard deviation: squared differences over n - 1.
     pub std: f64,
-    /// Coefficient of variation, std / |mean|; absent where the mean is 0.
+    /// Coefficient of variation, std / |mean|; absent if the mean is 0.
     pub cv: Option<f64>,
     /// Standard error of the mean, std / √n.
     pub se: f64,
-    /// Lower end of the interval: mean - `t_critical` · se.
+    /// Lower end of the interval: mean - `t_critical` · se, but at least the lowest possible value.
     pub ci_low: f64,
-    /// Its upper end: mean + `t_critical` · se.
+    /// Upper end of the interval: mean + `t_critical` · se.
     pub ci_high: f64,
-    /// The bound of Student's t with n - 1 degrees of freedom.
+    /// The critical value of Student's t with n - 1 degrees of freedom.
     pub t_critical: f64,
 }
 
 impl Across {
-    /// Of `values`, one a run, with an interval for their mean that `level` says how
-    /// sure it is to be. `None` without values.
+    /// Computes statistics of `values`, one per run, with an interval for their mean at the
+    /// confidence `level`, which is cut off at `least`, the lowest possible value. `None` without
+    /// values.
     #[must_use]
-    pub fn of(values: &[f64], level: f64) -> Option<Self> {
+    pub fn of(values: &[f64], level: f64, least: f64) -> Option<Self> {
         let runs = values.len();
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
         let n = runs as f64;
-        // Rounding must not take the mean of equal values away from them.
+        // The mean of equal values must be exactly that value despite rounding.
         let mean = (exact_sum(values.iter().copied()) / n).clamp(min, max);
         let degrees = u32::try_from(runs - 1).unwrap_or(u32::MAX);
         let spread = student_t::critical(level, degrees).map(|t_critical| {
             let squares = exact_sum(values.iter().map(|value| (value - mean).powi(2)));
             let std = (squares / (n - 1.0)).sqrt();
             let se = std / n.sqrt();
-            Spread {
+            Dispersion {
                 std,
                 cv: (mean != 0.0).then(|| std / mean.abs()),
                 se,
-                ci_low: mean - t_critical * se,
+                ci_low: (mean - t_critical * se).max(least.min(mean)),
                 ci_high: mean + t_critical * se,
                 t_critical,
             }
@@ -112,8 +113,8 @@ impl Across {
     }
 }
 
-/// Every statistic of every metric that a successful run has, in the catalogue's
-/// order. Instants are left out: a mean of when runs began says nothing.
+/// Returns all statistics of all metrics that a successful run has, in catalogue order,
+/// without instants, whose mean is meaningless.
 #[must_use]
 pub fn rows(trials: &Trials) -> Vec<Row> {
     let is_instant = |metric: &Metric| matches!(metric.kind, Kind::Earliest(_) | Kind::Latest(_));
@@ -124,10 +125,11 @@ pub fn rows(trials: &Trials) -> Vec<Row> {
             .successful()
             .filter_map(|run| run.results.iter().find(|found| found.metric.tag == metric.tag))
             .collect();
+        let least = if metric.is_signed() { f64::NEG_INFINITY } else { 0.0 };
         for (statistic, read) in STATISTICS {
             let values = results.iter().filter_map(|result| read(&result.stats));
             let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-            let across = Across::of(&values, level);
+            let across = Across::of(&values, level, least);
             rows.extend(across.map(|across| Row { metric, statistic, across }));
         }
     }
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn three_runs_by_hand() {
-        let across = Across::of(&[10.0, 12.0, 17.0], 0.95).unwrap();
+        let across = Across::of(&[10.0, 12.0, 17.0], 0.95, 0.0).unwrap();
         assert_eq!((across.runs, across.mean, across.min, across.max), (3, 13.0, 10.0, 17.0));
         let spread = across.spread.unwrap();
         // Squares 9 + 1 + 16 over 2.
@@ -156,14 +158,24 @@ mod tests {
 
     #[test]
     fn one_run_has_no_interval_and_no_runs_have_nothing() {
-        let one = Across::of(&[5.0], 0.95).unwrap();
+        let one = Across::of(&[5.0], 0.95, 0.0).unwrap();
         assert_eq!(one, Across { runs: 1, mean: 5.0, min: 5.0, max: 5.0, spread: None });
-        assert_eq!(Across::of(&[], 0.95), None);
+        assert_eq!(Across::of(&[], 0.95, 0.0), None);
     }
 
     #[test]
     fn a_mean_of_zero_has_no_relative_spread() {
-        assert_eq!(Across::of(&[-1.0, 1.0], 0.9).unwrap().spread.unwrap().cv, None);
+        // t at 0.95 with one degree of freedom is 12.7: far below 0 without a least value.
+        let ends = |least| {
+            let spread = Across::of(&[1.0, 3.0], 0.95, least).unwrap().spread.unwrap();
+            (spread.ci_low, spread.ci_high)
+        };
+        assert_eq!(ends(0.0).0, 0.0);
+        assert!(ends(f64::NEG_INFINITY).0 < -10.0 && ends(0.0).1 == ends(f64::NEG_INFINITY).1);
+        assert_eq!(
+            Across::of(&[-1.0, 1.0], 0.9, f64::NEG_INFINITY).unwrap().spread.unwrap().cv,
+            None
+        );
     }
 
     proptest! {
@@ -171,7 +183,7 @@ mod tests {
         fn the_mean_is_within_its_interval_and_the_values(
             values in prop::collection::vec(-1e9_f64..1e9, 2..10), level in 0.5_f64..0.999,
         ) {
-            let across = Across::of(&values, level).unwrap();
+            let across = Across::of(&values, level, f64::NEG_INFINITY).unwrap();
             let spread = across.spread.unwrap();
             prop_assert!(across.min <= across.mean && across.mean <= across.max);
             prop_assert!(spread.ci_low <= across.mean && across.mean <= spread.ci_high);
@@ -180,7 +192,7 @@ mod tests {
 
         #[test]
         fn equal_values_do_not_vary(value in -1e12_f64..1e12, runs in 2_usize..10) {
-            let across = Across::of(&vec![value; runs], 0.95).unwrap();
+            let across = Across::of(&vec![value; runs], 0.95, f64::NEG_INFINITY).unwrap();
             let spread = across.spread.unwrap();
             prop_assert_eq!((across.mean, spread.std), (value, 0.0));
             prop_assert_eq!((spread.ci_low, spread.ci_high), (value, value));

@@ -1,24 +1,24 @@
-//! How much load a run puts on the server, where loads differ.
+//! The load of a run, if loads differ.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An amount of load. Serialized as AIPerf's files have it: the path in the
-/// configuration that is varied, and its value.
+/// An amount of load. Serialized as in AIPerf's files: the path of the setting that is varied,
+/// and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Load {
-    /// Sessions in flight in a closed loop.
+    /// Concurrent sessions of a closed loop.
     #[serde(rename = "phases.profiling.concurrency")]
     Concurrency(u64),
-    /// Requests sent a second, whatever the server does.
+    /// Requests sent per second in an open loop.
     #[serde(rename = "phases.profiling.rate")]
     RequestRate(f64),
 }
 
 impl Load {
-    /// What it is an amount of.
+    /// Returns its dimension.
     #[must_use]
     pub const fn dimension(self) -> Dimension {
         match self {
@@ -27,7 +27,7 @@ impl Load {
         }
     }
 
-    /// How much it is, in the unit of its dimension.
+    /// Returns the amount, in the unit of its dimension.
     #[must_use]
     pub const fn amount(self) -> f64 {
         match self {
@@ -36,7 +36,7 @@ impl Load {
         }
     }
 
-    /// The same as JSON: whole where it is a count.
+    /// Returns the amount as JSON: an integer if it is a count.
     #[must_use]
     pub fn value(self) -> Value {
         match self {
@@ -46,24 +46,24 @@ impl Load {
     }
 }
 
-/// As in a sentence: `concurrency 8`.
+/// Formats the load as `concurrency 8`.
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.dimension().name(), self.amount())
     }
 }
 
-/// What can be varied of a load.
+/// A dimension of the load that can be varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// Sessions in flight, a whole number.
+    /// Concurrent sessions, a whole number.
     Concurrency,
-    /// Requests a second.
+    /// Requests per second.
     RequestRate,
 }
 
 impl Dimension {
-    /// `amount` of it; of sessions the whole number below.
+    /// Returns `amount` as a load; a number of sessions is rounded down.
     #[must_use]
     pub const fn load(self, amount: f64) -> Load {
         match self {
@@ -72,7 +72,7 @@ impl Dimension {
         }
     }
 
-    /// Its path in the configuration, by which files tell it.
+    /// Returns the path of its setting, as used in the files.
     #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Dimension {
         }
     }
 
-    /// As in a sentence.
+    /// Returns its name for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Dimension {
         }
     }
 
-    /// The flags that bound it, from below and from above.
+    /// Returns the flags for its lower and upper bound.
     #[must_use]
     pub const fn flags(self) -> [&'static str; 2] {
         match self {

@@ -1,29 +1,29 @@
-//! The requests of all runs as one population.
+//! Statistics over the requests of all runs as one population.
 
 use super::Trials;
 use crate::metrics::percentile::{exact_sum, percentile};
-use crate::metrics::{Metric, MetricFlags, Registry};
+use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
 
-/// The values of a metric in all successful runs together, in its display unit.
+/// The values of a metric in all successful runs combined, in its display unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pooled {
     /// The metric's tag.
-    pub tag: &'static str,
+    pub tag: MetricTag,
     /// Its unit.
     pub unit: &'static str,
     /// Number of values.
     pub count: usize,
     /// Their mean.
     pub mean: f64,
-    /// Sample standard deviation: squared differences over n - 1; 0 of one value.
+    /// Sample standard deviation: squared differences over n - 1; 0 for a single value.
     pub std: f64,
-    /// Median, 90th, 95th and 99th percentile, as numpy's default has them.
+    /// Median, 90th, 95th and 99th percentile, as in numpy's default method.
     pub percentiles: [f64; 4],
     /// The runs that have values, in order.
     pub per_run: Vec<Share>,
 }
 
-/// What a run gave to the population.
+/// A run's contribution to the population.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
     /// The run.
@@ -34,8 +34,7 @@ pub struct Share {
     pub count: usize,
 }
 
-/// Every metric that successful requests of successful runs have, in the
-/// catalogue's order.
+/// Returns all metrics that successful requests of successful runs have, in catalogue order.
 #[must_use]
 pub fn pooled(trials: &Trials) -> Vec<Pooled> {
     let of_successes = |metric: &&&'static Metric| !metric.flags.contains(MetricFlags::ERROR_ONLY);

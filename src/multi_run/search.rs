@@ -1,81 +1,82 @@
-//! The search for the greatest load that still meets the objectives.
+//! The search for the highest load that meets the objectives.
 //!
-//! From the lower bound the load doubles until too few requests are good; then the
-//! range between the last good and the first bad one is halved.
+//! Starting at the lower bound, the load is doubled until too few requests are good; then the
+//! range between the highest feasible and the lowest infeasible load is bisected.
 
 use std::cmp::Ordering;
 
 use super::{Dimension, Load, Trials, Variation};
+use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
 
 /// The recipe's name (`--search-recipe`).
 pub const RECIPE: &str = "max-goodput-under-slo";
 
-/// What is as great as it can be.
-pub const OBJECTIVE: MetricTag = "goodput";
+/// The metric to maximize.
+pub const OBJECTIVE: MetricTag = tag::GOODPUT;
 
-/// What says whether a load meets the objectives.
-pub const FEASIBILITY: MetricTag = "good_request_fraction";
+/// The metric that determines whether a load is feasible.
+pub const FEASIBILITY: MetricTag = tag::GOOD_REQUEST_FRACTION;
 
-/// Loads that are tried at most: enough from 1 to a million.
-pub const MOST_POINTS: usize = 30;
+/// Maximum number of loads to try: enough for 1 to a million.
+pub const MAX_POINTS: usize = 30;
 
-/// The range is narrow enough when it is this share of its upper end.
+/// Width of the range at which the search ends, as a fraction of its upper end.
 const PRECISION: f64 = 0.05;
 
-/// What is searched for, and where.
+/// The settings of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// What is varied.
+    /// The dimension to vary.
     pub dimension: Dimension,
-    /// Least of it (`--concurrency-min`, `--request-rate-min`).
+    /// Lower bound (`--concurrency-min`, `--request-rate-min`).
     pub min: f64,
-    /// Most (`--concurrency-max`, `--request-rate-max`).
+    /// Upper bound (`--concurrency-max`, `--request-rate-max`).
     pub max: f64,
-    /// Least share of good requests, above 0 and at most 1 (`--slo-attainment-fraction`).
+    /// Required fraction of good requests, above 0 and at most 1 (`--slo-attainment-fraction`).
     pub attainment: f64,
-    /// Whether the warmup has the measurement's load.
+    /// Whether the warmup uses the same load as the measurement.
     pub warmup_follows: bool,
 }
 
 impl Config {
-    /// The load that is tried first.
+    /// Returns the first load to try.
     #[must_use]
     pub const fn first(&self) -> Load {
         self.dimension.load(self.min)
     }
 }
 
-/// How far a search is.
+/// The state of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
     config: Config,
     tried: usize,
-    /// The greatest amount that was feasible.
+    /// The highest feasible load so far.
     feasible: Option<f64>,
-    /// The least that was not.
+    /// The lowest infeasible load so far.
     infeasible: Option<f64>,
 }
 
-/// Why a search has ended.
+/// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The range is narrow enough.
     Found,
-    /// Even the upper bound is feasible.
+    /// The upper bound is feasible.
     AllFeasible,
-    /// Not even the lower bound is.
+    /// The lower bound is infeasible.
     NoneFeasible,
-    /// Enough was tried.
+    /// The maximum number of loads was tried.
     MostPoints,
-    /// The user ended it.
+    /// The user interrupted it.
     Cancelled,
-    /// A run could not be made, or not be kept, or the server answered none of its requests.
+    /// A run could not be performed or saved, or the server responded to none of its requests.
     Failed,
 }
 
 impl End {
-    /// As AIPerf's files name it.
+    /// Returns its name in AIPerf's files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -96,11 +97,11 @@ impl Search {
         Self { config, tried: 0, feasible: None, infeasible: None }
     }
 
-    /// The load to try next, or why there is none.
+    /// Returns the next load to try, or why the search ended.
     pub fn next(&self) -> Result<Load, End> {
         let Config { dimension, min, max, .. } = self.config;
         let amount = match (self.feasible, self.infeasible) {
-            _ if self.tried >= MOST_POINTS => return Err(End::MostPoints),
+            _ if self.tried >= MAX_POINTS => return Err(End::MostPoints),
             (None, None) => min,
             (None, Some(_)) => return Err(End::NoneFeasible),
             (Some(good), None) if good >= max => return Err(End::AllFeasible),
@@ -111,14 +112,14 @@ impl Search {
         Ok(dimension.load(amount))
     }
 
-    /// Whether there is nothing worth a try between the last good and the first bad
-    /// amount.
+    /// Returns whether the range between the highest feasible and the lowest infeasible load is
+    /// narrow enough.
     fn is_narrow(&self, good: f64, bad: f64) -> bool {
         let has_none_between = self.config.dimension == Dimension::Concurrency && bad - good <= 1.0;
         has_none_between || (bad - good) / bad < PRECISION
     }
 
-    /// Learns that [`next`](Self::next) was feasible, or was not.
+    /// Records whether [`next`](Self::next) was feasible.
     pub fn learn(&mut self, load: Load, is_feasible: bool) {
         self.tried += 1;
         let bound = if is_feasible { &mut self.feasible } else { &mut self.infeasible };
@@ -126,28 +127,28 @@ impl Search {
     }
 }
 
-/// A load that was tried.
+/// A load that was tried, with its results.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Which, and how much of it.
+    /// The load.
     pub variation: Variation,
-    /// Good requests a second, mean over its runs.
+    /// Good requests per second, mean over its runs.
     pub goodput: Option<f64>,
-    /// Share of good requests, mean over its runs.
+    /// Fraction of good requests, mean over its runs.
     pub good_fraction: Option<f64>,
-    /// Whether that is enough, in runs that all did what was asked.
+    /// Whether it is feasible: enough requests are good, and all runs completed.
     pub is_feasible: bool,
-    /// The worst verdict on its clients.
+    /// The worst verdict on client health.
     pub verdict: Option<Verdict>,
-    /// Why a run of it failed, if one did.
+    /// Why a run failed, if one did.
     pub error: Option<String>,
 }
 
 impl Point {
-    /// What the runs of a load came to, where `attainment` is wanted.
+    /// Summarizes the runs of a load, with the required fraction `attainment` of good requests.
     #[must_use]
     pub fn of(variation: Variation, trials: &Trials, attainment: f64) -> Self {
-        let mean = |tag: &str| {
+        let mean = |tag: MetricTag| {
             let values: Vec<f64> = trials.runs.iter().filter_map(|run| run.average(tag)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -164,16 +165,16 @@ impl Point {
     }
 }
 
-/// What was tried so far, and why no more.
+/// The loads tried so far, and why the search ended.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// What was searched for.
+    /// The settings of the search.
     pub config: Config,
-    /// The loads, in the order tried.
+    /// The loads, in the order in which they were tried.
     pub points: Vec<Point>,
-    /// Why it ended; absent while it goes on.
+    /// Why it ended; absent while it continues.
     pub end: Option<End>,
-    /// What went wrong and where, if that ended it.
+    /// The error that ended it, if any.
     pub failure: Option<String>,
 }
 
@@ -184,14 +185,14 @@ impl History {
         Self { config, points: Vec::new(), end: None, failure: None }
     }
 
-    /// Whether any load meets the objectives.
+    /// Returns whether any load is feasible.
     #[must_use]
     pub fn has_feasible(&self) -> bool {
         self.points.iter().any(|point| point.is_feasible)
     }
 
-    /// The load with the greatest goodput, of those that meet the objectives; where
-    /// none does, of all.
+    /// Returns the feasible load with the highest goodput, or the load with the highest goodput
+    /// if none is feasible.
     #[must_use]
     pub fn best(&self) -> Option<&Point> {
         let has_feasible = self.has_feasible();
@@ -200,7 +201,7 @@ impl History {
         scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
     }
 
-    /// The loads from the least to the greatest.
+    /// Returns the loads in ascending order.
     #[must_use]
     pub fn by_load(&self) -> Vec<&Point> {
         let mut points: Vec<&Point> = self.points.iter().collect();
@@ -208,7 +209,7 @@ impl History {
         points
     }
 
-    /// The nearest loads that were tried below and above the best.
+    /// Returns the loads tried next below and above the best.
     #[must_use]
     pub fn neighbours(&self) -> [Option<&Point>; 2] {
         let points = self.by_load();
@@ -218,14 +219,14 @@ impl History {
         [at.checked_sub(1).map(|below| points[below]), points.get(at + 1).copied()]
     }
 
-    /// The greatest load that meets the objectives.
+    /// Returns the highest feasible load.
     #[must_use]
     pub fn feasible_max(&self) -> Option<&Point> {
         let feasible = self.points.iter().filter(|point| point.is_feasible);
         feasible.max_by(|a, b| by_amount(a, b))
     }
 
-    /// The least that does not.
+    /// Returns the lowest infeasible load.
     #[must_use]
     pub fn infeasible_min(&self) -> Option<&Point> {
         let infeasible = self.points.iter().filter(|point| !point.is_feasible);

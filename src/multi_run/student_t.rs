@@ -1,15 +1,15 @@
-//! Student's t distribution, for the whole degrees of freedom that runs give.
+//! Student's t distribution for integer degrees of freedom.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// The bound that |t| keeps with probability `level`, between 0 and 1, where t
-/// has Student's distribution with `degrees` of freedom: the factor of a
-/// two-sided interval. `None` without degrees of freedom or a level within.
+/// Returns the critical value of a two-sided interval: the bound that |t| does not exceed with
+/// probability `level`, for Student's distribution with `degrees` of freedom. `None` if
+/// `degrees` is 0 or `level` is not between 0 and 1.
 ///
-/// P(|t| ≤ x) is a regularised incomplete beta function, which for whole degrees
-/// is a finite sum (Abramowitz and Stegun, Handbook of Mathematical Functions,
-/// 1964, 26.7.3 and 26.7.4). It rises with θ = atan(x / √degrees), and is
-/// inverted by halving the range of θ until no number lies between its ends.
+/// P(|t| ≤ x) is a regularized incomplete beta function, which is a finite sum for integer
+/// degrees of freedom (Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.3
+/// and 26.7.4). It increases with θ = atan(x / √degrees), and is inverted by bisecting the
+/// range of θ until no number lies between its ends.
 #[must_use]
 pub fn critical(level: f64, degrees: u32) -> Option<f64> {
     if degrees == 0 || !(level > 0.0 && level < 1.0) {

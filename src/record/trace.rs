@@ -1,4 +1,4 @@
-//! Where the time of an HTTP exchange went.
+//! Timing of an HTTP exchange.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -7,75 +7,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// Timing of one HTTP exchange; instants are absent where the thing did not happen.
+/// Timing of one HTTP exchange. An instant is absent if its event did not happen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpTrace {
-    /// Began to wait for a connection slot.
+    /// Start of the wait for a connection slot.
     pub pool_wait_start: Option<Nanos>,
-    /// Got the slot.
+    /// End of the wait for a connection slot.
     pub pool_wait_end: Option<Nanos>,
-    /// Asked for the host's addresses.
+    /// Start of the DNS lookup.
     pub dns_start: Option<Nanos>,
-    /// Had them.
+    /// End of the DNS lookup.
     pub dns_end: Option<Nanos>,
-    /// The cache had them.
+    /// When the addresses were found in the DNS cache.
     pub dns_cache_hit: Option<Nanos>,
-    /// The cache did not have them.
+    /// When the addresses were not found in the DNS cache.
     pub dns_cache_miss: Option<Nanos>,
-    /// TCP connect began.
+    /// Start of the TCP connect.
     pub connect_start: Option<Nanos>,
-    /// The connection was ready: TCP, and a proxy's tunnel and TLS where they are used.
+    /// When the connection was ready, including TCP, and a proxy's tunnel and TLS if they are used.
     pub connect_end: Option<Nanos>,
-    /// TLS handshake began.
+    /// Start of the TLS handshake.
     pub tls_start: Option<Nanos>,
-    /// TLS handshake ended.
+    /// End of the TLS handshake.
     pub tls_end: Option<Nanos>,
-    /// An idle connection was taken.
+    /// When an idle connection was taken from the pool.
     pub reused: Option<Nanos>,
     /// Just before the first byte was offered to the connection.
     pub send_start: Option<Nanos>,
-    /// The first write was done: headers are in it.
+    /// End of the first write, which contains the headers.
     pub headers_sent: Option<Nanos>,
-    /// The last write was done.
+    /// End of the last write.
     pub send_end: Option<Nanos>,
-    /// Response headers were complete.
+    /// When the response headers were complete.
     pub headers_received: Option<Nanos>,
-    /// First read that bore body bytes.
+    /// First read that contained bytes of the body.
     pub receive_start: Option<Nanos>,
-    /// Last read of the response.
+    /// Last read of the response. If the exchange failed after something had been sent, the time of
+    /// the failure.
     pub receive_end: Option<Nanos>,
     /// When the exchange failed.
     pub error_at: Option<Nanos>,
-    /// Writes to the connection.
+    /// Number of writes to the connection.
     pub request_chunks: u64,
-    /// Bytes written, headers and framing included.
+    /// Bytes written, including headers and framing.
     pub request_bytes: u64,
-    /// Reads from the connection.
+    /// Number of reads from the connection.
     pub response_chunks: u64,
-    /// Bytes read, headers and framing included.
+    /// Bytes read, including headers and framing.
     pub response_bytes: u64,
-    /// Reads from the socket, below TLS.
+    /// Number of reads from the socket, below TLS.
     pub socket_reads: u64,
-    /// Those of them that the kernel stamped; the others bear the program's own time.
+    /// Number of socket reads with a timestamp from the kernel. The others have the program's own
+    /// time.
     pub kernel_stamps: u64,
-    /// Each write and its size, when they are kept.
+    /// Time and size of each write, if they are recorded.
     pub request_chunk_log: Vec<(Nanos, u64)>,
-    /// Each read and its size, when they are kept.
+    /// Time and size of each read, if they are recorded.
     pub response_chunk_log: Vec<(Nanos, u64)>,
-    /// Our end.
+    /// Local address of the connection.
     pub local_addr: Option<SocketAddr>,
-    /// The server's end.
+    /// Remote address of the connection.
     pub remote_addr: Option<SocketAddr>,
-    /// Request headers, secrets redacted; kept when they will be written.
+    /// Request headers with redacted secrets; kept only if they will be written.
     pub request_headers: Vec<(String, String)>,
-    /// Response headers, secrets redacted; kept when they will be written.
+    /// Response headers with redacted secrets; kept only if they will be written.
     pub response_headers: Vec<(String, String)>,
-    /// Reason phrase of the response: the server's own where it is not the standard one.
+    /// Reason phrase of the response; the server's own if it is not the standard one.
     pub reason: Option<Cow<'static, str>>,
 }
 
 impl HttpTrace {
-    /// Whose stamps the arrivals are; absent where nothing was read.
+    /// Returns the source of the arrival timestamps; absent if nothing was read.
     #[must_use]
     pub const fn clock(&self) -> Option<ArrivalClock> {
         match (self.kernel_stamps, self.socket_reads) {
@@ -87,19 +89,19 @@ impl HttpTrace {
     }
 }
 
-/// Whose stamps the arrivals of a response are.
+/// Source of the arrival timestamps of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArrivalClock {
-    /// The kernel's, taken as segments came.
+    /// The kernel, when segments arrived.
     Kernel,
-    /// The program's, taken when it had read the bytes.
+    /// The program, after it had read the bytes.
     User,
-    /// The kernel's for some reads, the program's for others.
+    /// The kernel for some reads and the program for others.
     Mixed,
 }
 
 impl ArrivalClock {
-    /// As artifacts write it.
+    /// Returns the name used in output files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -110,61 +112,83 @@ impl ArrivalClock {
     }
 }
 
-/// Durations of the six phases of an exchange and of their parts: absent where
-/// the thing did not happen, disjoint where it did.
+/// Durations of the six phases of an exchange and of their parts. A duration is absent if its phase
+/// did not happen. The phases do not overlap.
 impl HttpTrace {
-    /// The wait for a connection slot.
+    /// Returns the wait for a connection slot.
     #[must_use]
     pub fn blocked(&self) -> Option<Nanos> {
         between(self.pool_wait_start, self.pool_wait_end)
     }
 
-    /// The look-up of the host's addresses.
+    /// Returns the duration of the DNS lookup.
     #[must_use]
     pub fn dns_lookup(&self) -> Option<Nanos> {
         between(self.dns_start, self.dns_end)
     }
 
-    /// The making of the connection: TCP, a proxy's tunnel, TLS.
+    /// Returns the time to establish the connection: TCP, a proxy's tunnel and TLS.
     #[must_use]
     pub fn connecting(&self) -> Option<Nanos> {
         between(self.connect_start, self.connect_end)
     }
 
-    /// The TLS handshake, which is part of [`connecting`](Self::connecting).
+    /// Returns the duration of the TLS handshake, which is part of
+    /// [`connecting`](Self::connecting).
     #[must_use]
     pub fn tls_handshaking(&self) -> Option<Nanos> {
         between(self.tls_start, self.tls_end)
     }
 
-    /// The sending of the request.
+    /// Returns the time to send the request.
     #[must_use]
     pub fn sending(&self) -> Option<Nanos> {
         between(self.send_start, self.sent())
     }
 
-    /// From the request's last byte to the first bytes of the response's body.
+    /// Returns the time from the last byte of the request to the first bytes of the response body.
     #[must_use]
     pub fn waiting(&self) -> Option<Nanos> {
         between(self.sent(), self.receive_start)
     }
 
-    /// From the first bytes of the response's body to its last; zero where one
-    /// read held them all.
+    /// Returns the time from the first bytes of the response body to the last; zero if a single
+    /// read contained all of them.
     #[must_use]
     pub fn receiving(&self) -> Option<Nanos> {
         between(self.receive_start, self.receive_end)
     }
 
-    /// The exchange without the making of its connection: sending, waiting and
-    /// receiving together.
+    /// Returns the duration of the exchange without connection setup: sending, waiting and
+    /// receiving together. If the exchange failed, it ends with the failure.
     #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         between(self.send_start, self.receive_end)
     }
 
-    /// When the request had been sent. An answer that begins before that ends
-    /// the sending: phases do not overlap.
+    /// Returns whether the exchange had a connection slot or needed none.
+    #[must_use]
+    pub fn was_unblocked(&self) -> bool {
+        self.pool_wait_end.is_some()
+            || self.dns_start.is_some()
+            || self.connect_start.is_some()
+            || self.had_addresses()
+    }
+
+    /// Returns whether the exchange had the addresses of the host or needed none.
+    #[must_use]
+    pub fn had_addresses(&self) -> bool {
+        self.dns_end.is_some() || self.connect_start.is_some() || self.had_connection()
+    }
+
+    /// Returns whether a connection was ready.
+    #[must_use]
+    pub fn had_connection(&self) -> bool {
+        self.reused.is_some() || self.connect_end.is_some() || self.send_start.is_some()
+    }
+
+    /// Returns when the request had been sent. A response that begins earlier ends the sending,
+    /// because phases do not overlap.
     #[must_use]
     pub fn sent(&self) -> Option<Nanos> {
         self.send_end.map(|end| self.receive_start.map_or(end, |answer| end.min(answer)))

@@ -1,41 +1,40 @@
-//! The identity of a request in distributed tracing, by W3C Trace Context.
+//! The identity of a request in distributed tracing, following W3C Trace Context.
 //!
-//! All of it follows from the request's UUID, so that a record needs no further
-//! field and `x_request_id` in the files leads to the trace and back.
+//! It is derived from the request's UUID alone. A record therefore needs no further field, and
+//! `x_request_id` in the files leads to the trace and back.
 
 use uuid::Uuid;
 
-/// Bits of a trace id that decide whether it is sampled: the last seven bytes,
-/// which W3C Trace Context Level 2 and OpenTelemetry's probability sampling take
-/// to be random. In a random UUID they are.
+/// Number of bits of a trace ID that decide on sampling: the last seven bytes, which W3C Trace
+/// Context Level 2 and OpenTelemetry's probability sampling take to be random. In a random UUID
+/// they are random.
 const RANDOM_BITS: u32 = 56;
 
-/// A request's place in a trace: the trace is the request's own, and the span
-/// its root.
+/// Position of a request in a trace. Each request is a trace of its own, and its span is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The request's UUID; never all zero, since a UUID has a version.
+    /// UUID of the request. It is never all zero, since a UUID has a version.
     pub trace_id: [u8; 16],
-    /// The span of the whole request; never all zero.
+    /// Span ID of the whole request; never all zero.
     pub span_id: [u8; 8],
 }
 
 impl TraceContext {
-    /// The context of the request with this identifier.
+    /// Returns the context of the request with this ID.
     #[must_use]
     pub fn of(request_id: Uuid) -> Self {
         let (high, low) = request_id.as_u64_pair();
         Self { trace_id: *request_id.as_bytes(), span_id: span_id(mixed(high) ^ low) }
     }
 
-    /// The identifier of the request's child span number `index`.
+    /// Returns the span ID of the request's child span number `index`.
     #[must_use]
     pub fn child(&self, index: u8) -> [u8; 8] {
         let own = u64::from_be_bytes(self.span_id);
         span_id(own ^ mixed(u64::from(index) + 1))
     }
 
-    /// The value of the header `traceparent`, version 00.
+    /// Returns the value of the header `traceparent`, version 00.
     #[must_use]
     pub fn traceparent(&self, is_sampled: bool) -> [u8; 55] {
         let mut value = *b"00-00000000000000000000000000000000-0000000000000000-00";
@@ -50,8 +49,8 @@ fn span_id(seed: u64) -> [u8; 8] {
     mixed(seed).max(1).to_be_bytes()
 }
 
-/// The finaliser of `SplitMix64` (Steele, Lea, Flood 2014): one to one, and each
-/// bit of the input moves about half of the output's.
+/// The finaliser of `SplitMix64` (Steele, Lea, Flood 2014). It is a bijection, and each bit of the
+/// input changes about half of the bits of the output.
 const fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -59,7 +58,7 @@ const fn mixed(seed: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Writes `bytes` as lower-case hexadecimal digits, two a byte.
+/// Writes `bytes` as lower-case hexadecimal digits, two per byte.
 fn hex(bytes: &[u8], to: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (byte, pair) in bytes.iter().zip(to.chunks_exact_mut(2)) {
@@ -68,30 +67,29 @@ fn hex(bytes: &[u8], to: &mut [u8]) {
     }
 }
 
-/// The share of traces that is sampled whatever becomes of the request.
+/// The fraction of traces that is sampled regardless of the outcome of the request.
 ///
-/// The trace id alone decides, as OpenTelemetry's consistent probability sampling
-/// does: its last 56 bits are compared with a threshold. So what the server is
-/// told in `traceparent` is what will be exported, and any other sampler of the
-/// same share decides alike.
+/// The trace ID alone decides, as in OpenTelemetry's consistent probability sampling: its last 56
+/// bits are compared with a threshold. The flag that the server receives in `traceparent` therefore
+/// matches what is exported, and any other sampler with the same probability decides the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceShare {
-    /// Trace ids below it are not sampled.
+    /// Trace IDs below the threshold are not sampled.
     threshold: u64,
 }
 
 impl TraceShare {
-    /// No trace.
+    /// Samples no trace.
     pub const NONE: Self = Self { threshold: 1 << RANDOM_BITS };
 
-    /// So many traces of a hundred; below 0 counts as 0, above 100 as 100.
+    /// Creates a share of `percent` of all traces; values below 0 count as 0, and above 100 as 100.
     #[must_use]
     pub fn of_percent(percent: f64) -> Self {
         let rejected = (1.0 - percent / 100.0).clamp(0.0, 1.0);
         Self { threshold: (rejected * (1_u64 << RANDOM_BITS) as f64).round() as u64 }
     }
 
-    /// Whether the request's trace is among them.
+    /// Returns whether the trace of the request is sampled.
     #[must_use]
     pub fn covers(self, request_id: Uuid) -> bool {
         let random = request_id.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
@@ -112,7 +110,7 @@ mod tests {
             span_id: 0xb7ad_6b71_6920_3331_u64.to_be_bytes(),
             ..TraceContext::of(id)
         };
-        // The example of the specification, section 3.2.2.5.
+        // The example in section 3.2.2.5 of the specification.
         assert_eq!(
             &context.traceparent(true),
             b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -125,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_mixing_is_splitmix64() {
-        // The reference implementation's first numbers from the seed 1234567.
+        // The first numbers of the reference implementation for the seed 1234567.
         let step = 0x9e37_79b9_7f4a_7c15_u64;
         let numbers: Vec<_> =
             (0..3).map(|n| mixed(1_234_567_u64.wrapping_add(step.wrapping_mul(n)))).collect();
@@ -141,14 +139,14 @@ mod tests {
         assert_eq!(count(TraceShare::NONE), 0);
         assert_eq!(count(TraceShare::of_percent(0.0)), 0);
         assert_eq!(count(TraceShare::of_percent(100.0)), ids.len());
-        // A binomial's standard deviation here is 44: ten of them are never seen.
+        // The standard deviation of the binomial distribution is 44 here; ten of them never occur.
         let of_five = count(TraceShare::of_percent(5.0));
         assert!(of_five.abs_diff(2_000) < 440, "{of_five}");
     }
 
     #[test]
     fn the_threshold_is_that_of_consistent_probability_sampling() {
-        // A quarter: ids whose last 56 bits are at least c0000000000000.
+        // A quarter: IDs whose last 56 bits are at least c0000000000000.
         let share = TraceShare::of_percent(25.0);
         assert!(share.covers(Uuid::from_u128(0x00c0_0000_0000_0000)));
         assert!(!share.covers(Uuid::from_u128(0x00bf_ffff_ffff_ffff)));

@@ -1,5 +1,5 @@
-//! How the parts of a record are serialised that serde has no word for, or a
-//! slow one. Binary formats only: what is written has no names.
+//! Serialisation of the parts of a record that serde does not support, or only slowly. For binary
+//! formats only: the output contains no names.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{ErrorKind, RequestError};
 
-/// A text that is shared.
+/// A shared text.
 pub(super) mod text {
     use super::{Arc, Deserialize, Deserializer, Serializer};
 
@@ -26,26 +26,26 @@ pub(super) mod text {
     }
 }
 
-/// Several of them.
+/// A list of shared texts, any of which may be absent.
 pub(super) mod texts {
     use super::{Arc, Deserialize, Deserializer, Serializer};
 
     pub(in crate::record) fn serialize<S: Serializer>(
-        texts: &[Arc<str>],
+        texts: &[Option<Arc<str>>],
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        to.collect_seq(texts.iter().map(|text| &**text))
+        to.collect_seq(texts.iter().map(Option::as_deref))
     }
 
     pub(in crate::record) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Vec<Arc<str>>, D::Error> {
-        let texts = Vec::<String>::deserialize(from)?;
-        Ok(texts.into_iter().map(Arc::from).collect())
+    ) -> Result<Vec<Option<Arc<str>>>, D::Error> {
+        let texts = Vec::<Option<String>>::deserialize(from)?;
+        Ok(texts.into_iter().map(|text| text.map(Arc::from)).collect())
     }
 }
 
-/// An identifier, as its 128 bits.
+/// A UUID, as its 128 bits.
 pub(super) mod id {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Uuid};
 
@@ -61,7 +61,7 @@ pub(super) mod id {
     }
 }
 
-/// Bytes in one piece: serde's own way is byte by byte.
+/// Bytes in one piece; by default serde writes them one by one.
 pub(super) mod bytes {
     use std::fmt;
 
@@ -100,7 +100,7 @@ pub(super) mod bytes {
     }
 }
 
-/// A failure: its own form leaves members out, which binary formats cannot tell.
+/// An error. Its own serialisation leaves members out, which binary formats do not allow.
 pub(super) mod error {
     use super::{Deserialize, Deserializer, ErrorKind, RequestError, Serialize, Serializer};
 

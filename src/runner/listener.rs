@@ -1,4 +1,4 @@
-//! Who is told where one phase ends and the next begins.
+//! Notification of the start and end of phases.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use super::Interrupt;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
-/// Longest pause between two phases.
+/// Maximum pause between two phases.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Told when phases start and end.
+/// Receives the start and end of phases.
 pub trait PhaseListener: Send + Sync {
-    /// Phase number `index` starts at `at` (monotonic clock); no request of it was sent yet.
+    /// Called when phase number `index` starts at `at` (monotonic clock). No request of the phase
+    /// has been sent yet.
     fn phase_started(&self, index: u32, kind: PhaseKind, at: Nanos);
-    /// Its last request has returned. The next phase starts when the receiver has resolved
-    /// (also by being dropped), or after a bound.
+    /// Called when the last request of the phase has returned. The next phase starts when the
+    /// receiver resolves or its sender is dropped, or after a maximum pause.
     fn phase_ended(&self, index: u32, kind: PhaseKind, at: Nanos) -> oneshot::Receiver<()>;
 }
 
@@ -27,8 +28,8 @@ impl fmt::Debug for dyn PhaseListener {
     }
 }
 
-/// Waits until `done` resolves, for a bounded time, and no longer than the user
-/// lets the run go on: there is no next phase then.
+/// Waits until `done` resolves, for a limited time. An interrupt also ends the wait, because no
+/// further phase follows.
 pub(super) async fn pause(done: oneshot::Receiver<()>, interrupt: &mut watch::Receiver<Interrupt>) {
     tokio::select! {
         _ = done => {}

@@ -1,54 +1,58 @@
-//! A phase as the workers share it.
+//! The state of a phase that the workers share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::progress::Counters;
+use super::reach::Reach;
 use super::slots::Slots;
-use super::timer::Timer;
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::schedule::{Arrival, Cancellations, PhaseKind, Schedule, Shard, Users};
+use crate::timer::Timer;
 use crate::units::Nanos;
 
-/// How far a phase has been told to end.
+/// How far a phase has been stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stop {
-    /// Not at all.
+    /// The phase is not stopped.
     No,
-    /// Send no more; what is in flight may finish.
+    /// No more requests are sent; requests in flight may finish.
     Sending,
-    /// Cancel what is in flight.
+    /// Requests in flight are cancelled.
     Now,
 }
 
-/// What makes sends due.
+/// What determines when requests are due.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
-    /// Room for them.
+    /// Free slots.
     Room,
-    /// The arrivals of a rate: for first turns and later ones alike.
+    /// The arrivals of a rate, for first and later turns alike.
     Rate,
-    /// The times of the dataset.
+    /// The timestamps of the dataset.
     Trace,
-    /// The users' own times.
+    /// The times of the users.
     Users(Users),
 }
 
-/// A running phase.
+/// A running phase, shared by the workers.
 #[derive(Debug)]
 pub(super) struct PhaseRun {
     pub(super) index: u32,
     pub(super) kind: PhaseKind,
     pub(super) counters: Arc<Counters>,
     pub(super) pace: Pace,
+    pub(super) reach: Arc<Reach>,
     start: Nanos,
     first_session: u64,
     duration: Option<Nanos>,
     grace_period: Option<Nanos>,
     failed_request_threshold: Option<f64>,
+    /// Whether a failed turn ends its session.
+    pub(super) ends_failed_sessions: bool,
     least_returned: u64,
     schedule: Mutex<Schedule>,
     cancellations: Option<Cancellations>,
@@ -57,21 +61,21 @@ pub(super) struct PhaseRun {
     stop: watch::Sender<Stop>,
 }
 
-/// A slot, as long as it is held.
+/// A slot, held until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// Absent where nothing bounds them.
+    /// Absent if there is no limit.
     pub(super) permit: Option<OwnedSemaphorePermit>,
-    /// When it was had, if it had to be waited for; else zero.
+    /// When the slot was obtained, if that took a wait; otherwise zero.
     pub(super) free_from: Nanos,
 }
 
-/// Requests that have to return before a share of failed ones means something.
-const LEAST_RETURNED: u64 = 10;
+/// Number of requests that must return before the fraction of failed requests is meaningful.
+const MIN_RETURNED: u64 = 10;
 
 impl PhaseRun {
-    /// The part `shard` of the phase of index `index`, started when its counters
-    /// say, whose sessions count from `first_session`.
+    /// Creates shard `shard` of the phase of index `index`, which started at the time in its
+    /// counters and numbers its sessions from `first_session`.
     pub(super) fn new(
         index: u32,
         config: &PhaseConfig,
@@ -79,6 +83,7 @@ impl PhaseRun {
         counters: Arc<Counters>,
         first_session: u64,
         dataset: &Dataset,
+        reach: Arc<Reach>,
     ) -> Self {
         let starts = match config.load {
             LoadPattern::FixedSchedule => starts(dataset),
@@ -98,15 +103,17 @@ impl PhaseRun {
             kind: config.kind,
             counters,
             pace,
+            reach,
             start,
             first_session,
             duration: config.stop.duration,
             grace_period: config.grace_period,
             failed_request_threshold: config.failed_request_threshold,
+            ends_failed_sessions: config.end_failed_sessions,
             least_returned: config
                 .concurrency
                 .map_or(0, |limit| shard.share(limit.most))
-                .max(LEAST_RETURNED),
+                .max(MIN_RETURNED),
             cancellations: schedule.cancellations,
             slots: schedule.concurrency.map(slots),
             prefill_slots: schedule.prefill_concurrency.map(slots),
@@ -115,19 +122,19 @@ impl PhaseRun {
         }
     }
 
-    /// What is due next; `None` when nothing more will be.
+    /// Returns the next arrival; `None` if there are no more.
     pub(super) fn next_arrival(&self) -> Option<Arrival> {
         let arrival = self.schedule().next_arrival()?;
         Some(Arrival { due: self.at(arrival.due), ..arrival })
     }
 
-    /// The instant that is `offset` after the phase's start.
+    /// Returns the instant `offset` after the phase's start.
     pub(super) fn at(&self, offset: Nanos) -> Nanos {
         self.start + offset
     }
 
-    /// The conversation of session `number`: the sampler's, or on a fixed
-    /// schedule the one whose turn it is.
+    /// Returns the conversation of session `number`: the choice of the sampler, or on a fixed
+    /// schedule the conversation that is next.
     pub(super) fn conversation(&self, number: u64, sampler: &Sampler) -> usize {
         match self.pace {
             Pace::Trace => number.saturating_sub(self.first_session) as usize,
@@ -135,12 +142,12 @@ impl PhaseRun {
         }
     }
 
-    /// A slot for a session; `None` when the phase stops sending first.
+    /// Waits for a session slot; returns `None` if the phase stops sending first.
     pub(super) async fn slot(&self, timer: &Timer) -> Option<Slot> {
         self.take(self.slots.as_ref(), timer).await
     }
 
-    /// A slot for a request's time to its first content; `None` when the phase
+    /// Waits for a slot for the time to the first content of a request; returns `None` if the phase
     /// stops sending first.
     pub(super) async fn prefill_slot(&self, timer: &Timer) -> Option<Slot> {
         self.take(self.prefill_slots.as_ref(), timer).await
@@ -155,7 +162,7 @@ impl PhaseRun {
         }
     }
 
-    /// Waits until the instant `at`; whether sending goes on then.
+    /// Waits until the instant `at`; returns whether the phase still sends then.
     pub(super) async fn wait_until(&self, at: Nanos, timer: &Timer) -> bool {
         tokio::select! {
             biased;
@@ -164,17 +171,17 @@ impl PhaseRun {
         }
     }
 
-    /// How long after it is fully sent the request for this turn is given up.
+    /// Returns the time between sending the request for this turn and cancelling it.
     pub(super) fn gives_up_after(&self, session: u64, turn: usize) -> Option<Nanos> {
         self.cancellations.as_ref()?.delay(session, turn)
     }
 
-    /// Whether another session may start: the `nth` of the phase, or the next.
+    /// Returns whether another session may start: the `nth` of the phase, or the next one.
     pub(super) fn may_start(&self, nth: Option<u64>) -> bool {
         self.stop() == Stop::No && self.schedule().budget.may_start(nth)
     }
 
-    /// Starts a session: the `nth` of the phase, or the next. Its number.
+    /// Starts a session, the `nth` of the phase or the next one, and returns its number.
     pub(super) fn start_session(&self, nth: Option<u64>) -> Option<u64> {
         if self.stop() > Stop::No {
             return None;
@@ -182,57 +189,68 @@ impl PhaseRun {
         self.schedule().budget.start(nth)
     }
 
-    /// Takes a request for a later turn; whether there was one.
+    /// Takes a request for a later turn; returns whether one was left.
     pub(super) fn next_turn(&self) -> bool {
         self.stop() == Stop::No && self.schedule().budget.next_turn()
     }
 
-    /// The number that the next phase's first session has.
+    /// Returns the number of the next phase's first session.
     pub(super) fn next_session(&self) -> u64 {
         self.schedule().budget.next_session()
     }
 
-    /// How far the phase has been told to end.
+    /// Returns how far the phase has been stopped.
     pub(super) fn stop(&self) -> Stop {
         *self.stop.borrow()
     }
 
-    /// Waits until the phase has been told to end as far as `level`.
+    /// Waits until the phase has been stopped at least to `level`.
     pub(super) async fn stopped(&self, level: Stop) {
-        // The sender is in `self`, so the channel cannot close meanwhile.
+        // `self` owns the sender, so the channel cannot close during the wait.
         let _ = self.stop.subscribe().wait_for(|stop| *stop >= level).await;
     }
 
-    /// When sending ends by the phase's own duration.
+    /// Returns when sending ends because of the phase's duration.
     pub(super) fn sending_deadline(&self) -> Option<Nanos> {
         self.duration.map(|duration| self.start + duration)
     }
 
-    /// When requests in flight at `now` are cancelled.
+    /// Returns when requests in flight at `now` are cancelled.
     pub(super) fn grace_deadline(&self, now: Nanos) -> Option<Nanos> {
         self.grace_period.map(|grace| now + grace)
     }
 
-    /// Whether so many requests failed that the run is to be given up, as far
-    /// as the responses have been read.
-    pub(super) fn has_failed(&self) -> Option<FailedShare> {
+    /// Returns the reason to abort the run, as far as responses have been read: too many requests
+    /// failed, or a closed loop never connected.
+    pub(super) fn given_up(&self) -> Option<GivenUp> {
+        if self.is_closed_loop()
+            && let Some(error) = self.reach.hopeless()
+        {
+            return Some(GivenUp::NeverConnected { reason: error.message });
+        }
         let threshold = self.failed_request_threshold?;
         let (failed, returned) = self.counters.failures();
         let is_above = failed as f64 > threshold * returned as f64;
-        (returned >= self.least_returned && is_above).then_some(FailedShare { failed, returned })
+        (returned >= self.least_returned && is_above)
+            .then_some(GivenUp::Failures { failed, returned })
     }
 
-    /// Sends no more: the duration is over, or somebody wishes it.
+    /// Returns whether requests are sent as soon as a slot is free, and not at due times.
+    pub(super) const fn is_closed_loop(&self) -> bool {
+        matches!(self.pace, Pace::Room)
+    }
+
+    /// Stops sending, because the duration is over or the user interrupted the run.
     pub(super) fn stop_sending(&self, by_user: bool) {
         self.raise(Stop::Sending);
         if by_user {
             self.counters.set_cancelled();
-        } else if self.counters.in_flight() > 0 {
+        } else {
             self.counters.set_timeout();
         }
     }
 
-    /// Cancels what is in flight: the grace period is over, or the user wishes it.
+    /// Cancels requests in flight, because the grace period is over or the user aborted the run.
     pub(super) fn abort(&self, by_grace_period: bool) {
         self.raise(Stop::Now);
         if by_grace_period {
@@ -250,20 +268,22 @@ impl PhaseRun {
         });
     }
 
-    /// A panic elsewhere leaves plain numbers that are still right.
+    /// Locks the schedule. A panic elsewhere leaves plain numbers that are still correct.
     fn schedule(&self) -> std::sync::MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Requests that failed, of those that returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FailedShare {
-    pub(super) failed: u64,
-    pub(super) returned: u64,
+/// Reason to abort a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// Too many of the returned requests failed.
+    Failures { failed: u64, returned: u64 },
+    /// No connection succeeded.
+    NeverConnected { reason: String },
 }
 
-/// Due times of the conversations of a fixed schedule, in their order.
+/// Returns the due times of the conversations of a fixed schedule, in order.
 fn starts(dataset: &Dataset) -> Vec<Nanos> {
     let first = |turns: &[crate::dataset::Turn]| turns.first().and_then(|turn| turn.timestamp);
     dataset.conversations.iter().map(|found| first(&found.turns).unwrap_or_default()).collect()

@@ -1,8 +1,9 @@
-//! Counters of each phase, read while it runs.
+//! Counters of each phase, which can be read during the phase.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::record::{ErrorKind, RequestError, TurnId};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::{Clock, Nanos};
@@ -14,7 +15,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Counters for `phases`, all at zero.
+    /// Creates counters for `phases`, all at zero.
     #[must_use]
     pub fn new(phases: &[PhaseConfig]) -> Self {
         let counters = |(index, phase): (usize, &PhaseConfig)| {
@@ -30,13 +31,13 @@ impl Progress {
         Self { phases: phases.iter().enumerate().map(counters).collect() }
     }
 
-    /// The counters of the phase of index `index`.
+    /// Returns the counters of the phase of index `index`.
     #[must_use]
     pub fn phase(&self, index: usize) -> Option<&Arc<Counters>> {
         self.phases.get(index)
     }
 
-    /// A view of every phase that has started, in order.
+    /// Returns a view of every phase that has started, in order.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PhaseStats> {
         self.phases.iter().filter_map(|counters| counters.snapshot()).collect()
@@ -44,7 +45,7 @@ impl Progress {
 
     pub(super) fn start(&self, index: usize, now: Nanos) -> Arc<Counters> {
         let counters = Arc::clone(&self.phases[index]);
-        // A phase starts once.
+        // A phase starts only once.
         let _ = counters.start.set(now);
         let _ = counters.cpu_at_start.set(Clock::process_cpu());
         counters
@@ -59,12 +60,12 @@ impl Progress {
     }
 }
 
-/// Processor time over wall time in a phase: 1 is one core, fully used.
+/// Processor time divided by wall time in a phase; 1 is one fully used core.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CpuShares {
-    /// Of each worker that has ended the phase.
+    /// The value of each worker that has ended the phase.
     pub workers: Vec<f64>,
-    /// Of the whole program; 0 before the phase has ended.
+    /// The value of the whole process; 0 before the phase has ended.
     pub process: f64,
 }
 
@@ -81,14 +82,19 @@ pub struct Counters {
     last_sent: AtomicU64,
     last_returned: AtomicU64,
     sent: AtomicU64,
-    completed: AtomicU64,
+    /// Requests that ended with any outcome.
+    returned: AtomicU64,
     cancelled: AtomicU64,
+    completed: AtomicU64,
     errors: AtomicU64,
     peak_in_flight: AtomicU64,
+    held_back: AtomicU64,
     sessions_sent: AtomicU64,
     sessions_completed: AtomicU64,
+    sessions_failed: AtomicU64,
     sessions_cancelled: AtomicU64,
     timeout: AtomicBool,
+    timeout_in_flight: AtomicBool,
     grace_timeout: AtomicBool,
     was_cancelled: AtomicBool,
     cpu_at_start: OnceLock<Nanos>,
@@ -96,32 +102,51 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts a request that failed: called where responses are read, since
-    /// failures inside a response of status 200 show only there.
-    pub fn add_error(&self) {
-        self.errors.fetch_add(1, Relaxed);
+    /// Counts the outcome of the request of `turn`, and the session if it ended with this turn. It
+    /// is called after the response has been read, since a response with status 200 can contain a
+    /// failure. Cancelled requests were already counted when they returned.
+    pub fn measured(&self, turn: &TurnId, error: Option<&RequestError>) {
+        let is_cancelled = error.is_some_and(|error| error.kind == ErrorKind::Cancelled);
+        let (request, session) = match error {
+            None => (Some(&self.completed), &self.sessions_completed),
+            Some(_) if is_cancelled => (None, &self.sessions_cancelled),
+            Some(_) => (Some(&self.errors), &self.sessions_failed),
+        };
+        if let Some(request) = request {
+            request.fetch_add(1, Relaxed);
+        }
+        if turn.is_final {
+            session.fetch_add(1, Relaxed);
+        }
     }
 
-    /// Most requests in flight at once.
+    /// Returns the maximum number of requests in flight.
     #[must_use]
     pub fn peak_in_flight(&self) -> u64 {
         self.peak_in_flight.load(Relaxed)
     }
 
-    /// How busy workers and program were.
+    /// Returns the number of requests that were held back because no connection could be
+    /// established.
+    #[must_use]
+    pub fn sends_held_back(&self) -> u64 {
+        self.held_back.load(Relaxed)
+    }
+
+    /// Returns the processor usage of the workers and the process.
     #[must_use]
     pub fn cpu_shares(&self) -> CpuShares {
         self.cpu().clone()
     }
 
-    /// A view of the counters; `None` before the phase has started.
+    /// Returns a view of the counters; `None` before the phase has started.
     #[must_use]
     pub fn snapshot(&self) -> Option<PhaseStats> {
         let start = *self.start.get()?;
         let end = self.end.get().copied();
         let instant = |stamp: &AtomicU64| Some(Nanos(stamp.load(Relaxed))).filter(|at| at.0 > 0);
-        // Returned before sent: requests in flight are never seen negative.
-        let (completed, cancelled) = (self.completed.load(Relaxed), self.cancelled.load(Relaxed));
+        // Read before the sent requests, so that the requests in flight are never negative.
+        let returned = self.returned.load(Relaxed);
         let sent = self.sent.load(Relaxed);
         Some(PhaseStats {
             phase: self.phase,
@@ -134,20 +159,23 @@ impl Counters {
             expected_duration_seconds: self.expected_duration_seconds,
             expected_sessions: self.expected_sessions,
             requests_sent: sent,
-            requests_completed: completed,
-            requests_cancelled: cancelled,
+            requests_returned: returned,
+            requests_completed: self.completed.load(Relaxed),
+            requests_cancelled: self.cancelled.load(Relaxed),
             request_errors: self.errors.load(Relaxed),
             sessions_sent: self.sessions_sent.load(Relaxed),
             sessions_completed: self.sessions_completed.load(Relaxed),
+            sessions_failed: self.sessions_failed.load(Relaxed),
             sessions_cancelled: self.sessions_cancelled.load(Relaxed),
             session_turns_total: sent,
             timeout_triggered: self.timeout.load(Relaxed),
+            timeout_in_flight: self.timeout_in_flight.load(Relaxed),
             grace_timeout_triggered: self.grace_timeout.load(Relaxed),
             was_cancelled: self.was_cancelled.load(Relaxed),
         })
     }
 
-    /// Notes that a worker has used `used` of the time since `begin`.
+    /// Adds the processor time `used` of a worker since `begin`.
     pub(super) fn add_worker_cpu(&self, used: Nanos, begin: Nanos) {
         let share = share(used, Clock::now().since(begin));
         self.cpu().workers.push(share);
@@ -161,15 +189,15 @@ impl Counters {
         self.start.get().copied().unwrap_or_default()
     }
 
-    /// Requests that failed, as far as responses have been read, and requests
-    /// that returned.
+    /// Returns the number of failed requests and of all requests whose responses have been read,
+    /// both without cancelled requests.
     pub(super) fn failures(&self) -> (u64, u64) {
-        (self.errors.load(Relaxed), self.completed.load(Relaxed))
+        let failed = self.errors.load(Relaxed);
+        (failed, failed + self.completed.load(Relaxed))
     }
 
-    pub(super) fn in_flight(&self) -> u64 {
-        let returned = self.completed.load(Relaxed) + self.cancelled.load(Relaxed);
-        self.sent.load(Relaxed).saturating_sub(returned)
+    fn in_flight(&self) -> u64 {
+        self.sent.load(Relaxed).saturating_sub(self.returned.load(Relaxed))
     }
 
     pub(super) fn request_sent(&self, at: Nanos) {
@@ -179,22 +207,29 @@ impl Counters {
     }
 
     pub(super) fn request_returned(&self, at: Nanos, was_cancelled: bool) {
-        let counter = if was_cancelled { &self.cancelled } else { &self.completed };
-        counter.fetch_add(1, Relaxed);
+        if was_cancelled {
+            self.cancelled.fetch_add(1, Relaxed);
+        }
+        self.returned.fetch_add(1, Relaxed);
         self.last_returned.fetch_max(at.0, Relaxed);
+    }
+
+    pub(super) fn held_back(&self) {
+        self.held_back.fetch_add(1, Relaxed);
     }
 
     pub(super) fn session_started(&self) {
         self.sessions_sent.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn session_ended(&self, is_complete: bool) {
-        let counter = if is_complete { &self.sessions_completed } else { &self.sessions_cancelled };
-        counter.fetch_add(1, Relaxed);
+    /// Counts a session whose turns were not all sent before the end of the phase.
+    pub(super) fn session_cut_short(&self) {
+        self.sessions_cancelled.fetch_add(1, Relaxed);
     }
 
     pub(super) fn set_timeout(&self) {
         self.timeout.store(true, Relaxed);
+        self.timeout_in_flight.store(self.in_flight() > 0, Relaxed);
     }
 
     pub(super) fn set_grace_timeout(&self) {
@@ -206,7 +241,7 @@ impl Counters {
     }
 }
 
-/// `used` of `elapsed`; 0 of no time at all.
+/// Returns `used` divided by `elapsed`; 0 if no time has elapsed.
 fn share(used: Nanos, elapsed: Nanos) -> f64 {
     if elapsed > Nanos::ZERO { used.as_seconds() / elapsed.as_seconds() } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! The way from the workers to the processors, within a budget of bytes.
+//! The queue from the workers to the processors, with a memory limit.
 
 mod codec;
 mod spill;
@@ -19,60 +19,59 @@ use spill::Spill;
 
 /// Finished records on their way to the processors.
 ///
-/// Pushing never waits for a processor. A closed loop asks for
-/// [room](RecordQueue::room) before it sends, and gets none above half of the
-/// budget, so that what is in flight still fits. An open loop must not ask:
-/// records beyond the budget go to a file, and come back when memory is empty,
-/// in no particular order.
+/// Pushing never waits for a processor. A closed loop waits for [room](RecordQueue::room) before it
+/// sends. There is no room above half of the budget, so that the records of requests in flight
+/// still fit. An open loop must not wait: records beyond the budget go to a file, and are read back
+/// when the memory is empty, in no particular order.
 ///
-/// What a push costs the worker (release build): below 0.5 µs in memory. Beyond
-/// the budget 1.5 µs for a record of 0.7 KB; 40 µs for one of 16 KB with 67
-/// events, of which 2 µs are encoding and the rest is the system's copy.
+/// Cost of a push for the worker (release build): below 0.5 µs in memory. Beyond the budget, 1.5 µs
+/// for a record of 0.7 KB, and 40 µs for one of 16 KB with 67 events, of which 2 µs are encoding
+/// and the rest is the system's copy.
 #[derive(Debug)]
 pub struct RecordQueue {
     state: Mutex<State>,
     filled: Condvar,
     drained: Notify,
     budget_bytes: usize,
-    /// First bodies by conversation: shared with the workload, never spilled.
+    /// First bodies by conversation, shared with the workload and never spilled.
     shared: Arc<[Bytes]>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Boxed: a queue that grows moves pointers only.
+    /// Boxed, so that a growing queue moves only pointers.
     records: VecDeque<Box<RequestRecord>>,
-    /// Their footprints.
+    /// Sum of their footprints.
     bytes: usize,
     spill: Option<Spill>,
     is_closed: bool,
     stats: QueueStats,
 }
 
-/// How full the queue was.
+/// Fill level of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Bytes in memory.
     pub bytes: usize,
-    /// Most of them at once.
+    /// Maximum number of bytes in memory.
     pub peak_bytes: usize,
-    /// Bytes that may be in memory.
+    /// Memory budget in bytes.
     pub budget_bytes: usize,
-    /// Times that a send was held back for want of room.
+    /// Number of requests that were held back because there was no room.
     pub pauses: u64,
-    /// Records that went to the file.
+    /// Number of records written to the file.
     pub spilled_records: u64,
-    /// Bytes of them there.
+    /// Number of bytes written to the file.
     pub spilled_bytes: u64,
-    /// Records beyond the budget that stayed in memory: there was no file, or it
+    /// Number of records beyond the budget that stayed in memory, because there was no file or it
     /// could not be written.
     pub kept_over_budget: u64,
-    /// Records that could not be read back, or were discarded.
+    /// Number of records that could not be read back, or were discarded.
     pub lost: u64,
 }
 
 impl QueueStats {
-    /// Whether sends are held back, or records spilled, for want of room.
+    /// Returns whether requests were held back or records spilled because there was no room.
     #[must_use]
     pub const fn is_behind(&self) -> bool {
         self.bytes > self.budget_bytes / 2
@@ -80,7 +79,7 @@ impl QueueStats {
 }
 
 impl RecordQueue {
-    /// An empty queue that never spills.
+    /// Creates an empty queue that never spills.
     #[must_use]
     pub fn new(budget_bytes: usize) -> Self {
         Self {
@@ -92,16 +91,15 @@ impl RecordQueue {
         }
     }
 
-    /// Spills to an unnamed file in `directory`. `shared` are the payloads of
-    /// first turns by conversation; they are not written.
+    /// Lets the queue spill to an unnamed file in `directory`. `shared` are the payloads of first
+    /// turns by conversation, which are not written.
     #[must_use]
     pub fn spilling_to(self, directory: PathBuf, shared: Arc<[Bytes]>) -> Self {
         self.lock().spill = Some(Spill::new(directory));
         Self { shared, ..self }
     }
 
-    /// Adds a record. Once the queue is closed nobody takes it any more, and it
-    /// is dropped.
+    /// Adds a record. After the queue is closed, records are dropped.
     pub fn push(&self, record: RequestRecord) {
         let record = Box::new(record);
         let size = self.footprint(&record);
@@ -111,14 +109,16 @@ impl RecordQueue {
         }
         let is_over = state.bytes + size > self.budget_bytes;
         if is_over && state.spill.as_ref().is_some_and(Spill::is_usable) {
-            // Encoding takes its time: the others go on meanwhile.
+            // Encoding takes time, so the other threads continue meanwhile.
             drop(state);
             let frame = codec::encode(&record, &self.shared);
             state = self.lock();
             match frame {
                 Ok(frame) => state.spill(&frame),
                 Err(error) => {
-                    tracing::warn!("a record cannot be spilled: {error}; it stays in memory");
+                    tracing::warn!(
+                        "cannot write a record to the spill file: {error}; it stays in memory"
+                    );
                     state.keep(record, size);
                     state.stats.kept_over_budget += 1;
                 }
@@ -148,12 +148,12 @@ impl RecordQueue {
         }
     }
 
-    /// The next record; `None` once the queue is closed and empty. Waits at
-    /// most `patience`; an empty `Some` says that nothing came.
-    pub fn pop(&self, patience: Duration) -> Option<Option<RequestRecord>> {
+    /// Returns the next record; `None` once the queue is closed and empty. Waits at most `timeout`,
+    /// and returns an empty `Some` if no record arrived.
+    pub fn pop(&self, timeout: Duration) -> Option<Option<RequestRecord>> {
         let (mut state, _) = self
             .filled
-            .wait_timeout_while(self.lock(), patience, |state| state.is_empty() && !state.is_closed)
+            .wait_timeout_while(self.lock(), timeout, |state| state.is_empty() && !state.is_closed)
             .unwrap_or_else(PoisonError::into_inner);
         if state.records.is_empty()
             && let Some(segment) = state.spill.as_mut().and_then(Spill::take)
@@ -181,15 +181,15 @@ impl RecordQueue {
         Some(Some(*record))
     }
 
-    /// No more records will come.
+    /// Closes the queue: no more records will be pushed.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_all();
         self.drained.notify_waiters();
     }
 
-    /// Closes the queue and drops what waits in it, as lost. A segment of the file
-    /// that is just being read still comes.
+    /// Closes the queue and drops the waiting records, which count as lost. A segment of the file
+    /// that is being read is still delivered.
     pub fn discard(&self) {
         let mut state = self.lock();
         let spilled = state.spill.as_mut().map_or(0, Spill::clear);
@@ -200,14 +200,15 @@ impl RecordQueue {
         self.close();
     }
 
-    /// How full it is and has been.
+    /// Returns the current and the maximum fill level.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         let state = self.lock();
         QueueStats { bytes: state.bytes, budget_bytes: self.budget_bytes, ..state.stats }
     }
 
-    /// Bytes that a record holds. A payload that the workload keeps is not among them.
+    /// Returns the bytes that a record holds. A payload that belongs to the workload is not
+    /// included.
     fn footprint(&self, record: &RequestRecord) -> usize {
         let is_shared = codec::has_shared_payload(record, &self.shared);
         footprint(record) + if is_shared { 0 } else { record.payload.len() }
@@ -227,14 +228,14 @@ impl State {
         self.records.is_empty() && self.spill.as_ref().is_none_or(Spill::is_empty)
     }
 
-    /// Takes a record into memory.
+    /// Adds a record to the memory.
     fn keep(&mut self, record: Box<RequestRecord>, size: usize) {
         self.bytes += size;
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.bytes);
         self.records.push_back(record);
     }
 
-    /// Takes a record's frame into the file.
+    /// Adds a record's frame to the file.
     fn spill(&mut self, frame: &[u8]) {
         let Some(spill) = &mut self.spill else { return };
         let outcome = spill.push(frame);
@@ -249,13 +250,14 @@ impl State {
     }
 }
 
-/// Bytes that a record holds but for its payload. The texts of URLs are the
-/// workload's. Answers that several turns repeat are counted with each,
-/// since any of them may be the last to hold them.
+/// Returns the bytes that a record holds, except for its payload. The texts of URLs belong to the
+/// workload. Responses repeated by several turns count for each of them, since any of them may be
+/// the last owner.
 fn footprint(record: &RequestRecord) -> usize {
     const STAMPED: usize = size_of::<(Nanos, u64)>();
     let answers: usize =
-        record.earlier_answers.iter().map(|answer| answer.len() + size_of::<Arc<str>>()).sum();
+        record.earlier_answers.iter().flatten().map(|answer| answer.len()).sum::<usize>()
+            + size_of_val(record.earlier_answers.as_slice());
     let trace = &record.trace;
     let headers = trace.request_headers.iter().chain(&trace.response_headers);
     let headers: usize =

@@ -1,4 +1,4 @@
-//! Headers of requests.
+//! Request headers.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
@@ -8,39 +8,38 @@ use uuid::Uuid;
 use crate::endpoint::EndpointTraits;
 use crate::record::{TraceContext, TraceShare};
 
-/// One per request.
+/// Different for each request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// One per session.
+/// The same for all requests of a session.
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
-/// The session again, for routers that keep sessions on one server.
+/// Repeats the session ID for routers that keep a session on one server.
 const SESSION_AFFINITY: HeaderName = HeaderName::from_static("x-session-affinity");
 
-/// The request's place in a trace, by W3C Trace Context.
+/// Position of the request in a trace, following W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A header that cannot be sent.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The name is none.
-    #[error("`{0}` is no header name; give headers as `Name: value`")]
+    /// The name is not a valid header name.
+    #[error("{0:?} is not a valid header name; write headers as \"Name: value\"")]
     Name(String),
-    /// The value has characters that a header must not have; it may be secret.
-    #[error("the value of header `{0}` has characters that a header must not have")]
+    /// The value has characters that are not allowed in a header. The value may be secret.
+    #[error("the value of header {0:?} contains characters that are not valid in a header")]
     Value(String),
 }
 
-/// The headers that all requests share, and what each adds.
+/// Builds headers: those common to all requests, and those of a single request.
 #[derive(Debug, Clone)]
 pub struct RequestBuilder {
     base: HeaderMap,
-    /// Of which traces the server is told that they are sampled; `None` where
-    /// requests bear no trace context.
+    /// Traces that are marked as sampled in the request; `None` if requests have no trace context.
     traced: Option<TraceShare>,
 }
 
 impl RequestBuilder {
-    /// Headers of every request to `endpoint`; `headers` override ours and come in
-    /// their order.
+    /// Creates the builder for requests to `endpoint`. `headers` override the default headers and
+    /// keep their order.
     pub fn new(
         endpoint: &EndpointTraits,
         streaming: bool,
@@ -70,13 +69,13 @@ impl RequestBuilder {
         Ok(Self { base, traced: None })
     }
 
-    /// Requests bear `traceparent`, and `share` of them are sampled for certain.
+    /// Adds `traceparent` to requests and marks `share` of them as sampled.
     #[must_use]
     pub fn with_trace_context(self, share: TraceShare) -> Self {
         Self { traced: Some(share), ..self }
     }
 
-    /// The headers of one request.
+    /// Returns the headers of one request.
     #[must_use]
     pub fn headers(&self, request_id: Uuid, correlation_id: Uuid) -> HeaderMap {
         let mut headers = self.base.clone();
@@ -91,7 +90,7 @@ impl RequestBuilder {
     }
 }
 
-/// A value that debug output does not show.
+/// Creates a value that debug output does not show.
 fn secret(value: &str, name: &str) -> Result<HeaderValue, HeaderError> {
     let mut value =
         HeaderValue::from_str(value).map_err(|_| HeaderError::Value(name.to_owned()))?;
@@ -101,14 +100,14 @@ fn secret(value: &str, name: &str) -> Result<HeaderValue, HeaderError> {
 
 fn uuid_value(id: Uuid) -> HeaderValue {
     let mut buffer = Uuid::encode_buffer();
-    // A UUID is hexadecimal digits and dashes.
+    // A UUID consists of hexadecimal digits and hyphens.
     HeaderValue::from_str(id.hyphenated().encode_lower(&mut buffer))
         .unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 fn traceparent(request_id: Uuid, share: TraceShare) -> HeaderValue {
     let value = TraceContext::of(request_id).traceparent(share.covers(request_id));
-    // It is hexadecimal digits and dashes.
+    // It consists of hexadecimal digits and hyphens.
     HeaderValue::from_bytes(&value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
@@ -180,7 +179,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(bad("no name", "x").contains("`no name`"));
+        assert!(bad("no name", "x").contains("\"no name\""));
         assert!(!bad("x-key", "sec\nret").contains("sec"));
     }
 }

@@ -1,4 +1,4 @@
-//! A session: the turns of one conversation, one after the other.
+//! A session: the turns of one conversation, sent one after the other.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::schedule::Users;
 use crate::transport::{EventWatch, OutgoingRequest, SessionConnection, Watch};
 use crate::units::{Clock, Nanos};
 
-/// What a session's requests have in common.
+/// Data that the requests of a session share.
 struct Session<'a> {
     number: u64,
     index: usize,
@@ -29,7 +29,7 @@ struct Session<'a> {
     user: Option<&'a UserTurns>,
 }
 
-/// When a request was to be sent, and when it could be.
+/// When a request was due, and when it could be sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendTimes {
     /// See [`RequestRecord::due`].
@@ -40,7 +40,7 @@ pub(super) struct SendTimes {
     pub(super) free_from: Nanos,
 }
 
-/// The due times of one user's turns, over all the user's sessions.
+/// Due times of one user's turns, over all of the user's sessions.
 pub(super) struct UserTurns {
     users: Users,
     user: u64,
@@ -52,8 +52,7 @@ impl UserTurns {
         Self { users, user, taken: Cell::new(0) }
     }
 
-    /// When the user's next turn is due, since the phase's start; `None` when
-    /// there is none.
+    /// Returns when the user's next turn is due, since the phase's start; `None` if there is none.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let nth = self.taken.replace(self.taken.get() + 1);
         self.users.due(self.user, nth)
@@ -61,8 +60,8 @@ impl UserTurns {
 }
 
 impl PhaseWorker {
-    /// Runs the turns of session `number`, the first of which `first` is about.
-    /// The session is one of `user`'s, if it is a user's.
+    /// Runs the turns of session `number`. `first` has the times of the first turn. `user` is the
+    /// user that the session belongs to, if any.
     pub(super) async fn session(&self, number: u64, first: SendTimes, user: Option<&UserTurns>) {
         let workload = &self.shared.workload;
         let index = self.phase.conversation(number, &workload.sampler);
@@ -76,14 +75,16 @@ impl PhaseWorker {
             connection: SessionConnection::default(),
             user,
         };
-        let is_complete = self.turns(&session, first).await;
-        self.phase.counters.session_ended(is_complete);
+        if !self.turns(&session, first).await {
+            self.phase.counters.session_cut_short();
+        }
     }
 
-    /// Whether all turns were answered.
+    /// Sends the turns; returns whether the session was completed. A turn after a failed turn is
+    /// sent with the history that exists, so that the load stays as configured.
     async fn turns(&self, session: &Session<'_>, mut send: SendTimes) -> bool {
         let turns = session.conversation.turns.len();
-        let mut answers: Vec<Arc<str>> = Vec::new();
+        let mut answers: Vec<Option<Arc<str>>> = Vec::new();
         let mut last_end = send.issued;
         for turn in 0..turns {
             if turn > 0 {
@@ -92,32 +93,50 @@ impl PhaseWorker {
                     None => return false,
                 }
             }
+            if !self.hold_back(session, &mut send).await {
+                return false;
+            }
             let Some(slot) = self.prefill_slot(session).await else { return false };
             if slot.free_from > Nanos::ZERO {
                 (send.issued, send.free_from) = (slot.free_from, slot.free_from);
             }
-            let record = self.request(session, turn, &answers, send, slot).await;
+            let mut record = self.request(session, turn, &answers, send, slot).await;
             last_end = record.end;
-            let answer = if record.has_failed() {
-                None
-            } else if turn + 1 == turns {
-                Some(Arc::from(""))
+            let mut answer = None;
+            if turn + 1 == turns {
+                record.turn.is_final = true;
             } else {
-                self.answer(&record)
-            };
-            self.shared.queue.push(record);
-            match answer {
-                Some(answer) => answers.push(answer),
-                // The conversation cannot go on without the server's answer.
-                None => return false,
+                answer = self.answer(&record);
+                record.turn.is_final = answer.is_none() && self.phase.ends_failed_sessions;
             }
+            let is_final = record.turn.is_final;
+            self.shared.queue.push(record);
+            if is_final {
+                return true;
+            }
+            answers.push(answer);
         }
         true
     }
 
-    /// A slot for the time to the first content; `None` when the phase stops
-    /// sending first. Whoever holds it may want the connection that the session
-    /// keeps meanwhile.
+    /// Waits before the next attempt if a closed loop could not connect; returns whether the phase
+    /// still sends then.
+    async fn hold_back(&self, session: &Session<'_>, send: &mut SendTimes) -> bool {
+        if !self.phase.is_closed_loop() {
+            return true;
+        }
+        let Some(pause) = self.shared.pause(&self.phase.reach, session.server) else {
+            return true;
+        };
+        self.phase.counters.held_back();
+        let goes_on = self.phase.wait_until(Clock::now() + pause, &self.shared.timer).await;
+        send.issued = Clock::now();
+        goes_on
+    }
+
+    /// Waits for a slot for the time to the first content; returns `None` if the phase stops
+    /// sending first. The holder of the slot may need the connection that the session keeps
+    /// meanwhile.
     async fn prefill_slot(&self, session: &Session<'_>) -> Option<Slot> {
         tokio::select! {
             biased;
@@ -126,8 +145,8 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits until a later turn is to be sent, and takes a request of the
-    /// budget. `None` when the turn will not be sent.
+    /// Waits until a later turn is to be sent, and takes a request from the budget. Returns `None`
+    /// if the turn will not be sent.
     async fn later_turn(
         &self,
         session: &Session<'_>,
@@ -153,9 +172,12 @@ impl PhaseWorker {
         (is_sending && self.phase.next_turn()).then_some(send)
     }
 
-    /// The text that later turns repeat: read here, since the next turn needs
-    /// it before any processor may have come to the record.
+    /// Returns the text that later turns repeat; `None` if the request failed. It is extracted
+    /// here, because the next turn may need it before a processor has read the record.
     fn answer(&self, record: &RequestRecord) -> Option<Arc<str>> {
+        if record.has_failed() {
+            return None;
+        }
         let response = self.shared.workload.endpoint.parse(&record.body);
         response.error.is_none().then(|| response.output_text.into())
     }
@@ -164,7 +186,7 @@ impl PhaseWorker {
         &self,
         session: &Session<'_>,
         turn: usize,
-        answers: &[Arc<str>],
+        answers: &[Option<Arc<str>>],
         times: SendTimes,
         prefill_slot: Slot,
     ) -> RequestRecord {
@@ -173,8 +195,9 @@ impl PhaseWorker {
         let due_while_asleep = due.is_some_and(|due| self.shared.sleep.covers(due));
         let request_id = self.shared.new_id();
         let payload = workload.body(session.index, turn, answers);
-        let model = session.conversation.turns.get(turn).map_or("", |turn| &turn.model);
-        let (target, path) = workload.targets.of(session.server, model);
+        let asked = session.conversation.turns.get(turn);
+        let model = asked.map_or_else(|| Arc::from(""), |turn| Arc::clone(&turn.model));
+        let (target, path) = workload.targets.of(session.server, &model);
         let request = OutgoingRequest {
             target: session.server,
             method: Method::POST,
@@ -191,9 +214,10 @@ impl PhaseWorker {
         let mut cancelled = pin!(cancelled);
         let mut first =
             client.exchange(&request, &session.connection, watch, cancelled.as_mut()).await;
+        self.phase.reach.observe(session.server, &first);
         let exchange = match steps::next(&*workload.endpoint, None, &mut first) {
             None => first,
-            // Apart, so that the usual request does not bear the room for it.
+            // Boxed, so that usual requests do not need the memory for it.
             Some(step) => {
                 let base = target.map_or("", |target| &target.path_and_query);
                 let steps =
@@ -204,12 +228,8 @@ impl PhaseWorker {
         let is_cancelled =
             exchange.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Cancelled);
         self.phase.counters.request_returned(exchange.end, is_cancelled);
-        let turn_id = TurnId {
-            session: session.number,
-            conversation: session.index,
-            turn,
-            is_final: turn + 1 == session.conversation.turns.len(),
-        };
+        let turn_id =
+            TurnId { session: session.number, conversation: session.index, turn, is_final: false };
         RequestRecord {
             turn: turn_id,
             phase: self.phase.kind,
@@ -217,6 +237,7 @@ impl PhaseWorker {
             worker: self.shared.id,
             request_id,
             correlation_id: session.correlation_id,
+            model,
             url: target.map_or_else(|| Arc::from(""), |target| Arc::clone(&target.url)),
             payload,
             earlier_answers: answers.to_vec(),
@@ -225,6 +246,7 @@ impl PhaseWorker {
             free_from,
             issued,
             start: exchange.start,
+            sent: exchange.sent,
             ack: exchange.trace.headers_received,
             end: exchange.end,
             status: exchange.status,
@@ -238,8 +260,8 @@ impl PhaseWorker {
 }
 
 impl PhaseWorker {
-    /// Looks for the first event with content, and frees the slot then; the end
-    /// of the request frees it in any case.
+    /// Watches for the first event with content and then frees the slot. The end of the request
+    /// frees it in any case.
     fn first_content(&self, slot: Slot) -> Option<EventWatch<'_>> {
         let endpoint = &self.shared.workload.endpoint;
         let mut permit = Some(slot.permit?);
@@ -252,29 +274,34 @@ impl PhaseWorker {
         }))
     }
 
-    /// Waits until a request is to be cancelled: the phase is, or `give_up` has
-    /// passed since it was fully sent.
+    /// Waits until a request is to be cancelled: the phase is aborted, or `give_up` has passed
+    /// since the request was completely sent.
     async fn cancelled(&self, give_up: Option<Nanos>, was_sent: Option<oneshot::Receiver<Nanos>>) {
         let (Some(delay), Some(was_sent)) = (give_up, was_sent) else {
             return self.phase.stopped(Stop::Now).await;
         };
-        let patience_ends = async {
+        let delay_passed = async {
             match was_sent.await {
                 Ok(sent) => self.shared.timer.until(sent + delay).await,
-                // Nothing was sent: the exchange ends by itself.
+                // Nothing was sent, so the exchange ends by itself.
                 Err(_) => std::future::pending().await,
             }
         };
         tokio::select! {
             () = self.phase.stopped(Stop::Now) => {}
-            () = patience_ends => {}
+            () = delay_passed => {}
         }
     }
 }
 
 impl super::Workload {
-    /// The body of a request: made before the run where it is the same each time.
-    pub(super) fn body(&self, conversation: usize, turn: usize, answers: &[Arc<str>]) -> Bytes {
+    /// Returns the body of a request, which is built before the run if it never changes.
+    pub(super) fn body(
+        &self,
+        conversation: usize,
+        turn: usize,
+        answers: &[Option<Arc<str>>],
+    ) -> Bytes {
         if turn == 0
             && let Some(body) = self.first_bodies.get(conversation)
         {

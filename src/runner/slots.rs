@@ -1,4 +1,4 @@
-//! Slots that bound how many of something there are at once.
+//! Slots that limit a number of concurrent things.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,23 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::Semaphore;
 
 use super::phase::Slot;
-use super::timer::Timer;
 use crate::schedule::Line;
+use crate::timer::Timer;
 use crate::units::{Clock, Nanos};
 
-/// Slots that the workers share. On a ramp more of them open as time goes by;
-/// whoever waits for one opens them.
+/// Slots shared by the workers. On a ramp, more slots open over time; the waiting tasks open them.
 #[derive(Debug)]
 pub(super) struct Slots {
     line: Line,
     start: Nanos,
     free: Arc<Semaphore>,
-    /// Slots that have been opened.
+    /// Number of opened slots.
     open: AtomicU64,
 }
 
 impl Slots {
-    /// The slots of a phase that starts at `start`.
+    /// Creates the slots of a phase that starts at `start`.
     pub(super) fn new(line: Line, start: Nanos) -> Self {
         let free = Arc::new(Semaphore::new(0));
         let slots = Self { line, start, free, open: AtomicU64::new(0) };
@@ -31,7 +30,7 @@ impl Slots {
         slots
     }
 
-    /// Takes a slot, once there is one. First come, first served.
+    /// Waits for a slot and takes it, in order of arrival.
     pub(super) async fn take(&self, timer: &Timer) -> Slot {
         let mut next = self.open_due();
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
@@ -45,7 +44,7 @@ impl Slots {
                     Ok(permit) => {
                         return Slot { permit: Some(permit), free_from: Clock::now() };
                     }
-                    // Nobody closes it.
+                    // The semaphore is never closed.
                     Err(_) => std::future::pending().await,
                 },
                 () = timer.until_some(next) => next = self.open_due(),
@@ -53,7 +52,7 @@ impl Slots {
         }
     }
 
-    /// Opens the slots whose time has come; when the next one opens.
+    /// Opens the slots that are due; returns when the next one opens.
     fn open_due(&self) -> Option<Nanos> {
         let due = self.line.open_at(Clock::now().since(self.start));
         let open = self.open.fetch_max(due, Relaxed);

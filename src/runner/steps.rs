@@ -1,4 +1,4 @@
-//! Requests that take several answers: a job that is asked after until it is done.
+//! Requests of several steps: a job that is polled until it is done.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use crate::record::{ErrorKind, RequestError};
 use crate::transport::{Exchange, OutgoingRequest, SessionConnection, Watch};
 use crate::units::Clock;
 
-/// What follows an exchange, the answer to the step `asked` or to the request itself,
-/// if anything does. An exchange that is no answer gets an error.
+/// Returns the step after an exchange, which is the response to the step `asked` or to the request
+/// itself; `None` after the last step. An exchange that is not a valid response gets an error.
 pub(super) fn next(
     endpoint: &dyn Endpoint,
     asked: Option<&NextStep>,
@@ -39,21 +39,21 @@ pub(super) struct Steps<'a> {
     pub(super) worker: &'a Shared,
     /// The first request.
     pub(super) request: OutgoingRequest,
-    /// Its path and query, where it names none itself.
+    /// Path and query of the request, used if it has none of its own.
     pub(super) base: &'a str,
     pub(super) connection: &'a SessionConnection,
 }
 
-/// Why the steps ended before the last.
+/// Why the steps ended early.
 enum Early {
     Cancelled,
     TimedOut,
 }
 
 impl Steps<'_> {
-    /// Takes step after step from the `first` exchange on. The exchange that comes
-    /// of it has the first one's timing and trace, and the last one's status, body
-    /// and end. The request timeout bounds all steps together.
+    /// Takes the steps after the `first` exchange. The result has the timing and trace of the first
+    /// exchange, and the status, body and end of the last one. The request timeout covers all steps
+    /// together.
     pub(super) async fn follow(
         mut self,
         first: Exchange,
@@ -78,11 +78,11 @@ impl Steps<'_> {
         let error = match early {
             None => return so_far,
             Some(Early::Cancelled) => {
-                let message = format!("the request was cancelled while it waited for {waits_for}");
-                RequestError::new(ErrorKind::Cancelled, "RequestCancelled", message)
+                let message = format!("the request was cancelled while waiting for {waits_for}");
+                RequestError::cancelled(message)
             }
             Some(Early::TimedOut) => {
-                let message = format!("{seconds} s were over while it waited for {waits_for}");
+                let message = format!("timed out after {seconds} s while waiting for {waits_for}");
                 RequestError::new(ErrorKind::Timeout, "RequestTimeout", message)
             }
         };
@@ -91,7 +91,7 @@ impl Steps<'_> {
         so_far
     }
 
-    /// Takes all steps; `waits_for` says at any time what the last is about.
+    /// Takes all steps; `waits_for` always describes what the current step waits for.
     async fn take(
         &self,
         path: &str,
@@ -124,16 +124,16 @@ impl Steps<'_> {
     }
 }
 
-/// What a further exchange does to the request that it is of.
+/// Merges a further exchange into the exchange of its request.
 fn absorb(so_far: &mut Exchange, exchange: Exchange, step: &NextStep) {
     so_far.end = exchange.end;
     so_far.retry_count += exchange.retry_count;
     let error = failure(&exchange, step).map(|error| {
-        let message = format!("while it waited for {}: {}", step.waits_for, error.message);
+        let message = format!("while waiting for {}: {}", step.waits_for, error.message);
         RequestError { message, ..error }
     });
     if step.is_download && error.is_none() {
-        // The download is the request's end; what it came to is the job's state.
+        // The download ends the request; the result of the request is the state of the job.
         let last = exchange.body.events.last().map(|event| event.arrival);
         if let (Some(arrival), Some(event)) = (last, so_far.body.events.last_mut()) {
             event.arrival = arrival;
@@ -148,32 +148,34 @@ fn absorb(so_far: &mut Exchange, exchange: Exchange, step: &NextStep) {
     so_far.error = error;
 }
 
-/// Why a further exchange is no answer, if it is none.
+/// Returns the error of a further exchange; `None` if it is valid.
 fn failure(exchange: &Exchange, step: &NextStep) -> Option<RequestError> {
     let (body, reason) = (&exchange.body.bytes, exchange.trace.reason.as_deref());
     match exchange.status {
+        Some(status) if !is_success(status) => {
+            Some(http_error(status, reason, body).because_of(exchange.error.as_ref()))
+        }
         _ if exchange.error.is_some() => exchange.error.clone(),
-        Some(status) if !is_success(status) => Some(http_error(status, reason, body)),
         _ if step.is_download && !is_file(body) => {
-            let message = format!("{} bytes came that are no video", body.len());
+            let message = format!("received {} bytes that are not a video", body.len());
             Some(RequestError::new(ErrorKind::Parse, "NoVideo", message))
         }
         _ => None,
     }
 }
 
-/// Whether a download may be a file of media: no such file begins as a page or as JSON do.
+/// Returns whether a download may be a media file: no media file begins like HTML or JSON.
 fn is_file(body: &[u8]) -> bool {
     body.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'<' | b'{'))
 }
 
-/// Makes headers those of a request without a body.
+/// Converts headers to those of a request without a body.
 fn only_fetch(headers: &mut HeaderMap) {
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
 }
 
-/// The path with `suffix` at its end, before the query.
+/// Appends `suffix` to the path, before the query.
 fn with_suffix(path: &str, suffix: &str) -> Arc<str> {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     format!("{}{suffix}{query}", path.trim_end_matches('/')).into()

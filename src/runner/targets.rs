@@ -1,11 +1,11 @@
-//! Which server a request goes to, and by which path.
+//! The server and path of a request.
 
 use std::sync::Arc;
 
 use crate::transport::Target;
 
-/// The servers of a run. Some dialects have the model's name in the path: then
-/// each server is there once for each model, too.
+/// The servers of a run. If the path contains the name of the model, there is also one target per
+/// server and model.
 #[derive(Debug, Clone)]
 pub struct Targets {
     servers: Arc<[Target]>,
@@ -13,30 +13,30 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Servers whose path is the same for all requests.
+    /// Creates targets whose path is the same for all requests.
     #[must_use]
     pub fn new(servers: impl Into<Arc<[Target]>>) -> Self {
         Self { servers: servers.into(), models: Arc::from([]) }
     }
 
-    /// With the servers' paths of each model, in the servers' order.
+    /// Adds the targets of each model, in the order of the servers.
     #[must_use]
     pub fn with_models(self, models: impl Into<Arc<[(Arc<str>, Vec<Target>)]>>) -> Self {
         Self { models: models.into(), ..self }
     }
 
-    /// The servers.
+    /// Returns the servers.
     pub(super) const fn servers(&self) -> &Arc<[Target]> {
         &self.servers
     }
 
-    /// The server that session `number` talks to: sessions take them in turn.
+    /// Returns the server of session `number`; sessions take the servers in turn.
     pub(super) fn server(&self, number: u64) -> usize {
         (number % self.servers.len().max(1) as u64) as usize
     }
 
-    /// Where a request to `model` on `server` goes, and its path if that is not
-    /// the server's own.
+    /// Returns the target of a request to `model` on `server`, and its path if it differs from the
+    /// path of the server.
     pub(super) fn of(&self, server: usize, model: &str) -> (Option<&Target>, Option<Arc<str>>) {
         let named = self.models.iter().find(|(name, _)| **name == *model);
         match named.and_then(|(_, targets)| targets.get(server)) {

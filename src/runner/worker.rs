@@ -1,63 +1,64 @@
-//! A worker: a thread, its runtime, and the loop that starts sessions.
+//! A worker: a thread with its runtime and the loop that starts sessions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
 use std::task::{Context, Waker};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::runtime::{self, Runtime};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinError, JoinSet, LocalSet};
 use uuid::Uuid;
 
 use super::phase::{Pace, PhaseRun, Slot, Stop};
+use super::reach::Reach;
 use super::session::{SendTimes, UserTurns};
-use super::timer::Timer;
 use super::{RecordQueue, RunnerError, Workload};
 use crate::schedule::{Arrival, Users};
+use crate::timer::Timer;
 use crate::transport::{Client, Connector};
 use crate::units::{Clock, Nanos};
 
-/// Due times that are passed over at once where turns were not ready for them.
-const MOST_SKIPPED: usize = 1 << 16;
+/// Maximum number of due times that are skipped at once because no turn was ready for them.
+const MAX_SKIPPED: usize = 1 << 16;
 
-/// What a worker says to the runner.
+/// Message from a worker to the runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkerEvent {
-    /// It is done with the phase.
+    /// The worker has finished the phase.
     PhaseDone,
-    /// Its thread ends, also by a panic.
+    /// The thread ends, possibly because of a panic.
     Ended,
 }
 
-/// Says that the thread ends, however it does.
+/// Sends a message when the thread ends for any reason.
 struct EndNotice<'a>(&'a UnboundedSender<WorkerEvent>);
 
 impl Drop for EndNotice<'_> {
     fn drop(&mut self) {
-        // The runner has gone when the run is over.
+        // The runner no longer exists once the run is over.
         let _ = self.0.send(WorkerEvent::Ended);
     }
 }
 
-/// What a worker is made of.
+/// The components of a worker.
 pub(super) struct WorkerParts {
     pub(super) id: u32,
-    /// Workers that share the load.
+    /// Number of workers that share the load.
     pub(super) workers: usize,
     pub(super) connector: Arc<Connector>,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
 }
 
-/// When a worker slept last, since it had nothing to do.
+/// The last time that a worker slept because it had nothing to do.
 #[derive(Debug, Default)]
 pub(super) struct Sleep {
     from: AtomicU64,
@@ -65,12 +66,12 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    /// Whether it slept at the instant `at`.
+    /// Returns whether the worker slept at the instant `at`.
     pub(super) fn covers(&self, at: Nanos) -> bool {
         (self.from.load(Relaxed)..=self.until.load(Relaxed)).contains(&at.0)
     }
 
-    /// Notes the sleeps of the runtime that `builder` builds.
+    /// Records the sleeps of the runtime that `builder` builds.
     fn watch(self: &Arc<Self>, builder: &mut runtime::Builder) {
         let (before, after) = (Arc::clone(self), Arc::clone(self));
         builder
@@ -93,17 +94,17 @@ impl Worker {
         sleep.watch(&mut builder);
         let runtime = builder
             .enable_all()
-            // A low interval: sockets and timers are looked at often, since a
-            // stamp that waits behind other tasks is a false one.
+            // A low interval: sockets and timers are polled often, since a timestamp that waits
+            // behind other tasks is wrong.
             .event_interval(8)
             .build()?;
         Ok(Self { parts, runtime, sleep })
     }
 
-    /// Runs phases until there are no more; says so after each.
+    /// Runs phases until there are no more, and sends a message after each.
     pub(super) fn run(
         self,
-        phases: &mpsc::Receiver<Arc<PhaseRun>>,
+        mut phases: UnboundedReceiver<Arc<PhaseRun>>,
         events: &UnboundedSender<WorkerEvent>,
     ) {
         let _notice = EndNotice(events);
@@ -111,10 +112,10 @@ impl Worker {
         let local = LocalSet::new();
         let _entered = runtime.enter();
         let Ok(timer) = Timer::new() else {
-            // The runner hears of the end and reports it.
+            // The runner receives the end and reports it.
             return;
         };
-        let mut alarm = local.spawn_local(Rc::clone(&timer).run());
+        let mut alarm = local.spawn_local(timer.clone().run());
         let shared = Rc::new(Shared {
             id: parts.id,
             workers: parts.workers,
@@ -127,7 +128,8 @@ impl Worker {
         });
         let tending = Rc::clone(&shared);
         local.spawn_local(async move { tending.client.tend().await });
-        while let Ok(phase) = phases.recv() {
+        // Between phases, too, idle connections must make room for requests of other workers.
+        while let Some(phase) = local.block_on(&runtime, phases.recv()) {
             let runner = Rc::new(PhaseWorker {
                 shared: Rc::clone(&shared),
                 phase,
@@ -142,7 +144,7 @@ impl Worker {
                 tokio::select! {
                     biased;
                     () = runner.run() => true,
-                    // Without its timer the worker would wait for ever.
+                    // Without its timer the worker would wait forever.
                     failure = &mut alarm => {
                         tracing::error!("worker {}: its timer failed: {failure:?}", parts.id);
                         false
@@ -157,14 +159,14 @@ impl Worker {
     }
 }
 
-/// Takes the sessions that have ended out of `tasks`.
+/// Removes the sessions that have ended from `tasks`.
 fn take_ended(tasks: &mut JoinSet<()>) {
     while let Some(ended) = tasks.try_join_next() {
         settle(ended);
     }
 }
 
-/// A session that panicked ends the worker: its slot and its turns are lost.
+/// Ends the worker if a session panicked, because its slot and its turns are lost.
 fn settle(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
@@ -173,7 +175,7 @@ fn settle(ended: Result<(), JoinError>) {
     }
 }
 
-/// A seed from the system.
+/// Returns a seed from the system.
 fn entropy() -> [u8; 32] {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(Uuid::new_v4().as_bytes());
@@ -181,11 +183,11 @@ fn entropy() -> [u8; 32] {
     seed
 }
 
-/// What all phases of a worker share.
+/// State that all phases of a worker share.
 pub(super) struct Shared {
     pub(super) id: u32,
     workers: usize,
-    pub(super) timer: Rc<Timer>,
+    pub(super) timer: Timer,
     pub(super) client: Client,
     pub(super) workload: Workload,
     pub(super) queue: Arc<RecordQueue>,
@@ -194,7 +196,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A new identifier; no system call.
+    /// Returns how long the next request to `server` is held back.
+    pub(super) fn pause(&self, reach: &Reach, server: usize) -> Option<Nanos> {
+        reach.pause(server, &mut *self.ids.borrow_mut())
+    }
+
+    /// Returns a new ID, without a system call.
     pub(super) fn new_id(&self) -> Uuid {
         let mut bytes = [0; 16];
         self.ids.borrow_mut().fill_bytes(&mut bytes);
@@ -206,12 +213,12 @@ impl Shared {
 pub(super) struct PhaseWorker {
     pub(super) shared: Rc<Shared>,
     pub(super) phase: Arc<PhaseRun>,
-    /// Later turns that wait for a due time, in the order they became ready.
+    /// Later turns that wait for a due time, in the order in which they became ready.
     ready: RefCell<VecDeque<oneshot::Sender<Nanos>>>,
     became_ready: Notify,
-    /// When an arrival last had waited for a slot: those due before were held up.
+    /// When the last wait of an arrival for a slot ended; arrivals due earlier were delayed by it.
     held_until: Cell<Nanos>,
-    /// Sessions of this worker that have not ended.
+    /// Number of sessions of this worker that have not ended.
     sessions: Cell<usize>,
 }
 
@@ -223,14 +230,14 @@ impl PhaseWorker {
             Pace::Rate | Pace::Trace => self.open_loop(&mut tasks).await,
             Pace::Users(users) => self.start_users(&mut tasks, users).await,
         }
-        // Later turns that still wait will get no due time.
+        // Later turns that are still waiting get no due time.
         self.ready.borrow_mut().clear();
         while let Some(ended) = tasks.join_next().await {
             settle(ended);
         }
     }
 
-    /// Starts a session whenever there is room.
+    /// Starts a session whenever a slot is free.
     async fn closed_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
         while self.phase.may_start(None) {
             tokio::select! {
@@ -245,14 +252,13 @@ impl PhaseWorker {
         }
     }
 
-    /// At each due time sends the turn that has been ready longest, or starts a
-    /// session.
+    /// At each due time, sends the turn that has been ready longest, or starts a session.
     async fn open_loop(self: &Rc<Self>, tasks: &mut JoinSet<()>) {
         let mut not_before = Nanos::ZERO;
         while self.phase.stop() == Stop::No {
             if !self.phase.may_start(None) && self.ready.borrow().is_empty() {
-                // Only later turns are left: due times that pass before one is
-                // ready had nothing to send.
+                // Only later turns are left. Due times that pass before one is ready have nothing
+                // to send.
                 if !self.wait_for_ready().await {
                     return;
                 }
@@ -266,15 +272,15 @@ impl PhaseWorker {
             if !self.serve(tasks, arrival).await {
                 return;
             }
-            // Answers are read in between, also where the next is overdue and
-            // there is nothing to wait for.
+            // Responses are read between arrivals, even if the next one is overdue and there is no
+            // wait.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Sends the turn that has been ready longest, or starts a session once it has
-    /// a slot; whether sending goes on. A turn that gets ready meanwhile is sent
-    /// first: all slots may be those of sessions that wait for a due time.
+    /// Sends the turn that has been ready longest, or starts a session once it has a slot; returns
+    /// whether sending continues. A turn that becomes ready meanwhile is sent first, because all
+    /// slots may belong to sessions that wait for a due time.
     async fn serve(self: &Rc<Self>, tasks: &mut JoinSet<()>, arrival: Arrival) -> bool {
         let mut slot = pin!(self.phase.slot(&self.shared.timer));
         loop {
@@ -295,10 +301,11 @@ impl PhaseWorker {
         }
     }
 
-    /// The next arrival from `not_before` on. A rate so high that there are very
-    /// many before does not hold the worker up: then it is `not_before` itself.
+    /// Returns the next arrival from `not_before` on. If the rate is so high that very many
+    /// arrivals lie before it, the worker does not go through all of them, and the arrival is due
+    /// at `not_before`.
     fn next_arrival(&self, not_before: Nanos) -> Option<Arrival> {
-        for _ in 0..MOST_SKIPPED {
+        for _ in 0..MAX_SKIPPED {
             let arrival = self.phase.next_arrival()?;
             if arrival.due >= not_before {
                 return Some(arrival);
@@ -307,7 +314,7 @@ impl PhaseWorker {
         Some(Arrival { due: not_before, session: None })
     }
 
-    /// Hands `due` to the turn that has been ready longest; whether there was one.
+    /// Hands `due` to the turn that has been ready longest; returns whether there was one.
     fn send_ready(&self, due: Nanos) -> bool {
         loop {
             let Some(turn) = self.ready.borrow_mut().pop_front() else { return false };
@@ -317,7 +324,7 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits until a later turn is ready; false when none will be.
+    /// Waits until a later turn is ready; returns false if none will be.
     async fn wait_for_ready(&self) -> bool {
         loop {
             let changed = self.became_ready.notified();
@@ -334,7 +341,7 @@ impl PhaseWorker {
         }
     }
 
-    /// Waits for the due time of a later turn; `None` when there will be none.
+    /// Waits for the due time of a later turn; returns `None` if there will be none.
     pub(super) async fn due_for_turn(&self) -> Option<Nanos> {
         let (sender, due) = oneshot::channel();
         self.ready.borrow_mut().push_back(sender);
@@ -364,8 +371,8 @@ impl PhaseWorker {
             worker.sessions.set(worker.sessions.get() - 1);
             worker.became_ready.notify_one();
         });
-        // What is due is sent now, not when all that is ready has had its turn.
-        // The task polls it again, and so is woken by what it waits for.
+        // A due turn is sent now, not after all other ready tasks have run. The task polls it
+        // again, so that it is woken by what it waits for.
         let mut nobody = Context::from_waker(Waker::noop());
         if arrival.is_none() || session.as_mut().poll(&mut nobody).is_pending() {
             tasks.spawn_local(session);
@@ -373,7 +380,7 @@ impl PhaseWorker {
         true
     }
 
-    /// Starts this worker's share of the users, one ahead of those who are due.
+    /// Starts this worker's share of the users, one user ahead of those that are due.
     async fn start_users(self: &Rc<Self>, tasks: &mut JoinSet<()>, users: Users) {
         for user in users.iter().skip(self.shared.id as usize).step_by(self.shared.workers) {
             let Some(first) = users.due(user, 0) else { return };
@@ -385,7 +392,7 @@ impl PhaseWorker {
         }
     }
 
-    /// Session after session of one user.
+    /// Runs the sessions of one user, one after the other.
     async fn user(self: Rc<Self>, users: Users, user: u64) {
         let turns = UserTurns::new(users, user);
         let sessions = (0..).map(|nth| users.session(user, nth));

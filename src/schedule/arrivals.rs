@@ -1,10 +1,10 @@
-//! When requests of an open loop are due.
+//! Due times of requests in an open loop.
 //!
-//! Due times are offsets from the phase's start, each computed from the
-//! schedule alone and never from when the one before was really sent.
+//! Due times are offsets from the phase's start. Each is computed from the schedule alone, and
+//! never from the time at which an earlier request was sent.
 //!
-//! Arrivals are those of a process of rate 1 whose clock runs at the rate
-//! wanted (time change): for exponential gaps an inhomogeneous Poisson process.
+//! Arrivals are those of a process of rate 1 whose clock runs at the requested rate (a time
+//! change). With exponential gaps this is an inhomogeneous Poisson process.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -15,20 +15,20 @@ use super::config::{ArrivalPattern, Rate};
 use super::rate::RateCurve;
 use crate::units::Nanos;
 
-/// The due times of a phase, in order, without end. The first is zero.
+/// Endless sequence of a phase's due times, in order. The first is zero.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     curve: RateCurve,
     gaps: Gaps,
     rng: ChaCha8Rng,
-    /// Where the next arrival is in the process of rate 1.
+    /// Position of the next arrival in the process of rate 1.
     position: f64,
-    /// Arrivals so far, those of other shards too.
+    /// Number of arrivals so far, including those of other shards.
     count: u64,
     shard: Shard,
 }
 
-/// Gaps of mean 1.
+/// Gaps with a mean of 1.
 #[derive(Debug, Clone, Copy)]
 enum Gaps {
     Constant,
@@ -38,8 +38,8 @@ enum Gaps {
 }
 
 impl Arrivals {
-    /// Arrivals at `rate`. Rates and shapes that are not positive give arrivals
-    /// that are all due at once; the command line refuses them.
+    /// Creates arrivals at `rate`. If the rate or the shape is not positive, all arrivals are due
+    /// at once; the command line rejects such values.
     #[must_use]
     pub fn new(rate: &Rate, rng: ChaCha8Rng) -> Self {
         let gaps = match rate.pattern {
@@ -53,13 +53,13 @@ impl Arrivals {
         Self { curve, gaps, rng, position: 0.0, count: 0, shard: Shard::WHOLE }
     }
 
-    /// This part of the arrivals.
+    /// Restricts the arrivals to those of `shard`.
     #[must_use]
     pub fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
-    /// The next due time.
+    /// Returns the next due time.
     pub fn next_due(&mut self) -> Nanos {
         while !self.shard.has(self.count) {
             self.step();
@@ -72,7 +72,7 @@ impl Arrivals {
     fn step(&mut self) {
         self.count += 1;
         self.position = match &self.gaps {
-            // A count, so that rounding does not add up over a long run.
+            // Derived from a count, so that rounding errors do not add up over a long run.
             Gaps::Constant => self.count as f64,
             Gaps::Exponential => self.position + draw(&Exp1, &mut self.rng),
             Gaps::Gamma(gap) => self.position + draw(gap, &mut self.rng),
@@ -103,7 +103,7 @@ mod tests {
         due.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
-    /// The largest distance between the gaps' empirical distribution and `cdf`.
+    /// Returns the largest distance between the empirical distribution of the gaps and `cdf`.
     fn kolmogorov_smirnov(gaps: &[f64], cdf: impl Fn(f64) -> f64) -> f64 {
         let mut sorted = gaps.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -126,14 +126,14 @@ mod tests {
     #[test]
     fn poisson_gaps_are_exponential() {
         let gaps = gaps(&due_seconds(ArrivalPattern::Poisson, 50.0, 5001));
-        // 1.63 / sqrt(n) is the critical distance at the 1 % level.
+        // 1.63 / sqrt(n) is the critical distance at the 1% level.
         assert!(kolmogorov_smirnov(&gaps, |gap| 1.0 - (-50.0 * gap).exp()) < 1.63 / 5000f64.sqrt());
     }
 
     #[test]
     fn gamma_gaps_of_shape_two_are_erlang() {
         let gaps = gaps(&due_seconds(ArrivalPattern::Gamma { shape: 2.0 }, 50.0, 5001));
-        // Erlang of shape 2 with mean 1/50: rate 100.
+        // Erlang distribution of shape 2 with mean 1/50, hence rate 100.
         let cdf = |gap: f64| 1.0 - (-100.0 * gap).exp() * (1.0 + 100.0 * gap);
         assert!(kolmogorov_smirnov(&gaps, cdf) < 1.63 / 5000f64.sqrt());
     }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_on_a_ramp_are_due_when_its_integral_says() {
-        // 0 to 8 a second in 4 s: t² are due by t. Then 8 a second.
+        // From 0 to 8 per second in 4 s: t² arrivals are due by t. Then 8 per second.
         let ramp = Some(Nanos::from_seconds(4.0));
         let rate = Rate { ramp, ..Rate::constant(8.0, ArrivalPattern::Constant) };
         let due = due_of(&rate, 25);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_on_a_ramp_are_exponential_on_its_clock() {
-        // 0 to 50 a second in 200 s: 50·t²/400 is the clock.
+        // From 0 to 50 per second in 200 s: the clock is 50·t²/400.
         let ramp = Some(Nanos::from_seconds(200.0));
         let rate = Rate { ramp, ..Rate::constant(50.0, ArrivalPattern::Poisson) };
         let clock: Vec<f64> =

@@ -1,31 +1,31 @@
-//! How many requests and sessions a phase may still start.
+//! Number of requests and sessions that a phase may still start.
 
 use super::Shard;
 use super::config::StopCondition;
 
-/// Sessions that a phase is taken to have where several processes have to agree on
-/// their number and no lower bound says it: more than any warmup starts.
-const MOST_SESSIONS: u64 = 1 << 32;
+/// Number of sessions assumed for a phase if several processes must agree on it and no lower bound
+/// is configured. No warmup starts more.
+const MAX_SESSIONS: u64 = 1 << 32;
 
-/// What is left of a phase's requests and sessions.
+/// The remaining requests and sessions of a phase.
 #[derive(Debug, Clone)]
 pub struct Budget {
     requests: Option<u64>,
     requests_taken: u64,
     first_session: u64,
-    /// Sessions of the phase.
+    /// Number of sessions of the phase.
     sessions: Option<u64>,
-    /// Sessions that were started in turn.
+    /// Number of sessions started in order.
     started: u64,
-    /// One past the highest session that was started, from the phase's first.
+    /// One past the highest session started, counted from the phase's first session.
     past: u64,
-    /// Sessions of the phase that all shards agree on, where there are several.
+    /// Number of sessions of the phase that all shards agree on, if there are several.
     agreed: Option<u64>,
     shard: Shard,
 }
 
 impl Budget {
-    /// The whole of what `stop` allows; sessions count from `first_session`.
+    /// Creates the whole budget that `stop` allows; sessions are numbered from `first_session`.
     #[must_use]
     pub const fn new(stop: &StopCondition, first_session: u64) -> Self {
         Self {
@@ -40,10 +40,10 @@ impl Budget {
         }
     }
 
-    /// This part of the sessions and of the requests.
+    /// Restricts the budget to the sessions and requests of `shard`.
     #[must_use]
     pub fn shard(self, shard: Shard) -> Self {
-        let most = self.sessions.into_iter().chain(self.requests).fold(MOST_SESSIONS, u64::min);
+        let most = self.sessions.into_iter().chain(self.requests).fold(MAX_SESSIONS, u64::min);
         Self {
             requests: self.requests.map(|requests| shard.share(requests)),
             agreed: (shard.count() > 1).then_some(most),
@@ -52,15 +52,15 @@ impl Budget {
         }
     }
 
-    /// Whether a session may start: the `nth` of the phase, or the next.
+    /// Returns whether a session may start: the `nth` of the phase, or the next one.
     #[must_use]
     pub fn may_start(&self, nth: Option<u64>) -> bool {
         let nth = nth.unwrap_or_else(|| self.shard.nth(self.started));
         self.has_request() && self.sessions.is_none_or(|sessions| nth < sessions)
     }
 
-    /// Starts a session with its first request, the `nth` of the phase or the
-    /// next: its number, or `None` where it may not start.
+    /// Starts a session with its first request: the `nth` of the phase, or the next one. Returns
+    /// its number, or `None` if it may not start.
     pub fn start(&mut self, nth: Option<u64>) -> Option<u64> {
         if !self.may_start(nth) {
             return None;
@@ -74,16 +74,16 @@ impl Budget {
         Some(self.first_session + nth)
     }
 
-    /// Takes one of the requests for a later turn of a session; whether there was one.
+    /// Takes a request for a later turn of a session; returns whether one was left.
     pub fn next_turn(&mut self) -> bool {
         let has_request = self.has_request();
         self.requests_taken += u64::from(has_request);
         has_request
     }
 
-    /// The number that the next phase's first session has. One of several shards
-    /// does not know how many sessions the others started: they go by the most
-    /// that there can be.
+    /// Returns the number of the next phase's first session. A shard does not know how many
+    /// sessions the other shards started, so with several shards this is the highest possible
+    /// number.
     #[must_use]
     pub fn next_session(&self) -> u64 {
         self.first_session + self.agreed.unwrap_or(self.past)
@@ -141,8 +141,8 @@ mod tests {
         for index in 0..3 {
             assert_eq!(next(by(Some(20), None), index), 25);
             assert_eq!(next(by(Some(20), Some(7)), index), 12);
-            assert_eq!(next(StopCondition::default(), index), 5 + MOST_SESSIONS);
-            assert_eq!(next(by(None, Some(u64::MAX)), index), 5 + MOST_SESSIONS);
+            assert_eq!(next(StopCondition::default(), index), 5 + MAX_SESSIONS);
+            assert_eq!(next(by(None, Some(u64::MAX)), index), 5 + MAX_SESSIONS);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Which requests are given up on purpose.
+//! Requests that are cancelled on purpose.
 
 use super::config::Cancellation;
 use crate::dataset::Seed;
 use crate::units::Nanos;
 
-/// Chooses requests by their index alone, so that it does not matter who asks, or when.
+/// Selects requests by their index alone, so that the result depends neither on the caller nor on
+/// the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Cancellations {
     seed: Seed,
@@ -13,19 +14,19 @@ pub struct Cancellations {
 }
 
 impl Cancellations {
-    /// Those of `config`, drawn from `seed`.
+    /// Creates the selection that `config` describes, drawn from `seed`.
     #[must_use]
     pub fn new(config: Cancellation, seed: Seed) -> Self {
         let seed = seed.derive("timing.request.cancellation");
         Self { seed, share: config.percent / 100.0, delay: config.delay }
     }
 
-    /// How long after it is fully sent the request for turn `turn` of session
-    /// `session` is given up; `None` if it is not.
+    /// Returns the time between sending the request for turn `turn` of session `session` and
+    /// cancelling it; `None` if it is not cancelled.
     #[must_use]
     pub fn delay(&self, session: u64, turn: usize) -> Option<Nanos> {
         let drawn = Seed(self.seed.number(session)).number(turn as u64);
-        // The upper 53 bits, as a number from 0 to below 1.
+        // The upper 53 bits as a number in [0, 1).
         let uniform = (drawn >> 11) as f64 / (1u64 << 53) as f64;
         (uniform < self.share).then_some(self.delay)
     }
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn the_share_is_met() {
         assert_eq!(chosen(100.0), 10_000);
-        // Expected 2500, standard deviation sqrt(10 000 · 1/4 · 3/4) = 43.
+        // Expected 2,500, standard deviation sqrt(10,000 · 1/4 · 3/4) = 43.
         assert!(chosen(25.0).abs_diff(2500) < 4 * 43);
     }
 

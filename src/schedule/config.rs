@@ -1,4 +1,4 @@
-//! What the load is: phases, each with its pattern and its end. Plain data.
+//! Configuration of the load: phases, each with its load pattern and stop condition.
 
 use super::{PhaseKind, Shard, Users};
 use crate::units::Nanos;
@@ -8,56 +8,58 @@ use crate::units::Nanos;
 pub struct Config {
     /// An optional warmup, then the measurement.
     pub phases: Vec<PhaseConfig>,
-    /// How the times that a dataset brings are used.
+    /// How the timestamps and delays of a dataset are used.
     pub replay: Replay,
-    /// The part of it that this process drives, where it is one of several.
+    /// The shard that this process drives, if the run is shared by several processes.
     pub shard: Option<Shard>,
-    /// When the first phase starts, in nanoseconds since the epoch; `None` is as
-    /// soon as all is ready.
+    /// Start of the first phase, in nanoseconds since the epoch. `None` starts as soon as
+    /// everything is ready.
     pub start_at: Option<u64>,
 }
 
 impl Config {
-    /// The phases as this process is to drive them, with its share of what is
-    /// counted.
+    /// Returns the phases as this process drives them, with its share of all counts.
     #[must_use]
     pub fn own_phases(&self) -> Vec<PhaseConfig> {
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         self.phases.iter().map(|phase| phase.share(shard)).collect()
     }
 
-    /// Whether the measurement sends what a trace says, when it says it.
+    /// Returns whether the profiling phase follows the timestamps of a trace.
     #[must_use]
     pub fn is_fixed_schedule(&self) -> bool {
         self.phases.last().is_some_and(|phase| phase.load == LoadPattern::FixedSchedule)
     }
 }
 
-/// One phase.
+/// Configuration of one phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseConfig {
-    /// What it is for.
+    /// Purpose of the phase.
     pub kind: PhaseKind,
-    /// How sends become due.
+    /// How requests become due.
     pub load: LoadPattern,
-    /// Sessions in flight at most; `None` sets no bound.
+    /// Maximum number of sessions in flight; `None` sets no limit.
     pub concurrency: Option<Limit>,
-    /// Requests that wait for their first content at most; `None` sets no bound.
+    /// Maximum number of requests that wait for their first content; `None` sets no limit.
     pub prefill_concurrency: Option<Limit>,
-    /// When no more requests are sent.
+    /// When the phase stops sending requests.
     pub stop: StopCondition,
-    /// How long requests in flight may still take once the duration is over;
-    /// `None` waits for them as long as each may take by itself.
+    /// Time that requests in flight have to finish after the duration is over. `None` waits as long
+    /// as the timeout of each request allows.
     pub grace_period: Option<Nanos>,
-    /// Requests that are given up on purpose.
+    /// Requests that are cancelled on purpose.
     pub cancellation: Option<Cancellation>,
-    /// Share of failed requests, from 0 to 1, above which the run is given up.
+    /// Fraction of failed requests, from 0 to 1, above which the run is aborted.
     pub failed_request_threshold: Option<f64>,
+    /// Whether a session ends with a turn that fails or is cancelled. Otherwise its later turns are
+    /// sent without the response of that turn.
+    pub end_failed_sessions: bool,
 }
 
 impl PhaseConfig {
-    /// Requests a second that it asks for from its start to its end; absent
-    /// where the rate changes, or nothing says one.
+    /// Returns the configured rate in requests per second if it is the same from start to end;
+    /// absent if the rate changes or none is configured.
     #[must_use]
     pub fn steady_rate(&self) -> Option<f64> {
         match &self.load {
@@ -70,8 +72,9 @@ impl PhaseConfig {
         }
     }
 
-    /// What `shard` is asked for of it: shares of its counts, bounds and rates.
-    /// For reports and progress; the [schedule](super::Schedule) is made of the whole.
+    /// Returns the part of this phase that `shard` drives: its share of counts, limits and rates.
+    /// This is for reports and progress; the [schedule](super::Schedule) is made from the whole
+    /// phase.
     #[must_use]
     pub fn share(&self, shard: Shard) -> Self {
         if shard.count() == 1 {
@@ -106,8 +109,8 @@ impl PhaseConfig {
         }
     }
 
-    /// Sessions in flight that it tries to hold; absent where the concurrency
-    /// is a bound on something else that paces it.
+    /// Returns the number of sessions in flight that the phase tries to hold; absent if the
+    /// concurrency only limits a load that is paced by something else.
     #[must_use]
     pub fn steady_concurrency(&self) -> Option<u64> {
         let is_steady = self.load == LoadPattern::ClosedLoop || self.steady_rate().is_some();
@@ -115,139 +118,140 @@ impl PhaseConfig {
     }
 }
 
-/// How sends become due.
+/// How requests become due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LoadPattern {
-    /// As soon as there is room.
+    /// As soon as a slot is free.
     ClosedLoop,
-    /// At times that a rate spaces, whatever the server does.
+    /// At arrival times of a given rate, independent of the server.
     Rate(Rate),
-    /// When the dataset says: each conversation once, in order of time.
+    /// At the timestamps of the dataset: each conversation once, in order of time.
     FixedSchedule,
-    /// Each user sends a turn at equal intervals; one whose session is over
-    /// goes on with the next session.
+    /// Each user sends turns at equal intervals. A user whose session is over continues with the
+    /// next session.
     UserCentric {
-        /// Requests a second of all users together.
+        /// Rate of all users together, in requests per second.
         rate: f64,
-        /// Users, each with a session at any time.
+        /// Number of users. Each has one session at any time.
         users: u64,
     },
 }
 
-/// Arrivals by rate.
+/// Arrivals at a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
-    /// The rate over time, linear between the points; before the first and
-    /// after the last it is theirs. One point is a constant rate.
+    /// The rate over time, interpolated linearly between the points. It is constant before the
+    /// first and after the last point, so one point gives a constant rate.
     pub points: Vec<RatePoint>,
-    /// How long it climbs from zero to the first point's rate, before the
-    /// points' time begins.
+    /// Duration of the ramp from zero to the rate of the first point. The time of the points begins
+    /// after the ramp.
     pub ramp: Option<Nanos>,
-    /// How arrivals are spread around the rate.
+    /// Distribution of the arrivals around the rate.
     pub pattern: ArrivalPattern,
 }
 
 impl Rate {
-    /// The same rate all the time.
+    /// Creates a constant rate.
     #[must_use]
     pub fn constant(rate: f64, pattern: ArrivalPattern) -> Self {
         Self { points: vec![RatePoint { at: Nanos::ZERO, rate }], ramp: None, pattern }
     }
 
-    /// The time of the last point, the ramp included.
+    /// Returns the time of the last point, including the ramp.
     #[must_use]
     pub fn length(&self) -> Nanos {
         self.ramp.unwrap_or_default() + self.points.last().map_or(Nanos::ZERO, |point| point.at)
     }
 }
 
-/// A rate at a time.
+/// A rate at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatePoint {
-    /// Since the phase's start, or the ramp's end where there is one.
+    /// Time since the phase's start, or since the end of the ramp if there is one.
     pub at: Nanos,
-    /// Requests a second, above 0.
+    /// Requests per second; greater than 0.
     pub rate: f64,
 }
 
-/// How arrivals are spread around a rate.
+/// Distribution of arrivals around a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArrivalPattern {
     /// At equal intervals.
     Constant,
     /// At exponentially distributed intervals.
     Poisson,
-    /// At gamma distributed intervals.
+    /// At gamma-distributed intervals.
     Gamma {
-        /// Shape: 1 is Poisson, more is more even, less is burstier.
+        /// Shape of the distribution: 1 is Poisson, greater values are more even and smaller values
+        /// burstier.
         shape: f64,
     },
 }
 
-/// A bound on how many of something there are at once.
+/// A limit on a number of concurrent things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Most of them.
+    /// The limit.
     pub most: u64,
-    /// How long the bound climbs from 1 to `most`, in equal steps.
+    /// Duration of the ramp from 1 to `most`, in equal steps.
     pub ramp: Option<Nanos>,
 }
 
 impl Limit {
-    /// The same bound all the time.
+    /// Creates a constant limit.
     #[must_use]
     pub const fn constant(most: u64) -> Self {
         Self { most, ramp: None }
     }
 }
 
-/// Requests that are given up on purpose.
+/// Requests that are cancelled on purpose.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cancellation {
-    /// How many of them, in percent, above 0.
+    /// Percentage of the requests that are cancelled; greater than 0.
     pub percent: f64,
-    /// Time from the moment a request is fully sent.
+    /// Time between sending a request completely and cancelling it.
     pub delay: Nanos,
 }
 
-/// When a phase sends no more: at the first bound that is reached.
+/// When a phase stops sending: at the first limit that is reached.
 ///
-/// Without any bound it sends one session for each conversation of the dataset.
+/// Without any limit it sends one session for each conversation of the dataset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopCondition {
-    /// Requests.
+    /// Number of requests.
     pub requests: Option<u64>,
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: Option<u64>,
     /// Time since the phase's start.
     pub duration: Option<Nanos>,
 }
 
 impl StopCondition {
-    /// Whether it has no bound of its own.
+    /// Returns whether no limit is configured.
     #[must_use]
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How the times that a dataset brings are used. Times and offsets in it are on
-/// the trace's own axis.
+/// How the timestamps and delays of a dataset are used. Times and offsets are on the time axis of
+/// the trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay {
-    /// Whether timestamps are a schedule.
+    /// Whether timestamps are used as a schedule.
     pub schedule: UseOfTimestamps,
-    /// Which timestamp is the schedule's start.
+    /// The timestamp at which the schedule starts.
     pub zero: Zero,
-    /// Turns before this are left out.
+    /// Start of the window; earlier turns are left out.
     pub from: Option<Nanos>,
-    /// Turns after this are left out.
+    /// End of the window; later turns are left out.
     pub until: Option<Nanos>,
-    /// How many times faster than recorded; above 0.
+    /// Speed-up over the recorded times; greater than 0.
     pub speedup: f64,
-    /// Whether a session's turns follow each other without delay.
+    /// Whether the turns of a session follow each other without delay.
     pub ignore_delays: bool,
-    /// Longest delay before a turn, after the speed-up.
+    /// Maximum delay before a turn, applied after the speed-up.
     pub delay_cap: Option<Nanos>,
     /// Whether each turn with a timestamp is a session of its own.
     pub strict: bool,
@@ -268,19 +272,19 @@ impl Default for Replay {
     }
 }
 
-/// Whether the dataset's timestamps are a schedule.
+/// Whether the timestamps of the dataset are used as a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseOfTimestamps {
-    /// Always; without them there is no run.
+    /// Always; the run fails if the dataset has no timestamps.
     Always,
-    /// If every conversation has one. Sessions in flight are then bounded by
-    /// this and not by the default of a closed loop.
+    /// If every conversation has a timestamp. The value then limits the sessions in flight, instead
+    /// of the default of a closed loop.
     IfPresent(Option<Limit>),
     /// Never.
     Never,
 }
 
-/// The trace's time at which its replay starts.
+/// The time of the trace at which its replay starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zero {
     /// The first timestamp.

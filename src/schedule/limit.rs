@@ -1,11 +1,11 @@
-//! How many slots a bound opens, and when.
+//! Number of slots that a limit opens, and when.
 
 use super::Shard;
 use super::config::Limit;
 use crate::units::Nanos;
 
-/// A bound that climbs in equal steps: the first slot is open from the start,
-/// the last opens when the ramp ends.
+/// A limit that grows in equal steps: the first slot is open from the start, and the last one opens
+/// at the end of the ramp.
 #[derive(Debug, Clone, Copy)]
 pub struct Line {
     limit: Limit,
@@ -13,19 +13,19 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line of `limit`.
+    /// Creates the line of `limit`.
     #[must_use]
     pub const fn new(limit: Limit) -> Self {
         Self { limit, shard: Shard::WHOLE }
     }
 
-    /// This part of the slots.
+    /// Restricts the slots to those of `shard`.
     #[must_use]
     pub const fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
-    /// Slots that are open `elapsed` after the start.
+    /// Returns the number of slots that are open `elapsed` after the start.
     #[must_use]
     pub fn open_at(&self, elapsed: Nanos) -> u64 {
         let Limit { most, ramp } = self.limit;
@@ -39,7 +39,8 @@ impl Line {
         self.shard.share(open.min(most))
     }
 
-    /// How long after the start the slot of index `slot` opens; `None` past the last.
+    /// Returns the time after the start at which the slot of index `slot` opens; `None` past the
+    /// last slot.
     #[must_use]
     pub fn opens(&self, slot: u64) -> Option<Nanos> {
         let Limit { most, ramp } = self.limit;

@@ -1,55 +1,55 @@
-//! A phase's schedule: all that decides when what is sent.
+//! The schedule of a phase: everything that decides which request is sent when.
 
 use super::config::{LoadPattern, PhaseConfig, StopCondition};
 use super::{Arrivals, Budget, Cancellations, Line, Shard, Users};
 use crate::dataset::Seed;
 use crate::units::Nanos;
 
-/// When a phase sends what. Due times, session numbers and cancellations follow
-/// from indices and the seed alone, never from what happens.
+/// The schedule of a phase. Due times, session numbers and cancellations depend on indices and the
+/// seed alone, and never on what happens during the run.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     source: Source,
-    /// Requests and sessions that are left.
+    /// Remaining requests and sessions.
     pub budget: Budget,
-    /// The users of a user-centric load.
+    /// Users of a user-centric load.
     pub users: Option<Users>,
-    /// Which requests are given up.
+    /// Requests that are cancelled on purpose.
     pub cancellations: Option<Cancellations>,
-    /// The bound on sessions in flight.
+    /// Limit on sessions in flight.
     pub concurrency: Option<Line>,
-    /// The bound on requests that wait for their first content.
+    /// Limit on requests that wait for their first content.
     pub prefill_concurrency: Option<Line>,
 }
 
-/// Where arrivals come from.
+/// Source of the arrivals.
 #[derive(Debug, Clone)]
 enum Source {
-    /// Nowhere: sends are due when there is room, or when a user says.
+    /// No source: requests are due when a slot is free, or at the times of a user.
     None,
     Rate(Box<Arrivals>),
     Trace {
-        /// Due time of each session, in order.
+        /// Due times of the sessions, in order.
         starts: Vec<Nanos>,
-        /// Sessions of this shard so far.
+        /// Number of sessions of this shard so far.
         taken: u64,
         shard: Shard,
     },
 }
 
-/// Something is due.
+/// An arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, since the phase's start.
+    /// Due time since the phase's start.
     pub due: Nanos,
-    /// The session, counted from the phase's first, that it starts; `None`
-    /// leaves open whether it starts the next or serves a later turn.
+    /// The session to start, counted from the phase's first session. `None` starts the next session
+    /// or serves a later turn.
     pub session: Option<u64>,
 }
 
 impl Schedule {
-    /// The whole schedule of a phase whose sessions count from `first_session`.
-    /// `starts` are the due times of a fixed schedule's sessions, in order.
+    /// Creates the whole schedule of a phase whose sessions are numbered from `first_session`.
+    /// `starts` are the due times of the sessions of a fixed schedule, in order.
     #[must_use]
     pub fn new(config: &PhaseConfig, seed: Seed, first_session: u64, starts: Vec<Nanos>) -> Self {
         let kind = config.kind.as_str();
@@ -80,8 +80,8 @@ impl Schedule {
         }
     }
 
-    /// The part `shard` of a schedule of which nothing has been taken yet. The
-    /// parts together are the whole.
+    /// Restricts a schedule of which nothing has been taken yet to `shard`. All shards together are
+    /// the whole schedule.
     #[must_use]
     pub fn shard(self, shard: Shard) -> Self {
         Self {
@@ -98,8 +98,8 @@ impl Schedule {
         }
     }
 
-    /// What is due next; `None` when nothing more will be, or where nothing is
-    /// due at a time of its own.
+    /// Returns the next arrival; `None` if there are no more arrivals, or if the load has no
+    /// arrival times.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         match &mut self.source {
             Source::None => None,
@@ -127,8 +127,8 @@ mod tests {
     use super::super::config::{ArrivalPattern, Cancellation, Limit, Rate, RatePoint};
     use super::*;
 
-    /// A request of a dataset whose sessions have a turn each: session, due
-    /// time, and whether it is given up.
+    /// A request of a dataset with one turn per session: session, due time, and whether it is
+    /// cancelled.
     type Sent = (u64, Option<Nanos>, bool);
 
     const STARTS: u64 = 60;
@@ -137,7 +137,7 @@ mod tests {
         (0..STARTS).map(|index| Nanos(index * index)).collect()
     }
 
-    /// All that `schedule` sends, as the runner drives it.
+    /// Returns all requests that `schedule` sends, as the runner drives it.
     fn sent(mut schedule: Schedule) -> Vec<Sent> {
         let mut all = Vec::new();
         let cancellations = schedule.cancellations;
@@ -216,6 +216,7 @@ mod tests {
                 grace_period: None,
                 cancellation: percent.map(|percent| Cancellation { percent, delay: Nanos(1) }),
                 failed_request_threshold: None,
+                end_failed_sessions: false,
             };
             let schedule = || Schedule::new(&phase, Seed(seed), first, starts());
             let whole = sent(schedule());

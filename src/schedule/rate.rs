@@ -1,28 +1,28 @@
-//! A rate that changes over time, and when how many arrivals are due by it.
+//! A rate that changes over time, and the time at which a number of arrivals is due.
 
 use super::config::Rate;
 use crate::units::Nanos;
 
-/// A piecewise-linear rate. Arrivals up to a time are its integral; due times
-/// are the integral's inverse, so that no update interval blurs a ramp.
+/// A piecewise-linear rate. The number of arrivals up to a time is its integral. Due times come
+/// from the inverse of the integral, so that no update interval blurs a ramp.
 #[derive(Debug, Clone)]
 pub struct RateCurve {
     knots: Vec<Knot>,
 }
 
-/// Where the slope changes.
+/// A point at which the slope changes.
 #[derive(Debug, Clone, Copy)]
 struct Knot {
     /// Seconds from the start.
     at: f64,
-    /// Arrivals a second.
+    /// Arrivals per second.
     rate: f64,
-    /// Arrivals before: the integral of the rate up to here.
+    /// Number of earlier arrivals: the integral of the rate up to this point.
     before: f64,
 }
 
 impl RateCurve {
-    /// The curve that `rate` describes. Its points come in order of time.
+    /// Creates the curve that `rate` describes. Its points must be in order of time.
     #[must_use]
     pub fn new(rate: &Rate) -> Self {
         let mut curve = Self { knots: Vec::with_capacity(rate.points.len() + 2) };
@@ -48,7 +48,7 @@ impl RateCurve {
         self.knots.push(Knot { at, rate, before });
     }
 
-    /// Seconds from the start until `arrivals` are due. Not finite where the
+    /// Returns the seconds from the start until `arrivals` are due. The result is not finite if the
     /// rate is not positive.
     #[must_use]
     pub fn time_of(&self, arrivals: f64) -> f64 {
@@ -60,8 +60,7 @@ impl RateCurve {
         if slope == 0.0 {
             return from.at + more / from.rate;
         }
-        // The root of rate·t + slope·t²/2 = more, in the form that loses no
-        // digits where the slope is small.
+        // The root of rate·t + slope·t²/2 = more, in the form that stays precise for small slopes.
         let root = (from.rate * from.rate + 2.0 * slope * more).max(0.0).sqrt();
         from.at + if more > 0.0 { 2.0 * more / (from.rate + root) } else { 0.0 }
     }
@@ -97,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_ramp_is_the_square_root_of_its_triangle() {
-        // From 0 to 10 a second in 4 s: 10·t²/8 are due by t, 20 at the end.
+        // From 0 to 10 per second in 4 s: 10·t²/8 arrivals are due by t, 20 at the end.
         let curve = curve(4.0, &[(0.0, 10.0)]);
         assert_eq!(curve.time_of(0.0), 0.0);
         close(curve.time_of(5.0), 2.0);
@@ -108,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_series_is_integrated_piece_by_piece() {
-        // 1 s at 2, then falling from 2 to 1 and rising to 3 within 1 s each, then 3.
+        // 1 s at 2, then a fall from 2 to 1 and a rise to 3 within 1 s each, then 3.
         let curve = curve(0.0, &[(1.0, 2.0), (2.0, 1.0), (3.0, 3.0)]);
         close(curve.time_of(1.0), 0.5);
         close(curve.time_of(2.0), 1.0);
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_series_begins_after_the_ramp() {
-        // 2 s up to 4: 4 arrivals. Then 4 to 8 in 1 s: 6 more. Then 8.
+        // 2 s up to 4: 4 arrivals. Then 4 to 8 in 1 s: 6 more. Then a constant 8.
         let curve = curve(2.0, &[(0.0, 4.0), (1.0, 8.0)]);
         close(curve.time_of(4.0), 2.0);
         close(curve.time_of(10.0), 3.0);

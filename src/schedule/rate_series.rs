@@ -1,4 +1,4 @@
-//! Files with rates over time.
+//! Files with a rate over time.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -6,44 +6,44 @@ use thiserror::Error;
 use super::config::RatePoint;
 use crate::units::Nanos;
 
-/// Text that is no rate series.
+/// Error of a rate series.
 #[derive(Debug, Error, PartialEq)]
 pub enum RateSeriesError {
-    /// It does not have the members wanted.
+    /// The JSON does not have the expected members.
     #[error(
-        "it is no rate series: {0}; write {{\"points\":[{{\"time_s\":0,\"qps\":5}},\
+        "not a valid rate series: {0}; expected {{\"points\":[{{\"time_s\":0,\"qps\":5}},\
          {{\"time_s\":60,\"qps\":20}}]}}"
     )]
     Json(String),
-    /// A single rate is none that changes.
-    #[error("it needs at least two points; for a constant rate use --request-rate")]
+    /// The series has a single point, so the rate does not change.
+    #[error("a rate series must have at least two points; for a constant rate use --request-rate")]
     TooFew,
-    /// A point that cannot be on a time axis.
-    #[error("point {index}: time_s {time} is below 0 or too great; give seconds from the start")]
+    /// A point has a time that is not on a time axis.
+    #[error("point {index}: time_s {time} is below 0 or too large; use seconds from the start")]
     Time {
-        /// The point, from 1.
+        /// Number of the point, from 1.
         index: usize,
-        /// What it says.
+        /// The time of the point, in seconds.
         time: f64,
     },
-    /// A point that is not after the one before.
-    #[error("point {index}: time_s must be greater than that of the point before")]
+    /// A point is not after the point before it.
+    #[error("point {index}: time_s must be greater than that of the previous point")]
     Order {
-        /// The point, from 1.
+        /// Number of the point, from 1.
         index: usize,
     },
-    /// A point with a rate that nothing can be sent at.
-    #[error("point {index}: qps {rate} is not above 0; give requests per second")]
+    /// A point has a rate at which nothing can be sent.
+    #[error("point {index}: qps must be a number of requests per second above 0, got {rate}")]
     Rate {
-        /// The point, from 1.
+        /// Number of the point, from 1.
         index: usize,
-        /// What it says.
+        /// The rate of the point, in requests per second.
         rate: f64,
     },
 }
 
-/// Longest time in a series, in seconds: some thirty years.
-const MOST_SECONDS: f64 = 1e9;
+/// Latest time in a series, in seconds: about thirty years.
+const MAX_SECONDS: f64 = 1e9;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,9 +58,8 @@ struct Point {
     qps: f64,
 }
 
-/// Reads a series as AIPerf has it: JSON with `points`, or their array alone,
-/// of `time_s` (seconds, increasing, from 0) and `qps` (requests a second,
-/// above 0).
+/// Parses a series in AIPerf's format: JSON with `points`, or only their array, of `time_s`
+/// (seconds, increasing, from 0) and `qps` (requests per second, greater than 0).
 pub fn parse_rate_series(text: &str) -> Result<Vec<RatePoint>, RateSeriesError> {
     let points = if text.trim_start().starts_with('[') {
         serde_json::from_str(text)
@@ -74,13 +73,13 @@ pub fn parse_rate_series(text: &str) -> Result<Vec<RatePoint>, RateSeriesError> 
     let mut last = None;
     let mut read = |(index, Point { time_s, qps }): (usize, Point)| {
         let index = index + 1;
-        if !(0.0..=MOST_SECONDS).contains(&time_s) {
+        if !(0.0..=MAX_SECONDS).contains(&time_s) {
             return Err(RateSeriesError::Time { index, time: time_s });
         }
         if !(qps.is_finite() && qps > 0.0) {
             return Err(RateSeriesError::Rate { index, rate: qps });
         }
-        // Times that are one nanosecond apart on paper may be the same here.
+        // Times that differ by a nanosecond in the file may be equal here.
         let at = Nanos::from_seconds(time_s);
         if last.replace(at).is_some_and(|last| at <= last) {
             return Err(RateSeriesError::Order { index });

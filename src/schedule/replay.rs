@@ -1,4 +1,4 @@
-//! A dataset's own times, made those of this run.
+//! Converts the times of a dataset to those of the run.
 
 use std::sync::Arc;
 
@@ -13,37 +13,37 @@ use crate::units::Nanos;
 /// The dataset does not fit the load.
 #[derive(Debug, Error, PartialEq)]
 pub enum ScheduleError {
-    /// A fixed schedule without times.
+    /// A fixed schedule needs timestamps, and a conversation has none.
     #[error(
-        "--fixed-schedule: conversation `{conversation}` has no timestamp on its first turn; give \
-         each a `timestamp` in milliseconds, or leave the flag out"
+        "--fixed-schedule: the first turn of conversation `{conversation}` has no timestamp; add a \
+         `timestamp` in milliseconds to each conversation, or remove the flag"
     )]
     NoTimestamp {
-        /// Which one.
+        /// Identifier of the conversation.
         conversation: Arc<str>,
     },
-    /// The window lets nothing through.
+    /// No timestamp lies within the window.
     #[error(
-        "no timestamp of the dataset lies within --fixed-schedule-start-offset and \
-         --fixed-schedule-end-offset: they are from {first} to {last} ms"
+        "no timestamp of the dataset is between --fixed-schedule-start-offset and \
+         --fixed-schedule-end-offset; timestamps are from {first} to {last} ms"
     )]
     EmptyWindow {
-        /// The least, in milliseconds.
+        /// The earliest timestamp, in milliseconds.
         first: f64,
-        /// The greatest, in milliseconds.
+        /// The latest timestamp, in milliseconds.
         last: f64,
     },
-    /// Users who have nothing to come back for.
+    /// A user-centric load needs conversations of more than one turn.
     #[error(
-        "--user-centric-rate: every conversation of the dataset has a single turn, so no user \
-         would ever come back; use --request-rate, or conversations of several turns"
+        "--user-centric-rate: all conversations of the dataset have a single turn; use \
+         conversations of several turns, or --request-rate"
     )]
     SingleTurns,
 }
 
-/// Decides what the dataset decides: whether its timestamps are the schedule,
-/// and the end of phases that name none. Its times become those of the run:
-/// timestamps count from the phase's start, conversations are in order of time.
+/// Settles what depends on the dataset: whether its timestamps are the schedule, and the end of
+/// phases without a stop condition. Converts its times to those of the run: timestamps count from
+/// the phase's start, and conversations are in order of time.
 pub fn settle(config: &mut Config, dataset: &mut Dataset) -> Result<(), ScheduleError> {
     let conversations = &mut dataset.conversations;
     let replay = config.replay.clone();
@@ -68,7 +68,7 @@ pub fn settle(config: &mut Config, dataset: &mut Dataset) -> Result<(), Schedule
     Ok(())
 }
 
-/// Whether the dataset's timestamps are the schedule.
+/// Returns whether the timestamps of the dataset are the schedule.
 fn has_schedule(replay: &Replay, conversations: &[Conversation]) -> Result<bool, ScheduleError> {
     let untimed = conversations.iter().find(|conversation| start(conversation).is_none());
     match (replay.schedule, untimed) {
@@ -81,13 +81,13 @@ fn has_schedule(replay: &Replay, conversations: &[Conversation]) -> Result<bool,
     }
 }
 
-/// When a conversation starts.
+/// Returns the start of a conversation.
 fn start(conversation: &Conversation) -> Option<Nanos> {
     conversation.turns.first().and_then(|turn| turn.timestamp)
 }
 
-/// Leaves out what lies outside the window: conversations that start outside,
-/// and of the others the turns from the first that is too late.
+/// Removes what lies outside the window: conversations that start outside it, and the turns of
+/// other conversations from the first late turn on.
 fn select(replay: &Replay, conversations: &mut Vec<Conversation>) -> Result<(), ScheduleError> {
     let starts = || conversations.iter().filter_map(start);
     let first = starts().min().unwrap_or_default().as_millis();
@@ -103,7 +103,7 @@ fn select(replay: &Replay, conversations: &mut Vec<Conversation>) -> Result<(), 
     if conversations.is_empty() { Err(ScheduleError::EmptyWindow { first, last }) } else { Ok(()) }
 }
 
-/// Each turn with a timestamp becomes a conversation of its own.
+/// Makes each turn with a timestamp a conversation of its own.
 fn split(conversations: Vec<Conversation>) -> Vec<Conversation> {
     let mut apart: Vec<Conversation> = Vec::new();
     for mut conversation in conversations {
@@ -127,7 +127,7 @@ fn split(conversations: Vec<Conversation>) -> Vec<Conversation> {
     apart
 }
 
-/// Puts conversations in order and counts their timestamps from the start.
+/// Sorts conversations by time and counts their timestamps from the start.
 fn rebase(replay: &Replay, conversations: &mut [Conversation]) {
     conversations.sort_by_key(start);
     let zero = match replay.zero {
@@ -147,13 +147,14 @@ fn set_delays(replay: &Replay, conversations: &mut [Conversation]) {
     }
 }
 
-/// A time of the trace in a replay that is `speedup` times as fast.
+/// Converts a time of the trace to a replay that is `speedup` times as fast.
 fn faster(time: Nanos, speedup: f64) -> Nanos {
-    // Not through a double where nothing changes: it has 53 bits.
+    // Unchanged times do not pass through a double, which has only 53 bits.
     if speedup == 1.0 { time } else { Nanos((time.0 as f64 / speedup).round() as u64) }
 }
 
-/// Ends a phase that names no end, and holds it to what the dataset can do.
+/// Sets the end of a phase without a stop condition, and limits the phase to what the dataset
+/// provides.
 fn settle_phase(
     phase: &mut PhaseConfig,
     conversations: &[Conversation],
@@ -210,6 +211,7 @@ mod tests {
             grace_period: None,
             cancellation: None,
             failed_request_threshold: None,
+            end_failed_sessions: false,
         };
         Config { phases: vec![phase], replay, shard: None, start_at: None }
     }

@@ -1,11 +1,11 @@
-//! One of several processes that share a schedule.
+//! A shard: one of several processes that share a schedule.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Every `count`th of something, from `index` on.
+/// Every `count`th item of something, starting with `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Parts")]
 pub struct Shard {
@@ -13,7 +13,7 @@ pub struct Shard {
     count: u64,
 }
 
-/// A [`Shard`] as it is read, before it is known to be one.
+/// A [`Shard`] as it is read, before validation.
 #[derive(Deserialize)]
 struct Parts {
     index: u64,
@@ -25,11 +25,14 @@ impl TryFrom<Parts> for Shard {
 
     fn try_from(Parts { index, count }: Parts) -> Result<Self, String> {
         match count {
-            0 => Err("there are no parts: give at least 1".to_owned()),
-            _ if count > Self::MOST => Err(format!("give at most {} parts", Self::MOST)),
-            _ if index >= count => {
-                Err(format!("parts count from 0: the last of {count} is {}/{count}", count - 1))
+            0 => Err("the number of shards must be at least 1".to_owned()),
+            _ if count > Self::MAX_COUNT => {
+                Err(format!("the number of shards must be at most {}", Self::MAX_COUNT))
             }
+            _ if index >= count => Err(format!(
+                "shards are numbered from 0, so the last of {count} is {}/{count}",
+                count - 1
+            )),
             _ => Ok(Self { index, count }),
         }
     }
@@ -38,12 +41,12 @@ impl TryFrom<Parts> for Shard {
 impl FromStr for Shard {
     type Err = String;
 
-    /// `i/n`, i below n.
+    /// Parses `i/n`, with i less than n.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.trim().parse::<u64>().ok();
         let parts = text.split_once('/').and_then(|(i, n)| number(i).zip(number(n)));
         let (index, count) =
-            parts.ok_or("write the part and how many there are, as in 0/4".to_owned())?;
+            parts.ok_or("expected the shard and the number of shards, such as 0/4".to_owned())?;
         Parts { index, count }.try_into()
     }
 }
@@ -55,45 +58,45 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
-    /// All of it.
+    /// The only shard of an unsharded run.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// More processes than this nobody starts.
-    pub const MOST: u64 = 1 << 16;
+    /// Maximum number of shards.
+    pub const MAX_COUNT: u64 = 1 << 16;
 
-    /// The part of index `index` of `count`. No parts count as one, and an
-    /// index past the last part as the last.
+    /// Creates the shard of index `index` out of `count`. A count of 0 is taken as 1, and an index
+    /// past the last shard as the last one.
     #[must_use]
     pub const fn new(index: u64, count: u64) -> Self {
         let count = if count == 0 { 1 } else { count };
         Self { index: if index < count { index } else { count - 1 }, count }
     }
 
-    /// Which part, from 0.
+    /// Returns the index of the shard, from 0.
     #[must_use]
     pub const fn index(self) -> u64 {
         self.index
     }
 
-    /// How many parts there are.
+    /// Returns the number of shards.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// Whether the thing of index `index` is in this part.
+    /// Returns whether the item of index `index` belongs to this shard.
     #[must_use]
     pub const fn has(self, index: u64) -> bool {
         index % self.count == self.index
     }
 
-    /// The index, in the whole, of the thing that is the `nth` of this part.
+    /// Returns the index in the whole of the `nth` item of this shard.
     #[must_use]
     pub const fn nth(self, nth: u64) -> u64 {
         self.index.saturating_add(nth.saturating_mul(self.count))
     }
 
-    /// How many of the first `total` things are in this part.
+    /// Returns how many of the first `total` items belong to this shard.
     #[must_use]
     pub const fn share(self, total: u64) -> u64 {
         total.saturating_sub(self.index).div_ceil(self.count)
@@ -130,7 +133,7 @@ mod tests {
         #[test]
         fn what_is_said_is_read_again(index in any::<u64>(), count in any::<u64>(), text in ".*") {
             let read = format!("{index}/{count}").parse::<Shard>();
-            prop_assert_eq!(read.is_ok(), index < count && count <= Shard::MOST);
+            prop_assert_eq!(read.is_ok(), index < count && count <= Shard::MAX_COUNT);
             if let Ok(shard) = read {
                 prop_assert_eq!(shard.to_string().parse(), Ok(shard));
             }

@@ -1,32 +1,35 @@
-//! When a run starts (`--start-at`).
+//! The start time of a run (`--start-at`).
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use thiserror::Error;
 
-/// Why a text names no start.
+/// Error of a start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum StartAtError {
-    /// It is no time at all.
-    #[error("write it as in 2026-11-21T15:04:05Z, or in seconds since 1970")]
+    /// The text is not a time.
+    #[error("expected a time such as 2026-11-21T15:04:05Z, or Unix time in seconds")]
     Form,
-    /// A date and a time of day alone.
-    #[error("say in which time zone it is: end it with Z for UTC, or with an offset as +01:00")]
+    /// The time has no UTC offset.
+    #[error("the time zone is missing; append Z for UTC, or an offset such as +01:00")]
     NoOffset,
-    /// More decimals than a clock has.
-    #[error("give at most nine decimals: that is nanoseconds")]
+    /// The time has more than nine decimal places.
+    #[error("at most nine decimals (nanoseconds) are supported")]
     Decimals,
-    /// Before the epoch.
-    #[error("it is before 1970")]
+    /// The time is before the epoch.
+    #[error("the time is before 1970")]
     Early,
-    /// More nanoseconds than 64 bits hold.
-    #[error("it is after the year 2554; seconds since 1970 have ten digits, milliseconds thirteen")]
+    /// The time has more nanoseconds than 64 bits hold.
+    #[error(
+        "the time is after the year 2554; Unix time in seconds has ten digits, in milliseconds \
+         thirteen"
+    )]
     Late,
 }
 
-/// Nanoseconds since the epoch of a time as RFC 3339 writes it, or in seconds since
-/// 1970. Either is read exactly: all processes of a run have to read the same. A leap
-/// second is the second before.
+/// Parses a time in the format of RFC 3339 or as Unix time, into nanoseconds since the epoch. The
+/// result is exact, so that all processes of a run read the same time. A leap second is read as the
+/// second before it.
 pub fn start_at(text: &str) -> Result<u64, StartAtError> {
     let text = text.trim();
     match unix_seconds(text) {
@@ -35,7 +38,7 @@ pub fn start_at(text: &str) -> Result<u64, StartAtError> {
     }
 }
 
-/// `None` where it is no number of seconds.
+/// Parses Unix time; returns `None` if the text is not a number.
 fn unix_seconds(text: &str) -> Option<Result<u64, StartAtError>> {
     let is_early = text.starts_with('-');
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -1,14 +1,14 @@
-//! Users who each send a turn at equal intervals.
+//! Users who each send turns at equal intervals.
 
 use super::Shard;
 use crate::units::Nanos;
 
-/// When the users of a phase send, and which sessions are theirs.
+/// The users of a phase: when they send, and which sessions are theirs.
 ///
-/// All users together send at a constant rate, one after the other: the `nth`
-/// turn of user `u` of `U` is due `(u + nth·U) / rate` seconds after the start.
-/// So first turns are `1/rate` apart, and each user's turns `U/rate`. A bound on
-/// requests is one on these turns: the first so many are sent, whoever's they are.
+/// All users together send at a constant rate, one after the other: the `nth` turn of user `u` of
+/// `U` is due `(u + nth·U) / rate` seconds after the start. First turns are therefore `1/rate`
+/// apart, and the turns of each user `U/rate`. A limit on requests applies to these turns in order,
+/// across all users.
 #[derive(Debug, Clone, Copy)]
 pub struct Users {
     rate: f64,
@@ -18,26 +18,26 @@ pub struct Users {
 }
 
 impl Users {
-    /// `count` of them, at `rate` turns a second together, `requests` in all.
+    /// Creates `count` users who send `rate` turns per second together, up to `requests` in total.
     #[must_use]
     pub const fn new(rate: f64, count: u64, requests: Option<u64>) -> Self {
         Self { rate, count, requests, shard: Shard::WHOLE }
     }
 
-    /// This part of the users.
+    /// Restricts the users to those of `shard`.
     #[must_use]
     pub const fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
-    /// The users.
+    /// Returns an iterator over the users.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let shard = self.shard;
         (0..shard.share(self.count)).map(move |nth| shard.nth(nth))
     }
 
-    /// When the `nth` turn of user `user`, counted over all its sessions, is
-    /// due; `None` past the last.
+    /// Returns when the `nth` turn of user `user`, counted over all of its sessions, is due; `None`
+    /// past the last turn.
     #[must_use]
     pub fn due(&self, user: u64, nth: u64) -> Option<Nanos> {
         let turn = self.in_turn(user, nth);
@@ -45,13 +45,13 @@ impl Users {
         is_sent.then(|| Nanos::from_seconds(turn as f64 / self.rate))
     }
 
-    /// Number, from 0, of the `nth` session of user `user`.
+    /// Returns the number, from 0, of the `nth` session of user `user`.
     #[must_use]
     pub const fn session(&self, user: u64, nth: u64) -> u64 {
         self.in_turn(user, nth)
     }
 
-    /// How many of the first `total` turns, or sessions, are these users'.
+    /// Returns how many of the first `total` turns or sessions belong to these users.
     #[must_use]
     pub fn turns_of(&self, total: u64) -> u64 {
         let users = self.count.max(1);
@@ -59,7 +59,7 @@ impl Users {
         rounds * self.shard.share(users) + self.shard.share(rest)
     }
 
-    /// The users take turns: the place of the `nth` of `user`.
+    /// Returns the overall position of the `nth` item of `user`; the users alternate.
     const fn in_turn(&self, user: u64, nth: u64) -> u64 {
         user.saturating_add(nth.saturating_mul(self.count))
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn first_turns_are_staggered_and_later_ones_keep_the_gap() {
-        // 4 users at 2 a second: 0.5 s apart, a turn each 2 s.
+        // 4 users at 2 per second: 0.5 s apart, each with a turn every 2 s.
         let users = Users::new(2.0, 4, Some(15));
         let due = |user, nth| users.due(user, nth).map(Nanos::as_seconds);
         let first: Vec<f64> = users.iter().filter_map(|user| due(user, 0)).collect();

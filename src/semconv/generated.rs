@@ -85,21 +85,21 @@ pub mod attribute {
 pub mod span {
     /// `aiperf.http.blocked`: the wait for a slot in the connection pool.
     pub const AIPERF_HTTP_BLOCKED: &str = "aiperf.http.blocked";
-    /// `aiperf.http.dns`: the look-up of the host's addresses.
+    /// `aiperf.http.dns`: the DNS lookup of the host's addresses.
     pub const AIPERF_HTTP_DNS: &str = "aiperf.http.dns";
-    /// `aiperf.http.connect`: the making of the connection, a proxy's tunnel and TLS included.
+    /// `aiperf.http.connect`: opening the connection, including a proxy's tunnel and TLS.
     pub const AIPERF_HTTP_CONNECT: &str = "aiperf.http.connect";
-    /// `aiperf.http.tls`: the TLS handshake; a child of `aiperf.http.connect`.
+    /// `aiperf.http.tls`: the TLS handshake, a child of `aiperf.http.connect`.
     pub const AIPERF_HTTP_TLS: &str = "aiperf.http.tls";
     /// `aiperf.http.send`: from the first byte of the request to its last.
     pub const AIPERF_HTTP_SEND: &str = "aiperf.http.send";
-    /// `aiperf.http.wait`: from the last byte of the request to the first bytes of the response's body.
+    /// `aiperf.http.wait`: from the last byte of the request to the first bytes of the response body.
     pub const AIPERF_HTTP_WAIT: &str = "aiperf.http.wait";
-    /// `aiperf.http.receive`: from the first bytes of the response's body to its last.
+    /// `aiperf.http.receive`: from the first bytes of the response body to its last.
     pub const AIPERF_HTTP_RECEIVE: &str = "aiperf.http.receive";
-    /// `aiperf.first_token`: the first piece of content of a streamed response arrived.
+    /// `aiperf.first_token`: the first content event of a streamed response arrived.
     pub const AIPERF_FIRST_TOKEN: &str = "aiperf.first_token";
-    /// `aiperf.last_token`: the last piece of content of a streamed response arrived.
+    /// `aiperf.last_token`: the last content event of a streamed response arrived.
     pub const AIPERF_LAST_TOKEN: &str = "aiperf.last_token";
 }
 
@@ -197,6 +197,15 @@ pub mod metric {
         boundaries: &[],
     };
 
+    /// Sessions that a failed turn ended. `1`, counter.
+    pub const AIPERF_TIMING_SESSIONS_FAILED: Definition = Definition {
+        name: "aiperf.timing.sessions.failed",
+        kind: InstrumentKind::Counter,
+        unit: "1",
+        brief: "Sessions that a failed turn ended",
+        boundaries: &[],
+    };
+
     /// Sessions cancelled before completion. `1`, counter.
     pub const AIPERF_TIMING_SESSIONS_CANCELLED: Definition = Definition {
         name: "aiperf.timing.sessions.cancelled",
@@ -269,107 +278,107 @@ pub mod metric {
         boundaries: &[],
     };
 
-    /// Time from when the schedule wanted a request sent until its first byte was written. `s`, histogram.
+    /// Time from a request's due time until it was handed to the transport. `s`, histogram.
     pub const AIPERF_CLIENT_SCHEDULE_SLIP: Definition = Definition {
         name: "aiperf.client.schedule_slip",
         kind: InstrumentKind::Histogram,
         unit: "s",
-        brief: "Time from when the schedule wanted a request sent until its first byte was written",
+        brief: "Time from a request's due time until it was handed to the transport",
         boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0],
     };
 
-    /// Attempts repeated because a reused connection died before the first response byte. `{retry}`, counter.
+    /// Requests sent again because a reused connection died before the first response byte. `{retry}`, counter.
     pub const AIPERF_CLIENT_RETRIES: Definition = Definition {
         name: "aiperf.client.retries",
         kind: InstrumentKind::Counter,
         unit: "{retry}",
-        brief: "Attempts repeated because a reused connection died before the first response byte",
+        brief: "Requests sent again because a reused connection died before the first response byte",
         boundaries: &[],
     };
 
-    /// Time from the kernel's receive stamp of an event until the program had read it. `s`, histogram.
+    /// Time from the kernel's receive timestamp of an event until the program read it. `s`, histogram.
     pub const AIPERF_CLIENT_READ_LAG: Definition = Definition {
         name: "aiperf.client.read_lag",
         kind: InstrumentKind::Histogram,
         unit: "s",
-        brief: "Time from the kernel's receive stamp of an event until the program had read it",
+        brief: "Time from the kernel's receive timestamp of an event until the program read it",
         boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
     };
 
-    /// How much earlier than stamped an event may have come. `s`, histogram.
+    /// How much earlier than its timestamp an event may have arrived. `s`, histogram.
     pub const AIPERF_CLIENT_STAMP_UNCERTAINTY: Definition = Definition {
         name: "aiperf.client.stamp_uncertainty",
         kind: InstrumentKind::Histogram,
         unit: "s",
-        brief: "How much earlier than stamped an event may have come",
+        brief: "How much earlier than its timestamp an event may have arrived",
         boundaries: &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
     };
 
-    /// Bytes of records in memory that wait to be processed. `By`, gauge.
+    /// Size of the records in memory that wait to be processed. `By`, gauge.
     pub const AIPERF_CLIENT_QUEUE_SIZE: Definition = Definition {
         name: "aiperf.client.queue.size",
         kind: InstrumentKind::Gauge,
         unit: "By",
-        brief: "Bytes of records in memory that wait to be processed",
+        brief: "Size of the records in memory that wait to be processed",
         boundaries: &[],
     };
 
-    /// Records that went through a file since memory had no room for them. `{record}`, counter.
+    /// Records written to a file because memory was full. `{record}`, counter.
     pub const AIPERF_CLIENT_QUEUE_SPILLED: Definition = Definition {
         name: "aiperf.client.queue.spilled",
         kind: InstrumentKind::Counter,
         unit: "{record}",
-        brief: "Records that went through a file since memory had no room for them",
+        brief: "Records written to a file because memory was full",
         boundaries: &[],
     };
 
-    /// Requests chosen by `--trace-sample` whose spans did not reach the collector. `{request}`, counter.
+    /// Requests selected by `--trace-sample` whose spans did not reach the collector. `{request}`, counter.
     pub const AIPERF_CLIENT_TRACES_LOST: Definition = Definition {
         name: "aiperf.client.traces.lost",
         kind: InstrumentKind::Counter,
         unit: "{request}",
-        brief: "Requests chosen by `--trace-sample` whose spans did not reach the collector",
+        brief: "Requests selected by `--trace-sample` whose spans did not reach the collector",
         boundaries: &[],
     };
 
-    /// Processor time of the program over the phase's wall time; 1 is one core. `1`, gauge.
+    /// CPU time of the program divided by the phase's wall time; 1 is one core. `1`, gauge.
     pub const AIPERF_CLIENT_CPU_UTILIZATION: Definition = Definition {
         name: "aiperf.client.cpu.utilization",
         kind: InstrumentKind::Gauge,
         unit: "1",
-        brief: "Processor time of the program over the phase's wall time; 1 is one core",
+        brief: "CPU time of the program divided by the phase's wall time; 1 is one core",
         boundaries: &[],
     };
 
-    /// Processor time of the busiest worker over the phase's wall time; 1 is all of it. `1`, gauge.
+    /// CPU time of the busiest worker divided by the phase's wall time; 1 is fully busy. `1`, gauge.
     pub const AIPERF_CLIENT_WORKER_CPU_UTILIZATION: Definition = Definition {
         name: "aiperf.client.worker.cpu.utilization",
         kind: InstrumentKind::Gauge,
         unit: "1",
-        brief: "Processor time of the busiest worker over the phase's wall time; 1 is all of it",
+        brief: "CPU time of the busiest worker divided by the phase's wall time; 1 is fully busy",
         boundaries: &[],
     };
 
-    /// Requests per second sent over those asked for. `1`, gauge.
+    /// Achieved request rate divided by the configured one. `1`, gauge.
     pub const AIPERF_CLIENT_RATE_RATIO: Definition = Definition {
         name: "aiperf.client.rate.ratio",
         kind: InstrumentKind::Gauge,
         unit: "1",
-        brief: "Requests per second sent over those asked for",
+        brief: "Achieved request rate divided by the configured one",
         boundaries: &[],
     };
 
-    /// Whether the client kept up, 0 for valid, 1 for suspect, 2 for invalid. `1`, gauge.
+    /// Whether the client kept up; 0 for valid, 1 for suspect, 2 for invalid. `1`, gauge.
     pub const AIPERF_CLIENT_VERDICT: Definition = Definition {
         name: "aiperf.client.verdict",
         kind: InstrumentKind::Gauge,
         unit: "1",
-        brief: "Whether the client kept up, 0 for valid, 1 for suspect, 2 for invalid",
+        brief: "Whether the client kept up; 0 for valid, 1 for suspect, 2 for invalid",
         boundaries: &[],
     };
 
     /// All of them.
-    pub const ALL: [&Definition; 29] = [
+    pub const ALL: [&Definition; 30] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,
@@ -380,6 +389,7 @@ pub mod metric {
         &AIPERF_TIMING_REQUESTS_ERRORS,
         &AIPERF_TIMING_SESSIONS_SENT,
         &AIPERF_TIMING_SESSIONS_COMPLETED,
+        &AIPERF_TIMING_SESSIONS_FAILED,
         &AIPERF_TIMING_SESSIONS_CANCELLED,
         &AIPERF_TIMING_SESSIONS_TURNS_TOTAL,
         &AIPERF_TIMING_REQUESTS_IN_FLIGHT,

@@ -1,9 +1,10 @@
-//! Scrapes the endpoints while the load goes on.
+//! Scrapes the endpoints during the load.
 //!
-//! Two threads of low priority: one fetches, from all endpoints at once and
-//! independently; the other parses, stores and shows each scrape to the sink.
+//! Two low-priority threads: one sends requests to all endpoints, concurrently and independently;
+//! the other parses and stores each scrape and passes it to the sink.
 
 mod keeper;
+mod pace;
 mod phases;
 mod scraper;
 
@@ -21,30 +22,33 @@ use super::fetch::{Fetcher, alternative, shown};
 use super::report::Windows;
 use super::scrape::{PhaseMark, ScrapeSink};
 use super::store::Store;
-use crate::background::yield_to_measurement;
+use crate::platform::process::yield_to_measurement;
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
 use crate::transport::{Connections, TlsError};
 use crate::units::{Clock, Nanos};
 use keeper::{Job, Keeper};
+use pace::Pace;
 use phases::Shared;
 use scraper::{Alternative, Demand, Live, Scraper};
 
-/// What is scraped, and when.
+/// The endpoints and timing of scrapes.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The endpoints; none where nothing is to be scraped.
+    /// The endpoints; empty if nothing is to be scraped.
     pub endpoints: Vec<EndpointConfig>,
-    /// Between two scrapes of one endpoint (`AIPERF_SERVER_METRICS_COLLECTION_INTERVAL`, 333 ms).
+    /// Interval between two scrapes of one endpoint (`AIPERF_SERVER_METRICS_COLLECTION_INTERVAL`,
+    /// 333 ms).
     pub interval: Nanos,
-    /// Longest wait for the server's counts after the last phase
+    /// Maximum time to wait for the server's counts after the last phase
     /// (`AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD`, 2 s).
     pub flush_period: Nanos,
-    /// Bound on the first scrape (`AIPERF_SERVER_METRICS_REACHABILITY_TIMEOUT`, 10 s).
+    /// Timeout of the first scrape (`AIPERF_SERVER_METRICS_REACHABILITY_TIMEOUT`, 10 s).
     pub reachability_timeout: Nanos,
-    /// Bound on any other (`AIPERF_SERVER_METRICS_SCRAPE_TIMEOUT`, 30 s).
-    pub scrape_timeout: Nanos,
-    /// Bound on stopping (`AIPERF_SERVER_METRICS_SHUTDOWN_DELAY`, 5 s).
+    /// Timeout of other scrapes (`--server-metrics-timeout`); by default two intervals, and more
+    /// for an endpoint that takes longer.
+    pub scrape_timeout: Option<Nanos>,
+    /// Maximum time to stop (`AIPERF_SERVER_METRICS_SHUTDOWN_DELAY`, 5 s).
     pub shutdown_delay: Nanos,
 }
 
@@ -55,23 +59,23 @@ impl Default for Config {
             interval: Nanos::from_millis(333.0),
             flush_period: Nanos::from_seconds(2.0),
             reachability_timeout: Nanos::from_seconds(10.0),
-            scrape_timeout: Nanos::from_seconds(30.0),
+            scrape_timeout: None,
             shutdown_delay: Nanos::from_seconds(5.0),
         }
     }
 }
 
-/// An endpoint that is to be scraped.
+/// An endpoint to be scraped.
 #[derive(Clone)]
 pub struct EndpointConfig {
-    /// Where, with credentials; they are sent, and never shown.
+    /// The URL with credentials, which are sent but never shown.
     pub url: Url,
-    /// Guessed from the server's URL (`--url`), not named by the user.
+    /// Whether it was derived from the server's URL (`--url`) rather than given by the user.
     pub is_discovered: bool,
 }
 
 impl EndpointConfig {
-    /// Its URL without credentials.
+    /// Returns its URL without credentials.
     #[must_use]
     pub fn shown(&self) -> Arc<str> {
         shown(&self.url)
@@ -87,48 +91,48 @@ impl fmt::Debug for EndpointConfig {
     }
 }
 
-/// The endpoints cannot be scraped at all.
+/// The reason why the endpoints cannot be scraped at all.
 #[derive(Debug, Error)]
 pub enum CollectorError {
-    /// A thread or its runtime could not be made.
-    #[error("the collection of server metrics cannot be started; check the limit on threads")]
+    /// A thread or its runtime could not be created.
+    #[error("cannot start collecting server metrics; check the limit on threads")]
     Thread(#[from] std::io::Error),
-    /// TLS is needed and cannot be set up.
+    /// TLS is needed but cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The client could not be made.
-    #[error("the client for server metrics cannot be made: {0}")]
+    /// The HTTP client could not be created.
+    #[error("cannot create the client for server metrics: {0}")]
     Client(String),
 }
 
-/// Bound on the final scrapes of a phase: a little less than the runner waits.
-const BOUNDARY_TIMEOUT: Nanos = Nanos(1_900_000_000);
+/// Maximum pause for the final scrapes of a phase, a little less than the runner waits.
+const LONGEST_PAUSE: Nanos = Nanos(1_900_000_000);
 
-/// What a wait gives beyond the bound of what it waits for, to let it be told.
+/// Additional time of a wait beyond the timeout of its operation, for its result to arrive.
 const SLACK: Nanos = Nanos(100_000_000);
 
-/// Longest time between two looks at whether a wait can end.
+/// Interval at which a wait checks whether it can end.
 const LOOK: Nanos = Nanos(20_000_000);
 
-/// A collection that is going on. Dropped, it stops without waiting.
+/// A running collection. Dropping it stops it without waiting.
 #[derive(Debug)]
 pub struct Collector<S = Box<dyn ScrapeSink>> {
     config: Config,
     handle: CollectorHandle,
-    /// Dropping it ends the threads.
+    /// Ends the threads when dropped.
     stop: oneshot::Sender<()>,
-    /// The sink, when everything was shown to it.
+    /// Receives the sink after everything was passed to it.
     sink: Receiver<S>,
     threads: [JoinHandle<()>; 2],
 }
 
 impl<S: ScrapeSink> Collector<S> {
-    /// Starts to scrape, and waits until every endpoint has answered once: the
-    /// counts before the first phase. Blocks, for the reachability timeout at most,
-    /// and no longer than until `is_given_up`, which is asked many times a second.
+    /// Starts to scrape, and waits for the first response of every endpoint, which contains the
+    /// counts before the first phase. Blocks for at most the reachability timeout, and until
+    /// `is_given_up` returns true, which is called many times per second.
     ///
-    /// Connections are made as `connections` says, times are by `clock`, and
-    /// log events go where those of the calling thread go.
+    /// Connections are opened as `connections` specifies, times are those of `clock`, and log
+    /// events go to the subscriber of the calling thread.
     pub fn start(
         config: Config,
         connections: &Connections,
@@ -146,7 +150,7 @@ impl<S: ScrapeSink> Collector<S> {
         let (given_back, sink_back) = mpsc::channel();
         let keeper = Keeper::new(Arc::clone(&shared), urls, sink);
         let keeping = spawn("metrics-keeper", move || {
-            // Whoever started this may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = given_back.send(keeper.run(&work));
         })?;
         let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
@@ -161,45 +165,52 @@ impl<S: ScrapeSink> Collector<S> {
                     () = fetching.run(ended, started, deadline) => {}
                 }
             });
-            // A look-up of a name cannot be told to stop.
+            // A name lookup cannot be cancelled.
             runtime.shutdown_background();
         })?;
         await_start(&all_started, deadline + SLACK, is_given_up);
         Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
-    /// Who is to be told of the phases.
+    /// Returns a handle that must be notified of the phases.
     #[must_use]
     pub fn handle(&self) -> CollectorHandle {
         self.handle.clone()
     }
 
-    /// Scrapes on until `settled` finds the server's counts complete, or the flush
-    /// period has passed since the last phase ended; then stops and gives
-    /// everything back. `settled` is asked after each scrape and many times a
-    /// second besides. Blocks, for a bounded time.
-    pub fn finish(self, settled: impl FnMut(&Store) -> bool) -> Collected<S> {
+    /// Waits for the final scrapes, then continues to scrape until `settled` returns true for the
+    /// server's counts, or the flush period since the end of the last phase has passed. After such
+    /// a wait, each endpoint is scraped once more, to verify that its counts have stopped changing.
+    /// Then stops and returns everything. `settled` is called after each scrape and many times per
+    /// second. Blocks for a bounded time, and until `is_given_up` returns true.
+    pub fn finish(
+        self,
+        is_given_up: impl Fn() -> bool,
+        settled: impl FnMut(&Store) -> bool,
+    ) -> Collected<S> {
         let Self { config, handle, stop, sink, threads } = self;
         let shared = &handle.shared;
         if let Some(PhaseMark { index, kind }) = shared.phase() {
-            // The run was given up within it.
+            // The run was aborted during the phase.
             drop(handle.phase_ended(index, kind, Clock::now()));
         }
         if let Some(end) = shared.last_end() {
-            shared.await_boundaries(end + BOUNDARY_TIMEOUT + SLACK);
-            flush(shared, end + config.flush_period, settled);
+            let longest = config.scrape_timeout.unwrap_or(config.reachability_timeout);
+            let deadline = end + (longest + longest).max(LONGEST_PAUSE) + SLACK;
+            while !shared.await_boundaries(LOOK) && !is_given_up() && Clock::now() < deadline {}
+            flush(&config, shared, end, is_given_up, settled);
         }
         drop(stop);
         let sink = sink.recv_timeout(config.shutdown_delay.into());
         match &sink {
-            // The threads are through with their work.
+            // The threads have finished their work.
             Ok(_) => threads.into_iter().for_each(|thread| drop(thread.join())),
             Err(RecvTimeoutError::Timeout) => tracing::warn!(
-                "the last server metrics are not written: that took longer than {} s",
+                "the last server metrics were not written within {} s",
                 config.shutdown_delay.as_seconds()
             ),
             Err(RecvTimeoutError::Disconnected) => {
-                tracing::error!("the thread that keeps server metrics ended unexpectedly");
+                tracing::error!("the thread that stores server metrics ended unexpectedly");
             }
         }
         let sink = sink.ok();
@@ -207,7 +218,7 @@ impl<S: ScrapeSink> Collector<S> {
     }
 }
 
-/// Waits until each endpoint has dropped its sender: nothing is ever sent.
+/// Waits until each endpoint has dropped its sender; nothing is ever sent.
 fn await_start(started: &Receiver<()>, deadline: Nanos, is_given_up: impl Fn() -> bool) {
     loop {
         let left = deadline.since(Clock::now());
@@ -219,21 +230,51 @@ fn await_start(started: &Receiver<()>, deadline: Nanos, is_given_up: impl Fn() -
     }
 }
 
-/// Waits until `settled`, `deadline`, or until nothing is scraped any more.
-fn flush(shared: &Shared, deadline: Nanos, mut settled: impl FnMut(&Store) -> bool) {
+/// Waits until `settled` returns true, or until the flush period that began at `end` has passed;
+/// after such a wait, also for one more scrape of each endpoint.
+fn flush(
+    config: &Config,
+    shared: &Shared,
+    end: Nanos,
+    is_given_up: impl Fn() -> bool,
+    mut settled: impl FnMut(&Store) -> bool,
+) {
+    let deadline = end + config.flush_period;
+    if settled(&shared.store()) || config.flush_period == Nanos::ZERO {
+        return;
+    }
+    await_store(shared, deadline, &is_given_up, &mut settled);
+    let before: Vec<usize> = scrapes(&shared.store());
+    let one_more = |store: &Store| scrapes(store).iter().zip(&before).all(|(now, then)| now > then);
+    let longest = config.interval.min(LONGEST_PAUSE) + SLACK;
+    await_store(shared, Clock::now() + longest, is_given_up, one_more);
+}
+
+/// Returns the number of scrapes of each endpoint.
+fn scrapes(store: &Store) -> Vec<usize> {
+    store.endpoints().iter().map(|endpoint| endpoint.scrapes().len()).collect()
+}
+
+/// Waits until the store is `ready`, until `deadline`, until `is_given_up`, or until nothing is
+/// scraped any more.
+fn await_store(
+    shared: &Shared,
+    deadline: Nanos,
+    is_given_up: impl Fn() -> bool,
+    mut ready: impl FnMut(&Store) -> bool,
+) {
     loop {
         let seen = shared.changes();
-        let is_settled = settled(&shared.store());
+        let is_ready = ready(&shared.store());
         let left = deadline.since(Clock::now());
-        if is_settled || left == Nanos::ZERO || shared.is_over() {
+        if is_ready || left == Nanos::ZERO || is_given_up() || shared.is_over() {
             return;
         }
         shared.await_change(seen, left.min(LOOK));
     }
 }
 
-/// Starts a thread that gives way to the measurement, and logs where the calling
-/// thread does.
+/// Starts a low-priority thread with the log subscriber of the calling thread.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let log = tracing::dispatcher::get_default(Clone::clone);
     thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -242,7 +283,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// What fetches.
+/// The state of the scraping thread.
 struct Fetching {
     config: Config,
     fetcher: Fetcher,
@@ -251,9 +292,9 @@ struct Fetching {
 }
 
 impl Fetching {
-    /// Scrapes all endpoints, each in a task of its own, and has final scrapes made
-    /// where phases have `ended`. Each task drops its `started` after the first
-    /// scrape, which has until `deadline`.
+    /// Scrapes all endpoints, each in its own task, and triggers the final scrapes of phases that
+    /// have `ended`. Each task drops its `started` after the first scrape, which has until
+    /// `deadline`.
     async fn run(
         self,
         mut ended: UnboundedReceiver<Boundary>,
@@ -270,7 +311,8 @@ impl Fetching {
         let demands: Vec<_> = (0..self.config.endpoints.len()).map(start).collect();
         drop(started);
         while let Some(boundary) = ended.recv().await {
-            boundary.make(&demands, self.config.scrape_timeout).await;
+            let kept = boundary.demand(&demands);
+            tokio::spawn(boundary.wait(kept));
         }
     }
 
@@ -282,7 +324,11 @@ impl Fetching {
             alternative: self.alternative(&url),
             url,
             interval: self.config.interval,
-            scrape_timeout: self.config.scrape_timeout,
+            pace: Pace::new(
+                self.config.interval,
+                self.config.scrape_timeout,
+                self.config.reachability_timeout,
+            ),
             fetcher: self.fetcher.clone(),
             jobs: self.jobs.clone(),
             shared: Arc::clone(&self.shared),
@@ -304,25 +350,28 @@ struct Boundary {
     phase: PhaseMark,
     at: Nanos,
     shared: Arc<Shared>,
-    /// Whoever waits for the final scrapes.
-    _done: oneshot::Sender<()>,
+    /// Notifies the caller that waits for the final scrapes.
+    done: Option<oneshot::Sender<()>>,
 }
 
 impl Boundary {
-    /// Has every endpoint scraped at once, and waits until that is done.
-    async fn make(self, endpoints: &[UnboundedSender<Demand>], scrape_timeout: Nanos) {
-        let deadline = self.at + scrape_timeout.min(BOUNDARY_TIMEOUT);
-        let demand = |endpoint: &UnboundedSender<Demand>| {
-            let (done, kept) = oneshot::channel();
-            // An endpoint that is not scraped any more takes no demands.
-            endpoint.send(Demand { phase: self.phase, deadline, done }).ok().map(|()| kept)
-        };
-        let scrapes: Vec<_> = endpoints.iter().filter_map(demand).collect();
-        for scrape in scrapes {
-            let left = deadline.since(Clock::now());
-            // Nothing is sent, and what comes later is kept too.
-            let _ = tokio::time::timeout(left.into(), scrape).await;
+    /// Has every endpoint scraped at once. The returned channel is closed when that is done.
+    fn demand(&self, endpoints: &[UnboundedSender<Demand>]) -> tokio::sync::mpsc::Receiver<()> {
+        let (done, kept) = tokio::sync::mpsc::channel(1);
+        for endpoint in endpoints {
+            // An endpoint that is no longer scraped does not accept demands.
+            let _ = endpoint.send(Demand { phase: self.phase, done: done.clone() });
         }
+        kept
+    }
+
+    /// Waits for the final scrapes; the next phase waits for them for a bounded time only.
+    async fn wait(mut self, mut kept: tokio::sync::mpsc::Receiver<()>) {
+        let pause = (self.at + LONGEST_PAUSE).since(Clock::now());
+        // Nothing is sent.
+        let _ = tokio::time::timeout(pause.into(), kept.recv()).await;
+        drop(self.done.take());
+        kept.recv().await;
     }
 }
 
@@ -332,18 +381,18 @@ impl Drop for Boundary {
     }
 }
 
-/// What was collected.
+/// The collected data.
 #[derive(Debug)]
 pub struct Collected<S = Box<dyn ScrapeSink>> {
     /// The series.
     pub store: Store,
-    /// When the phases were.
+    /// The times of the phases.
     pub windows: Windows,
-    /// The sink; absent where it had not taken its last scrape in time.
+    /// The sink; absent if it did not process its last scrape in time.
     pub sink: Option<S>,
 }
 
-/// Tells a collector of the phases.
+/// Notifies a collector of the phases.
 #[derive(Debug, Clone)]
 pub struct CollectorHandle {
     shared: Arc<Shared>,
@@ -360,8 +409,8 @@ impl PhaseListener for CollectorHandle {
         self.shared.end(phase, at);
         let (done, receiver) = oneshot::channel();
         let shared = Arc::clone(&self.shared);
-        // Where nothing is collected any more this resolves the receiver.
-        let _ = self.boundaries.send(Boundary { phase, at, shared, _done: done });
+        // If nothing is collected any more, this resolves the receiver.
+        let _ = self.boundaries.send(Boundary { phase, at, shared, done: Some(done) });
         receiver
     }
 }

@@ -1,8 +1,7 @@
-//! The server's own counts beside the client's.
+//! Compares the server's counts with the client's.
 //!
-//! A server that counts what the client counted was asked by this client alone,
-//! and both mean the same by a token. `docs/server-metrics.md` says what each
-//! server counts.
+//! If both agree, the server received requests from this client only, and both count tokens alike.
+//! `docs/server-metrics.md` describes what each server counts.
 
 use std::sync::Arc;
 
@@ -11,35 +10,36 @@ use serde::{Deserialize, Serialize};
 use super::snapshot::Kind;
 use super::store::{Column, EndpointStore, Labels, Store, Values};
 use crate::metrics::Accumulator;
+use crate::metrics::tag;
 use crate::record::ErrorKind;
 
 use Quantity::{CompletionTokens, PromptTokens, Requests};
 use Scope::{Successes, Work, WorkWithoutCached};
 
-/// What the client counted over the whole run, warmup included.
+/// The client's counts over the whole run, including the warmup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCounts {
-    /// Requests that succeeded.
+    /// Number of requests that succeeded.
     pub succeeded: u64,
-    /// Requests that failed, cancelled ones apart.
+    /// Number of requests that failed, without cancelled ones.
     pub failed: u64,
-    /// Requests that the client broke off.
+    /// Number of requests that the client cancelled.
     pub cancelled: u64,
-    /// Prompt tokens of the successes by the server's usage; `None` where some had none.
+    /// Prompt tokens of successful requests, from the server's usage; `None` if some reported none.
     pub prompt_tokens: Option<u64>,
-    /// Completion tokens of the successes by the server's usage; `None` where
-    /// some had none.
+    /// Completion tokens of successful requests, from the server's usage; `None` if some reported
+    /// none.
     pub completion_tokens: Option<u64>,
 }
 
 impl ClientCounts {
-    /// What was counted in `phases`.
+    /// Returns the counts of `phases`.
     #[must_use]
     pub fn of(phases: [&Accumulator; 2]) -> Self {
         let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
         let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
         let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
-        let succeeded = count("request_count");
+        let succeeded = count(tag::REQUEST_COUNT);
         let tokens = |tag| {
             let columns = of(tag).filter_map(|result| result.stats.distribution);
             let (known, sum) = columns
@@ -51,10 +51,10 @@ impl ClientCounts {
         let cancelled = cancelled.map(|(_, count)| count).sum();
         Self {
             succeeded,
-            failed: count("error_request_count").saturating_sub(cancelled),
+            failed: count(tag::ERROR_REQUEST_COUNT).saturating_sub(cancelled),
             cancelled,
-            prompt_tokens: tokens("usage_prompt_tokens"),
-            completion_tokens: tokens("usage_completion_tokens"),
+            prompt_tokens: tokens(tag::USAGE_PROMPT_TOKENS),
+            completion_tokens: tokens(tag::USAGE_COMPLETION_TOKENS),
         }
     }
 
@@ -68,8 +68,8 @@ impl ClientCounts {
 }
 
 impl Comparison {
-    /// The server's count beside that of all clients together, where it was first
-    /// beside that of one of them.
+    /// Returns the comparison of the server's count with that of all clients together, given the
+    /// comparison with one of them.
     #[must_use]
     pub fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
         let is_it =
@@ -82,7 +82,7 @@ impl Comparison {
     }
 }
 
-/// What is counted on both sides.
+/// A quantity that both sides count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -94,29 +94,29 @@ pub enum Quantity {
     CompletionTokens,
 }
 
-/// One count on both sides.
+/// The counts of one quantity on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What is counted.
+    /// The quantity.
     pub quantity: Quantity,
     /// The server's metric.
     pub metric: Arc<str>,
-    /// By how much it rose over the run, all series and endpoints together.
+    /// Its increase over the run, summed over all series and endpoints.
     pub server: f64,
     /// The client's count.
     pub client: f64,
-    /// Whether they agree, as far as the server's way to count is known.
+    /// Whether they agree, as far as it is known how the server counts.
     pub agrees: bool,
 }
 
-/// What the server counts of what the client does.
+/// The requests that a server's count includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Successes, once each.
+    /// Successful requests, once each.
     Successes,
-    /// Whatever was worked on, also for requests that then failed or were broken off.
+    /// All processed requests, including those that failed or were cancelled later.
     Work,
-    /// Whatever was worked on, without what a cache had.
+    /// All processed requests, without cached tokens.
     WorkWithoutCached,
 }
 
@@ -124,14 +124,14 @@ enum Scope {
 struct Count {
     quantity: Quantity,
     metric: &'static str,
-    /// Counted apart and part of it, where the server has it.
+    /// A metric that is counted separately and belongs to it, if the server has it.
     and: Option<&'static str>,
     scope: Scope,
-    /// Label and values of the series that do not count.
+    /// Label and values of the series that are excluded.
     except: Option<(&'static str, &'static [&'static str])>,
-    /// Label and value of the series that count.
+    /// Label and value of the series that are included.
     only: Option<(&'static str, &'static str)>,
-    /// Each value of this label counts the same requests anew.
+    /// A label each of whose values counts the same requests again.
     parallel: Option<&'static str>,
 }
 
@@ -139,8 +139,8 @@ const fn count(quantity: Quantity, metric: &'static str, scope: Scope) -> Count 
     Count { quantity, metric, and: None, scope, except: None, only: None, parallel: None }
 }
 
-/// Of the frontend, which sees each request once. Behind it workers may share a
-/// request, so that their counts add up to more.
+/// Counts of the frontend, which sees each request once. Workers behind it may share a request, so
+/// their counts may add up to more.
 const DYNAMO: &[Count] = &[
     Count {
         only: Some(("status", "success")),
@@ -150,7 +150,7 @@ const DYNAMO: &[Count] = &[
     count(CompletionTokens, "dynamo_frontend_output_tokens", Work),
 ];
 
-/// Of servers that answer the client themselves.
+/// Counts of servers that respond to the client directly.
 const ENGINES: &[Count] = &[
     Count {
         except: Some(("finished_reason", &["abort", "error"])),
@@ -176,18 +176,18 @@ const ENGINES: &[Count] = &[
     count(CompletionTokens, "llamacpp:tokens_predicted", Work),
 ];
 
-/// The counts that both sides have, over the whole run.
+/// Returns the counts that both sides have, over the whole run.
 ///
-/// A server's count is its rise from the first scrape of each endpoint to the
-/// last. A series that the first scrape did not have began at 0, and one that
-/// fell began anew. An endpoint with fewer than two scrapes has no rise.
+/// A server's count is its increase from the first scrape of each endpoint to the last. A series
+/// that is not in the first scrape started at 0, and a decrease is a restart. An endpoint with
+/// fewer than two scrapes has no increase.
 #[must_use]
 pub fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
     let counts = if has(store, DYNAMO) { DYNAMO } else { ENGINES };
     counts.iter().filter_map(|count| count.beside(store, client)).collect()
 }
 
-/// Whether there is any of the metrics.
+/// Returns whether any of the metrics exists.
 fn has(store: &Store, counts: &[Count]) -> bool {
     counts.iter().any(|count| rise(store, count.metric, |_| Some("")).is_some())
 }
@@ -208,7 +208,8 @@ impl Count {
         })
     }
 
-    /// What `labels` are counted with; `None` for what is no success.
+    /// Returns the group in which a series with `labels` is counted; `None` if it does not count
+    /// successes.
     fn group<'a>(&self, labels: &'a Labels) -> Option<&'a str> {
         let value = |name: &str| label(labels, name);
         let is_out = self
@@ -218,11 +219,11 @@ impl Count {
         (is_in && !is_out).then(|| self.parallel.and_then(value).unwrap_or(""))
     }
 
-    /// Least and most that agree with the client's count.
+    /// Returns the minimum and maximum that agree with the client's count.
     ///
-    /// A request that the client gave up may have succeeded for the server, and
-    /// whatever was done for it may have been counted: then only too little is
-    /// wrong, and more successes than requests.
+    /// A request that the client cancelled may have succeeded on the server, and its work may have
+    /// been counted. In this case only a count that is too low, or more successes than requests, is
+    /// a disagreement.
     fn range(&self, counted: u64, client: &ClientCounts, has_cached: bool) -> (f64, f64) {
         let given_up = client.failed + client.cancelled;
         let counted = counted as f64;
@@ -240,8 +241,8 @@ fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(label, _)| **label == *name).map(|(_, value)| &**value)
 }
 
-/// By how much the metric rose at all endpoints, where one has it: the greatest
-/// of the groups that `group` puts its series in; those without one are left out.
+/// Returns the increase of the metric at all endpoints, if one has it: the largest sum among the
+/// groups to which `group` assigns its series. Series without a group are left out.
 fn rise(
     store: &Store,
     metric: &str,
@@ -271,7 +272,7 @@ fn rise(
     is_there.then_some(greatest)
 }
 
-/// How much `column` rose over all scrapes of `endpoint`.
+/// Returns the increase of `column` over all scrapes of `endpoint`.
 fn total(column: &Column, endpoint: &EndpointStore) -> f64 {
     let mut before = column.at(0).unwrap_or(0.0);
     let mut total = 0.0;

@@ -1,12 +1,12 @@
-//! Prometheus text 0.0.4 and OpenMetrics 1.0: a body to families and samples.
+//! Parses Prometheus text 0.0.4 and OpenMetrics 1.0 to families and samples.
 //!
-//! One pass without copies: names, labels and texts borrow from the body unless
-//! they hold escapes. What the two formats share is read alike, and more is
-//! taken than each allows where the meaning is plain: servers announce one
-//! format and send the other. What has no meaning is an error that names its line.
+//! Parsing takes one pass without copies: names, labels and texts borrow from the body unless they
+//! contain escapes. Both formats are parsed alike, and the parser accepts more than each allows if
+//! the meaning is clear, since some servers announce one format and send the other. Anything
+//! without a clear meaning is an error with its line number.
 //!
-//! Sources: the Prometheus documentation's "Exposition formats" and the
-//! OpenMetrics 1.0 specification.
+//! Sources: the Prometheus documentation's "Exposition formats" and the OpenMetrics 1.0
+//! specification.
 
 mod line;
 
@@ -19,30 +19,52 @@ use thiserror::Error;
 
 use line::Line;
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus text: timestamps are milliseconds.
+    /// Prometheus text: timestamps are in milliseconds.
     Text,
-    /// OpenMetrics: timestamps are seconds, and `# EOF` ends the body.
+    /// OpenMetrics: timestamps are in seconds, and `# EOF` ends the body.
     OpenMetrics,
 }
 
 /// A parsed body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exposition<'a> {
-    /// Families in order of their first mention.
+    /// Families in the order of their first occurrence.
     pub families: Vec<MetricFamily<'a>>,
-    /// Samples in the body's order.
+    /// Samples in the order of the body.
     pub samples: Vec<Sample<'a>>,
-    /// The labels of all samples, one after the other.
+    /// Violations of the format that did not prevent parsing.
+    pub faults: Vec<Fault>,
+    /// Whether the body contains `# EOF`.
+    pub has_eof: bool,
+    /// The labels of all samples, concatenated.
     labels: Vec<Label<'a>>,
+}
+
+/// A harmless violation of a format.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An OpenMetrics body without its end.
+    #[error("ends without `# EOF`")]
+    MissingEof,
+    /// An OpenMetrics body that continues after its end, such as that of two servers in one.
+    #[error("continues after `# EOF`")]
+    AfterEof,
+    /// Contradictory declarations, of which the last one applies.
+    #[error("declares `{0}` with two types")]
+    TwoTypes(String),
+    /// Bytes that are not UTF-8, such as in a label's value.
+    #[error("is not valid UTF-8; invalid bytes are replaced by U+FFFD")]
+    NotUtf8,
 }
 
 /// Samples that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricFamily<'a> {
-    /// Name as declared; the sample's own where nothing was declared.
+    /// Name as declared, or that of the sample if there is no declaration.
     pub name: Cow<'a, str>,
     /// Its type; [`MetricType::Unknown`] without a declaration.
     pub metric_type: MetricType,
@@ -55,19 +77,19 @@ pub struct MetricFamily<'a> {
 /// Types of families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MetricType {
-    /// Only rises, but for resets.
+    /// Only increases, except for resets.
     Counter,
     /// Any number.
     Gauge,
     /// Cumulative buckets, a sum and a count.
     Histogram,
-    /// A histogram of which every part may fall.
+    /// A histogram whose buckets, sum and count may decrease.
     GaugeHistogram,
     /// Quantiles, a sum and a count.
     Summary,
     /// Labels that do not change; the value is 1.
     Info,
-    /// One series for each state, 1 or 0.
+    /// One series for each state, with the value 1 or 0.
     StateSet,
     /// `untyped`, `unknown`, or not declared.
     Unknown,
@@ -76,33 +98,33 @@ pub enum MetricType {
 /// One line with a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'a> {
-    /// Its family in [`Exposition::families`].
+    /// Index of its family in [`Exposition::families`].
     pub family: usize,
-    /// Name as sent, suffix included.
+    /// Name as exposed, including the suffix.
     pub name: Cow<'a, str>,
-    /// What it is in its family.
+    /// Its role in the family.
     pub part: Part,
-    /// The value; may be infinite or no number.
+    /// The value, which may be infinite or NaN.
     pub value: f64,
-    /// The server's own time, in seconds since the epoch.
+    /// The server's own timestamp, in seconds since the epoch.
     pub timestamp: Option<f64>,
-    /// A single observation behind the value.
+    /// A single observation that contributed to the value.
     pub exemplar: Option<Box<Exemplar<'a>>>,
     labels: Range<usize>,
 }
 
-/// What a sample is in its family.
+/// The role of a sample in its family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The value of a series, or a quantile.
     Value,
-    /// A bucket of a histogram: observations up to the label `le`.
+    /// A bucket of a histogram: the number of observations up to the label `le`.
     Bucket,
     /// Sum of the observations.
     Sum,
-    /// Number of the observations.
+    /// Number of observations.
     Count,
-    /// When the series began.
+    /// The start time of the series.
     Created,
 }
 
@@ -111,75 +133,67 @@ pub enum Part {
 pub struct Label<'a> {
     /// Its name.
     pub name: Cow<'a, str>,
-    /// Its value, escapes resolved.
+    /// Its value, without escapes.
     pub value: Cow<'a, str>,
 }
 
-/// A single observation behind a value.
+/// A single observation that contributed to a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exemplar<'a> {
-    /// Its labels, as in a trace's identifier.
+    /// Its labels, such as a trace ID.
     pub labels: Vec<Label<'a>>,
     /// Its value.
     pub value: f64,
-    /// When it was made, in seconds since the epoch.
+    /// Its time, in seconds since the epoch.
     pub timestamp: Option<f64>,
 }
 
-/// A body that cannot be read.
+/// The error of a body that cannot be parsed.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[error("line {line}: {reason}")]
 pub struct ExpositionError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The cause.
     pub reason: Reason,
 }
 
-/// What can be wrong with a line.
+/// The errors of a line.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The bytes are no text.
-    #[error("it is not UTF-8")]
+    /// The bytes are not UTF-8.
+    #[error("not valid UTF-8")]
     NotUtf8,
-    /// No metric name stands where one must.
-    #[error("it does not begin with a metric name")]
+    /// A metric name is missing.
+    #[error("it does not start with a metric name")]
     MetricName,
     /// A label is not `name="value"`.
     #[error("a label is not of the form name=\"value\"")]
     Label,
-    /// Labels without an end.
-    #[error("the labels are not closed by `}}`")]
+    /// The labels are not terminated.
+    #[error("the labels are not terminated by `}}`")]
     OpenLabels,
-    /// A quoted text without an end.
-    #[error("a quoted text is not closed")]
+    /// A quoted text is not terminated.
+    #[error("a quoted string is not terminated")]
     OpenQuote,
-    /// No value.
+    /// The value is missing.
     #[error("there is no value")]
     MissingValue,
-    /// The value is no number.
+    /// The value is not a number.
     #[error("`{0}` is not a number")]
     Number(String),
-    /// Something stands behind the value and the timestamp.
-    #[error("`{0}` stands after the value")]
+    /// There is text after the value and the timestamp.
+    #[error("unexpected `{0}` after the value")]
     Trailing(String),
-    /// An unknown type.
-    #[error("`{0}` is not a type of metrics")]
+    /// The type is unknown.
+    #[error("`{0}` is not a metric type")]
     Type(String),
-    /// Two declarations that differ.
-    #[error("`{0}` is declared with two types")]
-    TwoTypes(String),
-    /// An OpenMetrics body goes on after its end.
-    #[error("the body goes on after `# EOF`")]
-    AfterEof,
-    /// An OpenMetrics body without its end: it may have been cut.
-    #[error("the body ends without `# EOF`")]
-    MissingEof,
 }
 
 impl Format {
-    /// What a content type announces: OpenMetrics by its own name, else text.
+    /// Returns the format that a content type announces: OpenMetrics if it is named, otherwise
+    /// text.
     #[must_use]
     pub fn of_content_type(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
@@ -192,7 +206,7 @@ impl Format {
 }
 
 impl MetricType {
-    /// As OpenMetrics writes it.
+    /// Returns the name of the type in OpenMetrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -225,8 +239,8 @@ impl MetricType {
         .find(|kind| name.eq_ignore_ascii_case(kind.as_str()))
     }
 
-    /// What a sample is whose name is the family's with `suffix`; `None` where
-    /// the type has no such samples.
+    /// Returns the role of a sample whose name is the family's with `suffix`; `None` if the type
+    /// has no such samples.
     fn part(self, suffix: &str) -> Option<Part> {
         match (self, suffix) {
             (_, "") | (Self::Counter, "_total") | (Self::Info, "_info") => Some(Part::Value),
@@ -243,12 +257,12 @@ impl MetricType {
     }
 }
 
-/// Suffixes of samples, for finding the family of one that is out of order.
+/// Suffixes of samples, to find the family of a sample that is out of order.
 const SUFFIXES: [&str; 8] =
     ["_bucket", "_sum", "_count", "_total", "_created", "_info", "_gsum", "_gcount"];
 
 impl<'a> Exposition<'a> {
-    /// Reads `body`.
+    /// Parses `body`, which must be UTF-8: see [`as_text`].
     pub fn parse(body: &'a [u8], format: Format) -> Result<Self, ExpositionError> {
         let text = std::str::from_utf8(body).map_err(|error| ExpositionError {
             line: 1 + memchr::memchr_iter(b'\n', &body[..error.valid_up_to()]).count(),
@@ -263,19 +277,19 @@ impl<'a> Exposition<'a> {
             parser.line += 1;
             parser.take(line).map_err(|reason| ExpositionError { line: parser.line, reason })?;
         }
-        if format == Format::OpenMetrics && !parser.has_ended {
-            return Err(ExpositionError { line: parser.line.max(1), reason: Reason::MissingEof });
+        if format == Format::OpenMetrics && !parser.exposition.has_eof {
+            parser.exposition.faults.push(Fault::MissingEof);
         }
         Ok(parser.exposition)
     }
 
-    /// The labels of `sample`, in the body's order.
+    /// Returns the labels of `sample`, in the order of the body.
     #[must_use]
     pub fn labels(&self, sample: &Sample<'a>) -> &[Label<'a>] {
         self.labels.get(sample.labels.clone()).unwrap_or_default()
     }
 
-    /// The family of `sample`.
+    /// Returns the family of `sample`.
     #[must_use]
     pub fn family(&self, sample: &Sample<'a>) -> Option<&MetricFamily<'a>> {
         self.families.get(sample.family)
@@ -287,10 +301,9 @@ struct Parser<'a> {
     exposition: Exposition<'a>,
     /// Families by name, for samples that do not follow their declaration.
     by_name: HashMap<Cow<'a, str>, usize>,
-    /// The family mentioned last.
+    /// The most recent family.
     current: Option<usize>,
     line: usize,
-    has_ended: bool,
 }
 
 impl Default for Parser<'_> {
@@ -301,7 +314,6 @@ impl Default for Parser<'_> {
             by_name: HashMap::new(),
             current: None,
             line: 0,
-            has_ended: false,
         }
     }
 }
@@ -312,8 +324,9 @@ impl<'a> Parser<'a> {
         if line.is_empty() {
             return Ok(());
         }
-        if self.has_ended {
-            return Err(Reason::AfterEof);
+        let is_first_after = self.exposition.has_eof && !self.is_known(&Fault::AfterEof);
+        if is_first_after && self.format == Format::OpenMetrics {
+            self.exposition.faults.push(Fault::AfterEof);
         }
         match line.comment() {
             Some(comment) => self.comment(comment),
@@ -321,10 +334,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `HELP`, `TYPE`, `UNIT` or `EOF`; anything else is for human readers.
+    /// Parses `HELP`, `TYPE`, `UNIT` or `EOF`; other comments are ignored.
     fn comment(&mut self, mut line: Line<'a>) -> Result<(), Reason> {
         match line.word() {
-            "EOF" => self.has_ended = self.format == Format::OpenMetrics,
+            "EOF" => self.exposition.has_eof = true,
             "HELP" => {
                 let family = self.declared(&mut line)?;
                 family.help.get_or_insert(line.help());
@@ -337,17 +350,24 @@ impl<'a> Parser<'a> {
                 let family = self.declared(&mut line)?;
                 let name = line.word();
                 let kind = MetricType::parse(name).ok_or_else(|| Reason::Type(name.into()))?;
-                if ![MetricType::Unknown, kind].contains(&family.metric_type) {
-                    return Err(Reason::TwoTypes(family.name.to_string()));
+                let before = std::mem::replace(&mut family.metric_type, kind);
+                if ![MetricType::Unknown, kind].contains(&before) {
+                    let fault = Fault::TwoTypes(family.name.to_string());
+                    if !self.is_known(&fault) {
+                        self.exposition.faults.push(fault);
+                    }
                 }
-                family.metric_type = kind;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// The family that a declaration names; it becomes the current one.
+    fn is_known(&self, fault: &Fault) -> bool {
+        self.exposition.faults.contains(fault)
+    }
+
+    /// Returns the family that a declaration names, which becomes the current one.
     fn declared(&mut self, line: &mut Line<'a>) -> Result<&mut MetricFamily<'a>, Reason> {
         let name = line.metric_name()?;
         let index = match self.by_name.get(&name) {
@@ -397,8 +417,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The family of a sample named `name` and what it is there: the current
-    /// family, else one declared earlier.
+    /// Returns the family of a sample called `name` and the sample's role: the current family, or
+    /// else one declared earlier.
     fn known_family_of(&self, name: &str) -> Option<(usize, Part)> {
         let in_current = self.current.and_then(|index| Some((index, self.part_in(index, name)?)));
         in_current.or_else(|| self.declared_earlier(name))
@@ -420,7 +440,19 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `{labels} value [timestamp]`, as it stands behind the `#` of a sample.
+/// Converts `body` to text, with U+FFFD in place of invalid bytes; returns whether there were any.
+#[must_use]
+pub fn as_text(body: Vec<u8>) -> (Vec<u8>, bool) {
+    match String::from_utf8(body) {
+        Ok(text) => (text.into_bytes(), false),
+        Err(error) => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            (text.into_bytes(), true)
+        }
+    }
+}
+
+/// Parses `{labels} value [timestamp]`, which follows the `#` of a sample.
 fn exemplar(mut line: Line<'_>) -> Result<Exemplar<'_>, Reason> {
     let mut labels = Vec::new();
     line.labels(&mut labels)?;

@@ -1,4 +1,4 @@
-//! One request for an exposition.
+//! Sends a single scrape.
 
 use std::error::Error;
 use std::io::Read;
@@ -15,60 +15,60 @@ use url::Url;
 use super::collector::CollectorError;
 use super::exposition::Format;
 use super::scrape::FetchTimes;
-use super::store::MOST_VALUE_BYTES;
+use super::store::MAX_VALUE_BYTES;
 use crate::redact;
 use crate::transport::Connections;
 use crate::units::{Clock, Nanos};
 
-/// Most bytes of a body, as sent and inflated: fetching more three times a second
-/// would disturb the run.
+/// Maximum size of a body in bytes, both as sent and decompressed; larger ones three times per
+/// second would disturb the run.
 pub(super) const BODY_LIMIT: usize = 64 << 20;
 
-/// Both formats, the newer one first; anything else rather than nothing.
+/// The `Accept` header: both formats, preferably the newer one, or else anything.
 const FORMATS: &str =
     "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
-/// Most redirects of one request.
-const MOST_REDIRECTS: usize = 5;
+/// Maximum number of redirects of one request.
+const MAX_REDIRECTS: usize = 5;
 
-/// Most characters of a server's text that are shown.
+/// Maximum number of characters of a server's text that are shown.
 const SHOWN: usize = 160;
 
-/// What came of no use.
+/// The error of a scrape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum ScrapeError {
-    /// This time; another time it may work.
+    /// A temporary error; a later scrape may succeed.
     #[error("{0}")]
     Failed(String),
-    /// It is announced as something else.
+    /// The content type is not that of an exposition.
     #[error(
         "returned non-Prometheus content-type '{0}'; expected text/plain (Prometheus exposition \
          format)"
     )]
     ContentType(String),
-    /// It is something else.
+    /// The body is not an exposition.
     #[error("returned a body that is not in the Prometheus exposition format: {0}")]
     Unparsable(String),
-    /// There is too much of it.
-    #[error("returned more than {} MiB, too much to fetch again and again", BODY_LIMIT >> 20)]
+    /// The body is too large.
+    #[error("returned more than {} MiB, too much to scrape repeatedly", BODY_LIMIT >> 20)]
     TooLarge,
-    /// There was too much of it over time.
+    /// The stored metrics exceed their limit.
     #[error(
-        "brought the values of server metrics to more than {} MiB; its statistics are of the \
-         scrapes until now",
-        MOST_VALUE_BYTES >> 20
+        "exceeded {} MiB of stored server metrics; its statistics cover the scrapes until \
+         now",
+        MAX_VALUE_BYTES >> 20
     )]
     TooMuch,
 }
 
-/// How a body is encoded.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Identity,
     Gzip,
 }
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) times: FetchTimes,
@@ -78,7 +78,7 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// The body, inflated.
+    /// Returns the decompressed body.
     pub(super) fn into_body(self) -> Result<Vec<u8>, ScrapeError> {
         match self.encoding {
             Encoding::Identity => Ok(self.body),
@@ -92,11 +92,11 @@ fn inflate(body: &[u8]) -> Result<Vec<u8>, ScrapeError> {
     MultiGzDecoder::new(body)
         .take(BODY_LIMIT as u64 + 1)
         .read_to_end(&mut inflated)
-        .map_err(|error| ScrapeError::Failed(format!("its gzip body is broken: {error}")))?;
+        .map_err(|error| ScrapeError::Failed(format!("its gzip body is invalid: {error}")))?;
     if inflated.len() > BODY_LIMIT { Err(ScrapeError::TooLarge) } else { Ok(inflated) }
 }
 
-/// Fetches expositions.
+/// Sends scrapes.
 #[derive(Debug, Clone)]
 pub(super) struct Fetcher {
     client: Client,
@@ -104,7 +104,7 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher for `urls`. Times are by `clock`.
+    /// Creates a fetcher for `urls`, with times of `clock`.
     pub(super) fn new<'a>(
         connections: &Connections,
         urls: impl IntoIterator<Item = &'a Url>,
@@ -120,15 +120,16 @@ impl Fetcher {
         Ok(Self { client, clock })
     }
 
-    /// Fetches `url` until the instant `deadline`.
+    /// Scrapes `url` until the instant `deadline`.
     pub(super) async fn fetch(&self, url: &Url, deadline: Nanos) -> Result<Fetched, ScrapeError> {
         let sent = Clock::now();
         let bound = deadline.since(sent);
-        let late =
-            || ScrapeError::Failed(format!("it did not answer within {:.1} s", bound.as_seconds()));
+        let late = || {
+            ScrapeError::Failed(format!("it did not respond within {:.1} s", bound.as_seconds()))
+        };
         let answer = tokio::time::timeout(Duration::from(bound), self.exchange(url, sent));
         let fetched = answer.await.map_err(|_| late())??;
-        // A timer that fires late must not let an answer in that came too late.
+        // If the timer fires late, a late response must not be accepted.
         if fetched.times.first_byte_ns > self.clock.wall_ns(deadline) {
             return Err(late());
         }
@@ -153,11 +154,11 @@ impl Fetcher {
     }
 }
 
-/// Follows a redirect that stays on the server: credentials go nowhere else.
+/// Follows a redirect within the server; credentials are not sent to any other.
 fn follow_at_home(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let previous = attempt.previous();
     let home = previous.first().map(Url::origin);
-    if previous.len() <= MOST_REDIRECTS && home == Some(attempt.url().origin()) {
+    if previous.len() <= MAX_REDIRECTS && home == Some(attempt.url().origin()) {
         attempt.follow()
     } else {
         attempt.stop()
@@ -168,11 +169,11 @@ fn accept_status(status: StatusCode) -> Result<(), ScrapeError> {
     if status.is_success() {
         return Ok(());
     }
-    let note = if status.is_redirection() { ", a redirect that is not followed" } else { "" };
-    Err(ScrapeError::Failed(format!("it answers {status}{note}")))
+    let note = if status.is_redirection() { ", a redirect, which is not followed" } else { "" };
+    Err(ScrapeError::Failed(format!("it returned status {status}{note}")))
 }
 
-/// The format that a content type announces. JSON is none, and is not even read.
+/// Returns the format that a content type announces. A JSON body is not read at all.
 fn accept_type(content_type: &str) -> Result<Format, ScrapeError> {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
@@ -186,7 +187,7 @@ fn accept_encoding(encoding: &str) -> Result<Encoding, ScrapeError> {
         "" | "identity" => Ok(Encoding::Identity),
         "gzip" | "x-gzip" => Ok(Encoding::Gzip),
         other => Err(ScrapeError::Failed(format!(
-            "its body is encoded as `{}`, which was not asked for",
+            "its body has the content encoding `{}`, which was not requested",
             clipped(other)
         ))),
     }
@@ -215,13 +216,13 @@ async fn read(mut response: Response) -> Result<Vec<u8>, ScrapeError> {
 fn failed(error: reqwest::Error) -> ScrapeError {
     let stage = match () {
         () if error.is_connect() => "cannot connect: ",
-        () if error.is_body() || error.is_decode() => "its body was cut: ",
+        () if error.is_body() || error.is_decode() => "its body is incomplete: ",
         () => "",
     };
     ScrapeError::Failed(format!("{stage}{}", root_cause(&error.without_url())))
 }
 
-/// The innermost cause: the outer ones say only where it came up.
+/// Returns the innermost cause; the outer ones only describe where it occurred.
 fn root_cause(mut error: &dyn Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;
@@ -229,7 +230,7 @@ fn root_cause(mut error: &dyn Error) -> String {
     clipped(&error.to_string())
 }
 
-/// The beginning of a text that a server may have a say in, on one line.
+/// Returns the beginning of a text that a server may control, on one line.
 pub(super) fn clipped(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN).is_some() {
@@ -239,7 +240,7 @@ pub(super) fn clipped(text: &str) -> String {
     shown.replace("\\'", "'").replace("\\\"", "\"")
 }
 
-/// `url` without credentials.
+/// Returns `url` without credentials.
 pub(super) fn shown(url: &Url) -> Arc<str> {
     let mut url = url.clone();
     // Both fail only for URLs that cannot have credentials.
@@ -248,9 +249,9 @@ pub(super) fn shown(url: &Url) -> Arc<str> {
     redact::url(url.as_str()).into()
 }
 
-/// Where servers have their exposition that answer something else at `…/metrics`:
-/// the same with `/prometheus/metrics` at its end. `None` where the path does not
-/// end in `/metrics`, or is that already.
+/// Returns the URL of the exposition on servers that return something else at `…/metrics`: the same
+/// with `/prometheus/metrics` at its end. `None` if the path does not end in `/metrics`, or already
+/// ends in `/prometheus/metrics`.
 pub(super) fn alternative(url: &Url) -> Option<Url> {
     let base = url.path().strip_suffix("/metrics")?;
     if base.ends_with("/prometheus") {

@@ -1,9 +1,9 @@
 //! Percentiles of a histogram's observations, estimated from its buckets and its sum.
 //!
-//! Four phases: learn each bucket's mean from single scrape intervals, sum up
-//! what the finite buckets hold, give the `+Inf` bucket the rest, and spread the
-//! observations of each bucket around its mean so that the sum comes out.
-//! `docs/decisions/histogram-estimate.md` says why it is done this way.
+//! There are four steps: estimate the mean of each bucket from single scrape intervals, add up the
+//! sums of the finite buckets, assign the rest to the `+Inf` bucket, and distribute the
+//! observations of each bucket around its mean such that they yield the sum.
+//! `docs/decisions/histogram-estimate.md` gives the reasons.
 
 use super::report::PERCENTILES;
 
@@ -13,15 +13,14 @@ mod spread;
 pub use learned::LearnedBuckets;
 use spread::Piece;
 
-/// Bounds and sums beyond it have squares that are no numbers.
+/// Upper limit for bounds and sums; squares of larger ones would overflow.
 const GREATEST: f64 = 1e100;
 
-/// Percentiles, at each of [`PERCENTILES`]; `None` where nothing can be estimated.
+/// Returns the percentiles at each of [`PERCENTILES`]; `None` if they cannot be estimated.
 ///
-/// `bounds` are the upper bounds, ascending, `+Inf` last; `cumulative` the
-/// number of observations up to each; `sum` their sum. The result is ascending
-/// and lies within the buckets that hold observations. Ranks are those of
-/// `numpy.percentile`, linear.
+/// `bounds` are the upper bounds, ascending, `+Inf` last; `cumulative` the number of observations
+/// up to each; `sum` their sum. The result is ascending and within the buckets that contain
+/// observations. Ranks are those of `numpy.percentile` with the method `linear`.
 #[must_use]
 pub fn percentiles(
     bounds: &[f64],
@@ -55,8 +54,8 @@ pub fn percentiles(
     found.iter().all(|value| value.is_finite()).then(|| within(found, &buckets, &counts))
 }
 
-/// The values, ascending and within the buckets that hold observations: rounding
-/// may have moved them.
+/// Returns the values in ascending order and within the buckets that contain observations, which
+/// rounding may have violated.
 fn within(mut values: [f64; 9], buckets: &[Bucket], counts: &[f64]) -> [f64; 9] {
     let mut holding = buckets.iter().zip(counts).filter(|(_, count)| **count > 0.0);
     let first = holding.next();
@@ -70,11 +69,11 @@ fn within(mut values: [f64; 9], buckets: &[Bucket], counts: &[f64]) -> [f64; 9] 
     values
 }
 
-/// Percentiles by linear interpolation within buckets.
+/// Returns percentiles by linear interpolation within buckets.
 ///
-/// As Prometheus' `histogram_quantile` does it: the lower bound of the first
-/// bucket is 0 where its upper one is positive, and what lies above the last
-/// finite bound is taken as that bound.
+/// This is the method of Prometheus' `histogram_quantile`: the lower bound of the first bucket is 0
+/// if its upper one is positive, and observations above the last finite bound are assumed to be at
+/// that bound.
 #[must_use]
 pub fn linear_percentiles(bounds: &[f64], cumulative: &[f64]) -> Option<[f64; 9]> {
     let buckets = Bucket::all(bounds)?;
@@ -96,7 +95,7 @@ pub fn linear_percentiles(bounds: &[f64], cumulative: &[f64]) -> Option<[f64; 9]
     Some(PERCENTILES.map(|p| spread::at_rank(&pieces, total * f64::from(p) / 100.0)))
 }
 
-/// Where the observations of a bucket lie.
+/// The range of a bucket's observations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     low: f64,
@@ -104,10 +103,11 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// All of a histogram, `None` where there is no finite one or they do not ascend.
+    /// Returns all buckets of a histogram; `None` if no bound is finite or they do not ascend.
     fn all(bounds: &[f64]) -> Option<Vec<Self>> {
         let first = *bounds.first().filter(|bound| bound.is_finite())?;
-        // What is not above zero has no lower bound: it is taken as all at the upper one.
+        // A bucket with a bound of zero or less has no lower bound; all its observations are
+        // assumed to be at the upper one.
         let mut low = first.min(0.0);
         let mut buckets = Vec::with_capacity(bounds.len());
         for &high in bounds {
@@ -125,13 +125,13 @@ impl Bucket {
         self.high.is_finite()
     }
 
-    /// The least that its observations can be: the first bucket has no lower end
-    /// where it reaches to zero or below.
+    /// Returns the smallest possible observation. The first bucket has no lower end if its upper
+    /// bound is zero or negative.
     const fn least(&self) -> f64 {
         if self.low == self.high { f64::NEG_INFINITY } else { self.low }
     }
 
-    /// How far its observations are apart; a guess for `+Inf`: as far as it is from zero.
+    /// Returns the width of the bucket; for `+Inf` an estimate, which is its distance from zero.
     const fn width(&self) -> f64 {
         match self.high {
             f64::INFINITY if self.low == 0.0 => 1.0,
@@ -140,25 +140,25 @@ impl Bucket {
         }
     }
 
-    /// Where its observations are as long as nothing is known of them.
+    /// Returns the assumed mean of its observations while nothing is known about them.
     const fn centre(&self) -> f64 {
         self.low + self.width() / 2.0
     }
 
-    /// Variance of observations spread evenly over it.
+    /// Returns the variance of observations distributed evenly over it.
     const fn spread(&self) -> f64 {
         self.width() * self.width() / 12.0
     }
 
-    /// The most that observations with this mean can vary; a guess for `+Inf`: as
-    /// much as if they fell off exponentially.
+    /// Returns the maximum variance of observations with this mean; for `+Inf` an estimate, which
+    /// is that of an exponential distribution.
     fn greatest_variance(&self, mean: f64) -> f64 {
         let below = mean - self.low;
         below * if self.is_finite() { self.high - mean } else { below }
     }
 }
 
-/// Observations in each bucket; a fall is taken as none.
+/// Returns the number of observations in each bucket; a decrease counts as none.
 fn per_bucket(bounds: &[f64], cumulative: &[f64]) -> Option<Vec<f64>> {
     if bounds.len() != cumulative.len() || cumulative.iter().any(|count| !count.is_finite()) {
         return None;

@@ -1,4 +1,4 @@
-//! What the endpoints said, summed up: the content of the exports.
+//! Statistics of server metrics: the content of the files.
 
 mod build;
 
@@ -10,18 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::conservation::Comparison;
 use super::snapshot::Kind;
 use super::store::{Labels, Store};
+use crate::schedule::PhaseKind;
 
-pub(super) use build::median_update_interval_ns;
 pub use build::{build, endpoint_info, keys};
+pub(super) use build::{median_interval_ns, median_update_interval_ns, update_times};
 
-/// The server's side of a run, as files and console need it.
+/// The server metrics of a run, as files and console need them.
 #[derive(Debug, Clone, Default)]
 pub struct ServerMetrics {
     /// The statistics.
     pub report: ServerMetricsReport,
-    /// The series behind them.
+    /// The series from which they were computed.
     pub store: Arc<Store>,
-    /// The server's counts beside the client's.
+    /// The comparison of the server's counts with the client's.
     pub conservation: Vec<Comparison>,
 }
 
@@ -30,33 +31,33 @@ pub struct ServerMetrics {
 pub struct ServerMetricsReport {
     /// Endpoints and times.
     pub summary: Summary,
-    /// Of the profiling phase, sorted by name. A name that endpoints use for different
-    /// kinds has a metric for each; [`keys`] gives each a name of its own.
+    /// Metrics of the profiling phase, sorted by name. If endpoints use a name for different kinds,
+    /// there is a metric for each; [`keys`] returns a unique name for each.
     pub metrics: Vec<MetricReport>,
-    /// Of the warmup, sorted by name; empty without one.
+    /// Metrics of the warmup, sorted by name; empty without a warmup.
     pub warmup_metrics: Vec<MetricReport>,
 }
 
 /// Endpoints and times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// URLs that were to be scraped, in the order configured.
+    /// The configured URLs, in order.
     pub endpoints_configured: Vec<Arc<str>>,
-    /// Those that gave metrics, by the URL that was scraped: another one where
-    /// `/prometheus/metrics` had them.
+    /// The endpoints that exposed metrics, by the URL that was scraped, which differs from the
+    /// configured one if `/prometheus/metrics` was used instead.
     pub endpoints_successful: Vec<Arc<str>>,
-    /// What is known of each that gave metrics, in the same order.
+    /// Information about each endpoint that exposed metrics, in the same order.
     pub endpoint_info: Vec<(Arc<str>, EndpointInfo)>,
-    /// The phases, which are what statistics are of.
+    /// The phases that statistics cover.
     pub windows: Windows,
 }
 
-/// The time that statistics are of: wall time, both ends included.
+/// The wall time of a phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// The phase began.
+    /// Its start.
     pub start_ns: u64,
-    /// The phase ended: the time of its final scrape.
+    /// Its end, after its last request was completed.
     pub end_ns: u64,
 }
 
@@ -66,23 +67,34 @@ pub struct Windows {
     /// Absent without a warmup.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub warmup: Option<Window>,
-    /// Absent where the run ended before it.
+    /// Absent if the run ended before it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profiling: Option<Window>,
 }
 
-/// How an endpoint was scraped, over the whole run.
+impl Windows {
+    /// Returns the window of the phases of this kind.
+    #[must_use]
+    pub const fn of(&self, kind: PhaseKind) -> Option<Window> {
+        match kind {
+            PhaseKind::Warmup => self.warmup,
+            PhaseKind::Profiling => self.profiling,
+        }
+    }
+}
+
+/// Scrapes of an endpoint over the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndpointInfo {
-    /// Fetches that succeeded.
+    /// Number of successful scrapes.
     pub total_fetches: u64,
     /// Time of the first.
     pub first_fetch_ns: u64,
     /// Time of the last.
     pub last_fetch_ns: u64,
-    /// Mean time from request to the end of the answer, in milliseconds.
+    /// Mean time from the request to the end of the response, in milliseconds.
     pub avg_fetch_latency_ms: f64,
-    /// Fetches that said something new.
+    /// Number of scrapes with new values.
     pub unique_updates: u64,
     /// Time of the first of them.
     pub first_update_ns: u64,
@@ -90,12 +102,30 @@ pub struct EndpointInfo {
     pub last_update_ns: u64,
     /// From the first to the last of them, in seconds.
     pub duration_seconds: f64,
-    /// Mean time between them, in milliseconds; 0 where there is but one.
+    /// Mean time between them, in milliseconds; 0 if there is only one.
     pub avg_update_interval_ms: f64,
-    /// Median time between them, in milliseconds; `None` below two intervals.
+    /// Median time between them, in milliseconds; `None` with fewer than two intervals.
     pub median_update_interval_ms: Option<f64>,
-    /// Fetches that failed.
+    /// Number of failed scrapes.
     pub failed_fetches: u64,
+    /// The scrapes that delimit the statistics of the profiling phase.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profiling: Option<Edges>,
+}
+
+/// The scrapes that delimit a phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edges {
+    /// Time of the reference scrape, which cumulative values are compared with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reference_ns: Option<u64>,
+    /// Time of the final scrape.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub final_ns: Option<u64>,
+    /// Whether the reference scrape is at the start of the phase.
+    pub has_exact_start: bool,
+    /// Whether the final scrape is at the end of the phase.
+    pub has_exact_end: bool,
 }
 
 /// One metric, over all endpoints.
@@ -103,11 +133,11 @@ pub struct EndpointInfo {
 pub struct MetricReport {
     /// Its name in files.
     pub name: Arc<str>,
-    /// What its series are.
+    /// The kind of its series.
     pub kind: Kind,
     /// `# HELP`; empty without one.
     pub description: Arc<str>,
-    /// Its unit, where one is declared or can be inferred.
+    /// Its unit, if it is declared or can be inferred.
     pub unit: Option<Arc<str>>,
     /// Its series, sorted by endpoint and labels.
     pub series: Vec<SeriesReport>,
@@ -127,80 +157,82 @@ pub struct SeriesReport {
 /// The statistics of a series, by kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stats {
-    /// Of a gauge, an info or an unknown.
+    /// Statistics of a gauge, info or unknown metric.
     Gauge(GaugeStats),
-    /// Of a counter.
+    /// Statistics of a counter.
     Counter(CounterStats),
-    /// Of a histogram.
+    /// Statistics of a histogram.
     Histogram(HistogramStats),
-    /// Of a summary.
+    /// Statistics of a summary.
     Summary(SummaryStats),
 }
 
-/// The values p1 to p99 that are exported, in order.
+/// The percentiles p1 to p99 that are exported, in order.
 pub const PERCENTILES: [u8; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 99];
 
-/// Of samples: each counts the same.
+/// Statistics of samples, each with the same weight.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GaugeStats {
     /// Mean.
     pub avg: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
     /// Sample standard deviation (ddof 1); 0 for a single sample.
     pub std: f64,
-    /// At each of [`PERCENTILES`], numpy's linear method.
+    /// The values at each of [`PERCENTILES`], by numpy's linear method.
     pub percentiles: [f64; 9],
-    /// With `--slice-duration`.
+    /// Statistics of time slices, with `--slice-duration`.
     pub timeslices: Vec<Timeslice<GaugeSlice>>,
 }
 
-/// Of the change of a cumulative number.
+/// Statistics of the change of a cumulative value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CounterStats {
-    /// Last less reference; 0 where that is negative.
+    /// Last value minus the reference; 0 if that is negative.
     pub total: f64,
-    /// `total` per second from the reference to the last sample; 0 where no time passed.
+    /// `total` per second from the reference to the final scrape; 0 if no time passed.
     pub rate: f64,
-    /// Of the rates of complete slices; with `--slice-duration`.
+    /// Statistics of the rates of complete slices, with `--slice-duration`.
     pub slice_rates: Option<RateSpread>,
-    /// Of the rates between the samples where the value changed, the mean weighted by
-    /// time; `None` where it did not rise.
+    /// Statistics of the rates between samples with changed values, the mean weighted by time;
+    /// `None` if the value did not increase.
     pub point_rates: Option<RateSpread>,
-    /// Where it fell: the server began anew.
+    /// Decreases of the value, at which the server restarted.
     pub resets: Option<Resets>,
-    /// With `--slice-duration`.
+    /// Other reasons for doubt.
+    pub doubts: Doubts,
+    /// Statistics of time slices, with `--slice-duration`.
     pub timeslices: Vec<Timeslice<CounterSlice>>,
 }
 
-/// How a rate varied, per second.
+/// Statistics of a rate, per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RateSpread {
     /// Mean.
     pub avg: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
     /// Sample standard deviation (ddof 1); 0 for a single rate.
     pub std: f64,
 }
 
-/// A cumulative number that fell.
+/// The decreases of a cumulative value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Resets {
-    /// How often.
+    /// Their number.
     pub reset_count: u64,
-    /// The change when each fall is taken as a start from zero.
+    /// The change if each decrease is treated as a restart from zero.
     pub total_with_resets: f64,
 }
 
-/// Of the observations that a histogram counted.
+/// Statistics of a histogram's observations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HistogramStats {
-    /// Number of the observations; whole.
+    /// Number of observations, a whole number.
     pub count: f64,
     /// Their sum.
     pub sum: f64,
@@ -208,23 +240,56 @@ pub struct HistogramStats {
     pub count_rate: f64,
     /// Sum per second.
     pub sum_rate: f64,
-    /// At each of [`PERCENTILES`]; `None` where nothing can be estimated.
+    /// The values at each of [`PERCENTILES`]; `None` if they cannot be estimated.
     pub percentiles: Option<[f64; 9]>,
-    /// Upper bound as sent and the observations up to it; `None` after a reset.
+    /// Upper bounds as exposed, with the number of observations up to each; `None` after a reset.
     pub buckets: Option<Buckets>,
-    /// Where its count fell: the server began anew.
+    /// Decreases of its count, at which the server restarted.
     pub resets: Option<Resets>,
-    /// With `--slice-duration`.
+    /// Other reasons for doubt.
+    pub doubts: Doubts,
+    /// Statistics of time slices, with `--slice-duration`.
     pub timeslices: Vec<Timeslice<HistogramSlice>>,
 }
 
-/// Upper bounds as sent, ascending, and the observations up to each.
+/// Reasons to doubt the total of a cumulative value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// There was no reference scrape at the start of the phase.
+    pub has_inexact_start: bool,
+    /// There was no final scrape at the end of the phase.
+    pub has_inexact_end: bool,
+    /// Its first value is far larger than its later increases, so it may include counts from before
+    /// it was exposed. Rates begin at that value.
+    pub has_large_first_value: bool,
+}
+
+impl Stats {
+    /// Returns the reasons to doubt totals and rates, by their names in files.
+    #[must_use]
+    pub fn flags(&self) -> Vec<&'static str> {
+        let (has_reset, doubts) = match self {
+            Self::Counter(CounterStats { resets, doubts, .. })
+            | Self::Histogram(HistogramStats { resets, doubts, .. }) => (resets.is_some(), doubts),
+            Self::Gauge(_) | Self::Summary(_) => return Vec::new(),
+        };
+        let all = [
+            (has_reset, "reset"),
+            (doubts.has_inexact_start, "inexact_start"),
+            (doubts.has_inexact_end, "inexact_end"),
+            (doubts.has_large_first_value, "large_first_value"),
+        ];
+        all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, name)| name).collect()
+    }
+}
+
+/// Upper bounds as exposed, ascending, with the number of observations up to each.
 pub type Buckets = Vec<(Arc<str>, f64)>;
 
-/// Of a summary: quantiles as last sent, over the server's whole life.
+/// Statistics of a summary, with the latest quantiles, which cover the server's whole lifetime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SummaryStats {
-    /// Quantile as sent and its value, ascending.
+    /// Quantiles as exposed, ascending, with their values.
     pub quantiles: BTreeMap<Arc<str>, f64>,
     /// Number of observations in the phase.
     pub count: f64,
@@ -236,14 +301,14 @@ pub struct SummaryStats {
     pub sum_rate: f64,
 }
 
-/// A part of the phase.
+/// A time slice of the phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timeslice<T> {
     /// Its start.
     pub start_ns: u64,
-    /// Its end, which belongs to the next one.
+    /// Its end (exclusive).
     pub end_ns: u64,
-    /// It is as long as the others.
+    /// Whether it has the full length.
     pub is_complete: bool,
     /// Its statistics.
     pub stats: T,
@@ -254,9 +319,9 @@ pub struct Timeslice<T> {
 pub struct GaugeSlice {
     /// Mean.
     pub avg: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -272,12 +337,12 @@ pub struct CounterSlice {
 /// A histogram's statistics in a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HistogramSlice {
-    /// Number of the observations.
+    /// Number of observations.
     pub count: f64,
     /// Their sum.
     pub sum: f64,
-    /// Their mean; 0 without any.
+    /// Their mean; 0 if there are none.
     pub avg: f64,
-    /// Upper bound as sent and the observations up to it.
+    /// Upper bounds as exposed, with the number of observations up to each.
     pub buckets: Buckets,
 }

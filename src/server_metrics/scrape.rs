@@ -1,71 +1,78 @@
-//! One fetch of one endpoint, and who is shown it.
+//! A scrape of an endpoint, and its recipients.
 
 use std::sync::Arc;
 
 use super::exposition::Exposition;
 use super::snapshot::Snapshot;
 use crate::schedule::PhaseKind;
+use crate::units::Nanos;
 
-/// Where metrics are exposed.
+/// A URL that exposes metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Full URL without credentials: what files, logs and telemetry show.
+    /// Full URL without credentials, as shown in files, logs and telemetry.
     pub url: Arc<str>,
 }
 
-/// When a fetch happened: wall time, in nanoseconds since the epoch.
+/// The wall times of a scrape, in nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FetchTimes {
-    /// The request went out.
+    /// When the request was sent.
     pub request_sent_ns: u64,
-    /// The answer began: the time of the samples.
+    /// When the response began, which is the time of the samples.
     pub first_byte_ns: u64,
-    /// The answer was there in full.
+    /// When the response was complete.
     pub last_byte_ns: u64,
 }
 
 impl FetchTimes {
-    /// From the request to the end of the answer, in nanoseconds.
+    /// Returns the time from the request to the beginning of the response.
+    #[must_use]
+    pub const fn to_first_byte(&self) -> Nanos {
+        Nanos(self.first_byte_ns.saturating_sub(self.request_sent_ns))
+    }
+
+    /// Returns the time from the request to the end of the response, in nanoseconds.
     #[must_use]
     pub const fn latency_ns(&self) -> u64 {
         self.last_byte_ns.saturating_sub(self.request_sent_ns)
     }
 }
 
-/// The phase that a fetch belongs to.
+/// The phase of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseMark {
-    /// Its position in the run, from 0.
+    /// Its index in the run, from 0.
     pub index: u32,
-    /// What it is for.
+    /// Its kind.
     pub kind: PhaseKind,
 }
 
-/// A fetch that succeeded.
+/// A successful scrape.
 #[derive(Debug, Clone, Copy)]
 pub struct Scrape<'a> {
-    /// The endpoint's position among those configured.
+    /// Index of the endpoint in the configuration.
     pub index: usize,
     /// The endpoint.
     pub endpoint: &'a Endpoint,
-    /// When it was fetched.
+    /// The times of the scrape.
     pub times: FetchTimes,
-    /// The phase that was going on; `None` before the first and after the last.
+    /// The current phase; `None` before the first and after the last.
     pub phase: Option<PhaseMark>,
-    /// The body is the same, byte by byte, as in the fetch before.
+    /// Whether the body is identical to that of the previous scrape.
     pub is_duplicate: bool,
-    /// What it says, names and labels unaltered.
+    /// The exposition, with unchanged names and labels.
     pub exposition: &'a Exposition<'a>,
-    /// What it says, as files have it.
+    /// The exposition in the form used by files.
     pub snapshot: &'a Snapshot<'a>,
 }
 
-/// Is shown each successful fetch, on a thread of low priority.
+/// Receives each successful scrape, on a low-priority thread.
 pub trait ScrapeSink: Send + 'static {
-    /// Takes one fetch.
+    /// Processes a scrape.
     fn scrape(&mut self, scrape: &Scrape<'_>);
 
-    /// Is told now and then while no fetch succeeds.
+    /// Called occasionally while no scrape succeeds.
     fn idle(&mut self) {}
 }
 

@@ -1,63 +1,65 @@
 //! Statistics of one series over one phase.
 //!
-//! A phase's samples are those of the scrapes in its window, and each counts the
-//! same. What is cumulative is compared with the last scrape before the window.
+//! The samples of a phase are those of the scrapes of its [`Span`], each with the same weight.
+//! Cumulative values are compared with the span's reference.
 
 mod cumulative;
 mod histogram;
 mod slices;
 
-use std::ops::Range;
-
 use crate::metrics::percentile::{exact_sum, percentile};
+use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 use super::report::{
-    CounterSlice, CounterStats, GaugeSlice, GaugeStats, PERCENTILES, RateSpread, Stats,
-    SummaryStats, Timeslice, Window,
+    CounterSlice, CounterStats, Doubts, GaugeSlice, GaugeStats, PERCENTILES, RateSpread, Stats,
+    SummaryStats, Timeslice, Windows,
 };
 use super::scrape::FetchTimes;
 use super::snapshot::Kind;
+use super::span::Span;
 use super::store::{Column, EndpointStore, SummaryColumns, Values};
 use cumulative::Rise;
 use slices::Slice;
 
 pub use slices::MAX_SLICES;
 
-/// One phase as one endpoint was scraped in it.
+/// A phase of one endpoint.
 #[derive(Debug)]
 pub struct Phase<'a> {
     times: &'a [FetchTimes],
-    within: Range<usize>,
-    reference: Option<usize>,
+    /// Whether the values of the reference are known.
+    knows_reference: bool,
+    span: Span,
     slices: Vec<Slice>,
 }
 
 impl<'a> Phase<'a> {
-    /// The phase that `window` is, in slices of `slice_duration` where one is wanted:
-    /// all as long, from the start of the phase on, the last one cut by its end.
+    /// Creates the phase `kind`, in slices of `slice_duration` if it is given: slices have equal
+    /// lengths from the start of the phase on, except the last one, which ends with the endpoint's
+    /// final scrape. `None` if there was no such phase.
     ///
-    /// A duration below the median time between updates of the endpoint, or one
-    /// that would give more than [`MAX_SLICES`], gives a slice from each update to
-    /// the next instead.
+    /// If the duration is below the median time between updates of the endpoint (between its
+    /// scrapes, if its values never change), or would yield more than [`MAX_SLICES`], each slice
+    /// extends from one update to the next instead.
     #[must_use]
     pub fn new(
         endpoint: &'a EndpointStore,
-        window: Window,
+        windows: &Windows,
+        kind: PhaseKind,
         slice_duration: Option<Nanos>,
-    ) -> Phase<'a> {
-        Self {
-            times: endpoint.scrapes(),
-            within: endpoint.within(window),
-            reference: endpoint.reference(window),
-            slices: slice_duration
-                .map(|duration| slices::of(endpoint, window, duration))
-                .unwrap_or_default(),
+    ) -> Option<Phase<'a>> {
+        let (times, span) = (endpoint.scrapes(), endpoint.span(windows, kind)?);
+        let mut window = windows.of(kind)?;
+        if let Some(last) = span.last() {
+            window.end_ns = times[last].first_byte_ns.max(window.end_ns);
         }
+        let slices = slice_duration.map(|duration| slices::of(endpoint, window, duration));
+        let knows_reference = !endpoint.is_relative();
+        Some(Self { times, knows_reference, span, slices: slices.unwrap_or_default() })
     }
 
-    /// The statistics of a series whose values are `values`; `None` where it has
-    /// no sample in the phase.
+    /// Returns the statistics of a series with `values`; `None` if it has no sample in the phase.
     #[must_use]
     pub fn statistics(&self, kind: Kind, values: &Values) -> Option<Stats> {
         match values {
@@ -78,7 +80,7 @@ impl<'a> Phase<'a> {
 
     fn gauge(&self, column: &Column) -> Option<GaugeStats> {
         let samples: Vec<(u64, f64)> = column
-            .iter(self.within.clone())
+            .iter(self.span.samples.clone())
             .map(|(scrape, value)| (self.time(scrape), value))
             .collect();
         let mut ascending: Vec<f64> = samples.iter().map(|(_, value)| *value).collect();
@@ -95,8 +97,8 @@ impl<'a> Phase<'a> {
         })
     }
 
-    /// The slices that have samples. Each sample is in one of them: the end of the
-    /// phase belongs to the last.
+    /// Returns the slices that have samples. Each sample is in one of them; the end of the phase
+    /// belongs to the last.
     fn gauge_slices(&self, samples: &[(u64, f64)]) -> Vec<Timeslice<GaugeSlice>> {
         let last = self.slices.len().saturating_sub(1);
         let slice = |(index, slice): (usize, &Slice)| {
@@ -108,6 +110,15 @@ impl<'a> Phase<'a> {
             Some(slice.with(GaugeSlice { avg, min, max }))
         };
         self.slices.iter().enumerate().filter_map(slice).collect()
+    }
+
+    /// Returns the doubts due to the start and the end of the phase, and the first value.
+    const fn doubts(&self, has_large_first_value: bool) -> Doubts {
+        Doubts {
+            has_inexact_start: !self.span.has_exact_start,
+            has_inexact_end: !self.span.has_exact_end,
+            has_large_first_value,
+        }
     }
 
     fn counter(&self, column: &Column) -> Option<CounterStats> {
@@ -129,24 +140,24 @@ impl<'a> Phase<'a> {
             .collect();
         Some(CounterStats {
             total,
-            rate: per_second(total, rise.seconds()),
+            rate: rise.rate(total),
             slice_rates: spread(&rates),
             point_rates: rise.point_rates(),
             resets: rise.resets(&rise.falls()),
+            doubts: self.doubts(rise.has_large_first_value()),
             timeslices,
         })
     }
 
-    /// Quantiles as the last sample in the phase has them.
+    /// Returns the quantiles of the last sample in the phase.
     fn summary(&self, columns: &SummaryColumns) -> Option<SummaryStats> {
         let quantiles = columns.quantiles.iter();
         let all = quantiles.clone().map(|(_, column)| column).chain([&columns.sum, &columns.count]);
-        let last = all.filter_map(|column| column.last_in(self.within.clone())).max()?;
-        let rise = |column| Rise::of(self, column);
+        let last = all.filter_map(|column| column.last_in(self.span.samples.clone())).max()?;
+        let late = self.span.late_of(&columns.count);
+        let rise = |column| Rise::and_late(self, column, late.clone());
         let total = |rise: &Option<Rise>| rise.as_ref().map_or(0.0, Rise::total);
-        let rate = |rise: &Option<Rise>, total| {
-            rise.as_ref().map_or(0.0, |rise| per_second(total, rise.seconds()))
-        };
+        let rate = |rise: &Option<Rise>, total| rise.as_ref().map_or(0.0, |rise| rise.rate(total));
         let (counts, sums) = (rise(&columns.count), rise(&columns.sum));
         let fell = total(&counts) < 0.0;
         let count = total(&counts).max(0.0);
@@ -163,9 +174,8 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Mean, extremes and sample standard deviation (ddof 1; 0 of a single value) of
-/// `values`; `None` where there are none. Values that are all the same are exactly
-/// their own mean.
+/// Returns mean, extremes and sample standard deviation (ddof 1; 0 for a single value) of `values`;
+/// `None` if there are none. The mean of identical values is exactly that value.
 fn spread(values: &[f64]) -> Option<RateSpread> {
     let min = values.iter().copied().reduce(f64::min)?;
     let max = values.iter().copied().reduce(f64::max)?;
@@ -178,7 +188,7 @@ fn spread(values: &[f64]) -> Option<RateSpread> {
     Some(RateSpread { avg, min, max, std })
 }
 
-/// `amount` over `seconds`; 0 where no time passed.
+/// Returns `amount / seconds`; 0 if no time passed.
 fn per_second(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }

@@ -1,23 +1,24 @@
-//! What the endpoints exposed over a run, by series.
+//! The server metrics of a run, by series.
 //!
-//! A series keeps its changes only: a scrape that changed nothing costs its
-//! times and no more. Label sets are shared between series and endpoints. What is kept
-//! has [limits](Limits): beyond them new series are left out, with one warning.
+//! Only the changes of a series are stored, so that a scrape without changes takes no more space
+//! than its times. Label sets are shared between series and endpoints. The store has
+//! [limits](Limits), beyond which new series are left out, with one warning.
 
 mod columns;
 mod room;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::report::Window;
+use super::report::Windows;
 use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
+use super::span::Span;
+use crate::schedule::PhaseKind;
 pub use columns::{Column, HistogramColumns, SummaryColumns, Values, bound};
 use room::Room;
-pub use room::{Limits, MOST_VALUE_BYTES};
+pub use room::{Limits, MAX_VALUE_BYTES};
 
 /// Labels of a series, sorted by name.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
@@ -29,79 +30,81 @@ pub struct Store {
     room: Room,
 }
 
-/// What one endpoint exposed.
+/// The metrics of one endpoint.
 #[derive(Debug)]
 pub struct EndpointStore {
-    /// The URL that was to be scraped, without credentials.
+    /// The configured URL, without credentials.
     pub configured_url: Arc<str>,
-    /// The URL that is scraped: another one once `/metrics` turned out to be no
-    /// exposition and `/prometheus/metrics` did not.
+    /// The URL that is scraped, which differs from the configured one if `/metrics` is not an
+    /// exposition but `/prometheus/metrics` is.
     pub url: Arc<str>,
-    /// Families in order of their first appearance.
+    /// Families in the order of their first occurrence.
     pub families: Vec<FamilyStore>,
     scrapes: Vec<FetchTimes>,
     updates: Vec<u32>,
     failures: u64,
+    /// Whether only the increases of cumulative values since the reference are known, but not their
+    /// values.
+    is_relative: bool,
     by_name: HashMap<(Arc<str>, Kind), usize>,
 }
 
-/// Series of one name.
+/// The series with one name.
 #[derive(Debug)]
 pub struct FamilyStore {
     /// Its name in files.
     pub name: Arc<str>,
-    /// What its series are.
+    /// The kind of its series.
     pub kind: Kind,
     /// `# HELP`.
     pub description: Option<Arc<str>>,
     /// `# UNIT`.
     pub unit: Option<Arc<str>>,
-    /// Series in order of their first appearance.
+    /// Series in the order of their first occurrence.
     pub series: Vec<Series>,
     by_labels: HashMap<Labels, usize>,
-    /// The series that stood at each position of the scrape before; `None` where it
-    /// was left out.
+    /// The series at each position of the previous scrape; `None` if it was left out.
     order: Vec<Option<usize>>,
 }
 
-/// One series over the run.
+/// A series over the run.
 #[derive(Debug)]
 pub struct Series {
     /// Its labels, without `le` and `quantile` of a distribution.
     pub labels: Labels,
     /// Its values.
     pub values: Values,
-    /// The scrape that had it last.
+    /// The last scrape that contained it.
     last_seen: usize,
 }
 
 impl Store {
-    /// An empty store for the endpoints `urls`, credentials removed.
+    /// Creates an empty store for the endpoints `urls`, without credentials.
     #[must_use]
     pub fn new(urls: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self::limited(urls, Limits::default())
     }
 
-    /// As [`Store::new`], with other limits.
+    /// Like [`Store::new`], with other limits.
     #[must_use]
     pub fn limited(urls: impl IntoIterator<Item = Arc<str>>, limits: Limits) -> Self {
         let endpoints = urls.into_iter().map(EndpointStore::new).collect();
         Self { endpoints, room: Room::new(limits) }
     }
 
-    /// Adds an endpoint at `url`, credentials removed; gives its number.
+    /// Adds an endpoint at `url`, without credentials; returns its index.
     pub fn add(&mut self, url: Arc<str>) -> usize {
         self.endpoints.push(EndpointStore::new(url));
         self.endpoints.len() - 1
     }
 
-    /// The endpoints, in the order configured.
+    /// Returns the endpoints, in the order of the configuration.
     #[must_use]
     pub fn endpoints(&self) -> &[EndpointStore] {
         &self.endpoints
     }
 
-    /// Keeps what endpoint number `endpoint` exposed.
+    /// Stores a scrape of the endpoint with the index `endpoint`.
     pub fn push(&mut self, endpoint: usize, times: FetchTimes, snapshot: &Snapshot<'_>) {
         let Some(store) = self.endpoints.get_mut(endpoint) else { return };
         let scrape = store.scrapes.len();
@@ -119,44 +122,46 @@ impl Store {
         }
     }
 
-    /// Keeps that endpoint number `endpoint` exposed the same as before.
+    /// Stores a scrape of the endpoint with the index `endpoint` without changes.
     pub fn repeat(&mut self, endpoint: usize, times: FetchTimes) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.scrapes.push(times);
         }
     }
 
-    /// Notes that endpoint number `endpoint` is scraped at `url` from now on.
+    /// Records that the endpoint with the index `endpoint` is scraped at `url` from now on.
     pub fn moved(&mut self, endpoint: usize, url: Arc<str>) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.url = url;
         }
     }
 
-    /// Counts a fetch of endpoint number `endpoint` that failed.
+    /// Counts a failed scrape of the endpoint with the index `endpoint`.
     pub fn fail(&mut self, endpoint: usize) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.failures += 1;
         }
     }
 
-    /// Notes that `failures` fetches of endpoint number `endpoint` failed.
+    /// Records that `failures` scrapes of the endpoint with the index `endpoint` failed.
     pub fn failed(&mut self, endpoint: usize, failures: u64) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.failures = failures;
         }
     }
 
-    /// Keeps when endpoint number `endpoint` was scraped, where its series come one
-    /// after the other: each sample by [`Store::place`], then [`Store::placed`].
+    /// Stores the scrape times of the endpoint with the index `endpoint`, whose series follow one
+    /// after the other, with values relative to the first of `times`: each sample by
+    /// [`Store::place`], then [`Store::placed`].
     pub fn scraped(&mut self, endpoint: usize, times: Vec<FetchTimes>) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.scrapes = times;
+            store.is_relative = true;
         }
     }
 
-    /// Keeps what scrape number `scrape` had of some series, which are all that
-    /// `family` has. The scrapes of one series ascend.
+    /// Stores the values of some series, which are all that `family` contains, at the scrape with
+    /// the index `scrape`. The scrapes of a series ascend.
     pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
         let Some(store) = self.endpoints.get_mut(endpoint) else { return };
         self.room.enter(endpoint, &store.url);
@@ -166,26 +171,33 @@ impl Store {
         }
     }
 
-    /// Ends the series of endpoint number `endpoint` where their samples ended.
+    /// Ends the series of the endpoint with the index `endpoint` at their last samples.
     pub fn placed(&mut self, endpoint: usize) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.placed();
         }
     }
 
-    /// Whether everything was kept that was to be: nothing was beyond the limits.
+    /// Returns whether any series is cumulative.
+    #[must_use]
+    pub fn has_cumulative(&self) -> bool {
+        let mut families = self.endpoints.iter().flat_map(|endpoint| &endpoint.families);
+        families.any(|family| matches!(family.kind, Kind::Counter | Kind::Histogram))
+    }
+
+    /// Returns whether everything was stored, without exceeding the limits.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.room.is_enough()
     }
 
-    /// Whether the values take more than they may.
+    /// Returns whether the values exceed their limit.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         !self.room.has_room_for_values(self.value_bytes())
     }
 
-    /// Bytes that the values take, the room for more included.
+    /// Returns the size of the values in bytes, including reserved memory.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         let families = self.endpoints.iter().flat_map(|endpoint| &endpoint.families);
@@ -202,6 +214,7 @@ impl EndpointStore {
             scrapes: Vec::new(),
             updates: Vec::new(),
             failures: 0,
+            is_relative: false,
             by_name: HashMap::new(),
         }
     }
@@ -225,39 +238,37 @@ impl EndpointStore {
         self.updates = news.map(|(scrape, _)| scrape as u32).collect();
     }
 
-    /// When it was scraped, in order of time.
+    /// Returns the times of the scrapes, in order.
     #[must_use]
     pub fn scrapes(&self) -> &[FetchTimes] {
         &self.scrapes
     }
 
-    /// The scrapes that said something new, ascending; the first one always did.
+    /// Returns the indices of scrapes with new values, ascending, including the first scrape.
     #[must_use]
     pub fn updates(&self) -> &[u32] {
         &self.updates
     }
 
-    /// Fetches that failed.
+    /// Returns whether its cumulative values are only known relative to the first scrape.
+    #[must_use]
+    pub const fn is_relative(&self) -> bool {
+        self.is_relative
+    }
+
+    /// Returns the number of failed scrapes.
     #[must_use]
     pub const fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// The scrapes in `window`.
+    /// Returns the scrapes of the phase `kind`; `None` if there was none.
     #[must_use]
-    pub fn within(&self, window: Window) -> Range<usize> {
-        let before = |end: u64| self.scrapes.partition_point(|scrape| scrape.first_byte_ns < end);
-        let start = before(window.start_ns);
-        start..before(window.end_ns.saturating_add(1)).max(start)
+    pub fn span(&self, windows: &Windows, kind: PhaseKind) -> Option<Span> {
+        Span::of(&self.scrapes, windows, kind)
     }
 
-    /// The last scrape before `window`: what has changed since is of the window.
-    #[must_use]
-    pub fn reference(&self, window: Window) -> Option<usize> {
-        self.within(window).start.checked_sub(1)
-    }
-
-    /// The series of `family`; `None` where it is new and there is no room for it.
+    /// Returns the series of `family`; `None` if it is new and there is no room for it.
     fn family(&mut self, family: &Family<'_>, room: &mut Room) -> Option<&mut FamilyStore> {
         let name: Arc<str> = Arc::from(&*family.name);
         let index = match self.by_name.entry((Arc::clone(&name), family.kind)) {
@@ -281,7 +292,7 @@ impl EndpointStore {
 }
 
 impl FamilyStore {
-    /// What was declared first counts.
+    /// Stores a declaration, unless there is one.
     fn declare(&mut self, family: &Family<'_>) {
         if self.description.is_none() {
             self.description = family.description.as_deref().map(Arc::from);
@@ -294,7 +305,7 @@ impl FamilyStore {
     fn take(&mut self, scrape: usize, family: &Family<'_>, room: &mut Room) {
         self.order.resize(family.series.len().max(self.order.len()), None);
         for (position, point) in family.series.iter().enumerate() {
-            // A server writes its series in the same order again.
+            // Servers usually repeat their series in the same order.
             let index = self.order[position]
                 .filter(|index| is_of(&self.series[*index].labels, point))
                 .or_else(|| self.find_or_add(scrape, point, room));
@@ -326,15 +337,15 @@ impl FamilyStore {
         series.values.set(scrape, value, || room.take_number(&self.name));
     }
 
-    /// The series of the labels of `point`; `None` where it is new and there is no
-    /// room for it.
+    /// Returns the series with the labels of `point`; `None` if it is new and there is no room for
+    /// it.
     fn find_or_add(&mut self, scrape: usize, point: &Point<'_>, room: &mut Room) -> Option<usize> {
         if let Some(index) = self.by_labels.get(&room::labels(point)) {
             return Some(*index);
         }
         let labels = room.take_series(&self.name, point)?;
         let mut values = Values::of(&point.value);
-        // Its numbers have their room.
+        // Room for its numbers is already reserved.
         values.set(scrape, &point.value, || true);
         let index = self.series.len();
         self.by_labels.insert(Arc::clone(&labels), index);

@@ -1,8 +1,8 @@
-//! Units of metrics, told from descriptions and names.
+//! Infers the units of metrics from descriptions and names.
 
 use super::snapshot::Kind;
 
-/// Tags as in `(in MiB)`, as they are written.
+/// Tags as in `(in MiB)`, case-sensitive.
 const TAGS: [(&str, &str); 33] = [
     ("B", "bytes"),
     ("KB", "kilobytes"),
@@ -39,8 +39,8 @@ const TAGS: [(&str, &str); 33] = [
     ("seconds", "seconds"),
 ];
 
-/// Units that a description says in words, `in seconds` or `(seconds)`; lower case.
-const WORDS: [(&str, &str); 13] = [
+/// Units in the words of a description, `in seconds` or `(seconds)`; lower case.
+const WORDS: [(&str, &str); 15] = [
     ("seconds", "seconds"),
     ("milliseconds", "milliseconds"),
     ("ms", "milliseconds"),
@@ -54,9 +54,11 @@ const WORDS: [(&str, &str); 13] = [
     ("tokens/sec", "tokens/s"),
     ("requests/s", "requests/s"),
     ("tokens", "tokens"),
+    ("percent", "percent"),
+    ("%", "percent"),
 ];
 
-/// Ends of names; the longest that fits counts.
+/// Suffixes of names, of which the longest match applies.
 const SUFFIXES: [(&str, &str); 40] = [
     ("_seconds", "seconds"),
     ("_seconds_total", "seconds"),
@@ -100,26 +102,44 @@ const SUFFIXES: [(&str, &str); 40] = [
     ("_watts", "watt"),
 ];
 
-/// Scales that a description gives a ratio; lower case.
-const RATIOS: [&str; 5] = ["(0-1)", "0.0-1.0", "0 to 1", "range 0-1", "fraction of"];
+/// Phrases in a description that indicate a ratio; lower case.
+const RATIOS: [&str; 9] = [
+    "(0-1)",
+    "[0-1]",
+    "0.0-1.0",
+    "0.0 - 1.0",
+    "0 - 1",
+    "0 to 1",
+    "0.0 to 1.0",
+    "range 0-1",
+    "fraction of",
+];
 
-/// What stands between `1` and `100%` where a description explains a ratio.
+/// Words between `1` and `100%` in the description of a ratio.
 const EQUALS: [&str; 4] = ["means", "is", "equals", "="];
 
-/// Scales that a description gives a percentage; lower case.
-const PERCENTAGES: [&str; 3] = ["(0-100)", "range 0-100", "0-100%"];
+/// Phrases in a description that indicate a percentage; lower case.
+const PERCENTAGES: [&str; 7] =
+    ["(0-100)", "[0-100]", "range 0-100", "0-100%", "0 - 100%", "0 to 100%", "0 to 100 percent"];
 
-/// The unit of the metric `name`, by the scale that its `description` gives, the
-/// unit that this says, then the end of the name; `None` where nothing tells.
+/// Endings of words in singular or plural; lower case.
+const PLURALS: [(&str, &str); 3] =
+    [("second(s)", "seconds"), ("byte(s)", "bytes"), ("token(s)", "tokens")];
+
+/// Infers the unit of the metric `name` from the scale in its `description`, the unit in the
+/// description, or the suffix of the name, in this order; `None` if there is none of these.
 ///
-/// A `# UNIT` line says it with authority: ask here where there is none. `name` is
-/// as in files: a counter's may have lost `_total`, which changes no unit.
+/// A `# UNIT` line takes precedence, so this should be used only without one. `name` is as in
+/// files: a counter's may lack `_total`, which does not affect the unit.
 #[must_use]
 pub fn infer(name: &str, kind: Kind, description: &str) -> Option<&'static str> {
     if kind == Kind::Info {
         return None;
     }
-    let lower = description.to_lowercase();
+    let mut lower = description.to_lowercase();
+    for (either, several) in PLURALS {
+        lower = lower.replace(either, several);
+    }
     scale(&lower)
         .or_else(|| tag(description))
         .or_else(|| word(&lower))
@@ -132,13 +152,14 @@ fn scale(description: &str) -> Option<&'static str> {
     let explains = |equals: &&str| {
         says(&format!("1 {equals} 100%")) || says(&format!("1 {equals} 100 percent"))
     };
-    if RATIOS.iter().any(|text| says(text)) || EQUALS.iter().any(explains) {
+    let is_explained = EQUALS.iter().any(explains) || says("1=100%");
+    if RATIOS.iter().any(|text| says(text)) || is_explained {
         return Some("ratio");
     }
     PERCENTAGES.iter().any(|text| says(text)).then_some("percent")
 }
 
-/// `(in X)`, with X as it is written.
+/// Finds `(in X)`, where X is case-sensitive.
 fn tag(description: &str) -> Option<&'static str> {
     description.split("(in ").skip(1).find_map(|rest| {
         let (tag, _) = rest.split_once(')')?;
@@ -146,7 +167,7 @@ fn tag(description: &str) -> Option<&'static str> {
     })
 }
 
-/// `in X` or `(X)`.
+/// Finds `in X` or `(X)`.
 fn word(description: &str) -> Option<&'static str> {
     let says = |word: &str| {
         contains_whole(description, &format!("in {word}"))
@@ -167,7 +188,7 @@ fn unit_of(units: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     units.iter().find(|(other, _)| *other == name).map(|(_, unit)| *unit)
 }
 
-/// `text` stands in `description`, and not as a part of a longer word or number.
+/// Returns whether `description` contains `text`, but not as a part of a longer word or number.
 fn contains_whole(description: &str, text: &str) -> bool {
     description.match_indices(text).any(|(at, _)| {
         let before = description[..at].chars().next_back();

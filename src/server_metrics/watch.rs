@@ -1,4 +1,4 @@
-//! What to watch of each server: its metrics that tell of load and speed.
+//! Important metrics of each server, which show its load and speed.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use super::snapshot::Kind;
 pub struct Server {
     /// Its name.
     pub name: &'static str,
-    /// Its metrics, in the order to read them.
+    /// Its metrics, in the order in which to read them.
     pub metrics: &'static [Watched],
 }
 
-/// A metric worth a look.
+/// An important metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
     /// Its name in files.
     pub name: &'static str,
-    /// The name of earlier versions, looked for where the metric is missing.
+    /// The name in earlier versions, used if the metric is missing.
     pub earlier: Option<&'static str>,
-    /// What its series are.
+    /// The kind of its series.
     pub kind: Kind,
-    /// The statistic that tells most.
+    /// The most informative statistic.
     pub statistic: Statistic,
-    /// What it says.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Its name in files.
+    /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Statistic {
         }
     }
 
-    /// Its value, where the series has it.
+    /// Returns its value, if the series has it.
     #[must_use]
     pub fn of(self, stats: &Stats) -> Option<f64> {
         match (self, stats) {
@@ -71,19 +71,19 @@ impl Statistic {
     }
 }
 
-/// A watched metric that a report has.
+/// An important metric that is in a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// What to watch.
+    /// The entry in the list of metrics.
     pub watched: &'static Watched,
-    /// What there is.
+    /// The metric in the report.
     pub metric: &'a MetricReport,
 }
 
 impl<'a> Found<'a> {
-    /// Each series and the value of the statistic, the greatest first. Left out are
-    /// series without one, and those of a counter that stood still at an endpoint
-    /// where others rose: of earlier loads, or of errors that did not happen.
+    /// Returns each series with the value of the statistic, in descending order. Left out are
+    /// series without a value, and those of a counter that did not increase at an endpoint where
+    /// others did: they belong to earlier loads, or to errors that did not occur.
     #[must_use]
     pub fn values(&self) -> Vec<(&'a SeriesReport, f64)> {
         let value =
@@ -99,7 +99,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The servers that `report` has metrics of, and those metrics: of the profiling phase.
+/// Returns the servers whose metrics are in `report`, with these metrics, for the profiling phase.
 #[must_use]
 pub fn servers(report: &ServerMetricsReport) -> Vec<(&'static Server, Vec<Found<'_>>)> {
     let found = |server: &'static Server| {
@@ -139,7 +139,7 @@ const fn once(watched: Watched, earlier: &'static str) -> Watched {
 
 use Statistic::{Avg, Max, Rate, Total};
 
-/// The servers that are known.
+/// The known servers.
 pub const SERVERS: &[Server] = &[
     Server { name: "vLLM", metrics: VLLM },
     Server { name: "Dynamo", metrics: DYNAMO },
@@ -152,32 +152,32 @@ pub const SERVERS: &[Server] = &[
 const VLLM: &[Watched] = &[
     gauge("vllm:num_requests_running", Avg, "requests in the batch"),
     gauge("vllm:num_requests_waiting", Max, "queue; growing means saturated"),
-    gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by what they wait for"),
+    gauge("vllm:num_requests_waiting_by_reason", Max, "queue, by reason"),
     once(
         gauge("vllm:kv_cache_usage_perc", Max, "KV cache in use; above 0.9 it limits"),
         "vllm:gpu_cache_usage_perc",
     ),
-    counter("vllm:num_preemptions", Total, "above 0 memory is short"),
-    histogram("vllm:e2e_request_latency_seconds", "whole request"),
-    histogram("vllm:time_to_first_token_seconds", "first token"),
+    counter("vllm:num_preemptions", Total, "above 0: memory pressure"),
+    histogram("vllm:e2e_request_latency_seconds", "request latency"),
+    histogram("vllm:time_to_first_token_seconds", "time to first token"),
     once(
-        histogram("vllm:inter_token_latency_seconds", "from token to token"),
+        histogram("vllm:inter_token_latency_seconds", "inter-token latency"),
         "vllm:time_per_output_token_seconds",
     ),
-    counter("vllm:prompt_tokens_by_source", Rate, "where prompt tokens come from"),
+    counter("vllm:prompt_tokens_by_source", Rate, "prompt tokens, by source"),
     counter("vllm:generation_tokens", Rate, "decode throughput"),
 ];
 
 const DYNAMO: &[Watched] = &[
     gauge("dynamo_frontend_active_requests", Avg, "requests in HTTP handlers"),
-    gauge("dynamo_frontend_inflight_requests", Avg, "requests on their way to engines"),
-    gauge("dynamo_frontend_queued_requests", Avg, "requests without a first token yet"),
-    histogram("dynamo_frontend_request_duration_seconds", "whole request"),
-    histogram("dynamo_frontend_time_to_first_token_seconds", "first token"),
-    histogram("dynamo_frontend_inter_token_latency_seconds", "from token to token"),
-    counter("dynamo_frontend_requests", Rate, "requests finished"),
+    gauge("dynamo_frontend_inflight_requests", Avg, "requests sent to engines"),
+    gauge("dynamo_frontend_queued_requests", Avg, "requests awaiting their first token"),
+    histogram("dynamo_frontend_request_duration_seconds", "request latency"),
+    histogram("dynamo_frontend_time_to_first_token_seconds", "time to first token"),
+    histogram("dynamo_frontend_inter_token_latency_seconds", "inter-token latency"),
+    counter("dynamo_frontend_requests", Rate, "completed requests"),
     counter("dynamo_frontend_output_tokens", Rate, "decode throughput"),
-    gauge("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use at the workers"),
+    gauge("dynamo_component_gpu_cache_usage_percent", Max, "KV cache in use on the workers"),
 ];
 
 const SGLANG: &[Watched] = &[
@@ -186,39 +186,39 @@ const SGLANG: &[Watched] = &[
     gauge("sglang:token_usage", Max, "KV cache in use; above 0.9 it limits"),
     gauge("sglang:cache_hit_rate", Avg, "prefix cache hits"),
     gauge("sglang:gen_throughput", Avg, "tokens per second"),
-    histogram("sglang:time_to_first_token_seconds", "first token"),
-    histogram("sglang:inter_token_latency_seconds", "from token to token"),
-    histogram("sglang:e2e_request_latency_seconds", "whole request"),
-    histogram("sglang:queue_time_seconds", "wait in the queue"),
+    histogram("sglang:time_to_first_token_seconds", "time to first token"),
+    histogram("sglang:inter_token_latency_seconds", "inter-token latency"),
+    histogram("sglang:e2e_request_latency_seconds", "request latency"),
+    histogram("sglang:queue_time_seconds", "queue time"),
     counter("sglang:prompt_tokens", Rate, "prefill throughput"),
     counter("sglang:generation_tokens", Rate, "decode throughput"),
 ];
 
 const TRTLLM: &[Watched] = &[
-    histogram("trtllm_e2e_request_latency_seconds", "whole request"),
-    histogram("trtllm_time_to_first_token_seconds", "first token"),
-    histogram("trtllm_time_per_output_token_seconds", "from token to token"),
-    histogram("trtllm_request_queue_time_seconds", "wait in the queue"),
+    histogram("trtllm_e2e_request_latency_seconds", "request latency"),
+    histogram("trtllm_time_to_first_token_seconds", "time to first token"),
+    histogram("trtllm_time_per_output_token_seconds", "inter-token latency"),
+    histogram("trtllm_request_queue_time_seconds", "queue time"),
     histogram("trtllm_request_prefill_time_seconds", "prefill"),
     histogram("trtllm_request_decode_time_seconds", "decode"),
-    counter("trtllm_request_success", Rate, "requests finished"),
+    counter("trtllm_request_success", Rate, "completed requests"),
     counter("trtllm_prompt_tokens", Rate, "prefill throughput"),
     counter("trtllm_generation_tokens", Rate, "decode throughput"),
     gauge("trtllm_num_requests_running", Avg, "requests in the batch"),
     gauge("trtllm_num_requests_waiting", Max, "queue; growing means saturated"),
     gauge("trtllm_kv_cache_utilization", Max, "KV cache in use"),
-    gauge("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks used again"),
+    gauge("trtllm_kv_cache_hit_rate", Avg, "KV cache blocks reused"),
 ];
 
 const TRITON: &[Watched] = &[
-    counter("nv_inference_request_success", Rate, "requests that succeeded"),
-    counter("nv_inference_request_failure", Total, "requests that failed"),
-    counter("nv_inference_count", Rate, "inferences; by executions: the batch size"),
-    counter("nv_inference_exec_count", Rate, "executions of a batch"),
+    counter("nv_inference_request_success", Rate, "successful requests"),
+    counter("nv_inference_request_failure", Total, "failed requests"),
+    counter("nv_inference_count", Rate, "inferences; divided by executions, the batch size"),
+    counter("nv_inference_exec_count", Rate, "batch executions"),
     gauge("nv_inference_pending_request_count", Max, "queue at the backend"),
-    counter("nv_inference_request_duration_us", Total, "time of all requests"),
-    counter("nv_inference_queue_duration_us", Total, "time of all in the queue"),
-    histogram("nv_inference_first_response_histogram_ms", "first response"),
+    counter("nv_inference_request_duration_us", Total, "total time of requests"),
+    counter("nv_inference_queue_duration_us", Total, "total queue time"),
+    histogram("nv_inference_first_response_histogram_ms", "time to first response"),
     gauge("nv_gpu_utilization", Avg, "GPU busy"),
     gauge("nv_gpu_memory_used_bytes", Max, "GPU memory in use"),
     counter("nv_cache_num_hits_per_model", Total, "responses from the cache"),
@@ -228,7 +228,7 @@ const TRITON: &[Watched] = &[
 const LLAMA_CPP: &[Watched] = &[
     gauge("llamacpp:requests_processing", Avg, "requests in slots"),
     gauge("llamacpp:requests_deferred", Max, "queue; growing means saturated"),
-    gauge("llamacpp:n_busy_slots_per_decode", Max, "slots in use, since the server began"),
+    gauge("llamacpp:n_busy_slots_per_decode", Max, "slots in use, since the server started"),
     counter("llamacpp:prompt_tokens", Rate, "prefill throughput without cached tokens"),
     counter("llamacpp:prompt_tokens_cached", Rate, "prompt tokens from the cache"),
     counter("llamacpp:tokens_predicted", Rate, "decode throughput"),

@@ -1,11 +1,10 @@
-//! Attributes of what is exported: few, and bounded in number.
+//! Attributes of the exported data: few, and bounded in number.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use opentelemetry::KeyValue;
-use serde::Deserialize;
 use url::Url;
 
 use super::{Config, Identity};
@@ -14,25 +13,25 @@ use crate::record::ErrorKind;
 use crate::schedule::PhaseKind;
 use crate::semconv::attribute;
 
-/// Stands for every value that has none of its own.
+/// Replaces every value that does not have an attribute value of its own.
 pub(super) const OTHER: &str = "_OTHER";
 
-/// Distinct `gen_ai.response.model` values; the server chooses them, so that
-/// their number must be bounded here.
+/// Maximum number of distinct `gen_ai.response.model` values. The server chooses them, so their
+/// number must be bounded by the client.
 const MAX_RESPONSE_MODELS: usize = 16;
 
-/// Bytes of such a value; a longer one is no name.
+/// Maximum length of such a value in bytes; a longer one is not a model name.
 const LONGEST_MODEL: usize = 256;
 
-/// Values of `error.type`, and none.
+/// Number of values of `error.type`, including its absence.
 const ERROR_TYPES: usize = 7;
 
-/// Which attribute set a request belongs to: indices into the [`Interner`].
+/// The attribute set of a request: indices into the [`Interner`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SetKey {
     phase: PhaseKind,
     server: usize,
-    /// `None` is a model that nobody asked for by `--model`.
+    /// `None` for a model that was not given by `--model`.
     request_model: Option<usize>,
     response_model: Option<ResponseModel>,
     error: Option<ErrorKind>,
@@ -44,7 +43,7 @@ enum ResponseModel {
     Other,
 }
 
-/// Where requests went, as attributes say it.
+/// The server of requests, as attributes describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
     provider: String,
@@ -52,7 +51,7 @@ struct Server {
     port: Option<u16>,
 }
 
-/// Finds each request's attribute set.
+/// Maps each request to its attribute set.
 #[derive(Debug)]
 pub(super) struct Interner {
     operation: &'static str,
@@ -65,7 +64,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// For the run that `identity` describes.
+    /// Creates an interner for the run described by `identity`.
     pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         let provider = config.provider.as_deref().map(str::trim).filter(|name| !name.is_empty());
         Self {
@@ -79,7 +78,7 @@ impl Interner {
         }
     }
 
-    /// As many attribute sets as an instrument can legitimately have.
+    /// Returns the maximum number of attribute sets that an instrument can legitimately have.
     pub(super) fn cardinality_limit(&self) -> usize {
         const PHASES: usize = 2;
         const TOKEN_TYPES: usize = 2;
@@ -88,7 +87,7 @@ impl Interner {
         product.into_iter().fold(self.urls.len().max(1), usize::saturating_mul).min(100_000)
     }
 
-    /// The attributes of what describes a phase rather than a request.
+    /// Returns the attributes of data that describes a phase rather than a request.
     pub(super) fn of_phases(&self) -> PhaseAttributes {
         let server = self.server(self.urls.first().map_or("", String::as_str));
         let model = self.models.first().map_or(OTHER, |model| model);
@@ -99,18 +98,18 @@ impl Interner {
         ])
     }
 
-    /// The attribute set of a request.
+    /// Returns the attribute set of a request.
     pub(super) fn key(&mut self, measured: &MeasuredRecord) -> SetKey {
         SetKey {
             phase: measured.observation.phase,
             server: self.server_index(&measured.record.url),
-            request_model: self.request_model(&measured.record.payload),
+            request_model: self.request_model(&measured.record.model),
             response_model: self.response_model(measured.response.model.as_deref()),
             error: measured.observation.error.as_ref().map(|error| error.kind),
         }
     }
 
-    /// The attributes of a set.
+    /// Returns the attributes of a set.
     pub(super) fn attributes(&self, key: SetKey) -> Vec<KeyValue> {
         let model = key.request_model.and_then(|index| self.models.get(index));
         let mut attributes = vec![
@@ -169,18 +168,13 @@ impl Interner {
         }
     }
 
-    /// With several models the body says which was asked.
-    fn request_model(&self, payload: &[u8]) -> Option<usize> {
-        #[derive(Deserialize)]
-        struct Asked<'a> {
-            #[serde(borrow)]
-            model: Cow<'a, str>,
+    /// Returns the index of the requested model. With several models it is read from the body.
+    fn request_model(&self, model: &str) -> Option<usize> {
+        match self.models.as_slice() {
+            [] => None,
+            [_] => Some(0),
+            several => several.iter().position(|known| **known == *model),
         }
-        if self.models.len() <= 1 {
-            return (!self.models.is_empty()).then_some(0);
-        }
-        let asked: Asked<'_> = serde_json::from_slice(payload).ok()?;
-        self.models.iter().position(|model| **model == *asked.model)
     }
 
     fn response_model(&mut self, name: Option<&str>) -> Option<ResponseModel> {
@@ -196,19 +190,19 @@ impl Interner {
     }
 }
 
-/// The attributes of `aiperf.timing.*` and of final results, but for the phase.
+/// The attributes of `aiperf.timing.*` and of final results, without the phase.
 #[derive(Debug, Clone)]
 pub(super) struct PhaseAttributes(Vec<KeyValue>);
 
 impl PhaseAttributes {
-    /// With the phase.
+    /// Returns the attributes, including the phase.
     pub(super) fn of(&self, phase: PhaseKind) -> Vec<KeyValue> {
         let phase = KeyValue::new(attribute::AIPERF_BENCHMARK_PHASE, phase.as_str());
         self.0.iter().cloned().chain([phase]).collect()
     }
 }
 
-/// Hosts and the `gen_ai.provider.name` they imply; `*` is one character or more.
+/// Host names and the `gen_ai.provider.name` that they imply; `*` matches one or more characters.
 const PROVIDERS: [(&str, &str); 15] = [
     ("api.openai.com", "openai"),
     ("api.anthropic.com", "anthropic"),
@@ -227,25 +221,25 @@ const PROVIDERS: [(&str, &str); 15] = [
     ("*.ibm.com", WATSONX),
 ];
 
-/// IBM's hosts serve much else, so that this needs a path as well.
+/// The provider of IBM's hosts, which serve much else, so that the path is checked as well.
 const WATSONX: &str = "ibm.watsonx.ai";
 
-/// The provider that a URL's host implies.
+/// Returns the provider that a URL's host implies.
 fn infer_provider(url: &Url) -> &'static str {
     let host = url.host_str().unwrap_or_default();
     let found = PROVIDERS.iter().find(|(pattern, _)| matches(pattern, host));
     match found {
-        Some((_, WATSONX)) if !is_watsonx(url, host) => OTHER,
+        Some((_, WATSONX)) if !is_watsonx(url) => OTHER,
         Some((_, provider)) => provider,
         None => OTHER,
     }
 }
 
-/// Watsonx serves `/ml/v1/…` on `<region>.ml.cloud.ibm.com`, which serves
-/// nothing else; other hosts must name it in the path.
-fn is_watsonx(url: &Url, host: &str) -> bool {
+/// Returns whether the URL is of watsonx, which serves `/ml/v1/…` on `<region>.ml.cloud.ibm.com`;
+/// other paths must contain its name.
+fn is_watsonx(url: &Url) -> bool {
     let path = url.path().to_ascii_lowercase();
-    path.starts_with("/ml/") || path.contains("watsonx") || host.ends_with(".ml.cloud.ibm.com")
+    path.starts_with("/ml/") || path.contains("watsonx")
 }
 
 fn matches(pattern: &str, host: &str) -> bool {
@@ -263,7 +257,7 @@ fn with_scheme(url: &str) -> Cow<'_, str> {
     if url.contains("://") { url.into() } else { format!("http://{url}").into() }
 }
 
-/// An IPv6 address without the brackets that URLs put around it.
+/// Returns an IPv6 address without the brackets that URLs put around it.
 fn unbracketed(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }

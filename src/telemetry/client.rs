@@ -1,19 +1,18 @@
-//! `aiperf.client.*` of a phase: how full the queue of records is, and what the
-//! client says of itself at the end. What single requests tell is among the
-//! [instruments](super::instruments) of requests.
+//! `aiperf.client.*` metrics of a phase: the size of the record queue, and client health at the
+//! end. The client's values for single requests are among the [instruments](super::instruments) of
+//! requests.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
 use super::attributes::PhaseAttributes;
-use super::exact::{Exact, Series};
 use crate::metrics::ClientHealth;
 use crate::runner::QueueStats;
 use crate::schedule::PhaseKind;
 use crate::semconv::{Definition, metric};
 
-/// A gauge and where health has its value.
+/// A gauge, and the accessor of its value in the client health.
 type Row = (Definition, fn(&ClientHealth) -> Option<f64>);
 
 const ROWS: [Row; 4] = [
@@ -26,7 +25,7 @@ const ROWS: [Row; 4] = [
 const SPILLED: Definition = metric::AIPERF_CLIENT_QUEUE_SPILLED;
 const TRACES_LOST: Definition = metric::AIPERF_CLIENT_TRACES_LOST;
 
-/// The instruments and what they were told.
+/// The instruments, and the values that the counters have received.
 #[derive(Debug)]
 pub(super) struct Client {
     attributes: PhaseAttributes,
@@ -34,16 +33,16 @@ pub(super) struct Client {
     spilled: Counter<u64>,
     traces_lost: Counter<u64>,
     gauges: Vec<Gauge<f64>>,
-    /// Spilled records that were told, over all phases.
+    /// Number of spilled records counted so far, over all phases.
     spilled_before: u64,
-    /// Lost traces that were told, likewise.
+    /// Number of lost traces counted so far, over all phases.
     lost_before: u64,
-    /// What each counter was told.
-    told: HashMap<(&'static str, PhaseKind), Exact>,
+    /// The phases in which the counter of lost traces has received a value.
+    phases_of_traces: HashSet<PhaseKind>,
 }
 
 impl Client {
-    /// Makes the instruments.
+    /// Creates the instruments.
     pub(super) fn new(meter: &Meter, attributes: PhaseAttributes) -> Self {
         let size = metric::AIPERF_CLIENT_QUEUE_SIZE;
         let counter = |row: Definition| {
@@ -64,36 +63,33 @@ impl Client {
             gauges: ROWS.iter().map(gauge).collect(),
             spilled_before: 0,
             lost_before: 0,
-            told: HashMap::new(),
+            phases_of_traces: HashSet::new(),
         }
     }
 
-    /// Tells how full the queue is in `phase`.
+    /// Records the size of the queue in `phase`.
     pub(super) fn queue(&mut self, phase: PhaseKind, stats: &QueueStats) {
         let attributes = self.attributes.of(phase);
         self.queue_size.record(stats.bytes as u64, &attributes);
-        // Records that turned out not to have been written are taken back.
+        // The counter is reduced by records that turned out not to have been written.
         let more = stats.spilled_records.saturating_sub(self.spilled_before);
         if more > 0 {
             self.spilled_before = stats.spilled_records;
             self.spilled.add(more, &attributes);
-            self.told.entry((SPILLED.name, phase)).or_default().add(more as f64);
         }
     }
 
-    /// Tells how many traces were lost by now, none too: who watches the counter
-    /// sees it grow.
+    /// Records the number of traces lost so far. A count of 0 is recorded too, so that the counter
+    /// exists before it grows.
     pub(super) fn traces(&mut self, phase: PhaseKind, lost: u64) {
         let more = lost.saturating_sub(self.lost_before);
-        let told = self.told.entry((TRACES_LOST.name, phase)).or_default();
-        if more > 0 || told.count == 0 {
+        if self.phases_of_traces.insert(phase) || more > 0 {
             self.lost_before += more;
             self.traces_lost.add(more, &self.attributes.of(phase));
-            told.add(more as f64);
         }
     }
 
-    /// Tells what the client says of itself.
+    /// Records the client health.
     pub(super) fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         let attributes = self.attributes.of(phase);
         for (gauge, (_, value)) in self.gauges.iter().zip(&ROWS) {
@@ -101,15 +97,5 @@ impl Client {
                 gauge.record(value, &attributes);
             }
         }
-    }
-
-    /// What the final export must say.
-    pub(super) fn exact_series(&self) -> Vec<Series> {
-        let series = self.told.iter().map(|((name, phase), exact)| Series {
-            name: (*name).to_owned(),
-            attributes: self.attributes.of(*phase),
-            exact: exact.clone(),
-        });
-        series.collect()
     }
 }

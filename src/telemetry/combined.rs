@@ -1,10 +1,10 @@
-//! How the telemetry of several clients went.
+//! Combined telemetry reports of several clients.
 
 use super::{ScrapesReport, TelemetryReport, TracesReport};
 
 impl TelemetryReport {
-    /// All `clients` together: counts are sums, and what is said of one is said of
-    /// all. `None` where nothing is known.
+    /// Combines the reports of all `clients`: counts are summed, and a statement about one client
+    /// applies to all. `None` if nothing is known.
     #[must_use]
     pub fn combined(clients: impl IntoIterator<Item = Self>) -> Option<Self> {
         clients.into_iter().reduce(|mut all, one| {

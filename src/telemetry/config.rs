@@ -1,4 +1,4 @@
-//! What telemetry is told: where it goes, and what the run is.
+//! Configuration of telemetry: the destination, and the identity of the run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::schedule::Shard;
 /// Which streams are exported over OTLP (`--stream`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
-    /// Request records, and what the servers expose.
+    /// Request records and server metrics.
     pub metrics: bool,
     /// Phase snapshots.
     pub timing: bool,
 }
 
-/// Where and how telemetry goes.
+/// Destination and settings of telemetry.
 #[derive(Clone)]
 pub struct Config {
-    /// The collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables);
-    /// `None` exports nothing, and the in-process reader works all the same.
+    /// URL of the collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables). With `None`
+    /// nothing is exported, but the in-process reader works all the same.
     pub url: Option<String>,
-    /// Which streams.
+    /// The exported streams.
     pub streams: Streams,
-    /// `--otel-resource-attributes`, in order; they override.
+    /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
     pub resource_attributes: Vec<(String, String)>,
-    /// `--gen-ai-provider`: overrides what the URL's host implies.
+    /// `--gen-ai-provider`, which overrides the provider implied by the URL's host.
     pub provider: Option<String>,
-    /// `--otel-histograms`: base-2 exponential ones instead of explicit boundaries;
-    /// `None` leaves it to the standard variable.
+    /// `--otel-histograms`: base-2 exponential histograms instead of explicit boundaries; `None`
+    /// leaves the choice to the standard variable.
     pub exponential_histograms: Option<bool>,
-    /// `--trace-sample`: which requests become traces; `None` is none.
+    /// `--trace-sample`: the requests that are exported as traces; `None` for none.
     pub trace_sample: Option<TraceSample>,
     /// Seconds between exports (`AIPERF_OTEL_FLUSH_INTERVAL_SECONDS`, 2).
     pub interval_seconds: f64,
-    /// Seconds an export may take (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
+    /// Timeout of an export in seconds (`AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS`, 10).
     pub timeout_seconds: f64,
 }
 
 impl fmt::Debug for Config {
-    /// Shows neither credentials in the URL nor attributes that bear secrets.
+    /// Omits credentials in the URL and attributes that may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attribute = |(name, value): &(String, String)| {
             let value = if redact::is_secret_name(name) { redact::REDACTED } else { value };
@@ -78,18 +78,18 @@ impl Default for Config {
     }
 }
 
-/// What the run is, for resource and attributes.
+/// The identity of the run, for the resource and attributes.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// `aiperf.benchmark.id`.
     pub benchmark_id: Uuid,
-    /// `aiperf.sweep.id`, where it is one of many runs.
+    /// `aiperf.sweep.id`, if the run is one of several.
     pub sweep_id: Option<String>,
-    /// Which part of the run, where several processes share it.
+    /// The shard, if several processes share the run.
     pub shard: Option<Shard>,
-    /// `aiperf.endpoint.type`, and `gen_ai.operation.name` by it.
+    /// `aiperf.endpoint.type`, which also determines `gen_ai.operation.name`.
     pub endpoint_type: EndpointType,
-    /// Models asked; the first is `aiperf.model.name`.
+    /// The requested models; the first is `aiperf.model.name`.
     pub models: Vec<Arc<str>>,
     /// Base URLs of the servers.
     pub urls: Vec<String>,

@@ -1,9 +1,8 @@
-//! The way to the collector: one connection and one runtime, which everything
-//! that is exported shares.
+//! The connection to the collector, and the runtime that all exports share.
 //!
-//! The SDK's reader has a bare thread, on which asynchronous clients find no
-//! runtime; and the application's runtime ends before the final flush. So one
-//! thread here drives connections and timers.
+//! The SDK's reader runs on a plain thread, on which asynchronous clients find no runtime, and the
+//! application's runtime ends before the final flush. A dedicated thread therefore drives
+//! connections and timers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,28 +18,28 @@ use url::Url;
 
 use super::TelemetryError;
 use super::settings::{Destination, Protocol};
-use crate::background::yield_to_measurement;
+use crate::platform::process::yield_to_measurement;
 
-/// Connecting takes less than this where there is a collector at all.
+/// Timeout for connecting, which is ample for a reachable collector.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A collector, and all that is needed to send to it.
+/// A collector, with everything needed to send to it.
 pub(super) struct Connection {
-    /// The collector's URL; it bears no secrets.
+    /// The collector's URL, without secrets.
     pub(super) url: Url,
-    /// Sent with every request; values are secrets.
+    /// Headers of every request; their values are secret.
     pub(super) headers: HeaderMap,
     /// Whether requests are compressed.
     pub(super) gzip: bool,
-    /// What one request may take.
+    /// Timeout of a request.
     pub(super) timeout: Duration,
-    /// Connects by itself, and again where a connection is lost.
+    /// Connects by itself, and reconnects after a connection is lost.
     pub(super) client: Client,
     runtime: Arc<ExportRuntime>,
     has_complained: Arc<AtomicBool>,
 }
 
-/// A client for either transport; a clone shares its connections.
+/// A client for either transport; clones share its connections.
 #[derive(Clone)]
 pub(super) enum Client {
     /// OTLP over gRPC.
@@ -50,9 +49,9 @@ pub(super) enum Client {
 }
 
 impl Connection {
-    /// Sets the way up; nothing is sent or connected yet.
+    /// Prepares the connection; nothing is sent or connected yet.
     pub(super) fn open(to: Destination) -> Result<Arc<Self>, TelemetryError> {
-        // TLS needs a process-wide provider; another module may have set it.
+        // TLS needs a process-wide provider, which another module may have installed.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let runtime = ExportRuntime::start()?;
         let client = {
@@ -68,7 +67,7 @@ impl Connection {
         Ok(Arc::new(Self::with(to, client, runtime, has_complained)))
     }
 
-    /// The way to another destination that is reached like this one.
+    /// Returns the connection to another destination that is reached like this one.
     pub(super) fn beside(&self, to: Destination) -> Arc<Self> {
         let (runtime, complained) = (Arc::clone(&self.runtime), Arc::clone(&self.has_complained));
         Arc::new(Self::with(to, self.client.clone(), runtime, complained))
@@ -84,13 +83,13 @@ impl Connection {
         Self { url, headers, gzip, timeout, client, runtime, has_complained }
     }
 
-    /// Where the client's connections and timers live.
+    /// Returns the runtime of the client's connections and timers.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime.handle
     }
 
-    /// Warns that the collector does not do what it should: once in a run,
-    /// whoever noticed, since one cause has many effects.
+    /// Warns about a failure of the collector, once per run across all callers, since one cause has
+    /// many effects.
     pub(super) fn complain(&self, complaint: fmt::Arguments<'_>) {
         if !self.has_complained.swap(true, Ordering::AcqRel) {
             tracing::warn!("the collector at {} {complaint}", self.url);
@@ -99,14 +98,14 @@ impl Connection {
 }
 
 impl fmt::Debug for Connection {
-    /// Shows no headers.
+    /// Omits the headers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("url", &self.url.as_str()).finish_non_exhaustive()
     }
 }
 
-/// A channel over gRPC. It is ours because the exporter's own neither bounds
-/// connecting nor reads certificates.
+/// Creates a gRPC channel. The exporter's own neither limits the connection time nor reads
+/// certificates.
 fn channel(to: &Destination) -> Result<Channel, String> {
     let mut endpoint = Endpoint::from_shared(to.url.to_string())
         .and_then(|endpoint| endpoint.user_agent(user_agent()))
@@ -134,7 +133,7 @@ fn http_client(to: &Destination) -> Result<reqwest::Client, String> {
     let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT.min(to.timeout))
         .timeout(to.timeout)
-        // A redirect would take the headers' secrets elsewhere.
+        // A redirect would send the secrets in the headers to another host.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(user_agent());
     if let Some(pem) = &to.authorities {
@@ -152,7 +151,7 @@ fn user_agent() -> &'static str {
     concat!("aiperf/", env!("CARGO_PKG_VERSION"))
 }
 
-/// An error with its causes: the outermost alone often says nothing.
+/// Formats an error with its causes, since the outermost alone is often not informative.
 pub(super) fn described(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -163,10 +162,10 @@ pub(super) fn described(error: impl std::error::Error) -> String {
     text
 }
 
-/// A runtime on a thread of its own, which ends when this is dropped.
+/// A runtime on a dedicated thread, which ends when this value is dropped.
 struct ExportRuntime {
     handle: Handle,
-    /// Dropping it wakes the thread.
+    /// Wakes the thread when dropped.
     _stop: oneshot::Sender<()>,
 }
 

@@ -1,35 +1,35 @@
-//! Why telemetry cannot be started.
+//! Errors that prevent telemetry from starting.
 
 use std::path::PathBuf;
 
-/// Why telemetry cannot be started. A collector that does not answer is not
-/// among the reasons: that is found out later, and the run goes on.
+/// The reason why telemetry cannot be started. An unreachable collector is not among them: it is
+/// detected later, and the run continues.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The collector's URL cannot be used.
-    #[error("the collector's URL {url:?} cannot be used: {reason}")]
+    #[error("the collector URL {url:?} is not valid: {reason}")]
     Url {
-        /// As given, credentials removed.
+        /// The URL as given, without credentials.
         url: String,
-        /// What is wrong and what to do.
+        /// The problem, and how to solve it.
         reason: String,
     },
-    /// A setting or variable has a value that makes no sense.
+    /// A setting or variable has an invalid value.
     #[error("{name} {reason}")]
     Setting {
-        /// Flag or variable.
+        /// The flag or variable.
         name: &'static str,
-        /// What is wrong and what to do; never a header's value.
+        /// The problem, and how to solve it; never contains a header's value.
         reason: String,
     },
     /// A file named by a variable cannot be read.
-    #[error("cannot read {path:?}, which {name} names: {source}")]
+    #[error("{name}: cannot read {path:?}: {source}")]
     File {
         /// The variable.
         name: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The exporter cannot be built.
@@ -37,7 +37,7 @@ pub enum TelemetryError {
     Exporter {
         /// The collector.
         endpoint: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The exporter's thread cannot be started.

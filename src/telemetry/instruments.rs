@@ -1,5 +1,4 @@
-//! What a finished request and a phase's results give to the instruments, and
-//! to the exact half of the reader beside them.
+//! Records finished requests and the results of phases with the instruments.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,18 +7,16 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{BoundCounter, BoundHistogram, Counter, Histogram, Meter};
 
 use super::attributes::{Interner, PhaseAttributes, SetKey};
-use super::exact::{Exact, Series};
 use super::lock;
 use crate::metrics::Metric;
-use crate::metrics::metric::{
-    Distribution, MeasuredRecord, MetricResult, MetricTag, TagMap, Value,
-};
+use crate::metrics::metric::{Distribution, MeasuredRecord, MetricResult, Value};
 use crate::metrics::otel::Instrument;
+use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::record::SseEvent;
 use crate::schedule::PhaseKind;
 use crate::semconv::{InstrumentKind, MetricSpec, attribute, metric};
 
-/// Columns that are not of the catalogue, by their place.
+/// Indices of the columns that are not in the catalogue.
 const DURATION: usize = 0;
 const FIRST_CHUNK: usize = 1;
 const PER_CHUNK: usize = 2;
@@ -30,44 +27,43 @@ const RETRIES: usize = 6;
 const READ_LAG: usize = 7;
 const STAMP_UNCERTAINTY: usize = 8;
 
-/// The GenAI metric that a metric of the catalogue also is.
+/// The GenAI metrics that correspond to metrics of the catalogue.
 const GEN_AI: [(MetricTag, usize); 5] = [
-    ("request_latency", DURATION),
-    ("time_to_first_token", FIRST_CHUNK),
-    ("inter_token_latency", PER_CHUNK),
-    ("input_sequence_length", INPUT_TOKENS),
-    // Reasoning is billed and counted as output, so it is in here.
-    ("output_sequence_length", OUTPUT_TOKENS),
+    (tag::REQUEST_LATENCY, DURATION),
+    (tag::TIME_TO_FIRST_TOKEN, FIRST_CHUNK),
+    (tag::INTER_TOKEN_LATENCY, PER_CHUNK),
+    (tag::INPUT_SEQUENCE_LENGTH, INPUT_TOKENS),
+    // Reasoning is billed and counted as output, so it is included here.
+    (tag::OUTPUT_SEQUENCE_LENGTH, OUTPUT_TOKENS),
 ];
 
-/// The instruments that requests and results are recorded with.
+/// The instruments for requests and results.
 #[derive(Debug)]
 pub(super) struct Instruments {
     meter: Meter,
     columns: Vec<Column>,
-    /// Where the values of requests go, by metric.
+    /// The targets of a request's values, by metric.
     distributions: TagMap<Vec<Target>>,
-    /// Where increments of counts and sums go.
+    /// The targets of increments of counts and sums.
     counters: TagMap<Vec<Target>>,
-    exponential: bool,
     phases: PhaseAttributes,
     sets: Mutex<Sets>,
     not_exported: Mutex<Vec<String>>,
 }
 
-/// Where a metric's values go, and the factor to the instrument's unit.
+/// A target of a metric's values, with the factor for the instrument's unit.
 #[derive(Debug, Clone, Copy)]
 struct Target {
     column: usize,
     scale: f64,
+    /// Whether it takes the values of failed requests, or those of the others.
+    of_failed: bool,
 }
 
-/// An instrument, and the attribute that sets this use of it apart.
+/// An instrument, with the attribute that distinguishes this use of it.
 #[derive(Debug)]
 struct Column {
-    name: String,
     handle: Handle,
-    bounds: Arc<[f64]>,
     extra: Option<KeyValue>,
 }
 
@@ -84,52 +80,44 @@ struct Sets {
     known: HashMap<SetKey, Arc<Set>>,
 }
 
-/// One attribute set and its series, by column.
+/// An attribute set and its series, by column. A series begins with its first value; an instrument
+/// that is bound earlier would export an empty point.
 #[derive(Debug)]
 struct Set {
     attributes: Vec<KeyValue>,
     series: Mutex<Vec<Option<Bound>>>,
 }
 
-/// Both halves of one series. A series begins with its first value: an
-/// instrument bound earlier would export an empty point.
 #[derive(Debug)]
-struct Bound {
-    sdk: BoundHandle,
-    exact: Exact,
-}
-
-#[derive(Debug)]
-enum BoundHandle {
+enum Bound {
     Histogram(BoundHistogram<f64>),
     Counter(BoundCounter<f64>),
 }
 
 impl Instruments {
-    /// Makes the instruments of `catalogue` and those of the conventions.
-    pub(super) fn new(
-        meter: Meter,
-        catalogue: &[&'static Metric],
-        interner: Interner,
-        exponential: bool,
-    ) -> Self {
+    /// Creates the instruments of `catalogue` and those of the conventions.
+    pub(super) fn new(meter: Meter, catalogue: &[&'static Metric], interner: Interner) -> Self {
         let mut columns = fixed_columns(&meter);
         let mut distributions: TagMap<Vec<Target>> = TagMap::default();
         let mut counters: TagMap<Vec<Target>> = TagMap::default();
         for row in catalogue {
             let Some(instrument) = row.instrument() else { continue };
-            // What is counted may have a value among a request's own, too.
+            // A counted metric may also have a value among those of a request.
             let by_tag = match instrument.spec.kind {
                 InstrumentKind::Histogram => &mut distributions,
                 _ => &mut counters,
             };
-            let targets = by_tag.entry(row.tag).or_default();
+            let targets = by_tag.slot_mut(row.tag).get_or_insert_default();
+            let of_failed = row.is_counted_of(true);
             let gen_ai = GEN_AI.iter().find(|(tag, _)| *tag == row.tag);
-            targets.extend(
-                gen_ai.map(|(_, column)| Target { column: *column, scale: instrument.scale }),
-            );
+            targets.extend(gen_ai.map(|(_, column)| Target {
+                column: *column,
+                scale: instrument.scale,
+                of_failed,
+            }));
             if let Some(column) = Column::new(&meter, &instrument.spec, None) {
-                targets.push(Target { column: columns.len(), scale: instrument.scale });
+                let column_number = columns.len();
+                targets.push(Target { column: column_number, scale: instrument.scale, of_failed });
                 columns.push(column);
             }
         }
@@ -138,7 +126,6 @@ impl Instruments {
             columns,
             distributions,
             counters,
-            exponential,
             phases: interner.of_phases(),
             sets: Mutex::new(Sets { interner, known: HashMap::new() }),
             not_exported: Mutex::new(Vec::new()),
@@ -153,8 +140,7 @@ impl Instruments {
         let failed = measured.observation.error.is_some();
         for (tag, value) in measured.observation.values.iter() {
             let Some(targets) = self.distributions.get(tag) else { continue };
-            // The duration of a failed request is told below, whatever it has.
-            for target in targets.iter().filter(|to| !(failed && to.column == DURATION)) {
+            for target in targets.iter().filter(|to| to.of_failed == failed) {
                 match value {
                     Value::Scalar(value) => add(target.column, value * target.scale),
                     Value::List(values) => {
@@ -166,7 +152,7 @@ impl Instruments {
             }
         }
         for (tag, increment) in aggregates {
-            for target in self.counters.get(tag).into_iter().flatten() {
+            for target in self.counters.get(*tag).into_iter().flatten() {
                 add(target.column, increment * target.scale);
             }
         }
@@ -178,7 +164,7 @@ impl Instruments {
             add(SCHEDULE_SLIP, record.start.since(due).as_seconds());
         }
         add(RETRIES, f64::from(record.retry_count));
-        // Without a count of reads nothing is known of them.
+        // Without a count of reads, nothing is known about them.
         if record.trace.socket_reads > 0 {
             for SseEvent { arrival, .. } in &record.body.events {
                 add(STAMP_UNCERTAINTY, f64::from(arrival.uncertainty) / 1e9);
@@ -189,7 +175,7 @@ impl Instruments {
         }
     }
 
-    /// Tells a phase's results: single values and percentiles, as gauges.
+    /// Records a phase's results as gauges: single values and percentiles.
     pub(super) fn results(&self, phase: PhaseKind, results: &[MetricResult]) {
         let attributes = self.phases.of(phase);
         for MetricResult { metric, stats } in results {
@@ -202,8 +188,8 @@ impl Instruments {
             if let Some(distribution) = &stats.distribution
                 && let Some(Instrument { spec, scale }) = metric.percentiles_instrument()
             {
-                // Some have not all of them, and where requests fail the upper ones
-                // may be infinite.
+                // Some percentiles may be missing, and if requests fail the upper ones may be
+                // infinite.
                 let known = percentiles(distribution).into_iter().filter(|(_, v)| v.is_finite());
                 for (percentile, value) in known {
                     let which = KeyValue::new(attribute::AIPERF_PERCENTILE, percentile);
@@ -214,31 +200,13 @@ impl Instruments {
         }
     }
 
-    /// The exact half: every series that has a value.
-    pub(super) fn exact_series(&self) -> Vec<Series> {
-        let sets: Vec<Arc<Set>> = lock(&self.sets).known.values().cloned().collect();
-        let mut all = Vec::new();
-        for set in sets {
-            for (column, bound) in self.columns.iter().zip(lock(&set.series).iter()) {
-                if let Some(bound) = bound {
-                    all.push(Series {
-                        name: column.name.clone(),
-                        attributes: column.attributes(&set.attributes),
-                        exact: bound.exact.clone(),
-                    });
-                }
-            }
-        }
-        all
-    }
-
-    /// Gauges that had no finite value.
+    /// Returns the gauges that have no finite value.
     pub(super) fn not_exported(&self) -> Vec<String> {
         lock(&self.not_exported).clone()
     }
 
-    /// OpenTelemetry drops a value that is not finite without a word, so it is
-    /// noted here.
+    /// Records a gauge. OpenTelemetry silently drops values that are not finite, so these are noted
+    /// here.
     fn gauge(&self, name: &str, spec: &MetricSpec, value: f64, attributes: &[KeyValue]) {
         if !value.is_finite() {
             let mut not_exported = lock(&self.not_exported);
@@ -264,7 +232,7 @@ impl Instruments {
         set
     }
 
-    /// Gives a value to both halves of a series.
+    /// Adds a value to a series.
     fn add(
         &self,
         attributes: &[KeyValue],
@@ -279,17 +247,15 @@ impl Instruments {
         if !value.is_finite() || nothing {
             return;
         }
-        let bound = slot.get_or_insert_with(|| of.bind(attributes, self.exponential));
-        bound.exact.add(value);
-        match &bound.sdk {
-            BoundHandle::Histogram(histogram) => histogram.record(value),
-            BoundHandle::Counter(counter) => counter.add(value),
+        match slot.get_or_insert_with(|| of.bind(attributes)) {
+            Bound::Histogram(histogram) => histogram.record(value),
+            Bound::Counter(counter) => counter.add(value),
         }
     }
 }
 
 impl Column {
-    /// `None` for gauges, which no single request gives.
+    /// Creates a column; `None` for gauges, which do not have a value for a single request.
     fn new(meter: &Meter, spec: &MetricSpec, extra: Option<KeyValue>) -> Option<Self> {
         let name = spec.name.clone();
         let handle = match spec.kind {
@@ -306,38 +272,19 @@ impl Column {
             ),
             InstrumentKind::UpDownCounter | InstrumentKind::Gauge => return None,
         };
-        Some(Self {
-            name: spec.name.clone(),
-            handle,
-            bounds: Arc::from(spec.boundaries.as_slice()),
-            extra,
-        })
+        Some(Self { handle, extra })
     }
 
-    fn attributes(&self, set: &[KeyValue]) -> Vec<KeyValue> {
-        set.iter().chain(&self.extra).cloned().collect()
-    }
-
-    fn bind(&self, set: &[KeyValue], exponential: bool) -> Bound {
-        let attributes = self.attributes(set);
+    fn bind(&self, set: &[KeyValue]) -> Bound {
+        let attributes: Vec<_> = set.iter().chain(&self.extra).cloned().collect();
         match &self.handle {
-            Handle::Histogram(histogram) => Bound {
-                sdk: BoundHandle::Histogram(histogram.bind(&attributes)),
-                exact: if exponential {
-                    Exact::exponential()
-                } else {
-                    Exact::explicit(&self.bounds)
-                },
-            },
-            Handle::Counter(counter) => Bound {
-                sdk: BoundHandle::Counter(counter.bind(&attributes)),
-                exact: Exact::default(),
-            },
+            Handle::Histogram(histogram) => Bound::Histogram(histogram.bind(&attributes)),
+            Handle::Counter(counter) => Bound::Counter(counter.bind(&attributes)),
         }
     }
 }
 
-/// The columns of the conventions and of the client's health, each in its place.
+/// Creates the columns of the conventions and of client health, in the order of their indices.
 fn fixed_columns(meter: &Meter) -> Vec<Column> {
     let tokens = |of| Some(KeyValue::new(attribute::GEN_AI_TOKEN_TYPE, of));
     let columns: [_; STAMP_UNCERTAINTY + 1] = [

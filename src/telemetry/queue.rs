@@ -1,4 +1,4 @@
-//! What waits for the collector, within a bound.
+//! A bounded queue of data that waits for the collector.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -8,24 +8,24 @@ use tokio::sync::Notify;
 
 use super::lock;
 
-/// Something of known size that is sent whole.
+/// An item of known size that is sent whole.
 pub(super) trait Parcel {
-    /// Its size.
+    /// Returns its size in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// How much a queue holds and hands over.
+/// The limits of a queue and its batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Waiting parcels take no more.
+    /// Maximum total size of waiting parcels in bytes.
     pub(super) bytes: usize,
-    /// So many wait at most, be they ever so small.
+    /// Maximum number of waiting parcels, whatever their size.
     pub(super) parcels: usize,
-    /// What is handed over at once takes no more, unless it is one parcel.
+    /// Maximum size of a batch in bytes, unless it is a single parcel.
     pub(super) batch: usize,
 }
 
-/// A bounded queue with one reader. Where it is full the oldest parcel falls out.
+/// A bounded queue with one reader. If it is full, the oldest parcel is dropped.
 pub(super) struct Queue<P> {
     state: Mutex<State<P>>,
     changed: Notify,
@@ -44,8 +44,7 @@ impl<P: Parcel> Queue<P> {
         Self { state: Mutex::new(state), changed: Notify::new(), bounds }
     }
 
-    /// Appends a parcel, and lets the oldest go where there is no room. Returns how
-    /// many went.
+    /// Appends a parcel, and drops the oldest ones if there is no room. Returns the number dropped.
     pub(super) fn push(&self, parcel: P) -> u64 {
         let mut state = self.lock();
         let mut gone = 0;
@@ -62,7 +61,7 @@ impl<P: Parcel> Queue<P> {
         gone
     }
 
-    /// Nothing comes any more.
+    /// Closes the queue to further parcels.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
@@ -72,8 +71,7 @@ impl<P: Parcel> Queue<P> {
         self.lock().is_closed
     }
 
-    /// Waits for parcels: as many as make a batch. `None` once the queue is
-    /// closed and empty.
+    /// Waits for parcels, and returns a batch. `None` once the queue is closed and empty.
     pub(super) async fn next(&self) -> Option<Vec<P>> {
         loop {
             let batch = {
@@ -90,8 +88,8 @@ impl<P: Parcel> Queue<P> {
         }
     }
 
-    /// Lets parcels gather: waits for the first, and then until they make a batch
-    /// or nothing comes any more, `longest` at most.
+    /// Lets parcels accumulate: waits for the first, and then for at most `longest` until they make
+    /// up a batch or the queue is closed.
     pub(super) async fn gather(&self, longest: Duration) {
         self.wait_until(|state| state.bytes > 0).await;
         let gathered = self.wait_until(|state| state.bytes >= self.bounds.batch);
@@ -122,7 +120,7 @@ impl<P: Parcel> State<P> {
         Some(parcel)
     }
 
-    /// The oldest parcels that fit together; the oldest in any case.
+    /// Removes the oldest parcels that fit into a batch, and at least one.
     fn batch(&mut self, most_bytes: usize) -> Vec<P> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -152,7 +150,7 @@ mod tests {
     #[test]
     fn the_oldest_go_where_bytes_or_parcels_are_too_many() {
         let queue = Queue::new(Bounds { bytes: 10, parcels: 3, batch: 10 });
-        // The one of 11 has no place even alone.
+        // The parcel of 11 exceeds the limit even alone.
         let table = [(4, 0), (4, 0), (4, 1), (9, 2), (1, 0), (0, 0), (0, 1), (11, 4), (2, 0)];
         for (number, (bytes, gone)) in table.into_iter().enumerate() {
             assert_eq!(queue.push(Box(bytes)), gone, "{number}");

@@ -1,37 +1,37 @@
-//! How the export went.
+//! The outcome of the export.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ScrapesReport, TracesReport};
 
-/// How the export went: part of the JSON report and of the console.
+/// The outcome of the export, as included in the JSON summary and shown on the console.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryReport {
-    /// The collector, credentials removed; absent without one.
+    /// URL of the collector without credentials; absent without a collector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Exports that the collector took.
+    /// Number of exports that the collector accepted.
     pub exports_ok: u64,
-    /// Exports that failed.
+    /// Number of exports that failed.
     pub exports_failed: u64,
-    /// Data points that the collector said it rejected.
+    /// Number of data points that the collector reported as rejected.
     pub rejected_data_points: u64,
-    /// Whether the last export, which bears the final values, was taken;
-    /// always false without a collector.
+    /// Whether the last export, which contains the final values, was accepted; always false without
+    /// a collector.
     pub delivered_final: bool,
-    /// Whether both halves of the reader agree.
+    /// Whether the final export agrees with the files, the phases and the queue.
     pub reconciled: bool,
-    /// Where they do not.
+    /// The differences, if it does not agree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub discrepancies: Vec<String>,
     /// Gauges that have no finite value and were not exported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_exported: Vec<String>,
-    /// The servers' own metrics; absent where none were scraped or sent.
+    /// Export of the server metrics; absent if none were scraped or sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrapes: Option<ScrapesReport>,
-    /// The requests that were told of as traces; absent without `--trace-sample`.
+    /// Export of requests as traces; absent without `--trace-sample`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traces: Option<TracesReport>,
 }

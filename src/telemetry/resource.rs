@@ -1,37 +1,37 @@
-//! What every export says about its source.
+//! The resource of every export.
 
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 
 use super::settings::Settings;
 use super::{Config, Identity};
+use crate::platform::host;
 use crate::semconv::{SCHEMA_URL, attribute};
 
-/// The resource: ours, then `OTEL_RESOURCE_ATTRIBUTES`, then
-/// `OTEL_SERVICE_NAME`, then `--otel-resource-attributes`; the later wins.
+/// Builds the resource from aiperf's own attributes, `OTEL_RESOURCE_ATTRIBUTES`,
+/// `OTEL_SERVICE_NAME` and `--otel-resource-attributes`; later ones override earlier ones.
 pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -> Resource {
     let id = identity.benchmark_id.to_string();
     let instance = match identity.shard {
         Some(shard) => format!("{id}-{}", shard.index()),
         None => id.clone(),
     };
-    let host = rustix::system::uname();
     let model = identity.models.first().map_or("", |model| model);
     let mut attributes = vec![
         KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        // One run is one instance, also when a process makes several; where
-        // processes share a run, each is one.
+        // Each run is an instance, even if a process performs several; if processes share a run,
+        // each process is one.
         KeyValue::new("service.instance.id", instance),
         KeyValue::new("telemetry.sdk.name", "opentelemetry"),
         KeyValue::new("telemetry.sdk.language", "rust"),
         KeyValue::new(attribute::AIPERF_BENCHMARK_ID, id),
         KeyValue::new(attribute::AIPERF_ENDPOINT_TYPE, identity.endpoint_type.traits().name),
         KeyValue::new(attribute::AIPERF_MODEL_NAME, model.to_owned()),
-        KeyValue::new("host.name", host.nodename().to_string_lossy().into_owned()),
+        KeyValue::new("host.name", host::name()),
         KeyValue::new("host.arch", architecture()),
         KeyValue::new("os.type", os_type()),
-        KeyValue::new("os.version", host.release().to_string_lossy().into_owned()),
+        KeyValue::new("os.version", host::kernel()),
     ];
     if let Some(sweep) = &identity.sweep_id {
         attributes.push(KeyValue::new(attribute::AIPERF_SWEEP_ID, sweep.clone()));
@@ -51,7 +51,7 @@ pub(super) fn build(config: &Config, identity: &Identity, settings: &Settings) -
     Resource::builder_empty().with_schema_url(attributes, SCHEMA_URL).build()
 }
 
-/// The conventions' name of the processor architecture.
+/// Returns the processor architecture as the conventions name it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -62,7 +62,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// The conventions' name of the operating system.
+/// Returns the operating system as the conventions name it.
 fn os_type() -> &'static str {
     match std::env::consts::OS {
         "macos" => "darwin",

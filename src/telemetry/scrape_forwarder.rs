@@ -1,9 +1,8 @@
-//! Scraped samples to the collector, as the server exposed them.
+//! Forwards scraped samples to the collector, unchanged.
 //!
-//! The metrics API takes neither timestamps nor buckets that were counted
-//! elsewhere nor names with `:`, so the messages are built here. A scrape is
-//! converted and encoded where it comes; a queue with a bound holds it; a task
-//! on the exporter's runtime sends it over the exporter's connection.
+//! The metrics API accepts neither timestamps, nor buckets counted elsewhere, nor names with `:`,
+//! so the messages are built here. A scrape is converted and encoded where it arrives, waits in a
+//! bounded queue, and is sent by a task on the exporter's runtime over the exporter's connection.
 
 mod convert;
 mod distribution;
@@ -23,7 +22,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResp
 use serde::{Deserialize, Serialize};
 
 use super::connection::Connection;
-use super::protobuf::{self, MOST_REQUEST_BYTES};
+use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, SendTask};
 use super::{Config, Identity};
 use crate::server_metrics::Scrape;
@@ -32,27 +31,27 @@ use self::pack::{Packer, Scope};
 use self::queue::{PackedScrape, ScrapeQueue};
 use self::target::Run;
 
-/// How the samples that were scraped from the servers went to the collector.
+/// The outcome of forwarding server metrics to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScrapesReport {
-    /// Scrapes that the collector took.
+    /// Number of scrapes that the collector accepted.
     pub scrapes_forwarded: u64,
-    /// Scrapes that it did not take in full: they fell out of the full queue,
+    /// Number of scrapes that it did not accept in full: they were dropped from the full queue,
     /// their requests failed, or the run ended.
     pub scrapes_dropped: u64,
-    /// Data points that the collector took.
+    /// Number of data points that the collector accepted.
     pub points_forwarded: u64,
-    /// Data points that it said it rejected.
+    /// Number of data points that it reported as rejected.
     pub points_rejected: u64,
-    /// Data points that did not reach it.
+    /// Number of data points that did not reach it.
     pub points_dropped: u64,
-    /// Series that OTLP cannot express, counted at each scrape: histograms whose
-    /// buckets contradict each other, gauge histograms.
+    /// Number of series that OTLP cannot represent, counted at each scrape: histograms with
+    /// contradictory buckets, and gauge histograms.
     pub points_inexpressible: u64,
-    /// Requests that the collector took.
+    /// Number of requests that the collector accepted.
     pub requests_ok: u64,
-    /// Requests that were given up.
+    /// Number of requests that failed, including retries.
     pub requests_failed: u64,
     /// Whether the collector has the last scrape of each endpoint.
     pub delivered_final: bool,
@@ -66,39 +65,42 @@ pub(super) struct ScrapeForwarder {
 }
 
 impl ScrapeForwarder {
-    /// A forwarder over `connection`; nothing is sent before the first scrape.
+    /// Starts a forwarder over `connection`; nothing is sent before the first scrape.
     pub(super) fn start(connection: Arc<Connection>, config: &Config, identity: &Identity) -> Self {
         let queue = Arc::new(ScrapeQueue::new());
         let taken = Arc::clone(&queue);
-        let task = SendTask::start(connection, "the servers' metrics", |courier| {
+        let task = SendTask::start(connection, "server metrics", |courier| {
             Sender { courier, queue: taken }.run()
         });
         Self { run: Run::new(config, identity), queue, task }
     }
 
-    /// Takes a scrape. Never waits: what the collector is too slow for is dropped.
+    /// Accepts a scrape. Never waits: if the collector is too slow, scrapes are dropped.
     pub(super) fn forward(&self, scrape: &Scrape<'_>) {
         let labels = convert::target_labels(scrape.exposition);
         let resource = self.run.resource(&scrape.endpoint.url, labels);
-        let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
+        let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
         let inexpressible =
             convert::convert(scrape.exposition, scrape.times.first_byte_ns, &mut packer);
         let (requests, oversized) = packer.finish();
         self.queue.push(scrape.index, requests, inexpressible + oversized);
     }
 
-    /// No scrape comes any more: what waits is sent, and what fails is tried
-    /// again for a moment only.
+    /// Ends the input: waiting scrapes are sent, and failed requests are retried for a moment only.
     pub(super) fn close(&self) {
         self.task.hurry();
         self.queue.close();
     }
 
-    /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
-    /// `None` where nothing was scraped.
-    pub(super) fn finish(&self, patience: Duration) -> Option<ScrapesReport> {
+    /// Waits until the remaining scrapes are sent, at most `timeout` and until `is_given_up`
+    /// returns true, and drops the rest. `None` if nothing was scraped.
+    pub(super) fn finish(
+        &self,
+        timeout: Duration,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Option<ScrapesReport> {
         self.close();
-        self.task.end(patience);
+        self.task.end(timeout, is_given_up);
         self.queue.report()
     }
 }
@@ -109,12 +111,12 @@ impl fmt::Debug for ScrapeForwarder {
     }
 }
 
-/// Who translates.
+/// Returns the scope of the conversion.
 fn scope() -> Scope {
     Scope { scope: protobuf::scope(), schema_url: String::new() }
 }
 
-/// The task that sends.
+/// The sending task.
 struct Sender {
     courier: Courier,
     queue: Arc<ScrapeQueue>,
@@ -130,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// Sends scrapes. Whether the collector could be reached.
+    /// Sends scrapes. Returns whether the collector could be reached.
     async fn deliver(&mut self, batch: &[PackedScrape]) -> bool {
         let mut has_all = true;
         for request in queue::requests(batch) {

@@ -1,5 +1,5 @@
-//! Requests to the collector that are encoded here, over the connection that the
-//! exporter uses, and the task that sends them.
+//! Sends requests that are encoded by aiperf to the collector, over the exporter's connection, and
+//! runs the sending task.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use http::uri::PathAndQuery;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::MetadataMap;
@@ -26,25 +26,27 @@ use tonic_types::StatusExt as _;
 use super::connection::{Client, Connection, described};
 use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
 
-/// How long a request is tried again that the collector may take later; others
-/// wait behind it.
+/// How long a request is retried if the collector may accept it later; other requests wait for it.
 const RETRIES: Duration = Duration::from_mins(1);
 
-/// Between two tries at most, unless the collector asks for more.
+/// Longest pause between two attempts, unless the collector asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Of an answer over HTTP no more is read: it holds a number and a sentence.
-const MOST_ANSWER_BYTES: usize = 64 * 1024;
+/// Interval at which a wait checks whether it can end.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// What the collector answers to the requests of a signal.
+/// Maximum size of an HTTP response that is read; it contains a number and a sentence.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// The collector's response to the requests of a signal.
 pub(super) trait Answer: prost::Message + Default + 'static {
     /// The method of the collector's service.
     const METHOD: &'static str;
 
-    /// What the requests are made of.
+    /// The name of the items that requests consist of.
     const ITEMS: &'static str;
 
-    /// How many of these it rejected.
+    /// Returns the number of rejected items.
     fn rejected(&self) -> i64;
 }
 
@@ -66,8 +68,8 @@ impl Answer for ExportTraceServiceResponse {
     }
 }
 
-/// A task on the exporter's runtime that sends until nothing comes any more; it
-/// ends when this is dropped.
+/// A task on the exporter's runtime that sends until its input ends; it is aborted when this value
+/// is dropped.
 pub(super) struct SendTask {
     closing: watch::Sender<Option<Instant>>,
     task: AbortHandle,
@@ -95,15 +97,33 @@ impl SendTask {
         Self { closing, task: task.abort_handle(), ended: Mutex::new(ended) }
     }
 
-    /// From now on what fails is tried again for a moment only.
+    /// Limits the retries of failed requests to a moment from now on.
     pub(super) fn hurry(&self) {
         self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
     }
 
-    /// Waits until the task has ended, `patience` at most; then it is ended.
-    pub(super) fn end(&self, patience: Duration) {
-        let _ = lock(&self.ended).recv_timeout(patience);
+    /// Waits until the task has ended, at most `timeout` and until `is_given_up` returns true, and
+    /// then aborts it.
+    pub(super) fn end(&self, timeout: Duration, is_given_up: &dyn Fn() -> bool) {
+        let _ = wait(&lock(&self.ended), || timeout, is_given_up);
         self.task.abort();
+    }
+}
+
+/// Waits for `done`, at most `timeout`, which may change meanwhile, and until `is_given_up` returns
+/// true. Returns whether it was done.
+pub(super) fn wait(
+    done: &mpsc::Receiver<()>,
+    timeout: impl Fn() -> Duration,
+    is_given_up: &dyn Fn() -> bool,
+) -> bool {
+    let began = Instant::now();
+    loop {
+        let left = timeout().saturating_sub(began.elapsed());
+        match done.recv_timeout(left.min(LOOK)) {
+            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() && !is_given_up() => {}
+            outcome => return outcome.is_ok(),
+        }
     }
 }
 
@@ -113,30 +133,29 @@ impl Drop for SendTask {
     }
 }
 
-/// Sends requests, again and again while their failure may pass, and says what the
-/// collector did not take.
+/// Sends requests, retries those that failed temporarily, and reports what the collector did not
+/// accept.
 pub(super) struct Courier {
     connection: Arc<Connection>,
-    /// What the requests tell, in words.
+    /// Describes the contents of the requests.
     what: &'static str,
-    /// Until when requests are tried again, once the run has ended.
+    /// The end of retries, once the run has ended.
     closing: watch::Receiver<Option<Instant>>,
 }
 
 impl Courier {
-    /// Sends an encoded request. Returns how many of its items the collector
-    /// rejected.
+    /// Sends an encoded request. Returns the number of its items that the collector rejected.
     pub(super) async fn send<A: Answer>(&mut self, body: &Bytes) -> Result<u64, Failure> {
         let outcome = self.send_until_taken::<A>(body).await;
         match &outcome {
             Ok(0) => {}
             Ok(rejected) => self.connection.complain(format_args!(
-                "rejected {rejected} {} of {}; its log says why",
+                "rejected {rejected} {} of {}; see its log for the reason",
                 A::ITEMS,
                 self.what
             )),
             Err(failure) => self.connection.complain(format_args!(
-                "did not take {} ({}); the run goes on, and its files are complete",
+                "did not accept {} ({}); the run continues, and its files are complete",
                 self.what, failure.reason
             )),
         }
@@ -158,8 +177,8 @@ impl Courier {
         }
     }
 
-    /// Waits before another try: what the collector `asked` for, `ours` at least.
-    /// False where there is no time for one.
+    /// Waits before a retry for the time that the collector `asked` for, but at least `ours`.
+    /// Returns false if there is not enough time left.
     async fn pause(&mut self, asked: Duration, ours: Duration, until: Instant) -> bool {
         let closing = *self.closing.borrow_and_update();
         let left = closing.unwrap_or(until).saturating_duration_since(Instant::now());
@@ -167,7 +186,7 @@ impl Courier {
             return false;
         }
         if closing.is_some() {
-            // There is no later any more.
+            // No later attempt is possible.
             tokio::time::sleep(RETRY_PAUSE.min(left)).await;
         } else {
             // The end of the run ends the pause.
@@ -178,18 +197,38 @@ impl Courier {
     }
 }
 
-/// Why the collector did not take a request.
+/// The reason why the collector did not accept a request.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// What happened.
     pub(super) reason: String,
-    /// It may take it later.
+    /// Whether the collector may accept it later.
     pub(super) is_passing: bool,
-    /// When to try again, if the collector said so.
+    /// When to retry, if the collector specified it.
     pub(super) after: Option<Duration>,
 }
 
+impl Failure {
+    /// Returns the failure of a request that received no response in time.
+    pub(super) fn unanswered() -> Self {
+        Self { reason: "no response in time".to_owned(), is_passing: true, after: None }
+    }
+}
+
 impl Connection {
+    /// Sends an encoded request once, on the connection's runtime, within its timeout.
+    pub(super) fn start_sending<A: Answer>(
+        self: &Arc<Self>,
+        body: Bytes,
+    ) -> JoinHandle<Result<u64, Failure>> {
+        let connection = Arc::clone(self);
+        self.runtime().spawn(async move {
+            let sending = connection.send::<A>(body);
+            let sent = tokio::time::timeout(connection.timeout, sending).await;
+            sent.unwrap_or_else(|_| Err(Failure::unanswered()))
+        })
+    }
+
     /// Sends an encoded request once.
     async fn send<A: Answer>(&self, body: Bytes) -> Result<u64, Failure> {
         let answer: A = match &self.client {
@@ -236,7 +275,7 @@ impl Connection {
             let after = response.headers().get(RETRY_AFTER);
             let after = after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
             return Err(Failure {
-                reason: format!("it answered {status}"),
+                reason: format!("it returned status {status}"),
                 is_passing: matches!(status.as_u16(), 429 | 502 | 503 | 504),
                 after: after.map(Duration::from_secs),
             });
@@ -244,11 +283,11 @@ impl Connection {
         let mut answer = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(unanswered)? {
             answer.extend_from_slice(&piece);
-            if answer.len() > MOST_ANSWER_BYTES {
+            if answer.len() > MAX_RESPONSE_BYTES {
                 break;
             }
         }
-        // A status of success is what counts; some collectors send no message.
+        // The status determines success; some collectors send no message.
         Ok(A::decode(&answer[..]).unwrap_or_default())
     }
 }
@@ -257,8 +296,8 @@ fn unanswered(error: reqwest::Error) -> Failure {
     Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
 }
 
-/// What became of a request whose connection broke: that is no answer of the collector,
-/// whatever code stands for it here.
+/// Returns the failure of a request whose connection broke. The status is then not a response of
+/// the collector, whatever its code.
 fn broken(status: &Status) -> Option<Failure> {
     let mut cause = status.source()?;
     while !cause.is::<tonic::transport::Error>() {
@@ -267,8 +306,9 @@ fn broken(status: &Status) -> Option<Failure> {
     Some(Failure { reason: described(status), is_passing: true, after: None })
 }
 
-/// Which codes pass is said by the OTLP specification, "Failures"; an exhausted
-/// collector says so itself, and any may say when to come back ("OTLP/gRPC Throttling").
+/// Returns the failure for a status. The OTLP specification, "Failures", defines which codes are
+/// temporary; a collector with exhausted resources indicates it itself, and any may specify when to
+/// retry ("OTLP/gRPC Throttling").
 fn refused(status: &Status) -> Failure {
     let retry = status.get_details_retry_info();
     let is_passing = match status.code() {
@@ -287,12 +327,12 @@ fn refused(status: &Status) -> Failure {
 
 fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // A vector takes all that is written.
+    // Writing to a vector cannot fail.
     let _ = encoder.write_all(body);
     encoder.finish().unwrap_or_default()
 }
 
-/// Sends messages that are encoded already.
+/// A codec for messages that are already encoded.
 struct Encoded<A>(PhantomData<fn() -> A>);
 
 impl<A> Encoded<A> {

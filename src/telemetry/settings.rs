@@ -1,6 +1,6 @@
-//! The export's settings: flags first, then the standard `OTEL_*` variables.
+//! Settings of the export, from flags and the standard `OTEL_*` variables.
 //!
-//! The environment is read through a closure, in this module only.
+//! The environment is read through a closure, and only in this module.
 
 mod endpoint;
 
@@ -17,19 +17,19 @@ use super::{Config, TelemetryError};
 
 use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
 
-/// How a variable's value is looked up.
+/// Looks up the value of a variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Shortest interval between exports that is taken seriously.
+/// Shortest accepted interval between exports, in seconds.
 const SHORTEST: f64 = 0.001;
-/// Longest, likewise.
+/// Longest accepted interval between exports, in seconds.
 const LONGEST: f64 = 86_400.0;
 
-/// What flags and environment come to.
+/// The resolved settings.
 pub(super) struct Settings {
-    /// The collector of metrics, if there is one.
+    /// The collector for metrics, if any.
     pub(super) destination: Option<Destination>,
-    /// The collector of traces, where traces are wanted.
+    /// The collector for traces, if traces are exported.
     pub(super) traces: Option<Destination>,
     /// Time between exports.
     pub(super) interval: Duration,
@@ -44,22 +44,22 @@ pub(super) struct Settings {
 /// A certificate and its key, in PEM.
 type ClientPem = (Vec<u8>, Vec<u8>);
 
-/// A collector and how to talk to it. Not `Debug`: it holds secrets.
+/// A collector and how to reach it. Not `Debug`, since it contains secrets.
 pub(super) struct Destination {
-    /// Where to: with its path for HTTP, without one for gRPC. Never bears
-    /// credentials or a query.
+    /// The URL: with its path for HTTP, without one for gRPC. Never contains credentials or a
+    /// query.
     pub(super) url: Url,
-    /// How.
+    /// The transport.
     pub(super) protocol: Protocol,
-    /// Sent with every export; values are secrets.
+    /// Headers of every export; their values are secret.
     pub(super) headers: HeaderMap,
     /// Whether exports are compressed.
     pub(super) gzip: bool,
-    /// What one export may take, retries included.
+    /// Timeout of an export, including retries.
     pub(super) timeout: Duration,
-    /// Authorities to trust instead of the system's, in PEM.
+    /// Certificate authorities to trust instead of the system's, in PEM.
     pub(super) authorities: Option<Vec<u8>>,
-    /// Our own certificate and its key, in PEM.
+    /// The client's certificate and its key, in PEM.
     pub(super) client: Option<ClientPem>,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Protocol {
 }
 
 impl Settings {
-    /// Resolves `config` and `environment`; flags win.
+    /// Resolves `config` and `environment`; flags take precedence.
     pub(super) fn resolve(
         config: &Config,
         environment: Environment<'_>,
@@ -115,10 +115,10 @@ impl Settings {
     }
 }
 
-/// A signal's own variables come first, then those for all signals.
+/// The variables of a signal, which take precedence over those for all signals.
 struct Signal {
     endpoint: &'static str,
-    /// Which exporters there are: `otlp`, or `none`.
+    /// The variable that selects exporters: `otlp` or `none`.
     exporter: &'static str,
     insecure: [&'static str; 2],
     protocol: [&'static str; 2],
@@ -128,7 +128,7 @@ struct Signal {
     certificate: [&'static str; 2],
     client_certificate: [&'static str; 2],
     client_key: [&'static str; 2],
-    /// Where it goes over HTTP, below the base.
+    /// Path over HTTP, relative to the base.
     path: &'static str,
 }
 
@@ -172,14 +172,14 @@ fn no_collector() -> TelemetryError {
     TelemetryError::Setting {
         name: "--trace-sample",
         reason: format!(
-            "needs a collector: give --otel-url, or set {BASE_ENDPOINT} and have traces turned \
-             off neither by OTEL_SDK_DISABLED nor by OTEL_TRACES_EXPORTER"
+            "requires a collector; use --otel-url, or set {BASE_ENDPOINT} and do not disable \
+             traces with OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER"
         ),
     }
 }
 
 impl Destination {
-    /// Where `signal` goes, if anything says so.
+    /// Returns the destination of `signal`, if one is configured.
     fn find(
         signal: &'static Signal,
         config: &Config,
@@ -203,7 +203,7 @@ impl Destination {
         }))
     }
 
-    /// Whether one connection serves both: the same server, spoken to alike.
+    /// Returns whether one connection can serve both: the same server, reached in the same way.
     pub(super) fn is_reached_like(&self, other: &Self) -> bool {
         self.url.origin() == other.url.origin()
             && self.protocol == other.protocol
@@ -213,23 +213,23 @@ impl Destination {
     }
 }
 
-/// The counts and buckets that are compared at the end of the run are
-/// cumulative, and what one export misses the next one must bear.
+/// Rejects delta temporality: the counts and buckets compared at the end of the run are cumulative,
+/// and a missed export must be covered by the next one.
 fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
     match given(NAME) {
         Some(value) if !value.eq_ignore_ascii_case("cumulative") => Err(TelemetryError::Setting {
             name: NAME,
             reason: format!(
-                "is {value:?}; aiperf exports cumulative values only: unset it, and convert in \
-                 the collector (cumulativetodelta processor) if the backend needs deltas"
+                "is {value:?}, but aiperf exports only cumulative values; unset it, and convert in \
+                 the collector (cumulativetodelta processor) if the backend requires deltas"
             ),
         }),
         _ => Ok(()),
     }
 }
 
-/// The flag, else the variable.
+/// Returns whether histograms are exponential, from the flag or else the variable.
 fn exponential(config: &Config, given: Environment<'_>) -> Result<bool, TelemetryError> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
     let Some(value) = given(NAME).filter(|_| config.exponential_histograms.is_none()) else {
@@ -241,8 +241,8 @@ fn exponential(config: &Config, given: Environment<'_>) -> Result<bool, Telemetr
         _ => Err(TelemetryError::Setting {
             name: NAME,
             reason: format!(
-                "is {value:?}; it must be explicit_bucket_histogram or \
-                 base2_exponential_bucket_histogram"
+                "must be explicit_bucket_histogram or \
+                 base2_exponential_bucket_histogram, got {value:?}"
             ),
         }),
     }
@@ -255,7 +255,7 @@ fn gzip(signal: &'static Signal, given: Environment<'_>) -> Result<bool, Telemet
         "none" => Ok(false),
         _ => Err(TelemetryError::Setting {
             name,
-            reason: format!("is {value:?}; it must be gzip or none"),
+            reason: format!("must be gzip or none, got {value:?}"),
         }),
     }
 }
@@ -264,10 +264,10 @@ fn headers(signal: &'static Signal, given: Environment<'_>) -> Result<HeaderMap,
     let Some((variable, _)) = first(given, &signal.headers) else { return Ok(HeaderMap::new()) };
     let mut headers = HeaderMap::new();
     for (index, (name, value)) in pairs(given, variable)?.iter().enumerate() {
-        // Neither name nor value is repeated: a mistyped list may have a secret in either.
+        // Neither name nor value is quoted, since a mistyped list may contain a secret in either.
         let refuse = |what: &str| TelemetryError::Setting {
             name: variable,
-            reason: format!("has at place {} a {what} that HTTP does not allow", index + 1),
+            reason: format!("has a {what} at position {} that is not valid in HTTP", index + 1),
         };
         let name: HeaderName = name.to_ascii_lowercase().parse().map_err(|_| refuse("name"))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| refuse("value"))?;
@@ -277,8 +277,8 @@ fn headers(signal: &'static Signal, given: Environment<'_>) -> Result<HeaderMap,
     Ok(headers)
 }
 
-/// Reads `key=value,key=value`, percent-decoded, as `OTEL_RESOURCE_ATTRIBUTES`
-/// and the header variables are written. A later key overrides an earlier one.
+/// Parses `key=value,key=value` with percent-encoding, the format of `OTEL_RESOURCE_ATTRIBUTES` and
+/// the header variables. A later key overrides an earlier one.
 fn pairs(
     given: Environment<'_>,
     name: &'static str,
@@ -297,7 +297,7 @@ fn pairs(
         let Some((key, value)) = pair else {
             return Err(TelemetryError::Setting {
                 name,
-                reason: format!("has at place {} no key=value", index + 1),
+                reason: format!("has no key=value at position {}", index + 1),
             });
         };
         let at = *place.entry(key.clone()).or_insert(pairs.len());
@@ -310,13 +310,14 @@ fn pairs(
     Ok(pairs)
 }
 
-/// `None` where the escapes do not make UTF-8. A `%` that is no escape stays.
+/// Decodes percent-encoding; `None` if the result is not UTF-8. A `%` that does not begin an escape
+/// is kept.
 fn percent_decode(text: &str) -> Option<String> {
     percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
-/// The flag's seconds, unless its own variable `ours` is unset and one of the
-/// `standard` variables, in milliseconds, is set.
+/// Returns the flag's seconds, unless its own variable `ours` is unset and one of the `standard`
+/// variables, in milliseconds, is set.
 fn duration(
     seconds: f64,
     ours: &'static str,
@@ -328,7 +329,7 @@ fn duration(
             let millis: Result<u32, _> = value.parse();
             let millis = millis.map_err(|_| TelemetryError::Setting {
                 name,
-                reason: format!("is {value:?}; it must be a number of milliseconds"),
+                reason: format!("must be a number of milliseconds, got {value:?}"),
             })?;
             (name, f64::from(millis) / 1e3)
         }
@@ -339,18 +340,18 @@ fn duration(
     }
     Err(TelemetryError::Setting {
         name,
-        reason: format!("is {seconds} s; it must be between {SHORTEST} and {LONGEST} s"),
+        reason: format!("must be between {SHORTEST} and {LONGEST} s, got {seconds} s"),
     })
 }
 
-/// A certificate and its key: neither is of use without the other.
+/// Reads a certificate and its key, which must be set together.
 fn client(
     signal: &'static Signal,
     given: Environment<'_>,
 ) -> Result<Option<ClientPem>, TelemetryError> {
     let half = |have: &[&'static str; 2], lacks: &[&'static str; 2]| {
         let name = first(given, have).map_or(have[1], |(name, _)| name);
-        let reason = format!("is of no use without {}: set both or neither", lacks[1]);
+        let reason = format!("requires {}; set both or neither", lacks[1]);
         Err(TelemetryError::Setting { name, reason })
     };
     match (file(given, &signal.client_certificate)?, file(given, &signal.client_key)?) {
@@ -370,7 +371,7 @@ fn file(given: Environment<'_>, names: &[&'static str]) -> Result<Option<Vec<u8>
     }
 }
 
-/// The first of `names` that is set, with its value.
+/// Returns the first of `names` that is set, with its value.
 fn first(given: Environment<'_>, names: &[&'static str]) -> Option<(&'static str, String)> {
     names.iter().find_map(|name| Some((*name, given(name)?)))
 }

@@ -1,34 +1,37 @@
-//! The tee: keeps what goes to the collector, and how each export went.
+//! The tee: keeps the exported data and records the outcome of each export.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use prost::Message as _;
 use tokio::sync::watch;
 
-use super::collector::Collector;
 use super::connection::Connection;
-use super::{TelemetryError, TelemetryReport, lock};
-use crate::background::yield_to_measurement;
+use super::send::Failure;
+use super::{TelemetryReport, lock};
+use crate::platform::process::yield_to_measurement;
 
 /// An exporter that passes everything on to the collector, if there is one.
 ///
-/// It never reports a failure to the SDK, which would log each one as an
-/// error; it counts them and warns once. Values are cumulative, so that what
-/// one export misses is in the next.
+/// It never reports a failure to the SDK, which would log each as an error, but counts failures and
+/// warns once. Values are cumulative, so data missed by one export is in the next.
 #[derive(Debug)]
 pub(super) struct Tee {
-    collector: Option<Collector>,
+    connection: Option<Arc<Connection>>,
     state: Arc<TeeState>,
     first: Once,
 }
 
-/// What the tee saw.
+/// The state of the tee.
 #[derive(Debug)]
 pub(super) struct TeeState {
     latest: Mutex<ExportMetricsServiceRequest>,
@@ -36,42 +39,47 @@ pub(super) struct TeeState {
     failed: AtomicU64,
     rejected: AtomicU64,
     last_taken: AtomicBool,
-    /// The final export is done: what the interval still starts counts no more.
+    /// Whether the last export failed but may be accepted later.
+    may_be_taken_yet: AtomicBool,
+    /// Whether the final export is done; later exports started by the interval are not counted.
     closed: AtomicBool,
     given_up: watch::Sender<bool>,
 }
 
 impl Tee {
-    /// A tee before the collector behind `connection`; what it sees is in the returned state.
-    pub(super) fn new(
-        connection: Option<Arc<Connection>>,
-    ) -> Result<(Self, Arc<TeeState>), TelemetryError> {
+    /// Creates a tee in front of the collector behind `connection`; the returned state records what
+    /// passes through it.
+    pub(super) fn new(connection: Option<Arc<Connection>>) -> (Self, Arc<TeeState>) {
         let state = Arc::new(TeeState {
             latest: Mutex::default(),
             ok: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
-            // Nothing to tell is nothing missed.
+            // Without anything to export, nothing is missing.
             last_taken: AtomicBool::new(true),
+            may_be_taken_yet: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
         });
-        let collector = connection.map(Collector::new).transpose()?;
-        Ok((Self { collector, state: Arc::clone(&state), first: Once::new() }, state))
+        (Self { connection, state: Arc::clone(&state), first: Once::new() }, state)
     }
 
-    /// Sends to `collector` until it answers, fails, or is given up.
-    async fn send(&self, collector: &Collector, metrics: &ResourceMetrics) {
+    /// Sends `body` until it is answered, fails, or is cancelled.
+    async fn send(&self, connection: &Arc<Connection>, body: Bytes) {
         let mut given_up = self.state.given_up.subscribe();
         if *given_up.borrow() {
             return;
         }
+        let mut sending = connection.start_sending::<ExportMetricsServiceResponse>(body);
         let outcome = tokio::select! {
             biased;
-            outcome = collector.export(metrics) => outcome,
-            _ = given_up.wait_for(|given_up| *given_up) => Err("no answer in time".to_owned()),
+            outcome = &mut sending => outcome.unwrap_or_else(|_| Err(Failure::unanswered())),
+            _ = given_up.wait_for(|given_up| *given_up) => {
+                sending.abort();
+                Err(Failure::unanswered())
+            }
         };
-        self.state.note(collector, outcome);
+        self.state.note(connection, outcome);
     }
 }
 
@@ -80,9 +88,10 @@ impl PushMetricExporter for Tee {
         // Always the reader's own thread.
         self.first.call_once(yield_to_measurement);
         let message = ExportMetricsServiceRequest::from(metrics);
+        let body = self.connection.as_ref().map(|_| message.encode_to_vec());
         *lock(&self.state.latest) = message;
-        if let Some(collector) = &self.collector {
-            self.send(collector, metrics).await;
+        if let Some((connection, body)) = self.connection.as_ref().zip(body) {
+            self.send(connection, body.into()).await;
         }
         Ok(())
     }
@@ -101,33 +110,35 @@ impl PushMetricExporter for Tee {
 }
 
 impl TeeState {
-    /// Stops the export that is under way and sends nothing more.
+    /// Cancels the current export and sends nothing more.
     pub(super) fn give_up(&self) {
         self.given_up.send_replace(true);
     }
 
-    /// The final export is done: counts stand, and nothing more is sent.
+    /// Marks the final export as done: counts are final, and nothing more is sent.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.give_up();
     }
 
-    /// The last export's message, sent or not.
+    /// Returns the message of the last export, whether or not it was sent.
     pub(super) fn latest(&self) -> ExportMetricsServiceRequest {
         lock(&self.latest).clone()
     }
 
-    /// Whether the collector took the last export.
+    /// Returns whether the collector accepted the last export.
     pub(super) fn last_export_was_taken(&self) -> bool {
         self.last_taken.load(Ordering::Acquire)
     }
 
-    /// Whether the collector did not take the last export and is not given up.
-    pub(super) fn misses_the_last_export(&self) -> bool {
-        !self.last_export_was_taken() && !*self.given_up.borrow()
+    /// Returns whether the collector did not accept the last export but may do so later, and the
+    /// export was not cancelled.
+    pub(super) fn wants_another_try(&self) -> bool {
+        let is_missed = !self.last_export_was_taken() && !*self.given_up.borrow();
+        is_missed && self.may_be_taken_yet.load(Ordering::Acquire)
     }
 
-    /// How many exports went which way.
+    /// Returns the number of exports by outcome.
     pub(super) fn counts(&self) -> TelemetryReport {
         TelemetryReport {
             exports_ok: self.ok.load(Ordering::Acquire),
@@ -137,27 +148,27 @@ impl TeeState {
         }
     }
 
-    /// Counts an export: the points that were rejected, or why it failed.
-    fn note(&self, collector: &Collector, outcome: Result<u64, String>) {
+    /// Records the outcome of an export: the number of rejected points, or why it failed.
+    fn note(&self, connection: &Connection, outcome: Result<u64, Failure>) {
         if self.closed.load(Ordering::Acquire) {
             return;
         }
         self.last_taken.store(outcome.is_ok(), Ordering::Release);
-        let connection = collector.connection();
         match outcome {
             Ok(rejected) => {
                 self.ok.fetch_add(1, Ordering::AcqRel);
                 self.rejected.fetch_add(rejected, Ordering::AcqRel);
                 if rejected > 0 {
                     connection.complain(format_args!(
-                        "rejected {rejected} data points; its log says why"
+                        "rejected {rejected} data points; see its log for the reason"
                     ));
                 }
             }
-            Err(reason) => {
+            Err(Failure { reason, is_passing, .. }) => {
+                self.may_be_taken_yet.store(is_passing, Ordering::Release);
                 self.failed.fetch_add(1, Ordering::AcqRel);
                 connection.complain(format_args!(
-                    "did not take an export ({reason}); the run goes on, and later exports \
+                    "did not accept an export ({reason}); the run continues, and later exports \
                      repeat the values"
                 ));
             }

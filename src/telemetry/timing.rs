@@ -6,23 +6,24 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
 
 use super::attributes::PhaseAttributes;
-use super::exact::{Exact, Series};
-use crate::schedule::{PhaseKind, PhaseStats};
+use crate::schedule::PhaseStats;
 use crate::semconv::{Definition, InstrumentKind, metric};
 
-/// Differences smaller than this are none.
+/// Differences smaller than this are ignored.
 const SMALLEST: f64 = 1e-9;
 
-/// A metric and where a snapshot has its value.
-type Row = (Definition, fn(&PhaseStats) -> f64);
+/// A metric, and the accessor of its value in a snapshot.
+pub(super) type Row = (Definition, fn(&PhaseStats) -> f64);
 
-const ROWS: [Row; 14] = [
+/// All instruments of `aiperf.timing.*`.
+pub(super) const ROWS: [Row; 15] = [
     (metric::AIPERF_TIMING_REQUESTS_SENT, |s| s.requests_sent as f64),
     (metric::AIPERF_TIMING_REQUESTS_COMPLETED, |s| s.requests_completed as f64),
     (metric::AIPERF_TIMING_REQUESTS_CANCELLED, |s| s.requests_cancelled as f64),
     (metric::AIPERF_TIMING_REQUESTS_ERRORS, |s| s.request_errors as f64),
     (metric::AIPERF_TIMING_SESSIONS_SENT, |s| s.sessions_sent as f64),
     (metric::AIPERF_TIMING_SESSIONS_COMPLETED, |s| s.sessions_completed as f64),
+    (metric::AIPERF_TIMING_SESSIONS_FAILED, |s| s.sessions_failed as f64),
     (metric::AIPERF_TIMING_SESSIONS_CANCELLED, |s| s.sessions_cancelled as f64),
     (metric::AIPERF_TIMING_SESSIONS_TURNS_TOTAL, |s| s.session_turns_total as f64),
     (metric::AIPERF_TIMING_REQUESTS_IN_FLIGHT, |s| s.requests_in_flight() as f64),
@@ -33,15 +34,13 @@ const ROWS: [Row; 14] = [
     (metric::AIPERF_TIMING_PHASE_ELAPSED_SEC, PhaseStats::elapsed_seconds),
 ];
 
-/// The instruments and what they were told.
+/// The instruments, and the values that they have received.
 #[derive(Debug)]
 pub(super) struct Timing {
     instruments: Vec<Instrument>,
     attributes: PhaseAttributes,
-    /// The last snapshot's values of each phase of the run.
+    /// The values of the last snapshot of each phase of the run.
     previous: HashMap<u32, [f64; ROWS.len()]>,
-    /// What each instrument was told, by kind of phase and row.
-    told: HashMap<(PhaseKind, usize), Exact>,
 }
 
 #[derive(Debug)]
@@ -51,18 +50,13 @@ enum Instrument {
 }
 
 impl Timing {
-    /// Makes the instruments.
+    /// Creates the instruments.
     pub(super) fn new(meter: &Meter, attributes: PhaseAttributes) -> Self {
         let instruments = ROWS.iter().map(|(definition, _)| Instrument::new(meter, definition));
-        Self {
-            instruments: instruments.collect(),
-            attributes,
-            previous: HashMap::new(),
-            told: HashMap::new(),
-        }
+        Self { instruments: instruments.collect(), attributes, previous: HashMap::new() }
     }
 
-    /// Tells each instrument the difference to the phase's previous snapshot.
+    /// Adds the difference from the phase's previous snapshot to each instrument.
     pub(super) fn snapshot(&mut self, stats: &PhaseStats) {
         let attributes = self.attributes.of(stats.phase);
         let previous = self.previous.entry(stats.phase_index).or_default();
@@ -71,19 +65,8 @@ impl Timing {
             let difference = value - previous[row];
             if self.instruments[row].add(difference, &attributes) {
                 previous[row] = value;
-                self.told.entry((stats.phase, row)).or_default().add(difference);
             }
         }
-    }
-
-    /// What the final export must say.
-    pub(super) fn exact_series(&self) -> Vec<Series> {
-        let series = self.told.iter().map(|((phase, row), exact)| Series {
-            name: ROWS[*row].0.name.to_owned(),
-            attributes: self.attributes.of(*phase),
-            exact: exact.clone(),
-        });
-        series.collect()
     }
 }
 
@@ -107,8 +90,8 @@ impl Instrument {
         }
     }
 
-    /// Adds `difference`, unless there is none, or a counter would fall (a
-    /// snapshot whose counters were read an instant apart). Tells whether it did.
+    /// Adds `difference`, unless it is zero or a counter would decrease, as with a snapshot whose
+    /// counters were read an instant apart. Returns whether it was added.
     fn add(&self, difference: f64, attributes: &[KeyValue]) -> bool {
         let told = match self {
             Self::Counter(_) => difference > SMALLEST,

@@ -1,43 +1,46 @@
-//! Which requests are told of as traces: `--trace-sample`.
+//! The requests that are exported as traces: `--trace-sample`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::record::TraceShare;
 
-/// Most traces that `slowest` keeps until the end of the run, at some 3 kB each.
-const MOST_SLOWEST: u32 = 10_000;
+/// Maximum number of traces that `slowest` keeps until the end of the run, at about 3 kB each.
+const MAX_SLOWEST: u32 = 10_000;
 
-/// Which requests become traces; at least one part is set.
+/// The requests that become traces; at least one criterion is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TraceSample {
-    /// So many of a hundred, chosen by their trace id: above 0, at most 100.
+    /// Percentage of requests, selected by their trace ID: above 0, at most 100.
     pub percent: Option<f64>,
-    /// As many of the measurement's slowest, told at its end.
+    /// Number of the slowest requests of the measurement, exported at its end.
     pub slowest: Option<u32>,
-    /// Those that failed.
+    /// Whether failed requests are exported.
     pub errors: bool,
 }
 
-/// Why a `--trace-sample` is refused.
+/// The reason why a `--trace-sample` is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceSampleError {
-    /// A part that means nothing.
-    #[error("{0:?} is none of `5%`, `slowest:20`, `errors` and `all`; join several by commas")]
+    /// An unknown criterion.
+    #[error(
+        "{0:?} is not valid; expected `5%`, `slowest:20`, `errors` or `all`, or several of them \
+         separated by commas"
+    )]
     Unknown(String),
-    /// A share that is no share.
-    #[error("{0:?}: give a percentage above 0 and at most 100, as in `5%`")]
+    /// An invalid percentage.
+    #[error("{0:?} is not valid; expected a percentage above 0 and at most 100, such as `5%`")]
     Percent(String),
-    /// A count that is no count.
-    #[error("{0:?}: give a number from 1 to {MOST_SLOWEST}, as in `slowest:20`")]
+    /// An invalid count.
+    #[error("{0:?} is not valid; expected a number from 1 to {MAX_SLOWEST}, such as `slowest:20`")]
     Slowest(String),
-    /// The same part again.
-    #[error("{0:?}: give each of share, `slowest` and `errors` once")]
+    /// A repeated criterion.
+    #[error("{0:?} repeats an item; use a percentage, `slowest` and `errors` at most once each")]
     Twice(String),
 }
 
 impl TraceSample {
-    /// The share that is sampled whatever becomes of the requests.
+    /// Returns the share of requests that is sampled regardless of their outcome.
     #[must_use]
     pub fn share(&self) -> TraceShare {
         self.percent.map_or(TraceShare::NONE, TraceShare::of_percent)
@@ -79,7 +82,7 @@ fn percent(part: &str, number: &str) -> Result<f64, TraceSampleError> {
 fn slowest(part: &str, count: &str) -> Result<u32, TraceSampleError> {
     let count = count.trim_start().parse().ok();
     count
-        .filter(|count| (1..=MOST_SLOWEST).contains(count))
+        .filter(|count| (1..=MAX_SLOWEST).contains(count))
         .ok_or_else(|| TraceSampleError::Slowest(part.to_owned()))
 }
 
@@ -117,10 +120,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let table = [
-            ("", "is none of"),
-            ("5", "is none of"),
-            ("5%,,errors", "is none of"),
-            ("fastest:3", "is none of"),
+            ("", "is not valid"),
+            ("5", "is not valid"),
+            ("5%,,errors", "is not valid"),
+            ("fastest:3", "is not valid"),
             ("0%", "above 0"),
             ("101%", "at most 100"),
             ("-1%", "above 0"),
@@ -144,7 +147,7 @@ mod tests {
         #[test]
         fn what_is_written_reads_the_same(
             percent in proptest::option::of(1e-9..=100.0),
-            slowest in proptest::option::of(1..=MOST_SLOWEST),
+            slowest in proptest::option::of(1..=MAX_SLOWEST),
             errors: bool,
         ) {
             let sample = TraceSample { percent, slowest, errors };

@@ -1,9 +1,8 @@
-//! Chosen requests to the collector, as traces.
+//! Exports selected requests to the collector as traces.
 //!
-//! The spans are made of finished records, on the processor side: no request
-//! waits for them, and their times are those of the files. A share is chosen by
-//! the trace id before anything is known of a request, failed ones as they are
-//! found, and the slowest at the end of the run.
+//! The spans are created from finished records, by the processors: no request waits for them, and
+//! their times are those of the files. A share is selected by trace ID in advance, failed requests
+//! when they are found, and the slowest at the end of the run.
 
 mod slowest;
 mod spans;
@@ -25,27 +24,28 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::Interner;
 use super::connection::Connection;
-use super::protobuf::{self, FRAME, MOST_REQUEST_BYTES, append};
+use super::protobuf::{self, FRAME, MAX_REQUEST_BYTES, append};
 use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Courier, SendTask};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity, lock};
 use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceShare};
 use crate::schedule::PhaseKind;
 use crate::semconv::SCHEMA_URL;
 
 use self::slowest::Slowest;
 
-/// Waiting traces take no more, some ten thousand.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// Maximum size of waiting traces, which is about ten thousand of them.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// As many wait at most.
-const MOST_TRACES: usize = 20_000;
+/// Maximum number of waiting traces.
+const MAX_TRACES: usize = 20_000;
 
-/// Failed requests of a run that become traces since they failed: a hundred
-/// thousand failures of one cause would tell no more.
-const MOST_ERRORS: u64 = 1_000;
+/// Maximum number of failed requests of a run that become traces because they failed; a hundred
+/// thousand failures with one cause would not be more informative.
+const MAX_ERRORS: u64 = 1_000;
 
 /// `ExportTraceServiceRequest.resource_spans`
 const RESOURCE_SPANS: u32 = 1;
@@ -54,24 +54,24 @@ const SCOPE_SPANS: u32 = 2;
 /// `ScopeSpans.spans`
 const SPANS: u32 = 2;
 
-/// How traces went to the collector.
+/// The outcome of exporting traces to the collector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TracesReport {
-    /// Requests that were chosen: as many as `sent` and `lost` together.
+    /// Number of requests that were selected: the sum of `sent` and `lost`.
     pub sampled: u64,
-    /// Requests whose spans the collector took, or rejected in part.
+    /// Number of requests whose spans the collector accepted, at least in part.
     pub sent: u64,
-    /// Spans that it said it rejected.
+    /// Number of spans that it reported as rejected.
     pub rejected: u64,
-    /// Requests whose spans did not reach it: they fell out of the full queue,
-    /// the collector failed, or the run ended.
+    /// Number of requests whose spans did not reach it: they were dropped from the full queue, the
+    /// collector failed, or the run ended.
     pub lost: u64,
-    /// Failed requests that were not chosen since there were too many.
+    /// Number of failed requests that were not selected because there were too many.
     pub errors_left_out: u64,
 }
 
-/// Makes traces of requests and sends them.
+/// Creates traces of requests and sends them.
 pub(super) struct Traces {
     sample: TraceSample,
     share: TraceShare,
@@ -81,7 +81,7 @@ pub(super) struct Traces {
     task: SendTask,
 }
 
-/// What choosing and describing needs.
+/// The data needed to select and describe requests.
 struct Chooser {
     interner: Interner,
     slowest: Option<Slowest<Trace>>,
@@ -93,7 +93,7 @@ struct Trace(Vec<u8>);
 
 impl Trace {
     fn new(spans: &[Span]) -> Self {
-        // To the byte: what waits is bounded by its length.
+        // Exact, since the size of the waiting traces is limited by this length.
         let length = spans.iter().map(|span| message::encoded_len(SPANS, span)).sum();
         let mut encoded = Vec::with_capacity(length);
         for span in spans {
@@ -110,7 +110,7 @@ impl Parcel for Trace {
 }
 
 impl Traces {
-    /// Traces over `connection`, sent every `interval` or when there are many.
+    /// Starts exporting traces over `connection`, every `interval` or when there are many.
     pub(super) fn start(
         connection: Arc<Connection>,
         sample: TraceSample,
@@ -119,11 +119,11 @@ impl Traces {
         interval: Duration,
     ) -> Self {
         let head = Head::new(resource);
-        let batch = MOST_REQUEST_BYTES.saturating_sub(head.bytes());
-        let queue = Queue::new(Bounds { bytes: MOST_BYTES, parcels: MOST_TRACES, batch });
+        let batch = MAX_REQUEST_BYTES.saturating_sub(head.bytes());
+        let queue = Queue::new(Bounds { bytes: MAX_BYTES, parcels: MAX_TRACES, batch });
         let (queue, tally) = (Arc::new(queue), Arc::<Mutex<TracesReport>>::default());
         let sender = (Arc::clone(&queue), Arc::clone(&tally));
-        let task = SendTask::start(connection, "the requests' traces", move |courier| {
+        let task = SendTask::start(connection, "request traces", move |courier| {
             Sender { courier, head, queue: sender.0, tally: sender.1, interval }.run()
         });
         let chooser = Chooser {
@@ -135,7 +135,7 @@ impl Traces {
         Self { sample, share: sample.share(), chooser, queue, tally, task }
     }
 
-    /// Looks at a finished request. Never waits for the collector.
+    /// Inspects a finished request. Never waits for the collector.
     pub(super) fn observe(&self, measured: &MeasuredRecord) {
         let record = &measured.record;
         let is_sampled = self.share.covers(record.request_id);
@@ -159,15 +159,15 @@ impl Traces {
         }
     }
 
-    /// Whether the request is told of since it failed. One that the run itself
-    /// cancelled did as it was bid.
+    /// Returns whether the request is exported because it failed. Requests that were cancelled by
+    /// the run itself are not.
     fn is_told_as_error(&self, measured: &MeasuredRecord, chooser: &mut Chooser) -> bool {
         let error = measured.observation.error.as_ref();
         let failed = error.is_some_and(|error| error.kind != ErrorKind::Cancelled);
         if !self.sample.errors || !failed {
             return false;
         }
-        if chooser.errors == MOST_ERRORS {
+        if chooser.errors == MAX_ERRORS {
             lock(&self.tally).errors_left_out += 1;
             return false;
         }
@@ -182,12 +182,12 @@ impl Traces {
         tally.lost += gone;
     }
 
-    /// Requests so far whose spans will not reach the collector.
+    /// Returns the number of requests so far whose spans will not reach the collector.
     pub(super) fn lost(&self) -> u64 {
         lock(&self.tally).lost
     }
 
-    /// No request comes any more: the slowest are known, and what waits is sent.
+    /// Ends the input: the slowest requests are known, and waiting traces are sent.
     pub(super) fn close(&self) {
         let slowest = lock(&self.chooser).slowest.take();
         slowest.into_iter().flat_map(Slowest::untold).for_each(|trace| self.push(trace));
@@ -195,12 +195,13 @@ impl Traces {
         self.queue.close();
     }
 
-    /// Waits for what is still to be sent, `patience` at most, and gives up the rest.
-    pub(super) fn finish(&self, patience: Duration) -> TracesReport {
+    /// Waits until the remaining traces are sent, at most `timeout` and until `is_given_up` returns
+    /// true, and drops the rest.
+    pub(super) fn finish(&self, timeout: Duration, is_given_up: &dyn Fn() -> bool) -> TracesReport {
         self.close();
-        self.task.end(patience);
+        self.task.end(timeout, is_given_up);
         let report = lock(&self.tally).clone();
-        // What is still under way counts as lost, too.
+        // Traces that are still being sent count as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }
     }
 }
@@ -211,20 +212,20 @@ impl fmt::Debug for Traces {
     }
 }
 
-/// By what the slowest requests of the measurement are found: `request_latency`,
-/// which failed ones do not have.
+/// Returns the value that determines the slowest requests of the measurement: `request_latency`,
+/// which failed requests do not have.
 fn latency(measured: &MeasuredRecord) -> Option<u64> {
     let observation = &measured.observation;
     let counts = observation.phase == PhaseKind::Profiling && observation.error.is_none();
-    let latency = observation.values.scalar("request_latency").filter(|_| counts)?;
+    let latency = observation.values.scalar(tag::REQUEST_LATENCY).filter(|_| counts)?;
     Some(latency.round() as u64)
 }
 
-/// What all requests to the collector have in common.
+/// The parts that all requests to the collector have in common.
 struct Head {
-    /// `ResourceSpans` but for its spans.
+    /// An encoded `ResourceSpans` without its spans.
     resource: Vec<u8>,
-    /// `ScopeSpans` but for its spans.
+    /// An encoded `ScopeSpans` without its spans.
     scope: Vec<u8>,
 }
 
@@ -242,12 +243,12 @@ impl Head {
         Self { resource: resource.encode_to_vec(), scope: scope.encode_to_vec() }
     }
 
-    /// What it takes of a request.
+    /// Returns its size within a request.
     fn bytes(&self) -> usize {
         2 * FRAME + self.resource.len() + self.scope.len()
     }
 
-    /// The `ExportTraceServiceRequest` of these traces.
+    /// Builds the `ExportTraceServiceRequest` of these traces.
     fn request(&self, traces: &[Trace]) -> Bytes {
         let pieces: Vec<&[u8]> = [self.scope.as_slice()]
             .into_iter()
@@ -261,7 +262,7 @@ impl Head {
     }
 }
 
-/// The task that sends.
+/// The sending task.
 struct Sender {
     courier: Courier,
     head: Head,

@@ -1,8 +1,7 @@
-//! Chat templates: how a model's makers write messages as one text.
+//! Chat templates, which convert messages to the text that a model expects.
 //!
-//! Rendered as the `transformers` library does: blocks' lines are trimmed, and
-//! there are `raise_exception`, `strftime_now`, Python's methods and Python's
-//! `tojson`.
+//! They are rendered as by the `transformers` library: the lines of blocks are trimmed, and
+//! `raise_exception`, `strftime_now`, Python's methods and Python's `tojson` are available.
 
 use std::path::Path;
 
@@ -16,20 +15,20 @@ use super::hub::Hub;
 use super::{Source, TokenCounter, TokenizerError};
 use crate::jinja::{self, Template};
 
-/// A template, where it is a file of its own.
+/// File with a template of its own.
 const TEMPLATE: &str = "chat_template.jinja";
-/// A template, where it is a member; the names of special tokens in any case.
+/// File with a template as a member, and with the names of special tokens.
 const CONFIG: &str = "tokenizer_config.json";
-/// Special tokens, where the configuration has none.
+/// File with the special tokens if the configuration has none.
 const SPECIALS: &str = "special_tokens_map.json";
-/// The template that is taken where there are several.
+/// Name of the template to use if there are several.
 const DEFAULT: &str = "default";
 
-/// A model's chat template.
+/// The chat template of a model.
 #[derive(Debug)]
 pub(super) struct ChatTemplate {
     template: Template,
-    /// `bos_token` and the like, by their names.
+    /// `bos_token` and similar tokens, by name.
     specials: Map<String, Value>,
 }
 
@@ -54,7 +53,7 @@ struct NamedTemplate {
 }
 
 impl ChatTemplate {
-    /// The template beside the tokenizer of `source`.
+    /// Loads the template that belongs to the tokenizer of `source`.
     pub(super) fn load(
         source: &Source,
         environment: super::Environment<'_>,
@@ -82,15 +81,15 @@ impl ChatTemplate {
         };
         let text = match (file(TEMPLATE)?, config.chat_template) {
             (Some(bytes), _) => {
-                String::from_utf8(bytes).map_err(|_| fault(&TEMPLATE, "it is no UTF-8"))?
+                String::from_utf8(bytes).map_err(|_| fault(&TEMPLATE, "not valid UTF-8"))?
             }
             (None, Some(templates)) => {
                 templates.chosen().map_err(|reason| fault(&CONFIG, &reason))?
             }
             (None, None) => {
-                let reason = "the tokenizer has no chat template: there is neither \
-                              chat_template.jinja nor one in tokenizer_config.json; leave the flag \
-                              out, or name another --tokenizer";
+                let reason = "the tokenizer has no chat template, neither in \
+                              chat_template.jinja nor in tokenizer_config.json; remove the flag, \
+                              or use another --tokenizer";
                 return Err(fault(source, reason));
             }
         };
@@ -104,7 +103,7 @@ impl ChatTemplate {
         Ok(Self { template, specials })
     }
 
-    /// The text of `messages` and `tools`, with what bids the model to answer.
+    /// Renders `messages` and `tools`, including the prompt for the model's response.
     pub(super) fn render(&self, messages: &Value, tools: &Value) -> Result<String, String> {
         let mut variables = self.specials.clone();
         variables.insert("messages".to_owned(), messages.clone());
@@ -115,11 +114,11 @@ impl ChatTemplate {
     }
 }
 
-/// The file `name` in the tokenizer's directory.
+/// Reads the file `name` in the tokenizer's directory.
 fn beside(tokenizer: &Path, name: &str) -> Result<Option<Vec<u8>>, TokenizerError> {
     let path =
         if tokenizer.is_dir() { tokenizer.join(name) } else { tokenizer.with_file_name(name) };
-    match std::fs::read(&path) {
+    match super::read(&path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TokenizerError::Read { path, source }),
@@ -127,7 +126,7 @@ fn beside(tokenizer: &Path, name: &str) -> Result<Option<Vec<u8>>, TokenizerErro
 }
 
 impl Templates {
-    /// The one, or the default one of several.
+    /// Returns the only template, or the default one of several.
     fn chosen(self) -> Result<String, String> {
         match self {
             Self::One(template) => Ok(template),
@@ -137,13 +136,15 @@ impl Templates {
                 }
                 let names: Vec<&str> = templates.iter().map(|found| found.name.as_str()).collect();
                 let names = names.join(", ");
-                Err(format!("none of its chat templates is named `{DEFAULT}`: there are {names}"))
+                Err(format!(
+                    "none of its chat templates is named `{DEFAULT}`; available are {names}"
+                ))
             }
         }
     }
 }
 
-/// Members such as `bos_token`, which are texts or objects with `content`.
+/// Returns members such as `bos_token`, which are texts or objects with `content`.
 fn specials(members: Value) -> Map<String, Value> {
     let Value::Object(members) = members else { return Map::new() };
     let token = |(name, value): (String, Value)| {
@@ -156,7 +157,7 @@ fn specials(members: Value) -> Map<String, Value> {
 fn environment() -> Environment<'static> {
     let mut environment = jinja::environment();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    // The usual marks are always fit.
+    // The default syntax is always valid.
     environment.set_syntax(blocks.unwrap_or_default());
     environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -168,17 +169,17 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// What a chat template adds to the tokens of messages.
+/// The tokens that a chat template adds to messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wrapping {
-    /// To a conversation that begins with one message of the user's.
+    /// Tokens added to a conversation with a single user message.
     pub first: u64,
-    /// With each later message of the user's.
+    /// Tokens added with each later user message.
     pub later: u64,
 }
 
 impl Wrapping {
-    /// Zero without a template, and where it does not take such messages.
+    /// Returns zero without a template, or if the template rejects such messages.
     pub(super) fn of(counter: &TokenCounter) -> Self {
         const SAMPLE: &str = "The quick brown fox jumps over the lazy dog.";
         let count = |roles: &[&str]| {

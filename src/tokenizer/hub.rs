@@ -1,12 +1,11 @@
-//! Tokenizers of models on the hub: the local cache that all hub clients
-//! share, and the download into it.
+//! Tokenizers of models on the hub: the local cache that all hub clients share, and downloads into
+//! it.
 //!
-//! Layout of the cache: `models--org--name/refs/<revision>` holds a commit,
-//! `models--org--name/snapshots/<commit>/tokenizer.json` the file.
+//! Layout of the cache: `models--org--name/refs/<revision>` contains a commit, and
+//! `models--org--name/snapshots/<commit>/tokenizer.json` is the file.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::blocking::{Client, Response};
@@ -14,34 +13,33 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATIO
 use reqwest::redirect::Policy;
 use url::Url;
 
-use super::{Environment, TokenizerError, from_bytes};
+use super::{Environment, Loaded, MAX_BYTES, TokenizerError, from_bytes};
+use crate::platform::replace::replace;
 
-/// Where models live unless `HF_ENDPOINT` says otherwise.
+/// URL of the hub unless `HF_ENDPOINT` is set.
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
-/// Whole time of one request.
+/// Timeout of a whole request.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest vocabularies in use are a quarter of this.
-const MAX_BYTES: u64 = 128 << 20;
 const MAX_REDIRECTS: usize = 5;
-/// The file that counts.
+/// Name of the tokenizer file.
 const TOKENIZER: &str = "tokenizer.json";
-/// What is said of a file that the hub does not have.
-const NOT_THERE: &str = "the hub has no such model, or the model no tokenizer.json";
-/// Names the commit behind a branch or tag; on the hub's own answer, not on
-/// that of the storage it redirects to.
+/// Error for a file that is not on the hub.
+const NOT_THERE: &str = "the model does not exist on the hub, or has no tokenizer.json";
+/// Header with the commit of a branch or tag. It is in the hub's own response, not in that of the
+/// storage it redirects to.
 const COMMIT: HeaderName = HeaderName::from_static("x-repo-commit");
 
-/// The hub as the environment describes it.
+/// The hub as configured by the environment.
 pub(super) struct Hub {
     cache: PathBuf,
     endpoint: String,
     token: Option<String>,
-    /// The variable that forbids downloads, if one does.
+    /// The variable that forbids downloads, if one is set.
     offline: Option<&'static str>,
 }
 
-/// A downloaded file and the commit it belongs to, where the hub told.
+/// A downloaded file and its commit, if the hub returned one.
 struct Download {
     bytes: Vec<u8>,
     commit: Option<String>,
@@ -65,12 +63,8 @@ impl Hub {
         }
     }
 
-    /// The tokenizer of the model `name` at `revision`.
-    pub(super) fn load(
-        &self,
-        name: &str,
-        revision: &str,
-    ) -> Result<Arc<tokenizers::Tokenizer>, TokenizerError> {
+    /// Loads the tokenizer of the model `name` at `revision`.
+    pub(super) fn load(&self, name: &str, revision: &str) -> Result<Loaded, TokenizerError> {
         check_name(name, 1)?;
         check_name(revision, usize::MAX)?;
         if let Some(file) = self.cached(name, revision) {
@@ -88,13 +82,13 @@ impl Hub {
         if let Some(commit) = &download.commit
             && let Err(error) = store(&model, revision, commit, TOKENIZER, &download.bytes)
         {
-            tracing::warn!(cache = %self.cache.display(), %error, "the tokenizer could not be cached");
+            tracing::warn!(cache = %self.cache.display(), %error, "cannot cache the tokenizer");
         }
         Ok(tokenizer)
     }
 
-    /// The file `file` beside the tokenizer of `name`: from the cache, else from the
-    /// hub. `None` where the model has no such file.
+    /// Reads the file `file` beside the tokenizer of `name` from the cache or from the hub. Returns
+    /// `None` if the model has no such file.
     pub(super) fn companion(
         &self,
         name: &str,
@@ -103,10 +97,10 @@ impl Hub {
     ) -> Result<Option<Vec<u8>>, TokenizerError> {
         let beside = self.cached(name, revision).map(|tokenizer| tokenizer.with_file_name(file));
         if let Some(path) = beside.filter(|path| path.is_file()) {
-            let read = std::fs::read(&path);
+            let read = super::read(&path);
             return read.map(Some).map_err(|source| TokenizerError::Read { path, source });
         }
-        // What is not in the cache may be on the hub, where that may be asked.
+        // A file that is not in the cache may be on the hub, if downloads are allowed.
         if self.offline.is_some() {
             return Ok(None);
         }
@@ -115,7 +109,7 @@ impl Hub {
                 if let Some(commit) = &commit
                     && let Err(error) = store(&self.model(name), revision, commit, file, &bytes)
                 {
-                    tracing::warn!(cache = %self.cache.display(), %error, "{file} could not be cached");
+                    tracing::warn!(cache = %self.cache.display(), %error, "cannot cache {file}");
                 }
                 Ok(Some(bytes))
             }
@@ -124,36 +118,38 @@ impl Hub {
         }
     }
 
-    /// The cached `tokenizer.json` of `name`, if there is one.
+    /// Returns the path of the cached `tokenizer.json` of `name`, if there is one.
     pub(super) fn cached(&self, name: &str, revision: &str) -> Option<PathBuf> {
         check_name(name, 1).ok()?;
         check_name(revision, usize::MAX).ok()?;
         cached(&self.model(name), revision)
     }
 
-    /// The model's directory in the cache.
+    /// Returns the model's directory in the cache.
     fn model(&self, name: &str) -> PathBuf {
         self.cache.join(format!("models--{}", name.replace('/', "--")))
     }
 
-    /// Fetches one of the model's files. On a thread of its own: a blocking client may
-    /// not be used, nor dropped, where an async runtime is running.
+    /// Downloads one of the model's files. It runs on its own thread, because a blocking client
+    /// must not be used or dropped while an async runtime is running.
     fn download(&self, name: &str, revision: &str, file: &str) -> Result<Download, String> {
         let base = self.endpoint.trim_end_matches('/');
         let revision = revision.replace('/', "%2F");
         let url = format!("{base}/{name}/resolve/{revision}/{file}");
-        let url = Url::parse(&url).map_err(|error| format!("HF_ENDPOINT is no URL: {error}"))?;
+        let url =
+            Url::parse(&url).map_err(|error| format!("HF_ENDPOINT is not a valid URL: {error}"))?;
         tracing::info!(model = name, "downloading {file}");
         std::thread::scope(|scope| {
-            scope
-                .spawn(|| self.fetch(url))
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || self.fetch(url))
+                .map_err(|why| format!("cannot start a thread: {why}"))?
                 .join()
                 .unwrap_or_else(|_| Err("the download failed".to_owned()))
         })
     }
 
-    /// Follows redirects by hand: the commit is named on the way, and the token
-    /// must not leave the hub's own origin.
+    /// Downloads `url` and follows redirects itself: the commit is in a header on the way, and the
+    /// token must not leave the origin of the hub.
     fn fetch(&self, mut url: Url) -> Result<Download, String> {
         let client = client()?;
         let origin = url.origin();
@@ -172,7 +168,7 @@ impl Hub {
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             url = location
                 .and_then(|location| url.join(location).ok())
-                .ok_or("the hub redirects to nowhere")?;
+                .ok_or("the hub sent a redirect without a location")?;
         }
         Err(format!("more than {MAX_REDIRECTS} redirects"))
     }
@@ -195,8 +191,8 @@ fn cache_directory(set: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     home.join("hub")
 }
 
-/// Names become parts of paths and URLs: letters, digits, `-`, `_` and `.`,
-/// with up to `max_slashes` slashes and no part that is empty or all dots.
+/// Checks a name, which becomes part of paths and URLs: letters, digits, `-`, `_` and `.`, with up
+/// to `max_slashes` slashes and no part that is empty or consists of dots.
 fn check_name(name: &str, max_slashes: usize) -> Result<(), TokenizerError> {
     let plain = |part: &str| {
         part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
@@ -209,12 +205,12 @@ fn check_name(name: &str, max_slashes: usize) -> Result<(), TokenizerError> {
     }
 }
 
-/// A commit, as opposed to a branch or tag.
+/// Returns whether `revision` is a commit and not a branch or tag.
 fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The cached file, if it is there.
+/// Returns the path of the cached file, if it exists.
 fn cached(model: &Path, revision: &str) -> Option<PathBuf> {
     let commit = if is_commit(revision) {
         revision.to_owned()
@@ -225,8 +221,8 @@ fn cached(model: &Path, revision: &str) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// Puts the file into the cache, and the commit behind `revision`. Each is
-/// renamed into place, so that no reader sees half of one.
+/// Stores the file in the cache, and the commit of `revision`. Each is renamed into place, so that
+/// no reader sees an incomplete file.
 fn store(
     model: &Path,
     revision: &str,
@@ -244,14 +240,11 @@ fn store(
 fn write_atomically(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
-    temporary.write_all(bytes)?;
-    temporary.persist(file).map_err(|error| error.error)?;
-    Ok(())
+    replace(file, |out| out.write_all(bytes))
 }
 
 fn client() -> Result<Client, String> {
-    // A second installation fails: then one is there already.
+    // Fails if a provider is already installed.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .redirect(Policy::none())
@@ -264,7 +257,7 @@ fn client() -> Result<Client, String> {
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
-        .map_err(|_| "HF_TOKEN holds characters that no header may hold")?;
+        .map_err(|_| "HF_TOKEN contains characters that are not valid in a header")?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -278,28 +271,30 @@ fn read_body(response: Response) -> Result<Vec<u8>, String> {
     let status = response.status();
     if !status.is_success() {
         return Err(match status.as_u16() {
-            401 | 403 => format!("the hub says {status}: set HF_TOKEN to one that may read it"),
+            401 | 403 => format!(
+                "the hub returned status {status}; set HF_TOKEN to a token with read access"
+            ),
             404 => NOT_THERE.to_owned(),
-            _ => format!("the hub says {status}"),
+            _ => format!("the hub returned status {status}"),
         });
     }
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too long.
+    // A file with one byte more than allowed is too long.
     response
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| format!("the download broke off: {error}"))?;
+        .map_err(|error| format!("the download was interrupted: {error}"))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+        return Err(format!("it exceeds {} MiB", MAX_BYTES >> 20));
     }
     Ok(bytes)
 }
 
-/// An error's words and those of its causes, without the address: it may bear
+/// Returns the message of an error and of its causes, without the URL, which may contain
 /// credentials or a signature.
 fn explain(error: &reqwest::Error) -> String {
     let mut words = if error.is_timeout() {
-        "the hub did not answer in time".to_owned()
+        "the hub did not respond in time".to_owned()
     } else if error.is_connect() {
         "cannot connect to the hub".to_owned()
     } else {

@@ -1,10 +1,10 @@
-//! The embedded o200k vocabulary: text to tokens by byte-pair encoding.
+//! The embedded o200k vocabulary: byte-pair encoding of text.
 //!
-//! Text is split into pieces (words, numbers, punctuation, space). A piece that
-//! is a token is that token; else its bytes are merged pair by pair, each time
-//! the adjacent pair whose union is the token of the lowest number. The tokens
-//! are those of OpenAI's tiktoken. Time is linear in the text's length and memory
-//! beyond the tokens bounded, whatever the text.
+//! Text is split into pieces (words, numbers, punctuation, space). A piece that is a token is
+//! encoded as that token. Otherwise its bytes are merged pair by pair: each step merges the
+//! adjacent pair whose union is the token with the lowest number. The tokens are those of OpenAI's
+//! tiktoken. The time is linear in the length of the text, and the memory beyond the tokens is
+//! bounded, for any text.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use regex_automata::util::pool::Pool;
 use regex_automata::{Anchored, Input};
 use rustc_hash::FxHashMap;
 
-/// Each token in order of its number: a byte of length, then its bytes.
-static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
+/// All tokens in order of their numbers: a byte with the length, then the bytes.
+pub(super) static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
 
-/// What a piece is: the first of these that fits.
+/// The kinds of pieces, of which the first match applies.
 const PIECES: [&str; 3] = [
     concat!(
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -27,33 +27,34 @@ const PIECES: [&str; 3] = [
         r"|\s*[\r\n]+",
         r"|\s+$",
     ),
-    // The space before a word but for its last, which is the word's own:
-    // `\s+(?!\S)` for an engine that cannot look ahead.
+    // The space before a word except for its last character, which belongs to the word: `\s+(?!\S)`
+    // for an engine without look-ahead.
     r"\s+\s",
     r"\s+",
 ];
 
-/// Which of [`PIECES`] takes a character too many.
+/// Index in [`PIECES`] of the expression that matches one character too many.
 const LOOKS_AHEAD: usize = 1;
 
-/// Longest stretch, in bytes, that is merged at once.
+/// Maximum length in bytes that is merged at once.
 const WINDOW: usize = 256;
 
-/// Tokens at a window's end that may become others when the text goes on.
+/// Number of tokens at the end of a window that may change with the text after it.
 const UNSETTLED: usize = 4;
 
-/// What two parts make that make no token.
+/// Result of two parts whose union is not a token.
 const NO_TOKEN: u32 = u32::MAX;
 
 /// The vocabulary, decoded at its first use.
 pub(super) static O200K: LazyLock<O200k> = LazyLock::new(O200k::load);
 
-/// Encodes and decodes.
+/// Encoder and decoder of the vocabulary.
 pub(super) struct O200k {
     tokens: Vec<&'static [u8]>,
     ids: FxHashMap<&'static [u8], u32>,
     pieces: Regex,
-    /// One is taken for each text rather than, as the expression's own, each piece.
+    /// Pool of caches for the regular expression: one per text, instead of one per piece from its
+    /// own pool.
     caches: Pool<Cache, NewCache>,
 }
 
@@ -77,7 +78,7 @@ impl O200k {
         Self { tokens, ids, pieces, caches }
     }
 
-    /// The tokens of `text`.
+    /// Returns the tokens of `text`.
     pub(super) fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = Vec::with_capacity(text.len() / 4);
         for piece in self.split(text) {
@@ -89,7 +90,7 @@ impl O200k {
         tokens
     }
 
-    /// The bytes of `tokens`; none for those that are not in the vocabulary.
+    /// Returns the bytes of `tokens`; unknown tokens have none.
     pub(super) fn decode(&self, tokens: &[u32]) -> Vec<u8> {
         tokens.iter().map(|token| self.bytes(*token)).collect::<Vec<_>>().concat()
     }
@@ -114,11 +115,11 @@ impl O200k {
         })
     }
 
-    /// The tokens of a piece of any length, at most about `window` bytes at once.
+    /// Returns the tokens of a piece of any length, merging about `window` bytes at once.
     ///
-    /// Tokens are the encoding of their text exactly where each two neighbours
-    /// are the encoding of theirs. So windows may be joined wherever this holds
-    /// of the two tokens at the seam; where it does not, the seam moves back.
+    /// A sequence of tokens is the encoding of its text exactly if each two neighbours are the
+    /// encoding of theirs. Windows may therefore be joined if this holds for the two tokens at the
+    /// seam. If it does not hold, the seam moves back.
     fn encode_piece(&self, piece: &[u8], mut window: usize) -> Vec<u32> {
         let mut tokens: Vec<u32> = Vec::new();
         let mut start = 0;
@@ -130,7 +131,7 @@ impl O200k {
             {
                 start -= self.bytes(*last).len();
                 tokens.pop();
-                // Wide enough in the end for all of the piece: this ends.
+                // This ends, because the window finally covers the whole piece.
                 window *= 2;
                 continue;
             }
@@ -145,10 +146,10 @@ impl O200k {
         tokens
     }
 
-    /// Merges the bytes of `text` until no two neighbours make a token.
+    /// Merges the bytes of `text` until no two neighbours form a token.
     fn merge(&self, text: &[u8]) -> Vec<u32> {
-        // Where each part starts, and the token that it and the next one make;
-        // the last is no part, but the end.
+        // The start of each part, and the token that it forms with the next one; the last entry
+        // marks the end.
         let mut parts: Vec<(usize, u32)> =
             (0..=text.len()).map(|start| (start, NO_TOKEN)).collect();
         let union = |parts: &[(usize, u32)], at: usize| {
@@ -173,7 +174,7 @@ impl O200k {
     }
 }
 
-/// The first of the parts whose union with the next is the lowest token.
+/// Returns the first part whose union with the next one is the lowest token.
 fn first_least(parts: &[(usize, u32)]) -> Option<usize> {
     let (at, (_, id)) = parts.iter().enumerate().min_by_key(|(_, (_, id))| *id)?;
     (*id != NO_TOKEN).then_some(at)
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(O200K.tokens.len(), 199_998);
         for (token, id) in O200K.tokens.iter().zip(0..) {
             assert_eq!(tiktoken.decode_bytes(&[id]).unwrap(), *token);
-            // What lets windows be joined: each token is the encoding of its bytes.
+            // This is why windows can be joined: each token is the encoding of its bytes.
             assert_eq!(O200K.merge(token), [id]);
         }
     }

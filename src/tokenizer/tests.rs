@@ -10,9 +10,9 @@ use super::*;
 const GOLDEN: &str = "tests/golden/tiny-model";
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Texts with their counts by the Python package `tokenizers` 0.23.3 for the
-/// golden tokenizer (`add_special_tokens=False`), and by the JavaScript package
-/// `js-tiktoken` 1.0.21 for o200k (no special tokens allowed).
+/// Texts with their counts from the Python package `tokenizers` 0.23.3 for the golden tokenizer
+/// (`add_special_tokens=False`), and from the JavaScript package `js-tiktoken` 1.0.21 for o200k (no
+/// special tokens allowed).
 const COUNTS: [(&str, u64, u64); 9] = [
     ("", 0, 0),
     ("Hello, world!", 6, 4),
@@ -66,7 +66,7 @@ fn unknown_tokens_and_cut_characters_do_not_break_decoding() {
         assert_eq!(counter.decode(&tokens), "ab");
     }
     let builtin = TokenCounter::builtin();
-    // o200k has no token for this rare character: it takes several.
+    // o200k has no token for this rare character and uses several.
     let tokens = builtin.encode("\u{12345}");
     assert!(tokens.len() > 1);
     assert!(builtin.decode(&tokens[..1]).contains('\u{fffd}'));
@@ -129,7 +129,7 @@ fn names_that_would_leave_the_cache_are_refused() {
     assert!(matches!(error, TokenizerError::Name { .. }), "{error}");
 }
 
-/// Puts the golden tokenizer into a cache, as other clients of the hub do.
+/// Stores the golden tokenizer in a cache, as other clients of the hub do.
 fn fill_cache(cache: &Path, with_ref: bool) {
     let model = cache.join("models--org--model");
     let snapshot = model.join("snapshots").join(COMMIT);
@@ -173,8 +173,8 @@ fn a_commit_needs_no_reference() {
     );
 }
 
-/// Answers one connection after the other with these responses, each once, and
-/// passes on what was asked. Ends after the last.
+/// Serves these responses, one per connection, and passes on the requests. Ends after the last
+/// response.
 fn serve(responses: Vec<Vec<u8>>) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -223,7 +223,7 @@ fn a_download_fills_the_cache_and_the_token_stays_with_the_hub() {
     assert!(request.starts_with("get /blob?sig=1 http/1.1"));
     assert!(!request.contains("authorization"), "{request}");
 
-    // Found in the cache from now on: nobody listens any more.
+    // Found in the cache from now on; the server is gone.
     assert!(load_with(&hub("org/model"), &variables).is_ok());
     let reference = directory.path().join("models--org--model/refs/main");
     assert_eq!(std::fs::read_to_string(reference).unwrap(), COMMIT);
@@ -235,9 +235,9 @@ fn failed_downloads_say_what_to_do_and_no_secret() {
     let cache = ("HF_HUB_CACHE", directory.path().to_str().unwrap());
     for (head, words) in [
         ("401 Unauthorized", "set HF_TOKEN"),
-        ("404 Not Found", "no such model"),
+        ("404 Not Found", "the model does not exist"),
         ("500 Internal Server Error", "500"),
-        ("302 Found", "redirects to nowhere"),
+        ("302 Found", "a redirect without a location"),
     ] {
         let (address, _requests) = serve(vec![response(head, b"no")]);
         let endpoint = format!("http://user:hf_secret@{address}");

@@ -1,44 +1,53 @@
-//! Response bodies, piece by piece.
+//! Incremental processing of response bodies.
 
 use std::io::{self, Write};
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 
+use super::budget::{Exhausted, Held};
 use super::sse::SseDecoder;
 use super::stamps::ReadArrival;
 use crate::record::{ErrorKind, RequestError, ResponseBody, SseEvent};
 
-/// Bytes of a coded body that are decoded before their size is looked at:
-/// deflate turns a byte into at most 1032.
+/// Bytes of a coded body that are decoded before their size is checked. Deflate expands a byte to
+/// at most 1032 bytes.
 const CODED_SLICE: usize = 4 << 10;
 
-/// A whole stream may be this many times as long as one event.
+/// Maximum size of a whole stream, as a multiple of the maximum size of an event.
 const EVENTS_PER_STREAM: usize = 4;
 
-/// Takes the pieces of a body: removes the content coding, appends, finds events.
-pub(super) struct BodySink {
+/// Processes a body incrementally: removes the content coding, appends the bytes and finds events.
+pub(super) struct BodySink<'a> {
     coding: Option<Decoder>,
-    /// A piece has come: without one there is nothing that could be cut.
+    /// Whether any bytes arrived. Without them, nothing can be truncated.
     has_begun: bool,
     events: Option<SseDecoder>,
-    /// The read that brought the last piece.
+    /// The read that the last bytes came from.
     read: ReadArrival,
     limit: usize,
+    /// Decoded bytes that are not yet in the body.
+    decoded: Vec<u8>,
+    /// The body's part of the memory budget of all responses.
+    held: Held<'a>,
 }
 
 enum Decoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-    /// `deflate` means zlib, but some send it bare: the first byte tells.
+    /// `deflate` means zlib, but some servers send raw deflate; the first byte decides.
     Deflate,
     Zlib(Box<ZlibDecoder<Vec<u8>>>),
     Bare(Box<DeflateDecoder<Vec<u8>>>),
 }
 
-impl BodySink {
-    /// A sink for a response with these headers; `limit` bounds an event, or a
-    /// body without events, and four times that a stream with its events.
-    pub(super) fn new(headers: &HeaderMap, limit: usize) -> Result<Self, RequestError> {
+impl<'a> BodySink<'a> {
+    /// Creates a sink for a response with these headers. `limit` is the maximum size of an event,
+    /// or of a body without events; a stream with its events may have four times that size.
+    pub(super) fn new(
+        headers: &HeaderMap,
+        limit: usize,
+        held: Held<'a>,
+    ) -> Result<Self, RequestError> {
         let value =
             |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         let is_event_stream = value(header::CONTENT_TYPE).is_some_and(|kind| {
@@ -54,9 +63,9 @@ impl BodySink {
             Some("deflate") => Some(Decoder::Deflate),
             Some(other) => {
                 let message =
-                    format!("the response has content-encoding `{other}`, which is not supported");
+                    format!("the response has the unsupported content encoding `{other}`");
                 return Err(RequestError::new(
-                    ErrorKind::Parse,
+                    ErrorKind::Other,
                     "UnsupportedContentEncoding",
                     message,
                 ));
@@ -68,15 +77,17 @@ impl BodySink {
             events: is_event_stream.then(SseDecoder::default),
             read: ReadArrival::default(),
             limit,
+            decoded: Vec::new(),
+            held,
         })
     }
 
-    /// Whether the body is an event stream.
+    /// Returns whether the body is an event stream.
     pub(super) const fn is_event_stream(&self) -> bool {
         self.events.is_some()
     }
 
-    /// Appends a piece that `read` brought.
+    /// Appends bytes that `read` returned.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
@@ -87,21 +98,65 @@ impl BodySink {
         self.has_begun |= !piece.is_empty();
         let Some(decoder) = &mut self.coding else {
             let scanned = body.bytes.len();
+            self.make_room(piece.len(), body)?;
             body.bytes.extend_from_slice(piece);
             return self.appended(scanned, body);
         };
         decoder.choose(piece);
         for slice in piece.chunks(CODED_SLICE) {
             let scanned = body.bytes.len();
-            if let Some(decoder) = &mut self.coding {
-                decoder.decode(slice, &mut body.bytes)?;
-            }
+            let outcome = match &mut self.coding {
+                Some(coding) => coding.decode(slice, &mut self.decoded),
+                None => Ok(()),
+            };
+            self.take_decoded(body)?;
+            outcome?;
             self.appended(scanned, body)?;
         }
         Ok(())
     }
 
-    /// What comes now was brought by `read`, which may be another one than before.
+    /// Appends the decoded bytes.
+    fn take_decoded(&mut self, body: &mut ResponseBody) -> Result<(), RequestError> {
+        self.make_room(self.decoded.len(), body)?;
+        body.bytes.append(&mut self.decoded);
+        Ok(())
+    }
+
+    /// Reserves room for `more` bytes within the budget of all responses. A full buffer is doubled,
+    /// up to the maximum size of a whole stream.
+    fn make_room(&mut self, more: usize, body: &mut ResponseBody) -> Result<(), RequestError> {
+        let (length, capacity) = (body.bytes.len(), body.bytes.capacity());
+        let needed = length + more;
+        let bytes = if needed > capacity {
+            needed.max((2 * capacity).min(self.whole_limit()))
+        } else {
+            capacity
+        };
+        let events = body.events.capacity() * size_of::<SseEvent>();
+        self.hold(bytes.saturating_add(events))?;
+        if bytes > capacity {
+            body.bytes.reserve_exact(bytes - length);
+        }
+        Ok(())
+    }
+
+    /// Returns the maximum size of a whole stream with its events. Event offsets have 32 bits.
+    fn whole_limit(&self) -> usize {
+        self.limit.saturating_mul(EVENTS_PER_STREAM).min(u32::MAX as usize)
+    }
+
+    fn hold(&mut self, bytes: usize) -> Result<(), RequestError> {
+        self.held.grow_to(bytes).map_err(|Exhausted { limit }| {
+            let message = format!(
+                "the response exceeds the memory limit of {} MiB for all responses being received",
+                limit >> 20
+            );
+            RequestError::new(ErrorKind::Other, "OutOfMemoryForResponses", message)
+        })
+    }
+
+    /// Starts to process bytes of `read`, which may differ from the read before.
     fn begin_read(&mut self, read: ReadArrival, body: &mut ResponseBody) {
         if read != self.read {
             self.end_read(body);
@@ -109,8 +164,8 @@ impl BodySink {
         }
     }
 
-    /// All bytes of the last read are here. The event that they end with came just
-    /// when the last byte did; framing of the next one is not looked for.
+    /// Ends a read, all of whose bytes are here. The event at its end arrived exactly when the last
+    /// byte did; framing of the next event is not considered.
     fn end_read(&self, body: &mut ResponseBody) {
         let is_between_events =
             self.events.as_ref().is_none_or(|events| events.pending(&body.bytes) == 0);
@@ -123,7 +178,7 @@ impl BodySink {
         }
     }
 
-    /// Finds the events in what was appended, and holds it to the limit.
+    /// Finds events in the appended bytes and enforces the limit.
     fn appended(&mut self, scanned: usize, body: &mut ResponseBody) -> Result<(), RequestError> {
         let arrival = self.read.arrival;
         let (pending, whole) = match &mut self.events {
@@ -136,10 +191,9 @@ impl BodySink {
         };
         let refuse = |what: &str, limit: usize| {
             let message = format!("the response has {what} of more than {limit} bytes");
-            Err(RequestError::new(ErrorKind::Parse, "ResponseTooLarge", message))
+            Err(RequestError::new(ErrorKind::Other, "ResponseTooLarge", message))
         };
-        // Event offsets are 32 bits wide.
-        let most = self.limit.saturating_mul(EVENTS_PER_STREAM).min(u32::MAX as usize);
+        let most = self.whole_limit();
         if pending > self.limit {
             refuse("an event or a body", self.limit)
         } else if whole > most || body.bytes.len() > u32::MAX as usize {
@@ -149,8 +203,11 @@ impl BodySink {
         }
     }
 
-    /// The body is complete, by what `read` brought last: an error where its
-    /// content coding is not.
+    /// Completes the body; `read` is its last read.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the content coding is incomplete.
     pub(super) fn finish(
         &mut self,
         read: ReadArrival,
@@ -160,9 +217,10 @@ impl BodySink {
         let arrival = read.arrival;
         let scanned = body.bytes.len();
         let decoded = match &mut self.coding {
-            Some(decoder) if self.has_begun => decoder.finish(&mut body.bytes),
+            Some(decoder) if self.has_begun => decoder.finish(&mut self.decoded),
             _ => Ok(()),
         };
+        let decoded = self.take_decoded(body).and(decoded);
         let outcome = decoded.and_then(|()| self.appended(scanned, body));
         match &mut self.events {
             Some(events) => events.finish(&body.bytes, arrival, &mut body.events),
@@ -175,10 +233,10 @@ impl BodySink {
 }
 
 impl Decoder {
-    /// Tells zlib from bare deflate by the first byte of the body.
+    /// Distinguishes zlib from raw deflate by the first byte of the body.
     fn choose(&mut self, piece: &[u8]) {
         if let (Self::Deflate, Some(first)) = (&*self, piece.first()) {
-            // The low half of a zlib header's first byte names the method: 8.
+            // The low half of the first byte of a zlib header is the method: 8.
             *self = if first & 0x0f == 8 {
                 Self::Zlib(Box::new(ZlibDecoder::new(Vec::new())))
             } else {
@@ -187,7 +245,7 @@ impl Decoder {
         }
     }
 
-    /// Appends to `out` all that can be decoded after `piece`.
+    /// Decodes `piece` and appends the result to `out`.
     fn decode(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), RequestError> {
         let flushed = match self {
             Self::Gzip(decoder) => decoder.write_all(piece).and_then(|()| decoder.flush()),
@@ -198,7 +256,7 @@ impl Decoder {
         self.take(flushed, out)
     }
 
-    /// Appends to `out` what is left; gzip tells here whether it was cut.
+    /// Appends the rest to `out`. Here gzip detects a truncated body.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RequestError> {
         let finished = match self {
             Self::Gzip(decoder) => decoder.try_finish(),
@@ -217,14 +275,15 @@ impl Decoder {
             Self::Deflate => {}
         }
         outcome.map_err(|error| {
-            let message = format!("the response's content encoding is broken: {error}");
-            RequestError::new(ErrorKind::Parse, "ContentEncodingError", message)
+            let message = format!("cannot decode the response's content encoding: {error}");
+            RequestError::new(ErrorKind::Other, "ContentEncodingError", message)
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Budget;
     use super::*;
     use crate::record::Arrival;
     use crate::units::Nanos;
@@ -234,11 +293,12 @@ mod tests {
         ReadArrival { arrival, is_kernel: true, ends_at_stamp }
     }
 
-    /// The uncertainties of the events that pieces make, each with its read.
+    /// Returns the uncertainties of the events in `pieces`, each of which comes from its own read.
     fn uncertainties(pieces: &[(&str, ReadArrival)]) -> Vec<u32> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "text/event-stream".parse().unwrap());
-        let mut sink = BodySink::new(&headers, 1000).unwrap();
+        let budget = Budget::new(1 << 20);
+        let mut sink = BodySink::new(&headers, 1000, budget.hold()).unwrap();
         let mut body = ResponseBody::default();
         for (piece, read) in pieces {
             sink.push(piece.as_bytes(), *read, &mut body).unwrap();
@@ -252,12 +312,12 @@ mod tests {
         let (one, two) = (read(100, true), read(200, true));
         assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", two)]), [0, 0]);
         assert_eq!(uncertainties(&[("data: a\n\ndata: b\n\n", one)]), [9, 0]);
-        // The same, in the frames that a chunked body comes in.
+        // The same in the frames of a chunked body.
         assert_eq!(uncertainties(&[("data: a\n\n", one), ("data: b\n\n", one)]), [9, 0]);
-        // Something came after the first event, perhaps later.
+        // More bytes came after the first event, perhaps later.
         assert_eq!(uncertainties(&[("data: a\n\nda", one), ("ta: b\n\n", two)]), [9, 0]);
         assert_eq!(uncertainties(&[("data: a\n\n", read(100, false))]), [9]);
-        // Without its last empty line the event ends with the body.
+        // Without the final empty line, the event ends with the body.
         assert_eq!(uncertainties(&[("data: a", one)]), [0]);
     }
 

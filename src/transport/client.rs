@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as _;
 use std::future::Future;
 use std::io;
+use std::mem::replace;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,12 +26,15 @@ use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
 use crate::units::{Clock, Nanos};
 
-/// Between two looks at the idle connections: as often as they expire, within
-/// these. A look takes the time of a worker that has requests to serve.
+/// Bounds of the interval between checks of the idle connections, which otherwise equals their
+/// timeout. A check takes time from a worker that has requests to serve.
 const SHORTEST_LOOK: Nanos = Nanos(10_000_000);
 const LONGEST_LOOK: Nanos = Nanos(10_000_000_000);
 
-/// A request, the way it goes, and the session that it is of.
+/// Number of bytes kept of a response that is too large: enough to identify it.
+const KEPT_OF_TOO_MUCH: usize = 1 << 20;
+
+/// A request, its route and its session.
 struct Work<'a> {
     request: &'a OutgoingRequest,
     route: &'a Route,
@@ -44,11 +48,11 @@ pub struct Client {
     idle: IdlePool,
 }
 
-/// An attempt's failure.
+/// Failure of an attempt.
 struct AttemptError {
     error: RequestError,
-    /// The slot of a reused connection that died before the first response byte:
-    /// a fresh one may be tried in it.
+    /// The slot of a reused connection that died before the first response byte. The retry opens a
+    /// new connection in it.
     slot: Option<Slot>,
 }
 
@@ -59,17 +63,16 @@ impl From<RequestError> for AttemptError {
 }
 
 impl Client {
-    /// A client whose connections `connector` makes.
+    /// Creates a client whose connections `connector` establishes.
     #[must_use]
     pub fn new(connector: Arc<Connector>) -> Self {
         let timeout = connector.config.connections.keepalive_timeout;
         Self { idle: IdlePool::new(connector.targets(), timeout), connector }
     }
 
-    /// Sends `request` and takes the whole response, telling `watch` what
-    /// happens. Ends early when `cancelled` does or the request timeout passes;
-    /// what had come until then is in the exchange. `session` is the request's
-    /// session.
+    /// Sends `request`, receives the whole response and notifies `watch`. The exchange ends early
+    /// when `cancelled` resolves or the request timeout passes; it then contains what was received
+    /// until then. `session` is the session of the request.
     pub async fn exchange(
         &self,
         request: &OutgoingRequest,
@@ -79,20 +82,20 @@ impl Client {
     ) -> Exchange {
         let mut exchange = Exchange::begin();
         let outcome = tokio::select! {
-            // The bounds first: a server that never lets the socket run dry uses
-            // up the task's share of each turn, and they would never be looked at.
+            // Deadlines first: if a server keeps the socket full, the task uses up its budget on
+            // each poll, and they would never be checked.
             biased;
-            () = cancelled => Err(RequestError::new(
-                ErrorKind::Cancelled, "RequestCancelled", "the request was cancelled before it finished",
-            )),
+            () = cancelled => {
+                Err(RequestError::cancelled("the request was cancelled before it finished"))
+            }
             () = tokio::time::sleep(self.config().request_timeout.into()) => Err(self.timed_out()),
             outcome = self.attempts(request, session, &mut watch, &mut exchange) => outcome,
         };
         exchange.finish(outcome)
     }
 
-    /// Looks after the idle connections, without end: closes those that have
-    /// waited too long, and those whose room another request needs.
+    /// Maintains the idle connections and never returns. It closes connections that have been idle
+    /// for too long, and those whose slot another request needs.
     pub async fn tend(&self) {
         let mut wanted = self.connector.limit.wanted();
         let timeout = self.config().connections.keepalive_timeout;
@@ -104,8 +107,8 @@ impl Client {
         }
     }
 
-    /// Closes the connection that `session` keeps when another request needs its
-    /// room, without end: for a session that waits for what that request holds.
+    /// Closes the connection that `session` keeps if another request needs its slot; never returns.
+    /// It is used by a session that waits for something which that request may hold.
     pub async fn give_way(&self, session: &SessionConnection) {
         let mut wanted = self.connector.limit.wanted();
         while !self.connector.limit.is_wanted() {
@@ -115,7 +118,7 @@ impl Client {
         std::future::pending::<()>().await;
     }
 
-    /// Longest time that a request may take.
+    /// Returns the request timeout.
     #[must_use]
     pub fn request_timeout(&self) -> Nanos {
         self.config().request_timeout
@@ -134,8 +137,8 @@ impl Client {
         )
     }
 
-    /// One attempt, and a second one on a fresh connection if a reused one
-    /// died before the first response byte.
+    /// Makes an attempt, and a second one on a new connection if a reused connection died before
+    /// the first response byte.
     async fn attempts(
         &self,
         request: &OutgoingRequest,
@@ -147,7 +150,7 @@ impl Client {
             return Err(RequestError::new(
                 ErrorKind::Other,
                 "NoTarget",
-                "the request names no server",
+                "the request has no server",
             ));
         };
         let work = Work { request, route, session };
@@ -162,8 +165,8 @@ impl Client {
         }
     }
 
-    /// The turn of a request that may go over any idle connection. A session
-    /// that keeps its own would hold up the others: it only needs its slot.
+    /// Waits for the turn of a request that may use any idle connection. A session with its own
+    /// connection takes no turn, since it would delay the others; it only needs a slot.
     async fn turn(
         &self,
         trace: &mut HttpTrace,
@@ -180,8 +183,8 @@ impl Client {
             .map_err(|error| RequestError::new(ErrorKind::Other, "ClientClosed", error.to_string()))
     }
 
-    /// Room for a connection: free, or made by closing one that idles, or the
-    /// next that is given back.
+    /// Waits for the slot of a connection: a free one, one freed by closing an idle connection, or
+    /// the next one that is released.
     async fn slot(&self, trace: &mut HttpTrace) -> Slot {
         let limit = &self.connector.limit;
         if let Some(slot) = limit.try_slot() {
@@ -195,7 +198,7 @@ impl Client {
         blocked(trace, limit.slot()).await
     }
 
-    /// One attempt: on an idle connection, or on a fresh one in `slot`.
+    /// Makes one attempt: on an idle connection, or on a new one in `slot`.
     async fn attempt(
         &self,
         work: &Work<'_>,
@@ -207,7 +210,7 @@ impl Client {
         exchange.attempt(connection.log(), watch);
         let http = self.http_request(work);
         if self.config().keep_headers {
-            exchange.trace.request_headers = redact::headers(http.headers());
+            exchange.trace.request_headers = as_sent(redact::headers(http.headers()));
         }
         let response = match connection.send(http).await {
             Ok(response) => response,
@@ -227,8 +230,8 @@ impl Client {
         Ok(())
     }
 
-    /// A fresh connection in `slot`; without one an idle connection, else a
-    /// fresh one in the next slot.
+    /// Returns a new connection in `slot`. Without a slot, it returns an idle connection, or a new
+    /// one in the next slot.
     async fn connection(
         &self,
         work: &Work<'_>,
@@ -262,7 +265,8 @@ impl Client {
         if self.config().keep_headers {
             exchange.trace.response_headers = redact::headers(&head.headers);
         }
-        let mut sink = BodySink::new(&head.headers, self.config().body_limit)?;
+        let memory = self.connector.budget.hold();
+        let mut sink = BodySink::new(&head.headers, self.config().body_limit, memory)?;
         exchange.body.is_event_stream = sink.is_event_stream();
         while let Some(frame) = connection.next_frame(&mut body).await {
             let frame = frame.map_err(|error| connection_error(&error))?;
@@ -270,14 +274,21 @@ impl Client {
                 let read = exchange.last_read();
                 exchange.trace.receive_start.get_or_insert(read.arrival.at);
                 let seen = exchange.body.events.len();
-                sink.push(data, read, &mut exchange.body)?;
+                if let Err(error) = sink.push(data, read, &mut exchange.body) {
+                    exchange.body.shorten(KEPT_OF_TOO_MUCH);
+                    return Err(error);
+                }
                 watch.show(&exchange.body, seen);
             }
         }
-        sink.finish(exchange.last_read(), &mut exchange.body)
+        let finished = sink.finish(exchange.last_read(), &mut exchange.body);
+        if finished.is_err() {
+            exchange.body.shorten(KEPT_OF_TOO_MUCH);
+        }
+        finished
     }
 
-    /// An open connection that the request may go over.
+    /// Takes an open connection that the request may use.
     fn take_idle(&self, work: &Work<'_>, now: Nanos) -> Option<Connection> {
         match self.connector.reuse() {
             ConnectionReuse::Pooled => self.idle.take(work.request.target, now),
@@ -288,8 +299,7 @@ impl Client {
         }
     }
 
-    /// Keeps a connection that is idle `since` then for the next request, or
-    /// closes it.
+    /// Keeps a connection that has been idle since `since` for the next request, or closes it.
     fn put_idle(&self, work: &Work<'_>, connection: Connection, since: Nanos) {
         match self.connector.reuse() {
             ConnectionReuse::Pooled if self.connector.limit.is_wanted() => {}
@@ -309,8 +319,19 @@ impl Client {
     }
 }
 
-/// Stamps a wait for a connection: the first of a request begins it, the last
-/// ends it.
+/// Returns headers with their names as sent: HTTP/1.1 names are written with capitals, as in
+/// `X-Request-Id`.
+fn as_sent(headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    let capitalised = |name: String| {
+        let mut begins = true;
+        let of = |c: char| if replace(&mut begins, c == '-') { c.to_ascii_uppercase() } else { c };
+        name.chars().map(of).collect()
+    };
+    headers.into_iter().map(|(name, value)| (capitalised(name), value)).collect()
+}
+
+/// Records a wait for a connection: the first wait of a request is its start, and the last one its
+/// end.
 async fn blocked<T>(trace: &mut HttpTrace, wait: impl Future<Output = T>) -> T {
     trace.pool_wait_start.get_or_insert_with(Clock::now);
     let got = wait.await;
@@ -318,7 +339,7 @@ async fn blocked<T>(trace: &mut HttpTrace, wait: impl Future<Output = T>) -> T {
     got
 }
 
-/// The reason phrase: hyper keeps only those that are not the standard one.
+/// Returns the reason phrase; hyper keeps only those that differ from the standard one.
 fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
     match head.extensions.get::<ReasonPhrase>() {
         Some(phrase) => Some(String::from_utf8_lossy(phrase.as_bytes()).into_owned().into()),
@@ -326,7 +347,7 @@ fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
     }
 }
 
-/// What a connection's failure is called.
+/// Converts a connection error of hyper.
 fn connection_error(error: &hyper::Error) -> RequestError {
     let cause = error.source();
     let io_error = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
@@ -340,19 +361,19 @@ fn connection_error(error: &hyper::Error) -> RequestError {
             (ErrorKind::Other, "ConnectionReset")
         }
         Some(io::ErrorKind::UnexpectedEof) => (ErrorKind::Other, "IncompleteResponse"),
-        // hyper's word for chunked framing that is none.
+        // hyper's error for invalid chunked framing.
         Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
-            (ErrorKind::Parse, "InvalidHttpResponse")
+            (ErrorKind::Other, "InvalidHttpResponse")
         }
         _ if error.is_incomplete_message() => (ErrorKind::Other, "IncompleteResponse"),
-        _ if error.is_parse() => (ErrorKind::Parse, "InvalidHttpResponse"),
+        _ if error.is_parse() => (ErrorKind::Other, "InvalidHttpResponse"),
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
         _ => (ErrorKind::Other, "ConnectionFailed"),
     };
     let cause = cause.map(ToString::to_string);
-    // hyper's own words say little: `connection error`.
+    // hyper's own message is not specific: `connection error`.
     let message = match &cause {
-        // rustls adds a page of its manual, on what a server should have done.
+        // rustls adds a page of its manual on what the server should have done.
         _ if name == "IncompleteResponse" => {
             "the connection was closed before the response was complete".to_owned()
         }

@@ -1,9 +1,8 @@
 //! One HTTP/1.1 connection, driven by the request that uses it.
 //!
-//! hyper's connection future is not spawned: the exchange polls it. So a body
-//! frame is taken before the socket is read again, and the stamp of the last
-//! read is the frame's own. So it is also known when the rest of a response
-//! is waited for.
+//! hyper's connection future is not spawned; the exchange polls it. A body frame is therefore taken
+//! before the socket is read again, and the timestamp of the last read is that of the frame. It is
+//! also known when the rest of a response is awaited.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -22,7 +21,7 @@ use super::limit::Slot;
 use super::socket::QuickAck;
 use super::traced_io::TracedIo;
 
-/// A connection and its socket's log.
+/// A connection and the log of its socket.
 #[derive(Debug)]
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
@@ -48,23 +47,23 @@ impl Connection {
         Self { sender, driver, log, quick_ack, slot, local_addr, remote_addr, ended: false }
     }
 
-    /// The socket's log.
+    /// Returns the log of the socket.
     pub(super) const fn log(&self) -> &Rc<IoLog> {
         &self.log
     }
 
-    /// Closes the connection and gives back its slot.
+    /// Closes the connection and returns its slot.
     pub(super) fn into_slot(self) -> Slot {
         self.slot
     }
 
-    /// Our address and the server's.
+    /// Returns the local and the remote address.
     pub(super) const fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         (self.local_addr, self.remote_addr)
     }
 
-    /// Whether another request can be sent: looks whether the server has
-    /// closed the idle connection.
+    /// Returns whether another request can be sent; checks whether the server has closed the idle
+    /// connection.
     pub(super) fn is_usable(&mut self) -> bool {
         self.poll_driver(&mut Context::from_waker(Waker::noop()));
         !self.ended && self.sender.is_ready()
@@ -78,8 +77,8 @@ impl Connection {
         let mut response = pin!(self.sender.send_request(request));
         let (driver, ended) = (&mut self.driver, &mut self.ended);
         poll_fn(|cx| {
-            // hyper hands the request to the driver, and the driver hands the
-            // response back: poll either side of it.
+            // hyper hands the request to the driver, and the driver returns the response, so it is
+            // polled before and after the driver.
             if let Poll::Ready(outcome) = response.as_mut().poll(cx) {
                 return Poll::Ready(outcome);
             }
@@ -93,7 +92,7 @@ impl Connection {
         .await
     }
 
-    /// The next frame of `body`; `None` at its end.
+    /// Returns the next frame of `body`; `None` at its end.
     pub(super) async fn next_frame(
         &mut self,
         body: &mut Incoming,
@@ -117,15 +116,15 @@ impl Connection {
     }
 }
 
-/// The response goes on: lets the server know what has come of it. What a
-/// response ends with is acknowledged by the next request.
+/// Acknowledges the received data while the response continues. The end of a response is
+/// acknowledged by the next request.
 fn acknowledge(log: &IoLog, quick_ack: &QuickAck) {
     if log.take_new_bytes() {
         quick_ack.acknowledge();
     }
 }
 
-/// Polls the driver unless it has ended. How it ended shows in the exchange.
+/// Polls the driver unless it has ended. Its result shows in the exchange.
 fn poll_once(
     driver: &mut http1::Connection<TracedIo, Full<Bytes>>,
     ended: &mut bool,

@@ -1,31 +1,36 @@
-//! Makes connections: addresses, TCP, a proxy's tunnel, TLS, each step stamped.
+//! Establishes connections: addresses, TCP, a proxy's tunnel and TLS, with a timestamp for each
+//! step.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::header::{AUTHORIZATION, CONNECTION, HOST, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, Uri};
 use hyper::client::conn::http1;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::InvalidMessage;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig};
 
+use super::budget::{self, Budget};
 use super::connection::Connection;
 use super::io_log::IoLog;
 use super::limit::{ConnectionLimit, Slot};
 use super::proxy::Proxy;
-use super::receive::keep_stamping;
 use super::resolver::Resolver;
 use super::socket::QuickAck;
 use super::traced_io::{Stream, TracedIo, TracedTcp};
 use super::{Config, ConnectionReuse, Target, TlsError};
+use crate::platform::exhaustion::Exhausted;
+use crate::platform::receive::keep_stamping;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::Clock;
 
-/// Makes the connections of all clients of a process: what they share is here.
+/// Establishes the connections of all clients of a process, and holds the state that they share.
 #[derive(Debug)]
 pub struct Connector {
     pub(super) config: Config,
@@ -33,19 +38,22 @@ pub struct Connector {
     routes: Vec<Route>,
     resolver: Resolver,
     tls: Option<Arc<ClientConfig>>,
+    has_connected: AtomicBool,
+    /// Memory budget of the responses.
+    pub(super) budget: Budget,
 }
 
-/// The way to a target.
+/// The route to a target.
 #[derive(Debug)]
 pub(super) struct Route {
     target: Target,
     proxy: Option<Proxy>,
-    /// What requests ask for: the path, or the whole URL of a plain proxy.
+    /// Request target: the path, or the whole URL if a proxy forwards plain HTTP.
     uri: Uri,
 }
 
 impl Connector {
-    /// A connector for `targets`; TLS is set up only where one of them needs it.
+    /// Creates a connector for `targets`. TLS is set up only if one of them needs it.
     pub fn new(config: Config, targets: &[Target]) -> Result<Self, TlsError> {
         if config.kernel_timestamps {
             keep_stamping();
@@ -62,11 +70,19 @@ impl Connector {
             routes: targets.iter().map(route).collect(),
             resolver: Resolver::new(config.ip_version, options.dns_cache_ttl),
             tls,
+            has_connected: AtomicBool::new(false),
+            budget: Budget::new(config.response_budget.unwrap_or_else(budget::of_this_machine)),
             config,
         })
     }
 
-    /// Number of targets.
+    /// Returns whether any connection has ever been ready.
+    #[must_use]
+    pub fn has_connected(&self) -> bool {
+        self.has_connected.load(Relaxed)
+    }
+
+    /// Returns the number of targets.
     pub(super) const fn targets(&self) -> usize {
         self.routes.len()
     }
@@ -75,12 +91,12 @@ impl Connector {
         self.routes.get(target)
     }
 
-    /// How connections are used again.
+    /// Returns how connections are reused.
     pub(super) const fn reuse(&self) -> ConnectionReuse {
         self.config.connections.reuse
     }
 
-    /// Connects by `route`, with the steps stamped into `trace`.
+    /// Connects along `route` and records the steps in `trace`.
     pub(super) async fn connect(
         &self,
         route: &Route,
@@ -101,9 +117,13 @@ impl Connector {
         let stream = TracedTcp::new(stream, Rc::clone(&log), self.config.kernel_timestamps);
         let stream = self.secure(stream, &route.target, trace).await?;
         trace.connect_end = Some(Clock::now());
+        // Written only once, because all workers share it.
+        if !self.has_connected() {
+            self.has_connected.store(true, Relaxed);
+        }
         let io = TracedIo::new(stream, Rc::clone(&log));
         let (sender, driver) =
-            http1::Builder::new().preserve_header_case(true).handshake(io).await.map_err(
+            http1::Builder::new().title_case_headers(true).handshake(io).await.map_err(
                 |error| RequestError::new(ErrorKind::Other, "ConnectionFailed", error.to_string()),
             )?;
         let (local_addr, remote_addr) = (trace.local_addr, trace.remote_addr);
@@ -123,6 +143,9 @@ impl Connector {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
+        }
+        if let Some(exhausted) = Exhausted::of(&last) {
+            return Err(exhausted.error(&format!("cannot connect to {host}:{port}")));
         }
         let (kind, name) = match last.kind() {
             io::ErrorKind::ConnectionRefused => (ErrorKind::Other, "ConnectionRefused"),
@@ -149,7 +172,7 @@ impl Connector {
         trace.tls_start = Some(Clock::now());
         let stream =
             TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|error| {
-                let remedy = if is_distrust(&error) { DISTRUST_REMEDY } else { "" };
+                let remedy = remedy(&error);
                 tls_error(format!("TLS with {}:{}: {error}{remedy}", target.host, target.port))
             })?;
         trace.tls_end = Some(Clock::now());
@@ -157,14 +180,18 @@ impl Connector {
     }
 }
 
-/// What to do about a certificate that is not believed.
-const DISTRUST_REMEDY: &str =
-    "; name its authority by --ssl-ca-cert, or take any certificate by --no-ssl-verify";
-
-/// Whether a handshake failed for the server's certificate.
-fn is_distrust(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+/// Returns advice on a failed handshake.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "; set its CA certificate with --ssl-ca-cert, or accept any certificate with \
+             --no-ssl-verify"
+        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "; the server does not use TLS on this port; if it uses plain HTTP, use an http:// URL"
+        }
+        _ => "",
+    }
 }
 
 impl Route {
@@ -174,7 +201,7 @@ impl Route {
         route
     }
 
-    /// What a request asks for: `path`, or the target's own.
+    /// Returns the request target: `path`, or the path of the target.
     pub(super) fn uri(&self, path: Option<&str>) -> Uri {
         path.map_or_else(|| self.uri.clone(), |path| self.uri_of(path))
     }
@@ -185,11 +212,11 @@ impl Route {
         } else {
             path.parse()
         };
-        // Both are parts of a URL that has been parsed.
+        // Both come from a URL that has been parsed.
         uri.unwrap_or_default()
     }
 
-    /// Where the TCP connection leads.
+    /// Returns the host and port of the TCP connection.
     fn next_hop(&self) -> (&Arc<str>, u16) {
         match &self.proxy {
             Some(proxy) => (&proxy.host, proxy.port),
@@ -197,12 +224,12 @@ impl Route {
         }
     }
 
-    /// The proxy through which there must be a tunnel.
+    /// Returns the proxy that needs a tunnel, if any.
     fn tunnel(&self) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| self.target.tls)
     }
 
-    /// Completes the headers of a request that goes this way.
+    /// Completes the headers of a request on this route.
     pub(super) fn complete(&self, headers: &mut HeaderMap, reuse: ConnectionReuse) {
         headers.insert(HOST, self.target.host_header.clone());
         if let Some(credentials) = &self.target.authorization {

@@ -1,4 +1,4 @@
-//! One request and its response, as they happen.
+//! State of one request and its response during their exchange.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use super::stamps::ReadArrival;
 use crate::record::{HttpTrace, RequestError, ResponseBody};
 use crate::units::{Clock, Nanos};
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub struct OutgoingRequest {
     /// Index of the target.
     pub target: usize,
-    /// What is asked for.
+    /// HTTP method.
     pub method: Method,
-    /// Path and query, where they are not the target's own.
+    /// Path and query, if they differ from those of the target.
     pub path: Option<Arc<str>>,
-    /// All headers but `Host` and `Content-Length`.
+    /// All headers except `Host` and `Content-Length`.
     pub headers: HeaderMap,
-    /// The body.
+    /// Request body.
     pub body: Bytes,
 }
 
-/// What the sender of a request wants to be told while its exchange goes on.
+/// Notifications during an exchange.
 #[derive(Default)]
 pub struct Watch<'a> {
-    /// Told when the request's last byte was handed to the kernel.
+    /// Receives the time at which the last byte of the request was handed to the kernel.
     pub sent: Option<oneshot::Sender<Nanos>>,
-    /// Shown each event until it says that it has seen enough.
+    /// Called with each event until it returns true.
     pub event: Option<EventWatch<'a>>,
 }
 
-/// Is shown the raw text of an event; says whether it has seen enough.
+/// Receives the raw text of an event; returns whether it needs no further events.
 pub type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
 
 impl Watch<'_> {
-    /// Shows the events of `body` that are past the first `seen`.
+    /// Passes on the events of `body` after the first `seen`.
     pub(super) fn show(&mut self, body: &ResponseBody, seen: usize) {
         if let Some(event) = &mut self.event
             && body.events.iter().skip(seen).any(|next| event(body.raw(next)))
@@ -50,57 +50,58 @@ impl Watch<'_> {
     }
 }
 
-/// What an exchange has come to. Whatever was received is here, also when it
-/// failed or was cancelled in the middle.
+/// The result of an exchange. It contains everything received, even if the exchange failed or was
+/// cancelled.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Just before the first byte of the first attempt was written.
+    /// When the request was handed over, before any wait for a connection.
     pub start: Nanos,
+    /// Just before the first byte of the first attempt was written; absent if nothing was written.
+    pub sent: Option<Nanos>,
     /// When the response ended or the exchange failed.
     pub end: Nanos,
-    /// HTTP status, once there was one.
+    /// HTTP status; absent without a response.
     pub status: Option<u16>,
-    /// What came back.
+    /// Body of the response.
     pub body: ResponseBody,
-    /// Timing of the attempt that was answered.
+    /// Timing of the attempt that received the response.
     pub trace: HttpTrace,
-    /// Attempts that died on a reused connection before the first response byte.
+    /// Number of attempts on reused connections that died before the first response byte.
     pub retry_count: u32,
-    /// Why it failed, if it did. A status that is no success is not a failure here.
+    /// Error of a failed exchange. An unsuccessful status is not an error here.
     pub error: Option<RequestError>,
-    first_send: Option<Nanos>,
     log: Option<Rc<IoLog>>,
 }
 
 impl Exchange {
-    /// An exchange that begins now.
+    /// Starts an exchange now.
     pub(super) fn begin() -> Self {
         let now = Clock::now();
         Self {
             start: now,
+            sent: None,
             end: now,
             status: None,
             body: ResponseBody::default(),
             trace: HttpTrace::default(),
             retry_count: 0,
             error: None,
-            first_send: None,
             log: None,
         }
     }
 
-    /// An attempt begins on a connection with this log.
+    /// Starts an attempt on a connection with this log.
     pub(super) fn attempt(&mut self, log: &Rc<IoLog>, watch: &mut Watch<'_>) {
         log.reset();
         log.on_sent.replace(watch.sent.take());
         self.log = Some(Rc::clone(log));
     }
 
-    /// The attempt failed before the server said anything: the next one starts
-    /// with a clean trace, but keeps the wait for a slot and the first start. What
-    /// `watch` was not told yet, it is told by the next.
+    /// Prepares a retry after an attempt that failed before the server sent anything. The next
+    /// attempt has an empty trace, but keeps the wait for a slot and the first start. Pending
+    /// notifications of `watch` pass to it.
     pub(super) fn retry(&mut self, watch: &mut Watch<'_>) {
-        self.keep_first_send();
+        self.keep_sent();
         self.retry_count += 1;
         watch.sent = self.log.take().and_then(|log| log.on_sent.take());
         self.trace = HttpTrace {
@@ -110,20 +111,20 @@ impl Exchange {
         };
     }
 
-    /// The last read that brought bytes; one that is done now if there was none.
+    /// Returns the last read that returned bytes, or a read at the current time if there was none.
     pub(super) fn last_read(&self) -> ReadArrival {
         let last_read = self.log.as_ref().and_then(|log| log.last_read.get());
         last_read.unwrap_or_else(|| ReadArrival::at(Clock::now()))
     }
 
-    /// Copies the socket's log into the trace: what the socket does from now on,
-    /// such as TLS saying goodbye, is not the exchange's.
+    /// Copies the socket's log into the trace. Later operations of the socket, such as the end of
+    /// TLS, do not belong to the exchange.
     pub(super) fn leave_connection(&mut self) {
-        self.keep_first_send();
+        self.keep_sent();
         let Some(log) = self.log.take() else { return };
         let trace = &mut self.trace;
-        // The kernel may have had the answer before the program knew that its
-        // write was done: by then the request had been sent.
+        // The kernel may receive the response before the program records the end of its write; the
+        // request had been sent by then.
         let answered = trace.headers_received.unwrap_or(Nanos(u64::MAX));
         let before_answer = |done: Nanos| done.min(answered);
         trace.send_start = log.first_write.get();
@@ -150,21 +151,22 @@ impl Exchange {
     pub(super) fn finish(mut self, outcome: Result<(), RequestError>) -> Self {
         let now = Clock::now();
         self.leave_connection();
-        self.start = self.first_send.unwrap_or(self.start);
         self.end = match &outcome {
             Ok(()) => self.trace.receive_end.or(self.trace.headers_received).unwrap_or(now),
             Err(_) => now,
         };
         if outcome.is_err() {
             self.trace.error_at = Some(now);
+            // The exchange continued until its failure, even if the last bytes came earlier.
+            self.trace.receive_end = self.trace.send_start.map(|_| now);
         }
         self.error = outcome.err();
         self
     }
 
-    fn keep_first_send(&mut self) {
+    fn keep_sent(&mut self) {
         let sent = self.log.as_ref().and_then(|log| log.first_write.get());
-        self.first_send = self.first_send.or(sent);
+        self.sent = self.sent.or(sent);
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
         let mut exchange = Exchange::begin();
         let (first, second) = (Rc::new(IoLog::default()), Rc::new(IoLog::default()));
         exchange.attempt(&first, &mut watch);
-        // The connection is dead before the request is in it.
+        // The connection is dead before the request is written.
         first.before_write();
         exchange.retry(&mut watch);
         exchange.attempt(&second, &mut watch);

@@ -1,4 +1,4 @@
-//! What a connection's socket did during an exchange.
+//! Operations of a connection's socket during an exchange.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 use super::stamps::{Inbound, ReadArrival, SocketRead, WallClock};
 use crate::units::{Clock, Nanos};
 
-/// What a connection's socket did since the log was last [reset](IoLog::reset).
+/// Operations of a connection's socket since the log was last [reset](IoLog::reset).
 ///
-/// Stamps are taken at the socket, below TLS; bytes and operations are counted
-/// above it, where HTTP's own bytes are.
+/// Timestamps are taken at the socket, below TLS. Bytes and operations are counted above TLS, where
+/// the bytes are those of HTTP.
 #[derive(Debug, Default)]
 pub(super) struct IoLog {
     /// Just before the first write.
@@ -19,28 +19,28 @@ pub(super) struct IoLog {
     pub(super) first_write_done: Cell<Option<Nanos>>,
     /// Just after the last write.
     pub(super) last_write: Cell<Option<Nanos>>,
-    /// Arrival of the last read that brought bytes.
+    /// Arrival of the last read that returned bytes.
     pub(super) last_read: Cell<Option<ReadArrival>>,
-    /// Reads from the socket that brought bytes.
+    /// Number of socket reads that returned bytes.
     pub(super) socket_reads: Cell<u64>,
-    /// Those of them whose arrival is the kernel's.
+    /// Number of those reads whose arrival comes from the kernel.
     pub(super) kernel_stamps: Cell<u64>,
     pub(super) writes: Cell<u64>,
     pub(super) written: Cell<u64>,
     pub(super) reads: Cell<u64>,
     pub(super) read: Cell<u64>,
-    /// The connection is being shut down.
+    /// Whether the connection is being shut down.
     pub(super) is_closing: Cell<bool>,
-    /// Every write and read with its size, when they are kept.
+    /// Every write and read with its size, if they are kept.
     pub(super) chunks: Option<RefCell<ChunkLog>>,
-    /// Told when all that there was to write has been written.
+    /// Notified when everything has been written.
     pub(super) on_sent: RefCell<Option<oneshot::Sender<Nanos>>>,
-    /// Something was read since the last [look](IoLog::take_new_bytes).
+    /// Whether bytes were read since the last [call](IoLog::take_new_bytes).
     has_new_bytes: Cell<bool>,
     inbound: Cell<Inbound>,
 }
 
-/// Single reads and writes.
+/// Individual reads and writes.
 #[derive(Debug, Default)]
 pub(super) struct ChunkLog {
     pub(super) writes: Vec<(Nanos, u64)>,
@@ -48,12 +48,12 @@ pub(super) struct ChunkLog {
 }
 
 impl IoLog {
-    /// An empty log, that keeps single reads and writes if asked.
+    /// Creates an empty log, which keeps individual reads and writes if requested.
     pub(super) fn new(keep_chunks: bool) -> Self {
         Self { chunks: keep_chunks.then(RefCell::default), ..Self::default() }
     }
 
-    /// Forgets the exchange that was; what is known of the socket stays.
+    /// Clears the data of the previous exchange, and keeps the state of the socket.
     pub(super) fn reset(&self) {
         for stamp in [&self.first_write, &self.first_write_done, &self.last_write] {
             stamp.set(None);
@@ -75,7 +75,7 @@ impl IoLog {
         }
     }
 
-    /// The socket is about to be written to.
+    /// Records that a write is about to start.
     pub(super) fn before_write(&self) {
         if self.first_write.get().is_none() {
             let now = Clock::now();
@@ -84,9 +84,9 @@ impl IoLog {
         }
     }
 
-    /// The socket took bytes.
+    /// Records that the socket accepted bytes.
     pub(super) fn after_write(&self) {
-        // TLS says goodbye: that is no part of the request.
+        // The end of TLS is not part of the request.
         if self.is_closing.get() {
             return;
         }
@@ -97,17 +97,17 @@ impl IoLog {
         self.last_write.set(now);
     }
 
-    /// hyper flushes once it has nothing left to write.
+    /// Records a flush; hyper flushes once it has nothing left to write.
     pub(super) fn flushed(&self) {
         if let Some(at) = self.last_write.get()
             && let Some(on_sent) = self.on_sent.take()
         {
-            // Whoever wanted to know may have lost interest.
+            // The receiver may have been dropped.
             let _ = on_sent.send(at);
         }
     }
 
-    /// The socket gave bytes.
+    /// Records that the socket returned bytes.
     pub(super) fn after_read(&self, read: SocketRead, wall: &WallClock) {
         let arrival = self.update_inbound(|inbound| inbound.arrival(read, wall));
         self.last_read.set(Some(arrival));
@@ -116,12 +116,12 @@ impl IoLog {
         add(&self.kernel_stamps, u64::from(arrival.is_kernel));
     }
 
-    /// Whether the socket gave bytes since this was last asked.
+    /// Returns whether the socket returned bytes since the last call.
     pub(super) fn take_new_bytes(&self) -> bool {
         self.has_new_bytes.take()
     }
 
-    /// HTTP's bytes were written.
+    /// Counts written bytes of HTTP.
     pub(super) fn count_write(&self, bytes: usize) {
         add(&self.writes, 1);
         add(&self.written, bytes as u64);
@@ -130,7 +130,7 @@ impl IoLog {
         }
     }
 
-    /// HTTP's bytes were read.
+    /// Counts read bytes of HTTP.
     pub(super) fn count_read(&self, bytes: usize) {
         add(&self.reads, 1);
         add(&self.read, bytes as u64);

@@ -1,32 +1,32 @@
-//! The bound on the connections of a process: open ones, used or idle, whatever
-//! server they lead to. First come, first served.
+//! The limit on the open connections of a process, used or idle, to any server. Requests wait in
+//! order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, oneshot, watch};
 
-/// The bound, shared by all clients of a process.
+/// The limit, shared by all clients of a process.
 ///
-/// A request that may go over any idle connection first takes a turn, of which
-/// there are as many as connections. With a turn it finds a connection of its
-/// own, or room for one, or an idle connection that can be closed to make room.
+/// A request that may use any idle connection first takes a turn. There are as many turns as
+/// connections. A request with a turn finds an idle connection at its client, a free slot, or an
+/// idle connection that can be closed to free a slot.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     turns: Semaphore,
     slots: Mutex<Slots>,
-    /// Told whenever a slot is wanted and none is free.
+    /// Notified whenever a slot is requested and none is free.
     wanted: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 struct Slots {
     free: usize,
-    /// Those who wait; none does while a slot is free.
+    /// Requests that wait for a slot; empty while a slot is free.
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
-/// Room for one connection, as long as it is open.
+/// The slot of one connection, held while the connection is open.
 #[derive(Debug)]
 pub(super) struct Slot(Arc<ConnectionLimit>);
 
@@ -40,7 +40,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// A turn, if nobody else waits for one.
+    /// Takes a turn if no one else waits for one.
     pub(super) fn try_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.turns.try_acquire().ok()
     }
@@ -50,14 +50,14 @@ impl ConnectionLimit {
         self.turns.acquire().await
     }
 
-    /// A slot, if one is free.
+    /// Takes a slot if one is free.
     pub(super) fn try_slot(self: &Arc<Self>) -> Option<Slot> {
         let mut slots = self.slots();
         slots.free = slots.free.checked_sub(1)?;
         Some(Slot(Arc::clone(self)))
     }
 
-    /// Waits for a slot, and asks all clients to close a connection that idles.
+    /// Waits for a slot, and asks all clients to close an idle connection.
     pub(super) async fn slot(self: &Arc<Self>) -> Slot {
         let promise = {
             let mut slots = self.slots();
@@ -71,23 +71,23 @@ impl ConnectionLimit {
         };
         self.wanted.send_replace(());
         let mut waiting = Waiting { promise, limit: self, is_over: false };
-        // The other end keeps its promise, or is still in the queue.
+        // The other end fulfils its promise or is still in the queue.
         let _ = (&mut waiting.promise).await;
         waiting.is_over = true;
         Slot(Arc::clone(self))
     }
 
-    /// Whether somebody waits for a slot.
+    /// Returns whether a request waits for a slot.
     pub(super) fn is_wanted(&self) -> bool {
         !self.slots().waiting.is_empty()
     }
 
-    /// Tells when a slot is wanted.
+    /// Returns a receiver that is notified when a slot is requested.
     pub(super) fn wanted(&self) -> watch::Receiver<()> {
         self.wanted.subscribe()
     }
 
-    /// Gives a slot to the one who has waited longest.
+    /// Passes a slot to the request that has waited longest.
     fn release(&self) {
         let mut slots = self.slots();
         while let Some(next) = slots.waiting.pop_front() {
@@ -109,7 +109,7 @@ impl Drop for Slot {
     }
 }
 
-/// The wait for a slot; one who goes away passes on what was promised.
+/// A wait for a slot. If it is dropped, it passes a promised slot on.
 struct Waiting<'a> {
     promise: oneshot::Receiver<()>,
     limit: &'a ConnectionLimit,
@@ -148,7 +148,7 @@ mod tests {
         assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
         assert!(limit.is_wanted());
         drop(slot);
-        // It is promised: nobody who comes now may take it.
+        // The slot is promised, so a new request must not take it.
         assert!(limit.try_slot().is_none());
         assert!(poll(second.as_mut()).is_pending());
         let Poll::Ready(slot) = poll(first.as_mut()) else { panic!("first come, first served") };
@@ -167,7 +167,7 @@ mod tests {
             let (mut first, mut gone) = (pin!(limit.slot()), pin!(limit.slot()));
             assert!(poll(first.as_mut()).is_pending() && poll(gone.as_mut()).is_pending());
             assert!(poll(second.as_mut()).is_pending());
-            // Promised to the first, who never takes it.
+            // Promised to the first request, which never takes it.
             drop(slot);
         }
         assert!(poll(second.as_mut()).is_ready());

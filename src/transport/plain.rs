@@ -1,4 +1,4 @@
-//! A client for what is not measured.
+//! A client for requests that are not measured.
 
 use reqwest::ClientBuilder;
 use tokio_rustls::rustls::crypto::ring;
@@ -8,16 +8,16 @@ use url::Url;
 use super::{Connections, TlsError};
 
 impl Connections {
-    /// A client for `urls` whose requests are not measured: it trusts whom the run
-    /// trusts, and takes the same proxies. Sockets and pool are its own.
+    /// Creates a client for requests to `urls` that are not measured. It uses the TLS options and
+    /// the proxies of the run, but its own sockets and connection pool.
     pub fn plain_client<'a>(
         &self,
         urls: impl IntoIterator<Item = &'a Url>,
     ) -> Result<ClientBuilder, TlsError> {
-        // Fails only where another part of the program was first.
+        // Fails only if another part of the program was first.
         let _ = ring::default_provider().install_default();
         let needs_tls = urls.into_iter().any(|url| url.scheme() == "https");
-        // Reading the system's authorities is the better part of making a client.
+        // Most of the time to create a client is spent on reading the system's root certificates.
         let tls = if needs_tls || self.proxies.are_used() {
             self.tls.client_config()?
         } else {
@@ -31,7 +31,7 @@ impl Connections {
     }
 }
 
-/// For connections that need no TLS.
+/// Returns a TLS configuration for clients whose connections use no TLS.
 fn trusting_nobody() -> ClientConfig {
     ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
 }

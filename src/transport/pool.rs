@@ -1,4 +1,4 @@
-//! Connections between two requests.
+//! Idle connections between two requests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::connection::Connection;
 use crate::units::Nanos;
 
-/// A connection that waits for its next request.
+/// An idle connection.
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
@@ -14,8 +14,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// The connection, unless it has waited for `timeout` or the server has
-    /// closed it.
+    /// Returns the connection, unless it has been idle for `timeout` or the server has closed it.
     fn usable(mut self, now: Nanos, timeout: Nanos) -> Option<Connection> {
         self.is_usable(now, timeout).then_some(self.connection)
     }
@@ -25,8 +24,8 @@ impl Idle {
     }
 }
 
-/// The idle connections of one client, those of a target in the order in which
-/// they became idle.
+/// The idle connections of one client; those of a target are in the order in which they became
+/// idle.
 #[derive(Debug)]
 pub(super) struct IdlePool {
     by_target: RefCell<Vec<VecDeque<Idle>>>,
@@ -34,13 +33,13 @@ pub(super) struct IdlePool {
 }
 
 impl IdlePool {
-    /// A pool that keeps a connection for `timeout`.
+    /// Creates a pool that keeps a connection for `timeout`.
     pub(super) fn new(targets: usize, timeout: Nanos) -> Self {
         let by_target = (0..targets).map(|_| VecDeque::new()).collect();
         Self { by_target: RefCell::new(by_target), timeout }
     }
 
-    /// The connection to `target` that was used last.
+    /// Takes the most recently used connection to `target`.
     pub(super) fn take(&self, target: usize, now: Nanos) -> Option<Connection> {
         let mut by_target = self.by_target.borrow_mut();
         let idle = by_target.get_mut(target)?;
@@ -52,14 +51,14 @@ impl IdlePool {
         None
     }
 
-    /// Keeps a connection to `target` that is idle `since` then.
+    /// Keeps a connection to `target` that has been idle since `since`.
     pub(super) fn put(&self, target: usize, connection: Connection, since: Nanos) {
         if let Some(idle) = self.by_target.borrow_mut().get_mut(target) {
             idle.push_back(Idle { connection, since });
         }
     }
 
-    /// Closes the connection that has been idle longest; whether there was one.
+    /// Closes the connection that has been idle longest; returns whether there was one.
     pub(super) fn close_oldest(&self) -> bool {
         let mut by_target = self.by_target.borrow_mut();
         let of_target = |idle: &&mut VecDeque<Idle>| idle.front().map(|first| first.since);
@@ -67,7 +66,7 @@ impl IdlePool {
         oldest.and_then(VecDeque::pop_front).is_some()
     }
 
-    /// Closes those that have waited too long, or that the server has closed.
+    /// Closes connections that have been idle for too long or that the server has closed.
     pub(super) fn close_stale(&self, now: Nanos) {
         for idle in self.by_target.borrow_mut().iter_mut() {
             idle.retain_mut(|idle| idle.is_usable(now, self.timeout));
@@ -75,8 +74,7 @@ impl IdlePool {
     }
 }
 
-/// The connection that a session keeps for itself between its turns, where
-/// sessions have their own.
+/// The connection that a session keeps between its turns, if sessions have their own connections.
 #[derive(Debug, Default)]
 pub struct SessionConnection(RefCell<Option<Idle>>);
 
@@ -89,7 +87,7 @@ impl SessionConnection {
         self.0.replace(Some(Idle { connection, since }));
     }
 
-    /// Closes it.
+    /// Closes the connection.
     pub(super) fn close(&self) {
         drop(self.0.take());
     }

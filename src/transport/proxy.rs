@@ -1,5 +1,4 @@
-//! Proxies by the environment: which servers are reached through one, and the
-//! tunnel through it.
+//! Proxies from the environment: which servers they apply to, and tunnels through them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,34 +13,36 @@ use url::Url;
 use super::Target;
 use crate::record::{ErrorKind, RequestError};
 
-/// Longest head of a proxy's answer, in bytes.
+/// Maximum size of the head of a proxy's response, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Most headers of a proxy's answer.
-const MOST_HEADERS: usize = 64;
+/// Maximum number of headers in a proxy's response.
+const MAX_HEADERS: usize = 64;
 
-/// A variable that names no proxy that can be used.
+/// The value of a proxy variable is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{variable} does not name an http proxy, as in http://proxy:3128: correct it or unset it")]
+#[error(
+    "{variable} must be the URL of an HTTP proxy, such as http://proxy:3128; correct or unset it"
+)]
 pub struct ProxyError {
-    /// The variable. Its value may hold a password.
+    /// Name of the variable. Its value may contain a password.
     pub variable: &'static str,
 }
 
-/// Which servers are reached through a proxy. `NO_PROXY` is read as curl does.
+/// The proxies and the servers that they apply to. `NO_PROXY` is interpreted as by curl.
 #[derive(Clone, Default)]
 pub struct Proxies(Option<Arc<Matcher>>);
 
 impl fmt::Debug for Proxies {
-    /// The variables may hold passwords.
+    /// Prints no values, since the variables may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Proxies").field(&self.0.is_some()).finish()
     }
 }
 
 impl Proxies {
-    /// The proxies that `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
-    /// name, or the same in lower case, as `lookup` has them.
+    /// Reads the proxies from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, or their
+    /// lower-case forms, through `lookup`.
     pub fn from_environment(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Self, ProxyError> {
@@ -64,19 +65,19 @@ impl Proxies {
         Ok(Self(Some(Arc::new(matcher))))
     }
 
-    /// Whether proxies are looked for at all.
+    /// Returns whether the proxies of the environment are used at all.
     #[must_use]
     pub const fn are_used(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether requests to `url` go through a proxy.
+    /// Returns whether requests to `url` go through a proxy.
     #[must_use]
     pub fn apply_to(&self, url: &Url) -> bool {
         self.intercept(url.as_str()).is_some()
     }
 
-    /// The proxy on the way to `target`.
+    /// Returns the proxy for `target`, if any.
     pub(super) fn on_the_way_to(&self, target: &Target) -> Option<Proxy> {
         Proxy::new(&self.intercept(&target.url)?)
     }
@@ -86,7 +87,7 @@ impl Proxies {
     }
 }
 
-/// Whether `value` names a proxy that is spoken to in plain HTTP.
+/// Returns whether `value` is the URL of a proxy that uses plain HTTP.
 fn is_http_proxy(value: &str) -> bool {
     let uri = value.parse::<Uri>();
     let host = |uri: &Uri| uri.host().is_some_and(|host| !host.is_empty());
@@ -97,7 +98,7 @@ fn is_http_proxy(value: &str) -> bool {
 pub(super) struct Proxy {
     pub(super) host: Arc<str>,
     pub(super) port: u16,
-    /// `Proxy-Authorization`, from the URL's user name and password.
+    /// Value of `Proxy-Authorization`, from the user name and password in the URL.
     pub(super) authorization: Option<HeaderValue>,
 }
 
@@ -117,8 +118,7 @@ impl Proxy {
         })
     }
 
-    /// Opens a tunnel to `target` (RFC 9110 §9.3.6) through the proxy that
-    /// `stream` leads to.
+    /// Opens a tunnel to `target` (RFC 9110 §9.3.6) through the proxy at the other end of `stream`.
     pub(super) async fn tunnel(
         &self,
         stream: &mut TcpStream,
@@ -134,7 +134,7 @@ impl Proxy {
             status => {
                 let code = StatusCode::from_u16(status).ok();
                 let reason = code.and_then(|code| code.canonical_reason()).unwrap_or_default();
-                Err(self.error(format_args!("opens no tunnel to {authority}: {status} {reason}")))
+                Err(self.error(format_args!("refused a tunnel to {authority}: {status} {reason}")))
             }
         }
     }
@@ -151,14 +151,14 @@ impl Proxy {
         request
     }
 
-    /// The status that the proxy answers.
+    /// Reads the response of the proxy and returns its status.
     async fn answer(&self, stream: &mut TcpStream) -> Result<u16, RequestError> {
         let mut head = Vec::with_capacity(512);
         loop {
             let read = stream.read_buf(&mut head).await;
             let read =
                 read.map_err(|error| self.error(format_args!("broke the connection: {error}")))?;
-            let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+            let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
             let mut answer = httparse::Response::new(&mut headers);
             match answer.parse(&head) {
                 Ok(httparse::Status::Complete(_)) => return Ok(answer.code.unwrap_or(0)),
@@ -167,10 +167,10 @@ impl Proxy {
                 }
                 Ok(httparse::Status::Partial) if head.len() < LONGEST_HEAD => {}
                 Ok(httparse::Status::Partial) => {
-                    return Err(self.error("answers with too long a head"));
+                    return Err(self.error("sent a response head that is too long"));
                 }
                 Err(error) => {
-                    return Err(self.error(format_args!("does not answer in HTTP: {error}")));
+                    return Err(self.error(format_args!("sent an invalid HTTP response: {error}")));
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! Addresses of hosts, with a cache. Look-ups run on threads of their own: the
-//! system's resolver blocks, and cannot be told to stop.
+//! Host addresses with a cache. Lookups run on their own threads, because the system's resolver
+//! blocks and cannot be stopped.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,24 +10,28 @@ use std::thread;
 use tokio::sync::watch;
 
 use super::IpVersion;
+use super::exhaustion;
+use crate::platform::exhaustion::Exhausted;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::units::{Clock, Nanos};
 
-/// Longest wait for the system's resolver, which by default gives up by itself
-/// after two attempts of 5 s at each of at most three servers.
+/// Timeout of a lookup. By default the system's resolver itself stops after two attempts of 5 s at
+/// each of up to three servers.
 const LOOK_UP_TIMEOUT: Nanos = Nanos(30_000_000_000);
 
-/// Asks for a host's addresses; blocks.
+/// Looks up the addresses of a host; blocks.
 type LookUp = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Addresses, or why there are none.
-type Answer = Result<Arc<[IpAddr]>, Arc<str>>;
+/// The addresses, or the error of the lookup.
+type Answer = Result<Arc<[IpAddr]>, Refusal>;
 
-/// Finds the addresses of hosts, for all clients of a process. Those who ask for
-/// the same host at once share one look-up.
+/// The resource that the client lacks, if that is the cause, and the message of the resolver.
+type Refusal = (Option<Exhausted>, Arc<str>);
+
+/// Resolves hosts for all clients of a process. Concurrent lookups of the same host are shared.
 pub(super) struct Resolver {
     look_up: Arc<LookUp>,
-    /// How long addresses are used again; `None` never does.
+    /// How long addresses are cached; `None` disables the cache.
     ttl: Option<Nanos>,
     timeout: Nanos,
     known: Mutex<HashMap<Arc<str>, Entry>>,
@@ -39,23 +43,23 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-/// A look-up: `None` while it goes on, then when it ended and what it found.
+/// A lookup: `None` while it runs, then its end and its result.
 #[derive(Clone)]
 struct Entry {
     begun: Nanos,
     outcome: watch::Receiver<Option<(Nanos, Answer)>>,
 }
 
-/// Where the addresses of a host are.
+/// Where the addresses of a host come from.
 enum Found {
-    /// In the cache.
+    /// From the cache.
     Addresses(Arc<[IpAddr]>),
-    /// In a look-up that is on its way.
+    /// From a lookup that is in progress.
     Soon(Entry),
 }
 
 impl Resolver {
-    /// The system's resolver, with a cache of `ttl`.
+    /// Creates a resolver that uses the system's resolver and caches for `ttl`.
     pub(super) fn new(ip_version: IpVersion, ttl: Option<Nanos>) -> Self {
         Self::asking(Arc::new(move |host: &str| system_addresses(host, ip_version)), ttl)
     }
@@ -64,7 +68,7 @@ impl Resolver {
         Self { look_up, ttl, timeout: LOOK_UP_TIMEOUT, known: Mutex::default() }
     }
 
-    /// The addresses of `host`, at least one, with the look-up stamped into `trace`.
+    /// Returns the addresses of `host`, at least one, and records the lookup in `trace`.
     pub(super) async fn addresses(
         &self,
         host: &Arc<str>,
@@ -85,16 +89,19 @@ impl Resolver {
         trace.dns_start = Some(now);
         let answer = self.wait(entry).await.map_err(|()| {
             let seconds = self.timeout.as_seconds();
-            let message = format!("cannot resolve `{host}`: no answer within {seconds} s");
+            let message = format!("cannot resolve `{host}`: no response within {seconds} s");
             RequestError::new(ErrorKind::Timeout, "DnsTimeout", message)
         })?;
-        let addresses = answer.map_err(|why| dns_error(host, &why))?;
+        let addresses = answer.map_err(|(exhausted, why)| match exhausted {
+            Some(exhausted) => exhausted.error(&format!("cannot resolve `{host}`")),
+            None => dns_error(host, &why),
+        })?;
         trace.dns_end = Some(Clock::now());
         Ok(addresses)
     }
 
-    /// What the cache has, or the look-up that is on its way or begins now. One
-    /// that should have ended is as good as none.
+    /// Returns the cached addresses, or a lookup that is in progress or starts now. A lookup past
+    /// its timeout is ignored.
     fn find(&self, host: &Arc<str>, now: Nanos) -> Result<Found, RequestError> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = known.get(host) {
@@ -113,18 +120,18 @@ impl Resolver {
         Ok(Found::Soon(entry))
     }
 
-    /// Begins a look-up.
+    /// Starts a lookup.
     fn begin(&self, host: &Arc<str>, now: Nanos) -> Result<Entry, RequestError> {
         let (sender, outcome) = watch::channel(None);
         let (look_up, name) = (Arc::clone(&self.look_up), Arc::clone(host));
         let work = move || {
             let answer: Answer = match look_up(&name) {
                 Ok(addresses) => Ok(addresses.into()),
-                Err(error) => Err(error.to_string().into()),
+                Err(error) => Err((exhaustion::of_lookup(&error), error.to_string().into())),
             };
             sender.send_replace(Some((Clock::now(), answer)));
         };
-        // Not joined: a resolver that hangs must not hold up the end of the run.
+        // Not joined, so that a hanging resolver does not delay the end of the run.
         thread::Builder::new()
             .name("dns".to_owned())
             .spawn(work)
@@ -132,13 +139,13 @@ impl Resolver {
         Ok(Entry { begun: now, outcome })
     }
 
-    /// Waits for a look-up to end, at most for the timeout.
+    /// Waits for a lookup to end, up to the timeout.
     async fn wait(&self, mut entry: Entry) -> Result<Answer, ()> {
         let ended = entry.outcome.wait_for(Option::is_some);
         match tokio::time::timeout(self.timeout.into(), ended).await {
             Ok(Ok(outcome)) => outcome.as_ref().map(|(_, answer)| answer.clone()).ok_or(()),
-            // The thread died.
-            Ok(Err(_)) => Ok(Err("the look-up ended unexpectedly".into())),
+            // The thread panicked.
+            Ok(Err(_)) => Ok(Err((None, "the lookup ended unexpectedly".into()))),
             Err(_) => Err(()),
         }
     }
@@ -158,7 +165,7 @@ fn system_addresses(host: &str, ip_version: IpVersion) -> io::Result<Vec<IpAddr>
     });
     ips.dedup();
     if ips.is_empty() {
-        Err(io::Error::other("the name has no address of the IP version asked for"))
+        Err(io::Error::other("the name has no address of the requested IP version"))
     } else {
         Ok(ips)
     }

@@ -1,29 +1,29 @@
 //! Finds the boundaries of server-sent events in a growing body.
 //!
-//! Only boundaries: an event ends with an empty line, and lines end with CR,
-//! LF or CRLF, as the WHATWG HTML standard says. What is in an event is read
-//! later, away from the measured path.
+//! It finds boundaries only: an event ends with an empty line, and lines end with CR, LF or CRLF,
+//! as in the WHATWG HTML standard. The content of events is parsed later, outside of the measured
+//! path.
 
 use memchr::memchr2;
 
 use crate::record::{Arrival, SseEvent};
 
-/// Boundary finder: feed it each piece of a body as it is appended.
+/// Finder of event boundaries, called after each append to a body.
 #[derive(Debug, Clone, Default)]
 pub struct SseDecoder {
     /// First byte of the event that is being received.
     event_start: usize,
     /// First byte of the line that is being received.
     line_start: usize,
-    /// The last byte seen was a CR: a LF that follows belongs to it.
+    /// Whether the last byte was a CR; a LF that follows belongs to it.
     after_cr: bool,
 }
 
 impl SseDecoder {
-    /// Looks at the bytes of `body` from `scanned` on, which arrived at
-    /// `arrival`, and appends every event that they complete to `events`.
+    /// Scans the bytes of `body` from `scanned` on, which arrived at `arrival`, and appends every
+    /// event that they complete to `events`.
     ///
-    /// An event's range holds its lines with their ends, without the empty line.
+    /// The range of an event contains its lines and their line ends, but not the empty line.
     pub fn scan(
         &mut self,
         body: &[u8],
@@ -32,7 +32,7 @@ impl SseDecoder {
         events: &mut Vec<SseEvent>,
     ) {
         if body.len() == scanned {
-            // Nothing new: a LF that belongs to a CR may still come.
+            // No new bytes. A LF that belongs to a CR may still come.
             return;
         }
         let mut at = scanned;
@@ -63,20 +63,19 @@ impl SseDecoder {
         }
     }
 
-    /// Takes what is left as an event: for servers that end a stream without
-    /// the last empty line.
+    /// Appends the rest as an event, for servers that end a stream without the final empty line.
     pub fn finish(&mut self, body: &[u8], arrival: Arrival, events: &mut Vec<SseEvent>) {
         self.finish_event(body.len(), arrival, events);
         self.event_start = body.len();
     }
 
-    /// Bytes of the event that is being received.
+    /// Returns the size in bytes of the event that is being received.
     #[must_use]
     pub const fn pending(&self, body: &[u8]) -> usize {
         body.len().saturating_sub(self.event_start)
     }
 
-    /// The LF of a CRLF belongs to the line end before it.
+    /// Skips the LF of a CRLF, which belongs to the line end before it.
     fn skip_line_feed(&mut self, after: usize) {
         if self.event_start == self.line_start {
             self.event_start = after;

@@ -1,11 +1,10 @@
-//! When bytes came, from the kernel's receive stamps. Arithmetic only: no clock
-//! is read and no socket touched.
+//! Arrival times from the kernel's receive timestamps. This is arithmetic only: it reads no clock
+//! and uses no socket.
 //!
-//! The kernel stamps a segment with wall time. The two clocks are read together
-//! right after each read, and the stamp is placed by how long ago it was then:
-//! never through an origin kept from earlier, so that a step of the wall clock
-//! cannot move a latency. A stamp that cannot be placed is not used, and the
-//! bytes bear the time at which they were read.
+//! The kernel's timestamp of a segment is in wall time. After each read, both clocks are read
+//! together, and the timestamp is converted by its age at that moment. No earlier origin is used,
+//! so that a step of the wall clock cannot change a latency. A timestamp that cannot be converted
+//! is not used, and the bytes get the time of the read.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,18 +12,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::record::Arrival;
 use crate::units::{Clock, Nanos};
 
-/// How far the clocks may seem to move against each other between two looks.
+/// Maximum apparent shift of the clocks against each other between two readings.
 ///
-/// Slewing moves both alike, so all that a look adds is the time between its two
-/// readings. More is a step of the wall clock, or an interruption between them.
-const MOST_SHIFT_NS: u64 = 50_000;
+/// Slewing changes both alike, so a reading only adds the time between its two clocks. A larger
+/// shift is a step of the wall clock, or an interruption between them.
+const MAX_SHIFT_NS: u64 = 50_000;
 
 /// Both clocks, read one right after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     /// Nanoseconds since the Unix epoch.
     pub(super) wall_ns: u64,
-    /// The monotonic clock, read second: a stamp is placed late rather than early.
+    /// The monotonic clock. It is read second, so that a timestamp is rather too late than too
+    /// early.
     pub(super) monotonic: Nanos,
 }
 
@@ -35,13 +35,13 @@ impl Reading {
         Self { wall_ns: Nanos::from(wall).0, monotonic: Clock::now() }
     }
 
-    /// Wall time less monotonic time, modulo 2^64: only differences count.
+    /// Returns wall time minus monotonic time, modulo 2^64; only differences are meaningful.
     const fn offset(self) -> u64 {
         self.wall_ns.wrapping_sub(self.monotonic.0)
     }
 }
 
-/// How the wall clock stood to the monotonic one when it was last looked at.
+/// Offset of the wall clock to the monotonic clock at the last reading.
 #[derive(Debug)]
 pub(super) struct WallClock {
     offset: Cell<u64>,
@@ -52,14 +52,15 @@ impl WallClock {
         Self { offset: Cell::new(reading.offset()) }
     }
 
-    /// Whether the clocks stand to each other as at the last look.
+    /// Returns whether the offset of the clocks is the same as at the last reading.
     pub(super) const fn agrees(&self, reading: Reading) -> bool {
         let moved = reading.offset().wrapping_sub(self.offset.get()).cast_signed();
-        moved.unsigned_abs() <= MOST_SHIFT_NS
+        moved.unsigned_abs() <= MAX_SHIFT_NS
     }
 
-    /// The monotonic instant of a kernel stamp, as of `reading`. `None` where the
-    /// clocks have moved since the last look: the stamp may be from before.
+    /// Converts a kernel timestamp to a monotonic instant, based on `reading`. Returns `None` if
+    /// the clocks have shifted since the last reading, because the timestamp may be older than the
+    /// shift.
     fn instant_of(&self, stamp_ns: u64, reading: Reading) -> Option<Nanos> {
         let is_steady = self.agrees(reading);
         self.offset.set(reading.offset());
@@ -68,56 +69,56 @@ impl WallClock {
     }
 }
 
-/// One read from a socket that brought bytes.
+/// One socket read that returned bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketRead {
-    /// Just before the read: what is left out of it came later.
+    /// Just before the read. Bytes that it did not return arrived later.
     pub(super) begun: Nanos,
     /// Just after the read.
     pub(super) done: Reading,
-    /// The kernel's stamp of the last byte's segment, in wall time.
+    /// The kernel's timestamp of the segment with the last byte, in wall time.
     pub(super) stamp_ns: Option<u64>,
-    /// Whether the read left nothing in the socket.
+    /// Whether the read emptied the socket.
     pub(super) has_drained: bool,
 }
 
-/// A read's arrival, as far as the read itself tells.
+/// The arrival of a read, as far as the read alone determines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadArrival {
-    /// Of any byte of the read.
+    /// Arrival of any byte of the read.
     pub(super) arrival: Arrival,
-    /// Whether the stamp is the kernel's.
+    /// Whether the timestamp is the kernel's.
     pub(super) is_kernel: bool,
-    /// Whether the last byte came at the stamp itself: segments that wait in the
-    /// socket are merged under the last one's stamp, which is the last byte's.
+    /// Whether the last byte arrived exactly at the timestamp. The kernel merges segments that wait
+    /// in the socket under the timestamp of the last one, which is that of the last byte.
     pub(super) ends_at_stamp: bool,
 }
 
 impl ReadArrival {
-    /// Bytes that came at the instant `at`.
+    /// Creates the arrival of bytes at the instant `at`.
     pub(super) fn at(at: Nanos) -> Self {
         Self { arrival: at.into(), ..Self::default() }
     }
 }
 
-/// What is known of a socket between its reads.
+/// State of a socket between its reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inbound {
-    /// What is to be read came no earlier: the send it answers, and the last arrival.
+    /// Lower bound of the next arrival: the send that it responds to, and the last arrival.
     floor: Nanos,
     /// When the socket was last known to be empty.
     empty: Nanos,
 }
 
 impl Inbound {
-    /// A request begins to be sent at `at`: its answer comes later.
+    /// Records that a request is sent from `at` on. Its response arrives later.
     pub(super) fn send(&mut self, at: Nanos) {
         self.floor = self.floor.max(at);
         self.empty = self.empty.max(at);
     }
 
-    /// When the bytes of `read` came: at the kernel's stamp if it can be placed
-    /// between the floor and the read, else at the read.
+    /// Returns the arrival of the bytes of `read`: at the kernel's timestamp if it lies between the
+    /// lower bound and the read, otherwise at the read.
     pub(super) fn arrival(&mut self, read: SocketRead, wall: &WallClock) -> ReadArrival {
         let read_at = read.done.monotonic;
         let stamped = read
@@ -139,7 +140,7 @@ impl Inbound {
     }
 }
 
-/// As 32 bits hold it: at most 4.29 s.
+/// Limits a duration to 32 bits: at most 4.29 s.
 fn narrow(duration: Nanos) -> u32 {
     u32::try_from(duration.0).unwrap_or(u32::MAX)
 }
@@ -150,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// A wall clock that is set once: before `at` it runs ahead of the monotonic
-    /// clock by `WALL`, from then on by `step` more.
+    /// A wall clock that is set once. Before `at` it is ahead of the monotonic clock by `WALL`, and
+    /// afterwards by `step` more.
     #[derive(Clone, Copy, Debug)]
     struct Step {
         at: u64,
@@ -166,7 +167,7 @@ mod tests {
             (WALL + monotonic).saturating_add_signed(step)
         }
 
-        /// Both clocks, read `gap` apart.
+        /// Returns both clocks, read `gap` apart.
         fn reading(self, monotonic: u64, gap: u64) -> Reading {
             Reading { wall_ns: self.wall(monotonic), monotonic: Nanos(monotonic + gap) }
         }
@@ -190,7 +191,7 @@ mod tests {
         let found = inbound.arrival(first, &wall);
         let arrival = Arrival { at: Nanos(5_000), read_lag: 4_000, uncertainty: 4_000 };
         assert_eq!(found, ReadArrival { arrival, is_kernel: true, ends_at_stamp: true });
-        // The first read left nothing in the socket, so this came after it began.
+        // The first read emptied the socket, so this arrived after it began.
         let second = read(11_000, STEADY.reading(12_000, 0), Some(STEADY.wall(10_500)));
         let arrival = Arrival { at: Nanos(10_500), read_lag: 1_500, uncertainty: 2_500 };
         assert_eq!(inbound.arrival(second, &wall).arrival, arrival);
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn without_a_usable_stamp_the_read_is_the_arrival() {
-        // None at all, before the send, after the read.
+        // No timestamp, one before the send, and one after the read.
         for stamp in [None, Some(STEADY.wall(2_999)), Some(STEADY.wall(9_001))] {
             let (wall, mut inbound) = (wall_clock(), Inbound::default());
             inbound.send(Nanos(3_000));
@@ -228,7 +229,7 @@ mod tests {
             let read = read(done, clock.reading(done, 0), Some(clock.wall(stamped)));
             inbound.arrival(read, &wall)
         };
-        // By its stamp it would have come at 7 ms, within what can be.
+        // The timestamp alone would give 7 ms, which is plausible.
         let stepped = arrival(5_000_000, 9_000_000);
         assert!(!stepped.is_kernel);
         assert_eq!(stepped.arrival.at, Nanos(9_000_000));
@@ -237,8 +238,8 @@ mod tests {
         assert_eq!(next.arrival.at, Nanos(9_500_000));
     }
 
-    /// Reads of one connection: the time from each to the stamp of the next, from
-    /// the stamp to the read, and between the two clocks' readings.
+    /// Reads of one connection: the time from each read to the next timestamp, from the timestamp
+    /// to the read, and between the readings of the two clocks.
     fn reads() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
         prop::collection::vec((1..20_000_000_u64, 0..5_000_000_u64, 0..2_000_u64), 1..40)
     }
@@ -264,9 +265,9 @@ mod tests {
                 prop_assert!(at >= last && at <= done.monotonic, "{at:?}");
                 prop_assert_eq!(found.arrival.read_at(), done.monotonic);
                 if found.is_kernel {
-                    // The gap between the readings counts as a little lateness.
-                    prop_assert!(at.0 + MOST_SHIFT_NS >= came, "{} before", came - at.0);
-                    prop_assert!(at.0 <= came + gap + MOST_SHIFT_NS, "{} after", at.0 - came);
+                    // The gap between the readings adds a small delay.
+                    prop_assert!(at.0 + MAX_SHIFT_NS >= came, "{} before", came - at.0);
+                    prop_assert!(at.0 <= came + gap + MAX_SHIFT_NS, "{} after", at.0 - came);
                 } else {
                     prop_assert_eq!(at, done.monotonic);
                 }
@@ -293,7 +294,7 @@ mod tests {
             let (wall, mut inbound) = (wall_clock(), Inbound::default());
             let mut now = 0;
             for (to_first, to_last, gap) in reads {
-                // Merged under the stamp of the last.
+                // Merged under the timestamp of the last segment.
                 let (first, last) = (now + to_first, now + to_first + to_last);
                 let done = STEADY.reading(last + 700, gap);
                 now = last + 600;

@@ -1,4 +1,4 @@
-//! Where requests go: a base URL taken apart once, before the run.
+//! Request targets: base URLs that are parsed once, before the run.
 
 use std::sync::Arc;
 
@@ -8,38 +8,45 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use url::Url;
 
-/// A base URL that cannot be used.
+/// Error of a base URL.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TargetError {
-    /// Neither `http` nor `https`.
-    #[error("`{0}`: only http and https can be measured; give a URL such as http://localhost:8000")]
+    /// The scheme is neither `http` nor `https`.
+    #[error(
+        "{0:?} is not a valid server URL: only http and https are supported; expected a URL such \
+         as http://localhost:8000"
+    )]
     Scheme(String),
-    /// No host.
-    #[error("`{0}`: the URL names no host; give one such as http://localhost:8000")]
+    /// The URL has no host.
+    #[error(
+        "{0:?} is not a valid server URL: it has no host; expected a URL such as \
+         http://localhost:8000"
+    )]
     Host(String),
 }
 
-/// One server, and the path that requests ask for.
+/// One server and the path of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The full URL without credentials, for records.
     pub url: Arc<str>,
     /// Whether TLS is used.
     pub tls: bool,
-    /// Host name or address, brackets of IPv6 removed.
+    /// Host name or address, without the brackets of IPv6.
     pub host: Arc<str>,
     /// Port.
     pub port: u16,
-    /// The `Host` header.
+    /// Value of the `Host` header.
     pub host_header: HeaderValue,
-    /// The URL's user name and password, for requests without an `Authorization`.
+    /// Credentials from the user name and password of the URL, for requests without an
+    /// `Authorization` header.
     pub authorization: Option<HeaderValue>,
     /// Path and query of requests.
     pub path_and_query: Arc<str>,
 }
 
 impl Target {
-    /// Takes `url` apart; its path and query are those of the requests.
+    /// Parses `url`. Its path and query are those of the requests.
     pub fn new(url: &Url) -> Result<Self, TargetError> {
         let shown = without_credentials(url);
         let tls = match url.scheme() {
@@ -68,12 +75,12 @@ impl Target {
         })
     }
 
-    /// Scheme, host and port, as a URL begins.
+    /// Returns scheme, host and port: the start of the URL.
     pub(super) fn origin(&self) -> &str {
         self.url.strip_suffix(&*self.path_and_query).unwrap_or(&self.url)
     }
 
-    /// Host and port, as a proxy is asked for them.
+    /// Returns host and port in the form used in requests to a proxy.
     pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -83,7 +90,7 @@ impl Target {
     }
 }
 
-/// `Basic` credentials (RFC 7617), if the URL has a user name or a password.
+/// Returns `Basic` credentials (RFC 7617) if the URL has a user name or a password.
 fn authorization(url: &Url) -> Option<HeaderValue> {
     let password = url.password().unwrap_or_default();
     if url.username().is_empty() && password.is_empty() {

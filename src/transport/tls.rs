@@ -1,4 +1,4 @@
-//! TLS by rustls: whom we trust, and who we are.
+//! TLS with rustls: trusted authorities and client certificates.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error as RustlsError, RootCertStore, SignatureScheme,
 };
 
-/// TLS cannot be set up.
+/// Error of the TLS setup.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// The system has no usable root certificates.
@@ -22,31 +22,31 @@ pub enum TlsError {
         "no root certificates found on this system; install ca-certificates or set SSL_CERT_FILE"
     )]
     NoRoots,
-    /// A file of certificates has none.
-    #[error("it has no certificate in PEM form (`-----BEGIN CERTIFICATE-----`)")]
+    /// A certificate file contains no certificate.
+    #[error("no PEM certificate found (`-----BEGIN CERTIFICATE-----`)")]
     NoCertificate,
-    /// A file of a key has none.
-    #[error("it has no private key in PEM form, or one with a password; give it without")]
+    /// A key file contains no key.
+    #[error("no PEM private key found, or it is encrypted; use an unencrypted key")]
     NoKey,
-    /// A certificate is not what it should be.
-    #[error("its certificate cannot be used: {0}")]
+    /// A certificate is invalid.
+    #[error("the certificate cannot be used: {0}")]
     Certificate(RustlsError),
-    /// A key is not what it should be, or belongs to another certificate.
-    #[error("its key cannot be used with the certificate: {0}")]
+    /// A key is invalid, or belongs to another certificate.
+    #[error("the key cannot be used with the certificate: {0}")]
     Key(RustlsError),
-    /// rustls refused the configuration.
-    #[error("TLS cannot be set up: {0}")]
+    /// rustls rejected the configuration.
+    #[error("cannot set up TLS: {0}")]
     Config(#[from] RustlsError),
 }
 
-/// Whom we trust, and who we are.
+/// Trusted authorities and the client certificate.
 #[derive(Debug, Clone)]
 pub struct TlsOptions {
-    /// Whether the server's certificate is checked (`--ssl-verify`).
+    /// Whether the server's certificate is verified (`--ssl-verify`).
     pub verify: bool,
-    /// Who may have signed it, in place of the system's roots (`--ssl-ca-cert`).
+    /// Authorities to trust instead of the system's root certificates (`--ssl-ca-cert`).
     pub authorities: Option<Arc<RootCertStore>>,
-    /// Our own certificate, for servers that want one (`--ssl-cert`).
+    /// Client certificate, for servers that require one (`--ssl-cert`).
     pub identity: Option<Identity>,
 }
 
@@ -56,7 +56,7 @@ impl Default for TlsOptions {
     }
 }
 
-/// A certificate, those that vouch for it, and its key.
+/// A certificate with its chain and its key.
 #[derive(Clone)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -70,8 +70,7 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// The identity whose certificates are in the PEM text `chain` and whose key
-    /// is in `key`.
+    /// Creates an identity from the PEM text `chain` with the certificates and `key` with the key.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = certificates(chain)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
@@ -81,7 +80,7 @@ impl Identity {
     }
 }
 
-/// The authorities whose certificates are in a PEM text.
+/// Parses the certificates of authorities in a PEM text.
 pub fn authorities(pem: &[u8]) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
@@ -96,8 +95,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 impl TlsOptions {
-    /// What rustls needs for connections to any server. Sessions are resumed
-    /// where the server allows it.
+    /// Returns the rustls configuration for connections to any server. Sessions are resumed if the
+    /// server supports it.
     pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -127,8 +126,8 @@ fn system_roots() -> Result<Arc<RootCertStore>, TlsError> {
     if added == 0 { Err(TlsError::NoRoots) } else { Ok(Arc::new(roots)) }
 }
 
-/// Takes every certificate: for test servers, on the user's word
-/// (`--no-ssl-verify`). Signatures are still checked.
+/// Accepts every certificate, for test servers, at the user's request (`--no-ssl-verify`).
+/// Signatures are still verified.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -194,7 +193,7 @@ mod tests {
             let error = authorities(text.as_bytes()).unwrap_err();
             assert!(matches!(error, TlsError::NoCertificate), "{error}");
         }
-        // A key is no certificate, and the other way round.
+        // A key is not a certificate, and vice versa.
         assert!(matches!(authorities(&pem("client.key")), Err(TlsError::NoCertificate)));
         let swapped = Identity::from_pem(&pem("client.pem"), &pem("ca.pem"));
         assert!(matches!(swapped, Err(TlsError::NoKey)));

@@ -1,4 +1,4 @@
-//! Sockets that stamp every read and write.
+//! Sockets that record the time of every read and write.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,19 +10,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::io_log::IoLog;
-use super::receive::Receiver;
 use super::stamps::{Reading, SocketRead, WallClock};
+use crate::platform::receive::Receiver;
+use crate::platform::socket;
 use crate::units::Clock;
 
-/// Most bytes taken by one read.
+/// Maximum number of bytes per read.
 const READ_SIZE: usize = 16 << 10;
 
 thread_local! {
-    /// How the clocks stood at this thread's last read.
+    /// Offset of the clocks at this thread's last read.
     static WALL: WallClock = WallClock::new(Reading::now());
 }
 
-/// A TCP socket that stamps reads and writes into its log.
+/// A TCP socket that records reads and writes in its log.
 #[derive(Debug)]
 pub(super) struct TracedTcp {
     stream: Rc<TcpStream>,
@@ -31,16 +32,16 @@ pub(super) struct TracedTcp {
 }
 
 impl TracedTcp {
-    /// Whether arrivals are the kernel's: see
+    /// `kernel_timestamps` is described at
     /// [`Config::kernel_timestamps`](super::Config::kernel_timestamps).
     pub(super) fn new(stream: Rc<TcpStream>, log: Rc<IoLog>, kernel_timestamps: bool) -> Self {
-        // The clocks are looked at before the first read, so that it sees a step.
+        // The clocks are read before the first read, so that it detects a step.
         WALL.with(|_| ());
         let receiver = Receiver::new(&stream, kernel_timestamps);
         Self { stream, receiver, log }
     }
 
-    /// Reads what is there into `buf`; says how many bytes that were.
+    /// Reads the available bytes into `buf`; returns their number.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let begun = Clock::now();
         let received = self.receiver.receive(&self.stream, buf)?;
@@ -55,7 +56,7 @@ impl TracedTcp {
         Ok(received.bytes)
     }
 
-    /// Writes by `write`, once the socket takes bytes.
+    /// Writes with `write` once the socket accepts bytes.
     fn poll_write_by(
         &self,
         cx: &mut Context<'_>,
@@ -77,8 +78,7 @@ impl TracedTcp {
     }
 }
 
-/// Both clocks, read again where the thread may have been interrupted between the
-/// two.
+/// Reads both clocks, and again if the thread may have been interrupted between the two.
 fn both_clocks(wall: &WallClock) -> Reading {
     let reading = Reading::now();
     if wall.agrees(reading) { reading } else { Reading::now() }
@@ -122,24 +122,24 @@ impl AsyncWrite for TracedTcp {
         true
     }
 
-    /// The kernel has all that was written.
+    /// Does nothing: the kernel has all written bytes.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write)?))
+        Poll::Ready(socket::shutdown_write(&self.stream))
     }
 }
 
-/// A connection's byte stream, with TLS or without.
+/// The byte stream of a connection, with or without TLS.
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TracedTcp),
     Tls(Box<TlsStream<TracedTcp>>),
 }
 
-/// What hyper reads from and writes to: counts HTTP's bytes.
+/// The byte stream that hyper uses; counts the bytes of HTTP.
 #[derive(Debug)]
 pub(super) struct TracedIo {
     stream: Stream,
@@ -153,7 +153,7 @@ impl TracedIo {
     }
 }
 
-/// Runs `$call` on whichever stream there is.
+/// Runs `$call` on the current kind of stream.
 macro_rules! on_stream {
     ($stream:expr, $method:ident ( $($argument:expr),* )) => {
         match &mut $stream {
@@ -177,8 +177,8 @@ impl hyper::rt::Read for TracedIo {
         if !filled.is_empty() {
             this.log.count_read(filled.len());
         }
-        // Through a buffer of our own: reading into hyper's would need unsafe
-        // code for a copy of a few hundred bytes.
+        // Uses a separate buffer: reading into hyper's would need unsafe code to save a copy of a
+        // few hundred bytes.
         cursor.put_slice(filled);
         Poll::Ready(Ok(()))
     }

@@ -11,7 +11,7 @@ mod client;
 mod exposition;
 mod histogram;
 mod machine;
-#[path = "../integration/otlp_receiver.rs"]
+#[path = "../integration/support/otlp_receiver.rs"]
 #[expect(dead_code, reason = "tests use more of it")]
 #[expect(clippy::unwrap_used, clippy::expect_used, reason = "it serves tests")]
 mod otlp_receiver;
@@ -248,7 +248,7 @@ fn memory(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 /// What a run takes beyond the benchmark itself, and how large the program is.
 fn overhead(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start(&["--ttft", "50ms", "--itl", "5ms"])?;
-    let receiver = OtlpReceiver::grpc();
+    let receiver = OtlpReceiver::http();
     let flags = "--streaming --concurrency 8 --request-count 200 --isl 100 --osl 32";
     let with_collector = format!("{flags} --otel-url {}", receiver.url());
     let seconds = |flags: &str| median(scale, || profile(&server.url, flags)?.overhead());
@@ -262,7 +262,7 @@ fn overhead(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 
 fn otlp(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start(&[])?;
-    let receiver = OtlpReceiver::grpc();
+    let receiver = OtlpReceiver::http();
     let requests = if scale.quick { 2_000 } else { 200_000 };
     let off =
         format!("--concurrency 64 --request-count {requests} --isl 100 --osl 16 --num-prompts 100");

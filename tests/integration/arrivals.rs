@@ -21,8 +21,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::load::{Load, closed_loop, mock, served};
-use crate::raw_server;
+use crate::support::load::{Load, closed_loop, mock, served};
+use crate::support::raw_server;
 
 /// By so much the two clocks' readings may be apart: as much later an arrival may
 /// seem than it was.
@@ -141,7 +141,12 @@ impl Endpoint for Stalling {
         self.chat.traits()
     }
 
-    fn request_body(&self, of: &Conversation, turn: usize, answers: &[Arc<str>]) -> Vec<u8> {
+    fn request_body(
+        &self,
+        of: &Conversation,
+        turn: usize,
+        answers: &[Option<Arc<str>>],
+    ) -> Vec<u8> {
         if turn > 0
             && let Some((stalled, leave)) = self.once.lock().unwrap().take()
         {

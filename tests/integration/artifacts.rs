@@ -1,26 +1,20 @@
 //! The files of a run, written to disk and read back.
 
-#[path = "artifacts/lines.rs"]
 mod lines;
-#[path = "artifacts/run.rs"]
 mod run;
-#[path = "artifacts/schema.rs"]
 mod schema;
-#[path = "artifacts/scrapes.rs"]
 mod scrapes;
-#[path = "artifacts/server_metrics.rs"]
 mod server_metrics;
-#[path = "artifacts/table.rs"]
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fs, io};
 
-use aiperf::artifacts::report::{self, ReportError};
-use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel};
+use aiperf::artifacts::rebuild::{self, ReportError};
+use aiperf::artifacts::{ArtifactError, Claim, ExportLevel, Wanted};
 use aiperf::console::{self, Style};
-use aiperf::metrics::{MetricFlags, Registry};
+use aiperf::metrics::{MetricFlags, Registry, tag};
 use aiperf::units::Unit;
 use serde_json::Value;
 
@@ -42,8 +36,6 @@ fn names_in(directory: &Path) -> BTreeSet<String> {
 #[test]
 fn inputs_can_be_left_out_and_conversations_keep_their_names() {
     let run = TestRun::new(ExportLevel::Records);
-    run.complete();
-    assert!(run.directory().join("inputs.json").exists());
     let mut set = run.create();
     set.leave_out_inputs(["c1".to_owned()]);
     for measured in &run.measured {
@@ -51,7 +43,7 @@ fn inputs_can_be_left_out_and_conversations_keep_their_names() {
     }
     let report = run.report();
     set.finish(&report, &console::render(&report, Style::FILE)).unwrap();
-    assert!(!run.directory().join("inputs.json").exists(), "that of the earlier run");
+    assert!(!run.directory().join("inputs.json").exists());
     let lines = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!(first["metadata"]["conversation_id"], "c1");
@@ -95,7 +87,7 @@ fn a_prefix_names_the_files() {
     }
     // The report finds them by the manifest.
     assert_eq!(
-        report::rebuild(run.directory()).unwrap().report.results.len(),
+        rebuild::rebuild(run.directory()).unwrap().report.results.len(),
         run.report().results.len()
     );
 }
@@ -108,10 +100,10 @@ fn a_complete_run_is_rebuilt_to_the_last_byte() {
     for name in SUMMARIES {
         fs::remove_file(run.directory().join(name)).unwrap();
     }
-    let mut rebuilt = report::rebuild(run.directory()).unwrap();
+    let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
     assert!(rebuilt.notes.is_empty());
     let console = console::render(&rebuilt.report, Style::FILE);
-    let written = report::write(&mut rebuilt, &console).unwrap();
+    let written = rebuild::write(&mut rebuilt, &console).unwrap();
     assert_eq!(written.len(), 4, "three summaries and the table");
     assert!(rebuilt.notes.is_empty(), "the rows are those of the run");
     for (name, before) in SUMMARIES.iter().zip(original) {
@@ -126,8 +118,8 @@ fn without_a_manifest_the_summary_is_gone_by() {
     run.complete();
     let original = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
     fs::remove_file(run.directory().join("run_manifest.json")).unwrap();
-    let mut rebuilt = report::rebuild(run.directory()).unwrap();
-    report::write(&mut rebuilt, "").unwrap();
+    let mut rebuilt = rebuild::rebuild(run.directory()).unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
     let again = fs::read_to_string(run.directory().join(SUMMARIES[0])).unwrap();
     assert_eq!(again, original);
 }
@@ -139,9 +131,9 @@ fn records_alone_still_give_statistics() {
     for name in ["run_manifest.json", SUMMARIES[0]] {
         fs::remove_file(run.directory().join(name)).unwrap();
     }
-    let rebuilt = report::rebuild(run.directory()).unwrap().report;
+    let rebuilt = rebuild::rebuild(run.directory()).unwrap().report;
     let report = run.report();
-    for tag in ["time_to_first_token", "inter_token_latency", "request_throughput"] {
+    for tag in [tag::TIME_TO_FIRST_TOKEN, tag::INTER_TOKEN_LATENCY, tag::REQUEST_THROUGHPUT] {
         assert_eq!(rebuilt.average(tag), report.average(tag), "{tag}");
         assert!(rebuilt.average(tag).is_some(), "{tag}");
     }
@@ -165,15 +157,15 @@ fn a_killed_run_keeps_what_was_flushed() {
     assert!(text.ends_with(b"\n"));
     fs::write(&path, &text[..text.len() - 10]).unwrap();
 
-    let rebuilt = report::rebuild(run.directory()).unwrap();
+    let rebuilt = rebuild::rebuild(run.directory()).unwrap();
     assert_eq!(rebuilt.notes.len(), 1);
-    assert!(rebuilt.notes[0].contains("cut short"), "{}", rebuilt.notes[0]);
+    assert!(rebuilt.notes[0].contains("is incomplete"), "{}", rebuilt.notes[0]);
     let report = rebuilt.report;
-    assert!(report.incomplete_reason.is_some());
+    assert!(report.outcome.incomplete_reason.is_some());
     assert_eq!(report.run.cli_command, run.description.cli_command);
     let count = |tag| report.average(tag).unwrap_or(0.0);
     let expected = run.measured.iter().filter(|m| run::is_profiling(m)).count() as f64 - 1.0;
-    assert_eq!(count("request_count") + count("error_request_count"), expected);
+    assert_eq!(count(tag::REQUEST_COUNT) + count(tag::ERROR_REQUEST_COUNT), expected);
 }
 
 #[test]
@@ -183,23 +175,24 @@ fn a_damaged_line_is_named() {
     let path = run.directory().join("profile_export.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"metadata\"", "metadata", 1)).unwrap();
-    let error = report::rebuild(run.directory()).unwrap_err();
+    let error = rebuild::rebuild(run.directory()).unwrap_err();
     assert!(matches!(error, ReportError::Malformed { line: 1, .. }), "{error}");
     fs::write(&path, "").unwrap();
-    assert!(matches!(report::rebuild(run.directory()).unwrap_err(), ReportError::Empty { .. }));
+    assert!(matches!(rebuild::rebuild(run.directory()).unwrap_err(), ReportError::Empty { .. }));
     fs::remove_file(&path).unwrap();
-    assert!(matches!(report::rebuild(run.directory()).unwrap_err(), ReportError::NoRecords { .. }));
+    assert!(matches!(
+        rebuild::rebuild(run.directory()).unwrap_err(),
+        ReportError::NoRecords { .. }
+    ));
 }
 
 #[test]
 fn a_path_that_cannot_be_written_fails_before_the_run() {
-    let run = TestRun::new(ExportLevel::Records);
     let blocked = |name: &str| {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join(name)).unwrap();
-        let mut config = run.config.clone();
-        config.directory = directory.path().to_owned();
-        ArtifactSet::create(&config, &run.description, &run.registry).unwrap_err()
+        let run = TestRun::new(ExportLevel::Records);
+        let claim = run.claim();
+        fs::create_dir(run.directory().join(name)).unwrap();
+        run.create_in(&claim).unwrap_err()
     };
     for name in ["profile_export_aiperf.json", "profile_export.jsonl", "profile_export.parquet"] {
         let error = blocked(name);
@@ -207,9 +200,9 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
         assert!(error.to_string().contains("--artifact-dir"), "{error}");
     }
     let file = tempfile::NamedTempFile::new().unwrap();
-    let mut config = run.config.clone();
-    config.directory = file.path().join("below-a-file");
-    let error = ArtifactSet::create(&config, &run.description, &run.registry).unwrap_err();
+    let directory = file.path().join("below-a-file");
+    let error = Claim::take(Wanted { directory: &directory, prefix: None, overwrite: false });
+    let error = error.unwrap_err();
     assert!(matches!(error, ArtifactError::Directory { .. }), "{error}");
 }
 
@@ -217,8 +210,9 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
 #[test]
 fn a_full_disk_costs_one_file_only() -> io::Result<()> {
     let run = TestRun::new(ExportLevel::Records);
+    let claim = run.claim();
     std::os::unix::fs::symlink("/dev/full", run.directory().join("profile_export.jsonl"))?;
-    let mut set = run.create();
+    let mut set = run.create_in(&claim).unwrap();
     for measured in &run.measured {
         set.record(measured, &run.clock);
         set.tick(aiperf::units::Clock::now());
@@ -329,7 +323,7 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     let profiling: Vec<_> = run.measured.iter().filter(|m| run::is_profiling(m)).collect();
     let requests = profiling.len() as u64;
     let late = 0.001_234;
-    let slip = schema::Spread {
+    let slip = schema::TimeStatistics {
         count: profiling.iter().filter(|m| m.record.due.is_some()).count() as u64,
         avg: late,
         p50: late,
@@ -339,7 +333,8 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     };
     assert_eq!(health.schedule_slip_ms.as_ref(), Some(&slip));
     let asleep = profiling.iter().filter(|m| m.record.due_while_asleep).count() as u64;
-    let count = |spread: &Option<schema::Spread>| spread.as_ref().map(|spread| spread.count);
+    let count =
+        |spread: &Option<schema::TimeStatistics>| spread.as_ref().map(|spread| spread.count);
     assert_eq!(count(&health.schedule_slip_idle_ms), Some(asleep));
     assert_eq!(count(&health.schedule_slip_loaded_ms), Some(slip.count - asleep));
     let events: usize = profiling.iter().map(|m| m.record.body.events.len()).sum();
@@ -368,11 +363,11 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     assert_eq!(health.reasons.len(), 1);
     let reason = &health.reasons[0];
     assert_eq!(reason.verdict, "suspect");
-    assert!(reason.finding.starts_with("1 send was held back (1.7% of the requests)"));
+    assert!(reason.finding.starts_with("1 send was delayed (1.7% of the requests)"));
     assert!(reason.advice.contains("--record-processors"));
     let console = fs::read_to_string(run.directory().join(SUMMARIES[2])).unwrap();
     assert!(console.contains("Client health: suspect (slip p99 0.00 ms, "), "{console}");
-    assert!(console.contains("  - 1 send was held back"), "{console}");
+    assert!(console.contains("  - 1 send was delayed"), "{console}");
 }
 
 #[test]
@@ -382,15 +377,15 @@ fn what_a_killed_run_does_not_tell_of_the_client_is_not_made_up() {
     for name in ["run_manifest.json", SUMMARIES[0]] {
         fs::remove_file(run.directory().join(name)).unwrap();
     }
-    let health = report::rebuild(run.directory()).unwrap().report.client_health.unwrap();
-    let before = run.report().client_health.unwrap();
+    let health = rebuild::rebuild(run.directory()).unwrap().report.outcome.client_health.unwrap();
+    let before = run.report().outcome.client_health.unwrap();
     assert_eq!(health.schedule_slip_ms, before.schedule_slip_ms);
     assert_eq!(health.retries, Some(1));
     let rest = (health.verdict, health.reads, health.queue, health.cpu, health.rate_ratio);
     assert_eq!(rest, (None, None, None, None, None));
     // Without a verdict the console says nothing of it.
     assert!(
-        !console::render(&report::rebuild(run.directory()).unwrap().report, Style::FILE)
+        !console::render(&rebuild::rebuild(run.directory()).unwrap().report, Style::FILE)
             .contains("Client health")
     );
 }
@@ -429,5 +424,5 @@ fn the_csv_has_the_rows_and_labels_of_aiperf() {
 fn numpy_finds_the_same_statistics() {
     let run = TestRun::new(ExportLevel::Records);
     run.complete();
-    table::run_python("tests/check_profile_export.py", run.directory());
+    crate::support::python::run_python("tests/check_profile_export.py", run.directory());
 }

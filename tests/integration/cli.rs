@@ -5,7 +5,7 @@ use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
 use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
-use aiperf::dataset::{Source, Spread};
+use aiperf::dataset::{NormalDistribution, Source};
 use aiperf::endpoint::EndpointType;
 use aiperf::multi_run::{Dimension, Load};
 use aiperf::schedule::PhaseKind;
@@ -17,9 +17,8 @@ use aiperf::transport::SocketOptions;
 use aiperf::units::Nanos;
 use serde_json::json;
 
-use crate::raw_server;
+use crate::support::raw_server;
 
-#[path = "cli/server_metrics.rs"]
 mod server_metrics;
 
 fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
@@ -88,11 +87,11 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
 fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     assert_eq!(
         refusal("--gpu-telemetry all"),
-        "error: --gpu-telemetry is an AIPerf flag that aiperf does not have yet: scrape the \
-         exporter: --server-metrics localhost:9400"
+        "error: --gpu-telemetry is an AIPerf flag that aiperf does not support yet: scrape the \
+         GPU exporter with --server-metrics localhost:9400"
     );
     for flags in ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--prompt-corpus x"] {
-        assert!(refusal(flags).contains("does not have yet"), "{flags}");
+        assert!(refusal(flags).contains("does not support yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");
     assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
@@ -107,8 +106,7 @@ fn many_runs_and_what_is_the_same_in_them() {
     assert_eq!((config.multi_run.runs, config.multi_run.confidence_level), (5, 0.95));
     assert_eq!(config.multi_run.cooldown, Nanos(1_500_000_000));
     assert_eq!(config.dataset.random_seed, Some(42));
-    assert_eq!(config.input_config["random_seed"], 42);
-    assert_eq!(config.input_config["multi_run"]["num_runs"], 5);
+    assert_eq!(config.other_config["multi_run"]["num_runs"], 5);
     let given = profile("--num-profile-runs 2 --random-seed 7 --vary-seed-per-trial");
     assert_eq!(given.dataset.random_seed, Some(7));
     assert!(given.multi_run.varies_seed && !given.multi_run.repeats_warmup);
@@ -135,8 +133,11 @@ fn many_runs_and_what_is_the_same_in_them() {
         assert!(refusal(alone).contains("--num-profile-runs 2 or more"), "{alone}");
     }
     let shard = "--num-profile-runs 2 --random-seed 1 --start-at 1795273445";
-    assert!(refusal(shard).contains("--start-at: nobody knows"));
-    assert!(refusal(&format!("{shard} --shard 0/2 --concurrency 2")).contains("--shard: nobody"));
+    assert!(refusal(shard).contains("--start-at: cannot be combined with several runs"));
+    assert!(
+        refusal(&format!("{shard} --shard 0/2 --concurrency 2"))
+            .contains("--shard: cannot be combined")
+    );
 }
 
 #[test]
@@ -165,15 +166,15 @@ fn a_search_and_what_it_needs() {
         "--search-recipe MAX_GOODPUT_UNDER_SLO --ttft-sla-ms 5 --tpot-sla-ms 6 --e2e-sla-ms 7 \
          --streaming --slo-attainment-fraction 1 --concurrency-min 2 --concurrency-max 9",
     );
-    let objectives = named.metrics.objectives.iter().map(|o| (o.tag, o.threshold));
+    let objectives = named.metrics.objectives.iter().map(|o| (o.tag.name(), o.threshold));
     assert_eq!(
         objectives.collect::<Vec<_>>(),
         [("time_to_first_token", 5.0), ("inter_token_latency", 6.0), ("request_latency", 7.0)]
     );
     for (flags, said) in [
-        ("--search-recipe max-goodput-under-slo", "nothing says which requests are good"),
-        ("--search-recipe pareto-sweep", "does not have yet"),
-        ("--search-recipe nothing", "no such recipe"),
+        ("--search-recipe max-goodput-under-slo", "requires an objective"),
+        ("--search-recipe pareto-sweep", "does not support yet"),
+        ("--search-recipe nothing", "unknown recipe"),
         ("--concurrency-min 2", "--search-recipe"),
         ("--ttft-sla-ms 2", "--search-recipe"),
     ] {
@@ -184,16 +185,19 @@ fn a_search_and_what_it_needs() {
         ("--request-rate 4", "--request-rate-max to search for a rate"),
         ("--request-rate-max 4 --concurrency-max 4", "cannot be used with"),
         ("--request-rate-max 4 --request-rate 3", "--request-rate-min and --request-rate-max"),
-        ("--request-rate-max 0.5", "--request-rate-min: 1 is no less than --request-rate-max 0.5"),
+        (
+            "--request-rate-max 0.5",
+            "--request-rate-min: must be less than --request-rate-max (0.5), got 1",
+        ),
         (
             "--request-rate-max 4 --user-centric-rate 2 --num-users 3 --session-turns-mean 2",
-            "it varies the request rate",
+            "the search varies the request rate",
         ),
-        ("--concurrency-min 5 --concurrency-max 5", "no less than"),
-        ("--concurrency-max 16777217", "no machine holds more than 16777216"),
+        ("--concurrency-min 5 --concurrency-max 5", "must be less than"),
+        ("--concurrency-max 16777217", "at most 16777216"),
         ("--slo-attainment-fraction 0", "above 0"),
         ("--slo-attainment-fraction 1.1", "at most 1"),
-        ("--e2e-sla-ms 100", "--goodput names request_latency too"),
+        ("--e2e-sla-ms 100", "--goodput sets an objective for request_latency too"),
     ] {
         let all = format!("{search} {flags}");
         assert!(refusal(&all).contains(said), "{all}: {}", refusal(&all));
@@ -227,7 +231,8 @@ fn a_search_for_a_rate() {
 #[test]
 fn switches_for_what_is_never_on_are_accepted() {
     profile(
-        "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin --cache-bust none",
+        "--no-gpu-telemetry --no-auto-plot --no-fixed-schedule --url-strategy round-robin \
+         --cache-bust none",
     );
 }
 
@@ -236,7 +241,7 @@ fn one_value_flags_take_aiperfs_spellings_and_say_what_to_do_instead_of_another(
     profile("--url-strategy round_robin --request-content-type application/json --transport HTTP");
     assert!(refusal("--request-content-type application-json").contains("application/json"));
     let form = refusal("--request-content-type multipart/form-data");
-    assert!(form.contains("chat requests are application/json"), "{form}");
+    assert!(form.contains("chat requests are always application/json"), "{form}");
     let busting = refusal("--cache-bust system_prefix");
     assert!(busting.contains("'system_prefix'"), "{busting}");
     assert!(busting.contains("--user-context-prompt-length"), "{busting}");
@@ -314,10 +319,10 @@ fn defaults() {
     let config = profile("");
     assert_eq!(config.endpoint.endpoint_type, EndpointType::CHAT);
     assert!(!config.endpoint.streaming);
-    assert_eq!(config.transport.urls[0].as_str(), "http://localhost:8000/");
+    assert_eq!(config.server.urls[0].as_str(), "http://localhost:8000/");
     assert_eq!(config.transport.request_timeout, Nanos(21_600_000_000_000));
     assert_eq!(config.transport.connections.limit, 2500);
-    assert_eq!(config.transport.wait_for_model.mode, WaitMode::Inference);
+    assert_eq!(config.server.wait_for_model.mode, WaitMode::Inference);
     assert!(config.transport.connections.tls.verify && config.transport.quick_ack);
     assert!(config.transport.kernel_timestamps);
     assert_eq!(config.transport.ip_version, IpVersion::V4);
@@ -325,7 +330,7 @@ fn defaults() {
     assert_eq!(config.artifacts.directory.to_str(), Some("artifacts/m-openai-chat-concurrency1"));
     let Source::Synthetic(synthetic) = &config.dataset.source else { panic!() };
     assert_eq!(synthetic.entries, 100);
-    assert_eq!(synthetic.input_tokens, Spread { mean: 550.0, stddev: 0.0 });
+    assert_eq!(synthetic.input_tokens, NormalDistribution { mean: 550.0, stddev: 0.0 });
     let [phase] = &config.schedule.phases[..] else { panic!() };
     assert_eq!(phase.concurrency, Some(Limit::constant(1)));
     assert_eq!(phase.load, LoadPattern::ClosedLoop);
@@ -352,7 +357,18 @@ fn load_and_its_end() {
     assert_eq!(timed, expected);
     assert_eq!(phase("--num-conversations 7").stop.sessions, Some(7));
     assert!(refusal("--request-count 5 --concurrency 6").contains("--request-count"));
-    assert!(refusal("--arrival-pattern poisson").contains("--request-rate"));
+    let without_effect = profile("--arrival-pattern poisson");
+    assert_eq!(without_effect.schedule.phases[0].load, LoadPattern::ClosedLoop);
+    assert!(without_effect.warnings.iter().any(|text| text.contains("without --request-rate")));
+    assert!(
+        refusal("--user-centric-rate 3 --num-users 6 --session-turns-mean 2 --request-count 5")
+            .contains("number of users (6)")
+    );
+    assert!(refusal("--endpoint-type image_retrieval --isl 5").contains("no text"));
+    let with_units =
+        "--benchmark-duration 1m --benchmark-grace-period 500ms --request-count 100_000";
+    let stop = profile(with_units).schedule.phases[0].stop;
+    assert_eq!((stop.duration, stop.requests), (Some(Nanos::from_seconds(60.0)), Some(100_000)));
     assert!(refusal("--concurrency 0").contains("at least 1"));
     assert!(refusal("--request-rate -1").contains("--request-rate"));
     assert!(refusal("--request-rate 1e7").contains("--request-rate"));
@@ -392,7 +408,7 @@ fn ramps_and_bounds() {
     assert!(refusal("--arrival-smoothness 2").contains("--arrival-smoothness"));
     let shaped = refusal("--request-rate 2 --arrival-pattern constant --arrival-smoothness 2");
     assert!(shaped.contains("--arrival-smoothness"), "{shaped}");
-    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("no warmup"));
+    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("requires a warmup"));
 }
 
 #[test]
@@ -445,7 +461,7 @@ fn a_fixed_schedule_and_its_window() {
     assert_eq!(
         fixed.input_config["phases"][0],
         json!({"name": "profiling", "kind": "profiling", "type": "fixed_schedule",
-               "auto_offset": false, "start_offset": 500.0, "end_offset": 2000.5, "concurrency": 4})
+               "exclude_from_results": false, "auto_offset": false, "start_offset": 500, "end_offset": 2000.5, "concurrency": 4})
     );
     let directory = fixed.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-fixed_schedule");
@@ -479,8 +495,8 @@ fn users_and_cancellations() {
     assert_eq!(directory, "artifacts/m-openai-chat-user_centric-users6-qps3.0");
     assert_eq!(
         config.input_config["phases"][0],
-        json!({"name": "profiling", "kind": "profiling", "type": "user_centric", "rate": 3.0,
-               "users": 6, "sessions": 6})
+        json!({"name": "profiling", "kind": "profiling", "type": "user_centric",
+               "exclude_from_results": false, "rate": 3.0, "users": 6, "sessions": 6})
     );
     assert!(refusal("--user-centric-rate 3 --num-users 6").contains("--session-turns-mean"));
     assert!(refusal("--user-centric-rate 3").contains("--num-users"));
@@ -522,7 +538,7 @@ fn a_warmup_takes_over_what_it_does_not_say() {
 fn lists_by_blank_by_comma_and_repeated() {
     for flags in ["--url a:1 b:2", "--url a:1,b:2", "-u a:1 -u b:2"] {
         let urls: Vec<String> =
-            profile(flags).transport.urls.iter().map(ToString::to_string).collect();
+            profile(flags).server.urls.iter().map(ToString::to_string).collect();
         assert_eq!(urls, ["http://a:1/", "http://b:2/"], "{flags}");
     }
     let config = profile("--extra-inputs temperature:0.7 ignore_eos=true --extra-inputs {\"n\":2}");
@@ -534,7 +550,7 @@ fn lists_by_blank_by_comma_and_repeated() {
     let arguments = ["profile", "-m", "m", "-H", "A: b, c", "--header", "X-Y:z"];
     let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
     let expected = [("A", "b, c"), ("X-Y", "z")];
-    assert_eq!(config.transport.headers, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
+    assert_eq!(config.server.headers, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
 }
 
 #[test]
@@ -590,7 +606,7 @@ fn connections_are_as_aiperf_has_them_by_default() {
     let config = profile("--connection-reuse-strategy sticky_user_sessions --show-trace-timing");
     assert_eq!(config.transport.connections.reuse, ConnectionReuse::StickyUserSessions);
     let endpoint = &config.input_config["endpoint"];
-    assert_eq!(endpoint["connection_reuse_strategy"], "sticky-user-sessions");
+    assert_eq!(endpoint["connection_reuse"], "sticky-user-sessions");
     assert_eq!(config.input_config["artifacts"]["show_trace_timing"], true);
 }
 
@@ -641,13 +657,13 @@ fn files_for_tls_are_read_and_what_is_none_is_told() {
     let tls = &config.transport.connections.tls;
     assert_eq!(tls.authorities.as_ref().unwrap().len(), 1);
     assert!(tls.verify && tls.identity.is_some());
-    assert_eq!(config.input_config["endpoint"]["ssl_ca_cert"], authority);
-    assert!(config.input_config["endpoint"].get("ssl_key").is_none());
+    assert_eq!(config.other_config["connections"]["ssl_ca_cert"], authority);
+    assert!(config.other_config["connections"].get("ssl_key").is_none());
     for (flags, named) in [
-        ("--ssl-ca-cert /no/such.pem".to_owned(), "--ssl-ca-cert: cannot read /no/such.pem"),
-        (format!("--ssl-ca-cert {key}"), "no certificate in PEM form"),
+        ("--ssl-ca-cert /no/such.pem".to_owned(), "--ssl-ca-cert: cannot read \"/no/such.pem\""),
+        (format!("--ssl-ca-cert {key}"), "no PEM certificate found"),
         (format!("--ssl-cert {certificate}"), "--ssl-key"),
-        (format!("--ssl-cert {certificate} --ssl-key {authority}"), "no private key"),
+        (format!("--ssl-cert {certificate} --ssl-key {authority}"), "no PEM private key found"),
         (format!("--ssl-cert {key} --ssl-key {key}"), "--ssl-cert"),
         (format!("--ssl-cert {certificate} --ssl-key {}", file("server.key")), "--ssl-key"),
         (format!("--ssl-key {key}"), "--ssl-cert"),
@@ -715,9 +731,9 @@ fn the_environment_gives_thresholds_and_flags_win() {
     assert!(config.metrics.developer_mode && !config.transport.connections.tls.verify);
     assert_eq!(config.transport.ip_version, IpVersion::V6);
     assert_eq!(config.telemetry.interval_seconds, 0.5);
-    assert_eq!(config.transport.api_key.unwrap().expose(), "of-environment");
+    assert_eq!(config.server.api_key.unwrap().expose(), "of-environment");
     let config = run(&["profile", "-m", "m", "--api-key", "of-flag", "--otel-url", "http://o"]);
-    assert_eq!(config.transport.api_key.unwrap().expose(), "of-flag");
+    assert_eq!(config.server.api_key.unwrap().expose(), "of-flag");
     assert_eq!(config.telemetry.url.as_deref(), Some("http://o"));
     let error = parse_in(&["profile", "-m", "m"], &[("AIPERF_HTTP_CONNECTION_LIMIT", "many")]);
     assert!(error.unwrap_err().to_string().contains("AIPERF_HTTP_CONNECTION_LIMIT"));
@@ -748,7 +764,8 @@ fn objectives_are_read_by_the_catalogue() {
     let arguments =
         ["profile", "-m", "m", "--goodput", "time_to_first_token:50 request_latency:9.5"];
     let Ok(Command::Profile(config)) = parse_in(&arguments, &[]) else { panic!() };
-    let found: Vec<_> = config.metrics.objectives.iter().map(|o| (o.tag, o.threshold)).collect();
+    let found: Vec<_> =
+        config.metrics.objectives.iter().map(|o| (o.tag.name(), o.threshold)).collect();
     assert_eq!(found, [("time_to_first_token", 50.0), ("request_latency", 9.5)]);
     assert!(refusal("--goodput no_such_metric:1").contains("--goodput"));
 }
@@ -788,29 +805,36 @@ fn input_config_has_the_shape_of_aiperfs() {
          --artifact-dir artifacts/sample --tokenizer builtin --slice-duration 2 \
          --server-metrics-formats json csv parquet jsonl",
     );
-    let phase = |kind: &str| json!({"name": kind, "kind": kind, "type": "poisson"});
-    let with = |mut object: serde_json::Value, more: serde_json::Value| {
-        let members = more.as_object().unwrap().clone();
-        object.as_object_mut().unwrap().extend(members);
-        object
-    };
+    let length = |mean: f64| json!({"mean": mean, "stddev": 0.0});
     let expected = json!({
-        "models": {"items": [{"name": "m"}]},
-        "endpoint": {"urls": ["http://127.0.0.1:18473"], "type": "chat", "streaming": true},
+        "models": {"strategy": "round_robin", "items": [{"name": "m"}]},
+        "endpoint": {"urls": ["http://127.0.0.1:18473"], "url_strategy": "round_robin",
+            "type": "chat", "streaming": true, "headers": {}, "extra": {}, "timeout": 21600.0,
+            "wait_for_model_timeout": 0.0, "wait_for_model_interval": 5.0,
+            "wait_for_model_mode": "inference", "connection_reuse": "pooled",
+            "use_legacy_max_tokens": false, "use_server_token_count": false,
+            "download_video_content": false},
         "datasets": [{"name": "main", "type": "synthetic", "entries": 40,
-            "prompts": {"isl": {"mean": 50.0}, "osl": {"mean": 8.0}}}],
+            "prompts": {"batch_size": 1, "isl": length(50.0), "osl": length(8.0)},
+            "turns": length(1.0), "turn_delay": length(0.0), "turn_delay_ratio": 1.0,
+            "sampling": "sequential"}],
         "phases": [
-            with(phase("warmup"), json!({"exclude_from_results": true, "requests": 3, "rate": 10.0})),
-            with(phase("profiling"), json!({"requests": 40, "rate": 10.0})),
+            {"name": "warmup", "kind": "warmup", "type": "poisson", "exclude_from_results": true,
+             "requests": 3, "rate": 10.0},
+            {"name": "profiling", "kind": "profiling", "type": "poisson",
+             "exclude_from_results": false, "requests": 40, "rate": 10.0},
         ],
-        "artifacts": {"dir": "artifacts/sample", "records": ["jsonl"], "raw": true, "trace": true,
-            "slice_duration": 2.0},
+        "artifacts": {"dir": "artifacts/sample", "summary": ["json"], "records": ["jsonl"],
+            "raw": true, "trace": true, "slice_duration": 2.0, "show_trace_timing": false},
         "slos": {"time_to_first_token": 50.0},
-        "tokenizer": {"name": "builtin"},
+        "tokenizer": {"name": "builtin", "apply_chat_template": false},
         "server_metrics": {"enabled": true, "urls": [],
             "formats": ["json", "csv", "parquet", "jsonl"]},
-        "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics"},
+        "otel": {"metrics_url": "http://127.0.0.1:18473/v1/metrics",
+            "stream_metrics_enabled": true, "stream_timing_enabled": true,
+            "custom_resource_attributes": {}},
         "runtime": {"ui": "none", "workers": 2},
+        "logging": {"level": "INFO"},
     });
     assert_eq!(config.input_config, expected);
 }
@@ -861,8 +885,8 @@ fn no_secret_is_shown() {
         assert!(!shown.contains("SECRET"), "{shown}");
     }
     assert!(config.cli_command.contains("max_tokens:5"), "{}", config.cli_command);
-    assert_eq!(config.transport.urls[0].password(), Some("SECRET5"), "the wire gets it");
-    assert_eq!(config.transport.api_key.unwrap().expose(), "SECRET1");
+    assert_eq!(config.server.urls[0].password(), Some("SECRET5"), "the wire gets it");
+    assert_eq!(config.server.api_key.unwrap().expose(), "SECRET1");
 }
 
 #[test]
@@ -874,8 +898,10 @@ fn other_commands() {
     let arguments = demo.profile_arguments("http://127.0.0.1:9");
     assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
     let report = parse_in(&["report", "some/dir"], &[]);
-    assert!(matches!(report, Ok(Command::Report { directories, artifact_dir: None })
-        if directories == [std::path::PathBuf::from("some/dir")]));
+    assert!(
+        matches!(report, Ok(Command::Report { directories, artifact_dir: None, overwrite: false })
+        if directories == [std::path::PathBuf::from("some/dir")])
+    );
     assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));
     let mock = ["mock-server", "--port", "0", "--itl", "5ms", "--fault", "every=9:status=500"];
     let Ok(Command::MockServer(config)) = parse_in(&mock, &[]) else { panic!() };

@@ -17,7 +17,7 @@ use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use url::Url;
 
-use crate::metrics_endpoint::{MetricsEndpoint, Reply, wait_until};
+use crate::support::metrics_endpoint::{MetricsEndpoint, Reply, wait_until};
 
 const WARMUP: PhaseMark = PhaseMark { index: 0, kind: PhaseKind::Warmup };
 const PROFILING: PhaseMark = PhaseMark { index: 1, kind: PhaseKind::Profiling };
@@ -141,6 +141,7 @@ fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
         endpoints: endpoints.into_iter().collect(),
         interval: Nanos::from_millis(5.0),
         flush_period: Nanos::ZERO,
+        scrape_timeout: Some(Nanos::from_seconds(30.0)),
         ..Config::default()
     }
 }
@@ -181,7 +182,7 @@ impl<S: ScrapeSink> Run<S> {
     }
 
     fn finish(self) -> Collected<S> {
-        self.collector.finish(|_| false)
+        self.collector.finish(|| false, |_| false)
     }
 }
 
@@ -378,30 +379,118 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
     let beside = MetricsEndpoint::with([Reply::number()]);
     let endpoints = [explicit(hanging.url("/metrics")), explicit(beside.url("/metrics"))];
     let flush_period = Nanos::from_millis(10.0);
-    let run = start(Config { flush_period, ..config(endpoints) });
+    let scrape_timeout = Some(Nanos::from_millis(200.0));
+    let run = start(Config { flush_period, scrape_timeout, ..config(endpoints) });
     run.begin(WARMUP);
     wait_until("hanging requests", || hanging.count("/metrics") == 2);
     pass_time(&beside);
-    let (ended, _) = run.end(WARMUP);
+    let (warmup_ended, _) = run.end(WARMUP);
     run.begin(PROFILING);
-    run.end(PROFILING);
+    let (ended, _) = run.end(PROFILING);
     let (clock, notes, log) = (run.clock, run.notes.clone(), run.log.clone());
     let Collected { store, windows, sink } = run.finish();
     assert!(sink.is_some());
-    assert!(hanging.count("/metrics") >= 3, "asked anew at the boundary");
+    let asked = hanging.count("/metrics") as u64;
+    assert!(asked >= 4, "asked anew at each boundary");
     assert_eq!(values(&store, 0, "served"), [1.0]);
-    let boundary = |phase| {
+    // All but the first, and those that were still out at the end.
+    let failures = store.endpoints()[0].failures();
+    assert!((3..asked).contains(&failures), "{failures} of {asked}");
+    for (kind, ended) in [(PhaseKind::Warmup, warmup_ended), (PhaseKind::Profiling, ended)] {
         let seen = notes.all();
-        let last = seen.iter().rfind(|seen| seen.index == 1 && seen.phase == Some(phase));
-        last.unwrap().times.first_byte_ns
-    };
-    let warmup = windows.warmup.unwrap();
-    assert_eq!(warmup.end_ns, boundary(WARMUP));
-    assert!(warmup.end_ns > clock.wall_ns(ended));
-    assert_eq!(windows.profiling.unwrap().end_ns, boundary(PROFILING));
+        let is_after = |seen: &&Seen| seen.times.request_sent_ns >= clock.wall_ns(ended);
+        let last = seen.iter().filter(|seen| seen.index == 1).find(is_after).unwrap();
+        let span = store.endpoints()[1].span(&windows, kind).unwrap();
+        assert_eq!(store.endpoints()[1].scrapes()[span.last().unwrap()], last.times);
+        assert!(span.has_exact_end);
+        // What hangs has no window, and the other's does not wait for it.
+        let span = store.endpoints()[0].span(&windows, kind).unwrap();
+        assert_eq!((span.last(), span.has_exact_end), (None, false));
+    }
     let warnings = log.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("did not answer within"), "{}", warnings[0]);
+    assert!(warnings[0].contains("did not respond within"), "{}", warnings[0]);
+}
+
+#[test]
+fn a_fetch_that_is_stuck_costs_its_sample_and_is_counted() {
+    let script = [Reply::number(), Reply::number(), Reply::hang(), Reply::number()];
+    let endpoint = MetricsEndpoint::with(script);
+    let run = start(metrics_of(&endpoint));
+    wait_until("scrapes after the one that is stuck", || run.notes.all().len() >= 6);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    // The third never came; its bound is far away.
+    assert_eq!(values(&store, 0, "served")[..6], [1.0, 2.0, 4.0, 5.0, 6.0, 7.0]);
+    assert_eq!(store.endpoints()[0].failures(), 1);
+    let warnings = log.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("no response before the next scrape"), "{}", warnings[0]);
+}
+
+#[test]
+fn fetches_that_all_hang_fail_by_a_bound_of_their_own() {
+    let endpoint = MetricsEndpoint::with([Reply::number(), Reply::hang()]);
+    let config = Config { scrape_timeout: None, ..metrics_of(&endpoint) };
+    let run = start(config);
+    wait_until("warnings", || !run.log.warnings().is_empty());
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert!(store.endpoints()[0].failures() >= 1);
+    // Two intervals of 5 ms, or half a second at least.
+    let told = &log.warnings()[0];
+    assert!(told.contains("it did not respond within 0.5 s"), "{told}");
+}
+
+#[test]
+fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
+    // Slower than the pause: the final scrape of the warmup is answered within the phase.
+    let slow = || Reply::number().after(Duration::from_millis(2500));
+    let endpoint = MetricsEndpoint::with([Reply::number(), slow(), Reply::number()]);
+    let run = start(Config { scrape_timeout: None, ..hourly(&endpoint) });
+    run.begin(WARMUP);
+    // The warmup is longer than what the answer may have of the phase.
+    std::thread::sleep(Duration::from_millis(1500));
+    let (ended, free) = run.end(WARMUP);
+    assert!(free.since(ended) < Nanos::from_millis(2500.0), "the pause has a bound");
+    run.begin(PROFILING);
+    wait_until("the slow answer", || run.notes.all().len() == 2);
+    run.end(PROFILING);
+    let Collected { store, windows, .. } = run.finish();
+    assert_eq!(values(&store, 0, "served"), [1.0, 2.0, 3.0]);
+    let span = |kind| store.endpoints()[0].span(&windows, kind).unwrap();
+    let warmup = span(PhaseKind::Warmup);
+    assert_eq!((warmup.reference, warmup.samples), (Some(0), 1..2));
+    let profiling = span(PhaseKind::Profiling);
+    assert_eq!((profiling.reference, profiling.samples), (Some(1), 2..3));
+    // It may have some of the phase: the total is flagged.
+    assert_eq!((profiling.has_exact_start, profiling.has_exact_end), (false, true));
+}
+
+#[test]
+fn a_final_scrape_may_take_as_long_as_the_endpoint_does() {
+    let slow = Reply::number().after(Duration::from_millis(700));
+    let endpoint = MetricsEndpoint::with([slow]);
+    let beside = MetricsEndpoint::with([Reply::number()]);
+    let endpoints = [explicit(endpoint.url("/metrics")), explicit(beside.url("/metrics"))];
+    let interval = Nanos::from_millis(50.0);
+    let run = start(Config { interval, scrape_timeout: None, ..config(endpoints) });
+    run.begin(PROFILING);
+    beside.wait_for(20);
+    let (ended, _) = run.end(PROFILING);
+    let ended = run.clock.wall_ns(ended);
+    let Collected { store, windows, .. } = run.finish();
+    for endpoint in store.endpoints() {
+        assert_eq!(endpoint.failures(), 0, "{}", endpoint.url);
+        let span = endpoint.span(&windows, PhaseKind::Profiling).unwrap();
+        let last = endpoint.scrapes()[span.last().unwrap()];
+        assert!(last.request_sent_ns >= ended && span.has_exact_end);
+    }
+    let slow = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
+    let quick = store.endpoints()[1].span(&windows, PhaseKind::Profiling).unwrap();
+    let time = |at: usize, scrape: usize| store.endpoints()[at].scrapes()[scrape].first_byte_ns;
+    assert!(time(0, slow.last().unwrap()) - ended >= 700_000_000);
+    assert!(time(1, quick.last().unwrap()) < time(0, slow.last().unwrap()), "not waited for");
 }
 
 #[test]
@@ -444,20 +533,57 @@ fn assert_recovery(replies: impl IntoIterator<Item = Reply>, failures: u64, reas
 
 #[test]
 fn errors_are_counted_and_the_endpoint_scraped_on() {
-    assert_recovery(vec![Reply::status("500 Internal Server Error"); 4], 4, "answers 500");
+    assert_recovery(vec![Reply::status("500 Internal Server Error"); 4], 4, "returned status 500");
 }
 
 #[test]
 fn a_body_that_was_cut_is_a_failure_and_no_exposition() {
-    assert_recovery([Reply::cut("# TYPE served_total counter\nserved_total 77\n")], 1, "was cut");
+    assert_recovery(
+        [Reply::cut("# TYPE served_total counter\nserved_total 77\n")],
+        1,
+        "its body is incomplete",
+    );
     let closed = "# TYPE served_total counter\nserved";
-    assert_recovery([Reply::text(closed)], 1, "its body was cut: line 2");
-    let open = "application/openmetrics-text; version=1.0.0";
-    assert_recovery([Reply::of(open, "# TYPE served counter\n")], 1, "its body was cut");
+    assert_recovery([Reply::text(closed)], 1, "its body is incomplete: line 2");
     let broken = Reply::text("served_total 7\n").with("Content-Encoding", "gzip");
-    assert_recovery([broken], 1, "its gzip body is broken");
+    assert_recovery([broken], 1, "its gzip body is invalid");
     let unknown = Reply::text("served_total 7\n").with("Content-Encoding", "br");
-    assert_recovery([unknown], 1, "encoded as `br`");
+    assert_recovery([unknown], 1, "content encoding `br`");
+}
+
+#[test]
+fn an_open_metrics_body_without_its_end_was_cut_if_the_server_writes_it() {
+    let open = "application/openmetrics-text; version=1.0.0";
+    let whole = Reply::of(open, "# TYPE served counter\nserved_total 1\n# EOF\n");
+    let cut = Reply::of(open, "# TYPE served counter\n");
+    let endpoint = MetricsEndpoint::with([whole.clone(), cut, whole]);
+    let run = start(metrics_of(&endpoint));
+    wait_until("scrapes after the failure", || run.notes.all().len() >= 3);
+    let log = run.log.clone();
+    let Collected { store, .. } = run.finish();
+    assert_eq!(store.endpoints()[0].failures(), 1);
+    assert_eq!(values(&store, 0, "served")[..3], [1.0, 1.0, 1.0]);
+    assert!(log.warnings()[0].contains("its body is incomplete"), "{:?}", log.warnings());
+}
+
+#[test]
+fn what_is_against_the_rules_is_read_and_told_of_once() {
+    let open = "application/openmetrics-text; version=1.0.0";
+    for (reply, told) in [
+        (Reply::of(open, "# TYPE a counter\na_total 1\n"), "ends without `# EOF`"),
+        (Reply::text("# TYPE a gauge\n# TYPE a counter\na_total 1\n"), "`a` with two types"),
+        (Reply::text(&b"# TYPE a counter\na_total{b=\"\xff\"} 1\n"[..]), "is not valid UTF-8"),
+    ] {
+        let endpoint = MetricsEndpoint::with([reply]);
+        let run = start(metrics_of(&endpoint));
+        endpoint.wait_for(3);
+        let log = run.log.clone();
+        let Collected { store, .. } = run.finish();
+        assert!(values(&store, 0, "a").len() >= 3 && store.endpoints()[0].failures() == 0);
+        let warnings = log.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains(told), "{}", warnings[0]);
+    }
 }
 
 #[test]
@@ -493,7 +619,7 @@ fn an_unreachable_endpoint_is_left_out() {
     assert_eq!(failures, [1, 1]);
     let warnings = log.warnings();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    for (url, reason) in urls.iter().zip(["refused", "answers 404"]) {
+    for (url, reason) in urls.iter().zip(["refused", "returned status 404"]) {
         let told = |line: &&String| line.contains(url.as_str()) && line.contains(reason);
         assert_eq!(warnings.iter().filter(told).count(), 1, "{url}: {warnings:?}");
     }
@@ -502,8 +628,7 @@ fn an_unreachable_endpoint_is_left_out() {
     let run = start(config(urls.map(guess)));
     let log = run.log.clone();
     run.finish();
-    assert_eq!(log.warnings(), [""; 0]);
-    let told = log.at("INFO");
+    let told = log.warnings();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.iter().all(|line| line.contains("--server-metrics URL")), "{told:?}");
 }
@@ -515,7 +640,7 @@ fn a_start_waits_no_longer_than_it_may() {
     let run = start(Config { reachability_timeout, ..metrics_of(&endpoint) });
     wait_until("warnings", || !run.log.warnings().is_empty());
     let warnings = run.log.warnings();
-    assert!(warnings[0].contains(": it did not answer within 0.1 s"), "{warnings:?}");
+    assert!(warnings[0].contains(": it did not respond within 0.1 s"), "{warnings:?}");
     run.finish();
     assert_eq!(endpoint.count("/metrics"), 1);
 }
@@ -543,7 +668,7 @@ fn credentials_are_sent_and_never_shown() {
     let notes = Notes::default();
     let (collector, _, log) = start_with(config, notes.clone(), Level::TRACE);
     wait_until("warnings", || log.warnings().len() >= 3);
-    let Collected { store, .. } = collector.finish(|_| false);
+    let Collected { store, .. } = collector.finish(|| false, |_| false);
     let authorized = |path: &str| {
         let requests = endpoint.requests();
         let mut to_path = requests.iter().filter(|request| request.path == path);
@@ -583,19 +708,21 @@ fn the_scrape_at_a_phases_end_lies_between_the_phases() {
     let warmup = windows.warmup.unwrap();
     let profiling = windows.profiling.unwrap();
     assert_eq!((warmup.start_ns, profiling.start_ns), (wall(warmup_began), wall(began)));
-    let mut ends = [0, 0];
+    assert_eq!((warmup.end_ns, profiling.end_ns), (wall(warmup_ended), wall(ended)));
     for index in [0, 1] {
         let seen: Vec<Seen> = notes.all().into_iter().filter(|seen| seen.index == index).collect();
         let marked = |phase| seen.iter().filter(move |seen| seen.phase == phase);
         assert_eq!(seen[0].phase, None, "the baseline is of no phase");
         // The final scrape of each phase was sent after its end, alone so, and
         // answered before the next began.
-        for (number, phase, end) in [(0, WARMUP, warmup_ended), (1, PROFILING, ended)] {
+        for (phase, end) in [(WARMUP, warmup_ended), (PROFILING, ended)] {
             let after = |seen: &&Seen| seen.times.request_sent_ns >= wall(end);
             let finals: Vec<&Seen> = marked(Some(phase)).filter(after).collect();
             assert_eq!(finals.len(), 1);
             assert_eq!(marked(Some(phase)).next_back(), Some(finals[0]));
-            ends[number] = ends[number].max(finals[0].times.first_byte_ns);
+            let span = store.endpoints()[index].span(&windows, phase.kind).unwrap();
+            assert_eq!(store.endpoints()[index].scrapes()[span.last().unwrap()], finals[0].times);
+            assert!(span.has_exact_start && span.has_exact_end, "{span:?}");
         }
         assert!(marked(Some(WARMUP)).all(|seen| seen.times.last_byte_ns <= wall(began)));
         assert!(marked(Some(PROFILING)).all(|seen| seen.times.request_sent_ns >= wall(began)));
@@ -603,7 +730,6 @@ fn the_scrape_at_a_phases_end_lies_between_the_phases() {
         assert!(seen.iter().all(|seen| seen.priority == 19), "{seen:?}");
         assert_eq!(store.endpoints()[index].scrapes().len(), seen.len());
     }
-    assert_eq!([warmup.end_ns, profiling.end_ns], ends, "the latest final scrape is the end");
 }
 
 #[test]
@@ -646,13 +772,14 @@ fn the_end_waits_for_the_servers_counts_and_no_longer() {
     run.end(PROFILING);
     let settled = |store: &Store| values(store, 0, "served").last().copied() >= Some(20.0);
     let notes = run.notes.clone();
-    let Collected { store, windows, .. } = run.collector.finish(settled);
+    let Collected { store, windows, .. } = run.collector.finish(|| false, settled);
     let served = values(&store, 0, "served");
     assert!(served.len() >= 20, "{served:?}");
-    let end = windows.profiling.unwrap().end_ns;
-    let late: Vec<Seen> =
-        notes.all().into_iter().filter(|seen| seen.times.first_byte_ns > end).collect();
+    let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
+    let late = &notes.all()[span.late];
     assert!(!late.is_empty() && late.iter().all(|seen| seen.phase.is_none()));
+    // Once more, so that they are seen to rest.
+    assert!(served.last() > Some(&20.0), "{served:?}");
 }
 
 #[test]
@@ -662,7 +789,7 @@ fn counts_that_are_settled_need_no_scrape_more() {
     let run = start(Config { flush_period: hour, interval: hour, ..metrics_of(&endpoint) });
     run.begin(PROFILING);
     run.end(PROFILING);
-    run.collector.finish(|store| values(store, 0, "served").last() == Some(&2.0));
+    run.collector.finish(|| false, |store| values(store, 0, "served").last() == Some(&2.0));
     assert_eq!(endpoint.count("/metrics"), 2);
 }
 
@@ -683,10 +810,11 @@ fn a_phase_that_was_given_up_has_an_end_too() {
     let run = start(Config { interval: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) });
     run.begin(PROFILING);
     let notes = run.notes.clone();
-    let Collected { windows, .. } = run.finish();
+    let Collected { windows, store, .. } = run.finish();
     let last = notes.all().pop().unwrap();
     assert_eq!(last.phase, Some(PROFILING));
-    assert_eq!(windows.profiling.unwrap().end_ns, last.times.first_byte_ns);
+    let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
+    assert_eq!(store.endpoints()[0].scrapes()[span.last().unwrap()], last.times);
 }
 
 #[test]
@@ -705,7 +833,7 @@ fn where_nothing_is_scraped_there_is_nothing_to_wait_for() {
 fn a_sink_that_hangs_keeps_nothing_but_itself() {
     let endpoint = MetricsEndpoint::with([Reply::number()]);
     let shutdown_delay = Nanos::from_millis(50.0);
-    let scrape_timeout = Nanos::from_millis(100.0);
+    let scrape_timeout = Some(Nanos::from_millis(100.0));
     let (release, held) = mpsc::channel();
     let config = Config { shutdown_delay, scrape_timeout, ..metrics_of(&endpoint) };
     let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
@@ -716,7 +844,7 @@ fn a_sink_that_hangs_keeps_nothing_but_itself() {
         tracing::subscriber::with_default(log.subscriber(Level::INFO), || run.finish());
     assert!(sink.is_none());
     assert_eq!(values(&store, 0, "served"), [1.0]);
-    assert!(log.warnings().iter().any(|line| line.contains("longer than 0.05 s")));
+    assert!(log.warnings().iter().any(|line| line.contains("not written within 0.05 s")));
     drop(release);
 }
 
@@ -730,7 +858,7 @@ fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
     let endpoint = MetricsEndpoint::with([Reply::number()]);
     let (release, held) = mpsc::channel();
     let config = Config {
-        scrape_timeout: Nanos::from_millis(500.0),
+        scrape_timeout: Some(Nanos::from_millis(500.0)),
         flush_period: Nanos::from_seconds(60.0),
         ..hourly(&endpoint)
     };
@@ -740,9 +868,9 @@ fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
     run.end(PROFILING);
     drop(release);
     let all_kept = |store: &Store| store.endpoints()[0].scrapes().len() == 2;
-    let Collected { store, windows, .. } = run.collector.finish(all_kept);
-    let last = store.endpoints()[0].scrapes()[1];
-    assert_eq!(windows.profiling.unwrap().end_ns, last.first_byte_ns);
+    let Collected { store, windows, .. } = run.collector.finish(|| false, all_kept);
+    let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
+    assert_eq!((span.samples, span.has_exact_end), (1..2, true));
 }
 
 #[test]
@@ -767,7 +895,7 @@ fn the_wait_for_the_first_answers_can_be_given_up() {
     let given_up = || endpoint.count("/metrics") > 0;
     let collector =
         Collector::start(config, &connections, Clock::start(), Notes::default(), given_up);
-    let Collected { store, sink, .. } = collector.unwrap().finish(|_| false);
+    let Collected { store, sink, .. } = collector.unwrap().finish(|| false, |_| false);
     assert!(store.endpoints()[0].scrapes().is_empty() && sink.is_some());
 }
 
@@ -788,7 +916,7 @@ fn the_sink_is_told_that_no_scrape_comes() {
     let (sender, idle) = mpsc::channel();
     let (collector, ..) = start_with(hourly(&endpoint), IdleSink(sender), Level::INFO);
     assert_eq!(idle.recv(), Ok(()));
-    collector.finish(|_| false);
+    collector.finish(|| false, |_| false);
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use aiperf::artifacts::report;
+use aiperf::artifacts::rebuild;
 use aiperf::console::{self, Style};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::artifacts::table::run_python;
-use crate::profile::aiperf;
+use crate::support::python::run_python;
+use crate::support::run::aiperf;
 
 const RECORDS: &str = "profile_export.jsonl";
 const SUMMARY: &str = "profile_export_aiperf.json";
@@ -160,9 +160,9 @@ fn rows(directory: &Path) -> usize {
     rows.map(Result::unwrap).count()
 }
 
-fn finish(mut rebuilt: report::Rebuilt) {
+fn finish(mut rebuilt: rebuild::Rebuilt) {
     let text = console::render(&rebuilt.report, Style::FILE);
-    report::write(&mut rebuilt, &text).unwrap();
+    rebuild::write(&mut rebuilt, &text).unwrap();
 }
 
 /// What a combination says that a single process does not, or says otherwise.
@@ -184,8 +184,8 @@ fn single_and_combined(seeds: &[Seed], owners: &[u8], parts: u64) -> (TempDir, P
     for (part, place) in (0..).zip(&all) {
         write(place, &manifest(part, parts), &of_part(part));
     }
-    finish(report::rebuild(&single).unwrap());
-    finish(report::combine(&all, Some(whole.clone())).unwrap());
+    finish(rebuild::rebuild(&single).unwrap());
+    finish(rebuild::combine(&all, Some(whole.clone()), false).unwrap());
     (directory, single, whole)
 }
 
@@ -331,7 +331,7 @@ fn damaged_records_are_named() {
     let parts = Parts::new();
     let text = fs::read_to_string(parts.path("shard-1/profile_export.jsonl")).unwrap();
     parts.put("shard-1/profile_export.jsonl", &text[..text.len() - 20]);
-    says(&parts.combined(&ALL), &["shard-1/profile_export.jsonl", "line 4", "cut short"]);
+    says(&parts.combined(&ALL), &["shard-1/profile_export.jsonl", "line 4", "is incomplete"]);
     assert_eq!(read(&parts.path("all"))["request_count"]["avg"], 11.0);
     // A part that was killed before its first record.
     parts.put("shard-1/profile_export.jsonl", "");
@@ -341,11 +341,11 @@ fn damaged_records_are_named() {
     let parts = Parts::new();
     let junk: Vec<u8> = (0..100_000_u32).map(|n| ((n * 197) >> 3) as u8).collect();
     parts.put("shard-1/profile_export.jsonl", &junk);
-    says(&parts.refused(&ALL), &["shard-1/profile_export.jsonl, line 1,", "is not a record"]);
+    says(&parts.refused(&ALL), &["shard-1/profile_export.jsonl, line 1:", "not a valid record"]);
     let lines: Vec<&str> = text.lines().collect();
     let middle = [lines[0], "\u{0}\u{fffd}{", lines[1], ""].join("\n");
     parts.put("shard-1/profile_export.jsonl", middle);
-    says(&parts.refused(&ALL), &["line 2, is not a record"]);
+    says(&parts.refused(&ALL), &["line 2: not a valid record"]);
     fs::remove_file(parts.path("shard-1/profile_export.jsonl")).unwrap();
     says(&parts.refused(&ALL), &["shard-1/profile_export.jsonl", "No such file"]);
     fs::create_dir(parts.path("shard-1/profile_export.jsonl")).unwrap();
@@ -370,23 +370,23 @@ fn damaged_manifests_are_named() {
         (String::new(), "EOF"),
         ("\u{1}\u{2}".to_owned(), "expected value"),
         ("[1]".to_owned(), "invalid"),
-        (part(json!({"index": 3, "count": 3})), "parts count from 0"),
-        (part(json!({"index": 0, "count": 0})), "no parts"),
+        (part(json!({"index": 3, "count": 3})), "shards are numbered from 0"),
+        (part(json!({"index": 0, "count": 0})), "number of shards must be at least 1"),
         (part(json!({"index": 0, "count": u64::MAX})), "at most 65536"),
         (part(json!({"index": -1, "count": 3})), "invalid value"),
     ] {
         parts.put(path, content);
-        says(&parts.refused(&ALL), &[path, "cannot be used", why]);
+        says(&parts.refused(&ALL), &[path, "cannot use", why]);
     }
     parts.put(path, part(Value::Null));
-    says(&parts.refused(&ALL), &["shard-1 is not a part of a run"]);
+    says(&parts.refused(&ALL), &["shard-1 is not a shard of a run"]);
     fs::remove_file(parts.path(path)).unwrap();
-    says(&parts.refused(&ALL), &["shard-1 is not a part of a run", "run_manifest.json"]);
+    says(&parts.refused(&ALL), &["shard-1 is not a shard of a run", "run_manifest.json"]);
     fs::create_dir(parts.path(path)).unwrap();
-    says(&parts.refused(&ALL), &[path, "cannot be used", "directory"]);
+    says(&parts.refused(&ALL), &[path, "cannot use", "directory"]);
 
     fs::create_dir(parts.path("empty")).unwrap();
-    says(&parts.refused(&["shard-0", "empty"]), &["empty is not a part of a run"]);
+    says(&parts.refused(&["shard-0", "empty"]), &["empty is not a shard of a run"]);
     says(&parts.refused(&["shard-0", "none"]), &["none: No such file"]);
     parts.put("file", "");
     says(&parts.refused(&["shard-0", "file"]), &["file: not a directory"]);
@@ -446,7 +446,7 @@ proptest! {
         }
         let before = contents(&parts);
         let all: Vec<PathBuf> = ALL.iter().map(|part| parts.path(part)).collect();
-        match report::combine(&all, Some(parts.path("all"))) {
+        match rebuild::combine(&all, Some(parts.path("all")), false) {
             Err(error) => prop_assert!(!error.to_string().is_empty()),
             Ok(rebuilt) => {
                 finish(rebuilt);
@@ -468,12 +468,12 @@ fn parts_of_other_runs_are_refused() {
         parts.refused(&ALL)
     };
     let id = "6f1c3a52-7d0e-5b6f-9a51-0f3f8f1f2a12";
-    says(&with(&|other| other["benchmark_id"] = id.into()), &["their benchmark ids", id]);
+    says(&with(&|other| other["benchmark_id"] = id.into()), &["their benchmark IDs", id]);
     let said = with(&|other| {
         other["benchmark_id"] = id.into();
         other["aiperf_version"] = "0.0.9".into();
     });
-    says(&said, &["the version of aiperf", "0.0.9", env!("CARGO_PKG_VERSION")]);
+    says(&said, &["the aiperf version", "0.0.9", env!("CARGO_PKG_VERSION")]);
     let said = with(&|other| {
         let texts: Vec<String> = (0..10_000).map(|n| format!("text {n}")).collect();
         other["random_seed"] = 8.into();
@@ -497,7 +497,7 @@ fn parts_of_other_runs_are_refused() {
     for (part, asked) in [("shard-0", "{}"), ("shard-2", "{\"data\":[]}")] {
         parts.put(&format!("{part}/inputs.json"), asked);
     }
-    says(&parts.refused(&ALL), &["what was asked (inputs.json)"]);
+    says(&parts.refused(&ALL), &["the requests (inputs.json)"]);
 }
 
 #[test]
@@ -531,7 +531,7 @@ fn the_parts_are_left_as_they_are_wherever_the_whole_goes() {
     let own = |place: &str| {
         let output = parts.report(&ALL, &parts.path(place));
         assert_eq!(output.status.code(), Some(1));
-        says(&String::from_utf8(output.stderr).unwrap(), &["is one of the parts"]);
+        says(&String::from_utf8(output.stderr).unwrap(), &["is one of the shards"]);
     };
     own("shard-1");
     own("shard-0/../shard-1/.");
@@ -560,7 +560,7 @@ fn the_parts_are_left_as_they_are_wherever_the_whole_goes() {
 fn a_table_that_is_not_of_the_records_is_made_anew() {
     let parts = Parts::new();
     for part in ALL {
-        finish(report::rebuild(&parts.path(part)).unwrap());
+        finish(rebuild::rebuild(&parts.path(part)).unwrap());
     }
     assert_eq!(parts.combined(&ALL).lines().count(), 0, "rows are copied, and no part is missing");
     let table = |part: &str| parts.path(part).join(TABLE);
@@ -576,13 +576,13 @@ fn a_table_that_is_not_of_the_records_is_made_anew() {
     let mut other = manifest(0, 3);
     other["benchmark_id"] = "6f1c3a52-7d0e-5b6f-9a51-0f3f8f1f2a12".into();
     parts.write("other", &other);
-    finish(report::rebuild(&parts.path("other")).unwrap());
+    finish(rebuild::rebuild(&parts.path("other")).unwrap());
     fs::copy(parts.path("other").join(TABLE), table("shard-0")).unwrap();
     // Of as many records as there were before the user took one out.
     fs::write(table("shard-1"), &whole).unwrap();
     let text = fs::read_to_string(parts.path("shard-1/profile_export.jsonl")).unwrap();
     parts.put("shard-1/profile_export.jsonl", text.split_once('\n').unwrap().1);
-    let reasons = ["is of another run (shard 0)", "has 4 rows for 3 records (shard 1)"];
+    let reasons = ["is from another run (shard 0)", "has 4 rows for 3 records (shard 1)"];
     says(&parts.combined(&ALL), &reasons);
 }
 

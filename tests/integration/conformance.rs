@@ -15,20 +15,15 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric, ResourceMetrics};
 
 use self::registry::{Attributes, Entry, Registry};
-use crate::load::{faults, mock};
-use crate::otlp_receiver::{OtlpReceiver, attribute};
-use crate::profile::{Run, profile_command};
 use crate::shards::now;
+use crate::support::load::{faults, mock};
+use crate::support::otlp_receiver::{OtlpReceiver, attribute};
+use crate::support::run::{Run, profile_command};
 
-#[path = "conformance/mistakes.rs"]
 mod mistakes;
-#[path = "conformance/provoked.rs"]
 mod provoked;
-#[path = "conformance/registry.rs"]
 pub(crate) mod registry;
-#[path = "conformance/spans.rs"]
 mod spans;
-#[path = "conformance/specification.rs"]
 mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
@@ -336,7 +331,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let runs: [(&[&str], &str); 15] = [
         (&[&one], "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000"),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
-        (&[&failing], "--request-count 12"),
+        (&[&failing], "--request-count 12 --session-turns-mean 2"),
         (&[&one], "--endpoint-type chat --request-count 4"),
         (&[&one], "--endpoint-type completions --request-count 4"),
         (&[&one], "--endpoint-type embeddings --request-count 4"),
@@ -435,6 +430,7 @@ metrics:
     instrument: counter
     unit: \"{request}\"
     stability: development
+    requirement_level: recommended
     brief: M.
     attributes: [{ref: aiperf.a, requirement_level: required}]
 ";
@@ -446,6 +442,7 @@ metrics:
         ("ref: aiperf.a", "ref: gen_ai.nothing"),
         ("{ref: aiperf.a, requirement_level: required}", "{ref_group: aiperf.none}"),
         ("level: required", "level: needed"),
+        ("level: recommended", "level: needed"),
         ("{request}", "requests"),
         ("instrument: counter", "instrument: meter"),
         ("instrument: counter", "instrument: histogram"),

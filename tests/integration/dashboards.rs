@@ -1,8 +1,6 @@
 //! The dashboards ask for what there is, and are whole.
 
-#[path = "dashboards/names.rs"]
 mod names;
-#[path = "dashboards/rules.rs"]
 mod rules;
 
 use std::path::Path;

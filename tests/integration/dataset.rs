@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use aiperf::dataset::{
-    Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, Source, Spread,
-    Synthetic, Text, TraceSettings,
+    Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, NormalDistribution,
+    Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::tokenizer::TokenCounter;
 use aiperf::units::Nanos;
@@ -14,11 +14,11 @@ use aiperf::units::Nanos;
 fn synthetic() -> Synthetic {
     Synthetic {
         entries: 20,
-        input_tokens: Spread::exactly(50.0),
+        input_tokens: NormalDistribution::exactly(50.0),
         sequence_distribution: None,
         batch_size: 1,
-        turns: Spread::exactly(1.0),
-        turn_delay_ms: Spread::exactly(0.0),
+        turns: NormalDistribution::exactly(1.0),
+        turn_delay_ms: NormalDistribution::exactly(0.0),
         prefix_pool_size: 0,
         prefix_length: 0,
         shared_system_prompt_length: None,
@@ -83,14 +83,14 @@ fn fingerprint(conversations: &[Conversation]) -> String {
 fn the_seed_decides_everything() {
     let with_seed = |seed| {
         let mut config = config(Source::Synthetic(Synthetic {
-            input_tokens: Spread { mean: 50.0, stddev: 10.0 },
-            turns: Spread { mean: 3.0, stddev: 1.0 },
-            turn_delay_ms: Spread { mean: 100.0, stddev: 20.0 },
+            input_tokens: NormalDistribution { mean: 50.0, stddev: 10.0 },
+            turns: NormalDistribution { mean: 3.0, stddev: 1.0 },
+            turn_delay_ms: NormalDistribution { mean: 100.0, stddev: 20.0 },
             prefix_pool_size: 3,
             prefix_length: 5,
             ..synthetic()
         }));
-        config.output_tokens = Some(Spread { mean: 20.0, stddev: 4.0 });
+        config.output_tokens = Some(NormalDistribution { mean: 20.0, stddev: 4.0 });
         config.models = vec!["a".to_owned(), "b".to_owned()];
         config.model_selection = ModelSelection::Random;
         config.random_seed = seed;
@@ -105,7 +105,7 @@ fn the_seed_decides_everything() {
 fn prompts_do_not_depend_on_other_settings() {
     let plain = generate(synthetic());
     let mut config = config(Source::Synthetic(Synthetic { entries: 10, ..synthetic() }));
-    config.output_tokens = Some(Spread { mean: 20.0, stddev: 4.0 });
+    config.output_tokens = Some(NormalDistribution { mean: 20.0, stddev: 4.0 });
     config.models = vec!["a".to_owned(), "b".to_owned()];
     let other = load(&config).unwrap();
     assert_eq!(first_texts(&plain)[..10], first_texts(&other));
@@ -116,13 +116,13 @@ fn prompts_do_not_depend_on_other_settings() {
 fn lengths_turns_and_delays_have_the_means_asked_for() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 1000,
-        input_tokens: Spread { mean: 40.0, stddev: 8.0 },
-        turns: Spread { mean: 4.0, stddev: 0.5 },
-        turn_delay_ms: Spread { mean: 200.0, stddev: 20.0 },
+        input_tokens: NormalDistribution { mean: 40.0, stddev: 8.0 },
+        turns: NormalDistribution { mean: 4.0, stddev: 0.5 },
+        turn_delay_ms: NormalDistribution { mean: 200.0, stddev: 20.0 },
         ..synthetic()
     }));
     config.delay_ratio = 0.5;
-    config.output_tokens = Some(Spread { mean: 30.0, stddev: 6.0 });
+    config.output_tokens = Some(NormalDistribution { mean: 30.0, stddev: 6.0 });
     let conversations = load(&config).unwrap();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
 
@@ -148,7 +148,7 @@ fn pairs_of_lengths_stay_together() {
         sequence_distribution: Some("10,100:25;30,300:75".to_owned()),
         ..synthetic()
     }));
-    config.output_tokens = Some(Spread::exactly(7.0));
+    config.output_tokens = Some(NormalDistribution::exactly(7.0));
     let pairs: Vec<(u64, u32)> = load(&config)
         .unwrap()
         .iter()
@@ -173,7 +173,7 @@ fn batches_hold_texts_of_their_own() {
 fn prefixes_come_from_the_pool_and_open_first_turns_only() {
     let conversations = generate(Synthetic {
         entries: 200,
-        turns: Spread::exactly(2.0),
+        turns: NormalDistribution::exactly(2.0),
         prefix_pool_size: 4,
         prefix_length: 30,
         ..synthetic()
@@ -215,7 +215,7 @@ fn system_prompts_are_shared_and_contexts_are_not() {
 fn models_take_turns() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 2,
-        turns: Spread::exactly(2.0),
+        turns: NormalDistribution::exactly(2.0),
         ..synthetic()
     }));
     config.models = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
@@ -240,8 +240,8 @@ fn nothing_is_counted_for_endpoints_without_text() {
 #[test]
 fn settings_that_make_no_dataset_name_their_flag() {
     let fault = |synthetic| load(&config(Source::Synthetic(synthetic))).unwrap_err().to_string();
-    let not_a_number = Spread::exactly(f64::NAN);
-    let negative = Spread { mean: 10.0, stddev: -1.0 };
+    let not_a_number = NormalDistribution::exactly(f64::NAN);
+    let negative = NormalDistribution { mean: 10.0, stddev: -1.0 };
     for (synthetic, flag) in [
         (Synthetic { entries: 0, ..synthetic() }, "--num-dataset-entries: "),
         (Synthetic { batch_size: 0, ..synthetic() }, "--batch-size: "),
@@ -294,15 +294,15 @@ fn files_are_completed_as_generated_conversations_are() {
     )
     .unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(Spread::exactly(9.0));
+    config.output_tokens = Some(NormalDistribution::exactly(9.0));
     let conversations = load(&config).unwrap();
     let turns: Vec<_> = conversations.iter().map(|c| &c.turns[0]).collect();
     assert_eq!((turns[0].max_tokens, turns[1].max_tokens), (Some(5), Some(9)));
     assert_eq!((&*turns[0].model, &*turns[1].model), ("m", "own"));
     // o200k gives each of these four tokens.
     assert_eq!((turns[0].input_tokens, turns[1].input_tokens), (Some(4), Some(4)));
-    assert_eq!(conversations[0].id.len(), 36);
-    assert_ne!(conversations[0].id, conversations[1].id);
+    let ids: Vec<&str> = conversations.iter().map(|c| &*c.id).collect();
+    assert_eq!(ids, ["session_000000", "session_000001"]);
     assert_eq!(fingerprint(&conversations), fingerprint(&load(&config).unwrap()));
 }
 
@@ -316,7 +316,7 @@ fn an_earlier_run_can_be_sent_again() {
     ]}]});
     std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
     let mut config = from_file(&path, None);
-    config.output_tokens = Some(Spread::exactly(9.0));
+    config.output_tokens = Some(NormalDistribution::exactly(9.0));
     let conversations = load(&config).unwrap();
     let turns = &conversations[0].turns;
     assert_eq!((&*conversations[0].id, turns.len()), ("s", 2));
@@ -335,28 +335,25 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         let words = load(&from_file(&path, format)).unwrap_err().to_string();
         words.replace(path.to_str().unwrap(), "FILE")
     };
-    assert_eq!(fault(b"", None), "FILE holds no conversation that can be asked");
+    assert_eq!(fault(b"", None), "FILE contains no usable conversation");
     assert_eq!(
         fault(b"[{\"conversations\": []}]", None),
-        "FILE holds no conversation that can be asked \
-         (left out: 1 without a human message and its answer, 0 too short, 0 too long)"
+        "FILE contains no usable conversation \
+         (skipped: 1 without a human message and a response, 0 too short, 0 too long)"
     );
     assert_eq!(
         fault(b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}\n", None),
-        "FILE, line 2: byte 11 is not UTF-8"
+        "FILE, line 2: invalid UTF-8 at byte 11"
     );
     assert_eq!(
         fault(b"{\"text\": \"a\"}\n\n{\"text\"}\n", Some(FileFormat::SingleTurn)),
         "FILE, line 3: expected `:` (column 8)"
     );
-    assert_eq!(
-        fault(b"{\"data\": [{\"payloads\": []}]}", None),
-        "FILE, entry 1: it has no payloads"
-    );
-    assert!(fault(b"{\"prompt\": \"a\"}", None).contains("see --custom-dataset-type"));
+    assert_eq!(fault(b"{\"data\": [{\"payloads\": []}]}", None), "FILE, entry 1: no payloads");
+    assert!(fault(b"{\"prompt\": \"a\"}", None).contains("use --custom-dataset-type"));
 
     let missing = load(&from_file(&directory.path().join("absent"), None)).unwrap_err();
-    assert!(missing.to_string().starts_with("cannot read dataset "), "{missing}");
+    assert!(missing.to_string().starts_with("cannot read the dataset "), "{missing}");
     let directory_error = load(&from_file(directory.path(), None)).unwrap_err();
     assert!(matches!(directory_error, DatasetError::Read { .. }), "{directory_error}");
 }

@@ -12,8 +12,8 @@ use aiperf::endpoint::{EndpointTraits, EndpointType};
 use aiperf::mock_server::{Config, MockServer, Script};
 use aiperf::units::Nanos;
 
-use crate::profile::profile;
-use crate::raw_server;
+use crate::support::raw_server;
+use crate::support::run::profile;
 
 /// Those that answer with text of a known length.
 const TEXT: [EndpointType; 6] = [
@@ -85,8 +85,9 @@ fn later_turns_repeat_the_conversation() {
         let extra = ["--endpoint-type", traits.name, "--streaming", "--num-sessions", "1"];
         let turns = ["--session-turns-mean", "2", "--system-prompt", "be brief"];
         let run = profile(&server.url(), &[&extra[..], &turns[..]].concat()).succeeded();
-        let prompts: Vec<f64> = run
-            .records()
+        let mut records = run.records();
+        records.sort_by_key(|record| record["metadata"]["turn_index"].as_u64());
+        let prompts: Vec<f64> = records
             .iter()
             .map(|record| record["metrics"]["usage_prompt_tokens"]["value"].as_f64().unwrap())
             .collect();

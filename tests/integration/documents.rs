@@ -1,13 +1,9 @@
 //! The documentation is true: its commands run, its links lead somewhere, and
 //! what it names is there.
 
-#[path = "documents/migration.rs"]
 mod migration;
-#[path = "documents/page.rs"]
 mod page;
-#[path = "documents/queries.rs"]
 mod queries;
-#[path = "documents/stage.rs"]
 mod stage;
 
 use std::cell::RefCell;
@@ -394,7 +390,9 @@ const NO_METRICS: &[&str] = &[
     "benchmark_phase",
     "client_health",
     "credit_issued_ns",
+    "missing_answers",
     "request_due_ns",
+    "request_sent_ns",
     "request_start_ns",
     "warmup_metrics",
 ];

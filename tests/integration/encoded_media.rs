@@ -11,8 +11,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::load::mock;
-use crate::profile::{Run, aiperf, profile, profile_command, signal};
+use crate::support::load::mock;
+use crate::support::run::{Run, aiperf, profile, profile_command, signal};
 
 /// Whether ffmpeg is on this machine, without which there is nothing to test.
 fn has_ffmpeg() -> bool {
@@ -249,22 +249,22 @@ fn refusal(change: impl FnOnce(&mut Command) -> &mut Command, extra: &[&str]) ->
 fn a_missing_ffmpeg_and_one_that_fails_are_told_before_the_run() {
     let none = tempfile::tempdir().unwrap();
     let said = refusal(|command| command.env("PATH", none.path()), &[]);
-    assert!(said.contains("cannot make webm videos by --video-codec libvpx-vp9"), "{said}");
+    assert!(said.contains("cannot generate webm videos with --video-codec libvpx-vp9"), "{said}");
     assert!(said.contains("apt-get install ffmpeg") && said.contains("--input-file"), "{said}");
     let mp3 = ["--audio-length-mean", "1", "--audio-format", "mp3"];
     let said = refusal(|command| command.env("PATH", none.path()), &mp3);
-    assert!(said.contains("cannot make MP3: the program ffmpeg is needed"), "{said}");
+    assert!(said.contains("cannot generate MP3: ffmpeg is required"), "{said}");
     // What stands in for it does what the argument before the output is: `webm`.
     let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake");
     let path = format!("{}:/usr/bin:/bin", fake.display());
     let said = refusal(|command| command.env("PATH", path), &[]);
     assert!(
-        said.contains("ffmpeg ended with exit status: 127: ") && said.contains("webm"),
+        said.contains("ffmpeg failed with exit status: 127: ") && said.contains("webm"),
         "{said}"
     );
     if has_ffmpeg() {
         let said = refusal(|command| command, &["--video-codec", "no-such-encoder"]);
-        let words = "by --video-codec no-such-encoder: ffmpeg ended with exit status: ";
+        let words = "with --video-codec no-such-encoder: ffmpeg failed with exit status: ";
         assert!(said.contains(words) && said.contains("Unknown encoder"), "{said}");
     }
 }
@@ -284,7 +284,7 @@ fn an_interrupt_ends_the_encoding() {
     let mut child = command.spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "encoding media with ffmpeg before the run\n");
+    assert_eq!(said, "encoding media with ffmpeg before the run starts\n");
     signal(&child, Signal::INT);
     assert!(!child.wait().unwrap().success());
 }

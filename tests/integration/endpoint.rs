@@ -115,7 +115,7 @@ pub(crate) const STREAMS: &[Row] = &[
         "vllm",
         "chat_stream_n2",
         8,
-        "\u{e}dedSEQUENTIALadapt Kerrisk zeroremovemeta",
+        "\u{e}dedSEQUENTIALadapt\n Kerrisk zeroremovemeta",
         of(35, 8, None),
     ),
     ("vllm", "chat_stream_logprobs", 4, "INGison__.ount", of(35, 4, None)),
@@ -134,7 +134,7 @@ pub(crate) const STREAMS: &[Row] = &[
         "\n                     precationWarning ValueErrorcontextwwwthreadtingged",
         of(5, 8, None),
     ),
-    ("vllm", "completions_batch_stream", 6, " patent Novellalif Fileiaial", of(7, 6, None)),
+    ("vllm", "completions_batch_stream", 6, " patent Novellalif\n Fileiaial", of(7, 6, None)),
     // The first event has the role and text at once.
     (
         "dynamo",
@@ -149,7 +149,7 @@ pub(crate) const STREAMS: &[Row] = &[
         "dynamo",
         "completions_batch_stream",
         6,
-        "tistic persALINGS restriction associated permitted",
+        "tistic persALINGS\n restriction associated permitted",
         of(7, 6, Some(0)),
     ),
     (
@@ -173,7 +173,7 @@ pub(crate) const STREAMS: &[Row] = &[
         "llamacpp",
         "completions_batch_stream",
         6,
-        " inspectodulesodulesinvalidstats run",
+        " inspectodulesodules\ninvalidstats run",
         of(3, 3, Some(2)),
     ),
     ("vllm", "responses_stream", 4, " host59eymin ackocol suffixstrip", of(14, 8, Some(0))),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aiperf::endpoint::EndpointType;
+
 fn modules() -> Vec<String> {
     let lib = fs::read_to_string(root().join("lib.rs")).unwrap();
     let name = |line: &str| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
@@ -90,6 +92,67 @@ fn a_module_imports_only_from_those_above_it() {
             }
         }
     }
+}
+
+/// Both sides of the wire: what the client asks and what the mock server answers.
+#[test]
+fn every_dialect_has_a_file_of_its_own() {
+    for endpoint in EndpointType::ALL {
+        let name = endpoint.traits().name;
+        let file = if endpoint.traits().ranks { "rankings" } else { name };
+        let file = root().join(format!("endpoint/dialect/{file}.rs"));
+        let source = fs::read_to_string(&file).unwrap();
+        assert!(source.contains(&format!("\"{name}\"")), "{}: no {name}", file.display());
+    }
+    // What all dialects use names none of them, but to tell them apart.
+    for file in
+        files("endpoint").iter().filter(|file| !file.starts_with(root().join("endpoint/dialect")))
+    {
+        let source = fs::read_to_string(file).unwrap();
+        let code = source.split("#[cfg(test)]").next().unwrap();
+        let may = ["endpoint.rs", "detect.rs"].iter().any(|name| file.ends_with(name));
+        assert!(may || !code.contains("dialect::"), "{} uses a dialect", file.display());
+    }
+}
+
+/// One module calls the operating system, and one place chooses how.
+#[test]
+fn only_the_platform_depends_on_the_operating_system() {
+    let words = [
+        "rustix",
+        "nix::",
+        "libc",
+        "std::os::",
+        "signal::unix",
+        "io::unix",
+        "target_os",
+        "cfg(unix",
+        "cfg(windows",
+        "(unix)",
+        "/proc/",
+        "/sys/",
+    ];
+    let choice = root().join("platform.rs");
+    let sides = ["linux", "portable"].map(|side| root().join("platform").join(side));
+    for module in modules() {
+        for file in files(&module) {
+            let source = fs::read_to_string(&file).unwrap();
+            let code = source.split("#[cfg(test)]").next().unwrap();
+            let chooses = code.contains("feature = ");
+            assert_eq!(chooses, file == choice, "{} chooses a platform", file.display());
+            let is_platform = module == "platform";
+            for word in words.iter().filter(|_| !is_platform) {
+                assert!(!code.contains(word), "{} has {word}", file.display());
+            }
+        }
+    }
+    let names = |side: &Path| {
+        let mut names: Vec<_> =
+            fs::read_dir(side).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&sides[0]), names(&sides[1]));
 }
 
 #[test]

@@ -14,10 +14,10 @@ use aiperf::units::Nanos;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::artifacts::table::run_python;
-use crate::otlp_receiver::{OtlpReceiver, Received};
-use crate::profile::{Run, profile, profile_command, signal};
-use crate::raw_server;
+use crate::support::otlp_receiver::{OtlpReceiver, Received};
+use crate::support::python::run_python;
+use crate::support::raw_server;
+use crate::support::run::{Run, profile, profile_command, signal};
 
 /// Longest wait for what another process does.
 const BOUND: Duration = Duration::from_mins(1);
@@ -102,11 +102,11 @@ fn statistics_are_those_of_the_runs_files() {
     assert!(stdout.contains("Over 3 runs, with 90% confidence intervals"), "{stdout}");
     run_python("tests/check_many_runs.py", directory);
     // A report from the records says the same of the run's place.
-    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    let report = crate::support::run::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
     assert!(report.unwrap().status.success());
     assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
     fs::remove_file(run_directory(directory, 2).join("run_manifest.json")).unwrap();
-    let report = crate::profile::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
+    let report = crate::support::run::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
     assert!(report.unwrap().status.success());
     assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
 }
@@ -124,7 +124,7 @@ fn many_runs_are_reported_again() {
     let requests = json(&collated)["metrics"].clone();
     fs::remove_dir_all(directory.join("aggregate")).unwrap();
     fs::remove_file(run_directory(directory, 3).join("profile_export_aiperf.json")).unwrap();
-    let report = || crate::profile::aiperf(&["report"]).arg(directory).output().unwrap();
+    let report = || crate::support::run::aiperf(&["report"]).arg(directory).output().unwrap();
     let output = report();
     assert!(output.status.success(), "{output:?}");
     let shown = String::from_utf8(output.stdout).unwrap();
@@ -155,18 +155,18 @@ fn the_runs_before_a_kill_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let flags = ["--request-count", "5", "--num-profile-runs", "3"];
     let mut child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
-    while server.requests_received() < 6 {
+    while server.requests_received() < 11 {
         thread::sleep(Duration::from_millis(1));
     }
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert!(!directory.path().join("aggregate/profile_export_aiperf_aggregate.json").exists());
-    let output = crate::profile::aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    let output = crate::support::run::aiperf(&["report"]).arg(directory.path()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let found = aggregate(directory.path());
     assert_eq!(found["metadata"]["num_profile_runs"], 3);
-    assert_eq!(found["metadata"]["run_labels"], json!(["trial_0001"]));
-    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0002");
+    assert_eq!(found["metadata"]["num_successful_runs"], 2);
+    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0003");
     assert_eq!(found["metrics"]["request_count_avg"]["mean"], 5.0);
 }
 
@@ -225,30 +225,54 @@ fn a_failed_run_is_named_and_the_next_one_made() {
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0]["label"], "trial_0002");
     assert!(failed[0]["error"].as_str().unwrap().contains("no request succeeded"), "{failed:?}");
-    assert_eq!(found["metadata"]["run_labels"], serde_json::json!(["trial_0001", "trial_0003"]));
+    assert_eq!(
+        found["metadata"]["run_labels"],
+        serde_json::json!(["trial_0001", "trial_0002", "trial_0003"])
+    );
     assert_eq!(found["metrics"]["request_count_avg"]["num_runs"], 2);
     assert_eq!(summary(directory, 2)["error_request_count"]["avg"], 6.0);
-    assert!(run.stdout().contains("trial_0002 is left out: no request"), "{}", run.stdout());
+    assert!(run.stdout().contains("trial_0002 is excluded: no request"), "{}", run.stdout());
     run_python("tests/check_many_runs.py", directory);
+}
+
+/// The URL of a server whose first answer puts a file at `path`, where the program
+/// wants a directory.
+fn putting_in_the_way(path: PathBuf) -> String {
+    let address = raw_server::serve(move |_, stream| {
+        while raw_server::read_request(stream).is_some() {
+            if !path.exists() {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "in the way").unwrap();
+            }
+            let delta = json!({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]});
+            let body = format!("data: {delta}\n\ndata: [DONE]\n\n");
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+            let length = body.len();
+            let answer = format!("{head}content-length: {length}\r\n\r\n{body}");
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    format!("http://{address}")
 }
 
 #[test]
 fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
-    let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
-    fs::create_dir_all(directory.path().join("profile_runs")).unwrap();
-    fs::write(run_directory(directory.path(), 2), "in the way").unwrap();
+    let server = putting_in_the_way(run_directory(directory.path(), 2));
     let flags = ["--request-count", "4", "--num-profile-runs", "3"];
-    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let output = profile_command(&server, directory.path(), &flags).output().unwrap();
     let run = Run { output, directory };
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
     let found = aggregate(run.directory.path());
-    assert_eq!(found["metadata"]["run_labels"], serde_json::json!(["trial_0001", "trial_0003"]));
+    assert_eq!(
+        found["metadata"]["run_labels"],
+        serde_json::json!(["trial_0001", "trial_0002", "trial_0003"])
+    );
     let error = found["metadata"]["failed_runs"][0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("cannot create the artifact directory"), "{error}");
     // A search would take it for the load's fault.
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("search_iter_0001"), "in the way").unwrap();
+    let server = putting_in_the_way(directory.path().join("search_iter_0001"));
     let flags = [
         "--request-count",
         "4",
@@ -257,11 +281,11 @@ fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
         "--goodput",
         "request_latency:60000",
     ];
-    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let output = profile_command(&server, directory.path(), &flags).output().unwrap();
     let run = Run { output, directory };
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
     assert!(
-        run.stderr().contains("could not go on at concurrency 2: cannot create"),
+        run.stderr().contains("could not continue at concurrency 2: cannot create"),
         "{}",
         run.stderr()
     );
@@ -271,30 +295,25 @@ fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
 }
 
 #[test]
-fn one_run_of_many_has_no_interval() {
+fn one_run_of_many_has_neither_interval_nor_aggregate() {
     let server = faulty("requests=5,6,7,8:status=503");
     let run = profile(&server.url(), &["--request-count", "4", "--num-profile-runs", "2"]);
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
-    let found = aggregate(run.directory.path());
-    assert_eq!(found["metadata"]["single_run"], true);
-    let latency = &found["metrics"]["request_latency_avg"];
-    assert_eq!(latency["mean"], latency["max"]);
-    for absent in ["std", "cv", "se", "ci_low", "ci_high", "t_critical"] {
-        assert_eq!(latency[absent], Value::Null, "{absent}");
-    }
+    assert!(!run.directory.path().join("aggregate").exists());
     let stdout = run.stdout();
-    assert!(stdout.contains("One run does not say how much runs differ"), "{stdout}");
+    assert!(stdout.contains("Only one run was completed"), "{stdout}");
 }
 
 #[test]
-fn no_run_that_succeeds_leaves_files_all_the_same() {
+fn without_a_run_that_succeeds_each_run_has_its_files() {
     let server = faulty("all:status=503");
     let run = profile(&server.url(), &["--request-count", "2", "--num-profile-runs", "2"]);
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
-    let found = aggregate(run.directory.path());
-    assert_eq!(found["metadata"]["num_successful_runs"], 0);
-    assert_eq!(found["metadata"]["failed_runs"].as_array().unwrap().len(), 2);
-    assert_eq!(found["metrics"], serde_json::json!({}));
+    assert!(!run.directory.path().join("aggregate").exists());
+    for trial in [1, 2] {
+        assert_eq!(summary(run.directory.path(), trial)["error_request_count"]["avg"], 2.0);
+    }
+    assert!(run.stderr().contains("2 of 2 runs failed"), "{}", run.stderr());
 }
 
 /// Waits for the end of a program that was sent a signal.
@@ -315,12 +334,6 @@ fn an_interrupt_in_a_run_ends_with_the_runs_before_it() {
     signal(&child, Signal::INT);
     let run = ended(child, directory);
     assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
-    let found = aggregate(run.directory.path());
-    assert_eq!(found["metadata"]["num_profile_runs"], 3);
-    assert_eq!(found["metadata"]["num_successful_runs"], 1);
-    assert_eq!(found["metadata"]["was_cancelled"], true);
-    assert_eq!(found["metadata"]["failed_runs"][0]["label"], "trial_0002");
-    assert_eq!(found["metadata"]["failed_runs"][0]["error"], "cancelled by the user");
     assert_eq!(summary(run.directory.path(), 2)["was_cancelled"], true);
     assert!(!run_directory(run.directory.path(), 3).exists());
 }
@@ -347,10 +360,8 @@ fn an_interrupt_in_the_pause_ends_with_what_is_there() {
     signal(&child, Signal::INT);
     let run = ended(child, directory);
     assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
-    let found = aggregate(run.directory.path());
-    assert_eq!(found["metadata"]["num_successful_runs"], 1);
-    assert_eq!(found["metadata"]["failed_runs"], serde_json::json!([]));
-    assert_eq!(found["metadata"]["was_cancelled"], true);
+    assert_eq!(summary(run.directory.path(), 1)["is_complete"], true);
+    assert!(!run_directory(run.directory.path(), 2).exists());
 }
 
 #[test]
@@ -435,12 +446,12 @@ fn runs_leave_neither_threads_nor_files_behind() {
             raw_server::write(stream, answer.as_bytes());
         }
     });
-    let collector = OtlpReceiver::grpc();
+    let collector = OtlpReceiver::http();
     let directory = tempfile::tempdir().unwrap();
     let url = format!("http://{address}");
     let otel = format!("http://{}", collector.address());
     let mut command =
-        crate::profile::aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+        crate::support::run::aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
     command.args(["--url", &url, "--otel-url", &otel, "--ui", "none", "--request-count", "1"]);
     command.args(["--num-profile-runs", "5", "--artifact-dir"]).arg(directory.path());
     let child = command.spawn().unwrap();
@@ -450,8 +461,12 @@ fn runs_leave_neither_threads_nor_files_behind() {
     let counts = counts.lock().unwrap().clone();
     assert_eq!(counts.len(), 5);
     assert!(counts.iter().flatten().all(|count| *count > 2), "{counts:?}");
-    // What is made once for the process is there from the second on.
-    assert!(counts[4][0] <= counts[1][0] && counts[4][1] <= counts[1][1], "{counts:?}");
+    // What is made once for the process is there from the second run on; a run may begin
+    // before a thread of the one before it has ended. What is left behind would add up.
+    for kind in [0, 1] {
+        let before = counts[1..4].iter().map(|count| count[kind]).max().unwrap();
+        assert!(counts[4][kind] <= before, "{counts:?}");
+    }
 }
 
 /// Requests that the server below has room for at once.
@@ -521,14 +536,15 @@ fn the_search_finds_the_capacity() {
         assert_eq!(iteration["good_request_fraction"], summary["good_request_fraction"]["avg"]);
     }
     let stdout = run.stdout();
-    assert!(stdout.contains("Search for the most goodput"), "{stdout}");
+    assert!(stdout.contains("Search for Maximum Goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
 }
 
 #[test]
 fn the_search_finds_the_rate_that_is_borne() {
-    // Two at a time, of 50 ms each: 40 requests a second. Beyond that a queue grows, by
-    // 50 ms within half a second at 45 requests a second.
+    // Two at a time, of 50 ms each: 40 requests a second. Beyond that a queue grows: of two
+    // seconds at 60 requests a second more than half the requests wait for over 350 ms, and at
+    // 48.75 a fifth. Below, a machine may be held up for a third of a second.
     let server = mock(Script {
         ttft: Nanos::from_millis(50.0),
         max_concurrent: Some(2),
@@ -540,9 +556,9 @@ fn the_search_finds_the_rate_that_is_borne() {
             "--search-recipe",
             "max-goodput-under-slo",
             "--goodput",
-            "request_latency:100",
+            "request_latency:400",
             "--benchmark-duration",
-            "1",
+            "2",
             "--arrival-pattern",
             "constant",
             "--slo-attainment-fraction",
@@ -562,11 +578,10 @@ fn the_search_finds_the_rate_that_is_borne() {
     );
     let at = |value: &Value| value["variation_values"]["phases.profiling.rate"].as_f64();
     let rate = at(&found["best_trials"][0]).unwrap();
-    // 37.5, 41.25 or 43.125 by the steps of the search; a machine that is held up may
-    // miss it by one.
-    assert!((30.0..=48.75).contains(&rate), "{found:#}");
+    // Of two rates near the boundary the lower one may have the more good requests.
+    let boundary = found["boundary_summary"]["feasible_max"]["value"].as_f64().unwrap();
+    assert!(30.0 <= rate && rate <= boundary && boundary <= 52.5, "{found:#}");
     assert_eq!(found["boundary_summary"]["swept_dim_path"], "phases.profiling.rate");
-    assert_eq!(found["boundary_summary"]["feasible_max"]["value"], rate);
     let tried: Vec<f64> = found["iterations"].as_array().unwrap().iter().filter_map(at).collect();
     assert_eq!(tried[..3], [15.0, 30.0, 60.0]);
     for (index, rate) in tried.iter().enumerate() {
@@ -626,20 +641,17 @@ fn a_server_that_dies_in_a_search_is_no_limit_that_was_found() {
     assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
     let error = found["error"].as_str().unwrap();
     assert!(error.starts_with("concurrency 8: no request succeeded"), "{error}");
-    assert!(run.stderr().contains("is the server still there?"), "{}", run.stderr());
+    assert!(run.stderr().contains("check whether the server is still running"), "{}", run.stderr());
     assert!(run.stdout().contains("The limit was not found"), "{}", run.stdout());
 }
 
 #[test]
 fn a_search_whose_files_cannot_be_written_says_so_in_its_history() {
-    let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
-    let iteration = directory.path().join("search_iter_0001");
-    fs::create_dir_all(&iteration).unwrap();
-    fs::write(iteration.join("aggregate"), "no directory").unwrap();
+    let server = putting_in_the_way(directory.path().join("search_iter_0001/aggregate"));
     let mut flags = vec!["--search-recipe", "max-goodput-under-slo", "--goodput"];
     flags.extend(["request_latency:60000", "--num-profile-runs", "2", "--request-count", "4"]);
-    let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+    let output = profile_command(&server, directory.path(), &flags).output().unwrap();
     let run = Run { output, directory };
     assert_eq!(run.exit_code(), Some(1));
     let found = history(&run);
@@ -668,14 +680,14 @@ fn a_search_says_when_nothing_is_feasible_and_when_all_is() {
     assert_eq!(found["iterations"].as_array().unwrap().len(), 1);
     assert_eq!(found["best_trials"][0]["feasible_count"], 0);
     assert_eq!(found["boundary_summary"]["feasible_max"], Value::Null);
-    assert!(none.stdout().contains("No load that was tried is feasible"), "{}", none.stdout());
+    assert!(none.stdout().contains("No load tried is feasible"), "{}", none.stdout());
     assert!(none.stderr().contains("meets the objectives"), "{}", none.stderr());
     let all = search("request_latency:60000", &["--concurrency-max", "3"]).succeeded();
     let found = history(&all);
     assert_eq!(found["convergence_reason"], "monotonic_no_failure_in_range");
     assert_eq!(found["boundary_summary"]["feasible_max"]["value"], 3);
     assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
-    assert!(all.stdout().contains("a greater --concurrency-max"), "{}", all.stdout());
+    assert!(all.stdout().contains("a higher --concurrency-max"), "{}", all.stdout());
     // The recipe's own flags name the same objectives.
     let directory = tempfile::tempdir().unwrap();
     let flags = [

@@ -8,9 +8,9 @@ use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use serde_json::Value;
 
-use crate::load::{faulty, mock};
-use crate::profile::{Run, aiperf, profile};
-use crate::raw_server;
+use crate::support::load::{faulty, mock};
+use crate::support::raw_server;
+use crate::support::run::{Run, aiperf, profile};
 
 /// One channel of 8 bits at 8 kHz: half a second.
 fn wav() -> Vec<u8> {
@@ -190,14 +190,14 @@ fn video_jobs_that_come_to_nothing_are_records_that_name_them() {
     assert!(message.contains("\"daydreaming\""), "{message}");
     let (name, message, kind) = failure("all:job=never", &["--request-timeout-seconds", "0.5"]);
     assert_eq!((&*name, &*kind), ("RequestTimeout", "timeout"));
-    assert!(message.contains("waited for job video_"), "{message}");
+    assert!(message.contains("waiting for job video_"), "{message}");
     assert!(message.contains("which was in_progress"), "{message}");
     let (_, message, kind) = failure(
         "all:job=never",
         &["--request-cancellation-rate", "100", "--request-cancellation-delay", "0.3"],
     );
     assert_eq!(kind, "cancelled");
-    assert!(message.contains("waited for job video_"), "{message}");
+    assert!(message.contains("waiting for job video_"), "{message}");
     let (_, _, kind) = failure("all:status=503", &[]);
     assert_eq!(kind, "http_5xx");
 }
@@ -213,25 +213,25 @@ fn bad_media_are_refused_before_the_run() {
     };
     let cases: [(&str, &[&str], &str); 9] = [
         (r#"{"image": "none.png"}"#, &[], "line 2: cannot read image"),
-        (r#"{"image": "."}"#, &[], "it is no file"),
-        (r#"{"image": "a.txt"}"#, &[], "a.txt is no image by its first bytes"),
-        (r#"{"audio": "a.png"}"#, &[], "a.png is no audio by its first bytes"),
+        (r#"{"image": "."}"#, &[], "not a file"),
+        (r#"{"image": "a.txt"}"#, &[], "a.txt do not match any image format"),
+        (r#"{"audio": "a.png"}"#, &[], "a.png do not match any audio format"),
         (
             r#"{"text": "a", "image": "a.png"}"#,
             &["--endpoint-type", "completions"],
-            "turn 1 of conversation 2 of the dataset: it bears image, but completions takes text alone",
+            "turn 1 of conversation 2 of the dataset: it has image, but completions supports only text",
         ),
         (
             r#"{"audio": "http://x/a.wav"}"#,
             &["--endpoint-type", "audio_transcription"],
-            "turn 1 of conversation 1 of the dataset: audio_transcription needs audio",
+            "turn 1 of conversation 1 of the dataset: audio_transcription requires audio",
         ),
-        (r#"{"text": "a"}"#, &["--endpoint-type", "image_edit"], "image_edit needs image"),
-        (r#"{"text": "a"}"#, &["--image-width-mean", "8"], "--input-file brings its own"),
+        (r#"{"text": "a"}"#, &["--endpoint-type", "image_edit"], "image_edit requires image"),
+        (r#"{"text": "a"}"#, &["--image-width-mean", "8"], "cannot be combined with --input-file"),
         (
             r#"{"text": "a"}"#,
             &["--request-content-type", "multipart/form-data"],
-            "chat requests are application/json",
+            "chat requests are always application/json",
         ),
     ];
     for (line, extra, words) in cases {
@@ -249,26 +249,38 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         run.stderr()
     };
     for (extra, words) in [
-        (&["--image-width-mean", "8"][..], "both above 0"),
-        (&["--image-batch-size", "2"], "--image-batch-size: images need --image-width-mean"),
-        (&["--image-source", "assets"], "aiperf brings no pictures"),
-        (&["--audio-format", "mp3"], "--audio-format: sound needs --audio-length-mean"),
-        (&["--audio-depths", "8"], "--audio-depths: sound needs --audio-length-mean"),
+        (&["--image-width-mean", "8"][..], "require both"),
+        (
+            &["--image-batch-size", "2"],
+            "--image-batch-size: images require both --image-width-mean",
+        ),
+        (&["--image-source", "assets"], "aiperf includes no image assets"),
+        (&["--audio-format", "mp3"], "--audio-format: audio requires --audio-length-mean"),
+        (&["--audio-depths", "8"], "--audio-depths: audio requires --audio-length-mean"),
         (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
-        (&["--video-width", "640"], "--video-width: videos need --video-width and --video-height"),
-        (&["--video-fps", "8"], "--video-fps: videos need --video-width"),
-        (&["--video-width", "641", "--video-height", "480"], "--video-width: 641 is odd"),
-        (&["--video-fps", "0"], "give at least 1"),
-        (&["--video-duration", "nan"], "give a finite number"),
+        (
+            &["--video-width", "640"],
+            "--video-width: videos require both --video-width and --video-height",
+        ),
+        (&["--video-fps", "8"], "--video-fps: videos require both --video-width"),
+        (
+            &["--video-width", "641", "--video-height", "480"],
+            "--video-width: must be even, got 641",
+        ),
+        (&["--video-fps", "0"], "must be at least 1"),
+        (&["--video-duration", "nan"], "must be a finite number"),
         (
             &["--video-width", "64", "--video-height", "64", "--video-audio-depth", "8"],
-            "--video-audio-depth: videos have sound with --video-audio-num-channels",
+            "--video-audio-depth: audio in videos requires --video-audio-num-channels",
         ),
         (
             &["--endpoint-type", "responses", "--video-width", "64", "--video-height", "64"],
-            "--video-width: responses requests bear no videos",
+            "--video-width: responses does not support videos",
         ),
-        (&["--image-width-mean", "99999", "--image-height-mean", "8"], "no side may be above"),
+        (
+            &["--image-width-mean", "99999", "--image-height-mean", "8"],
+            "width and height must be at most",
+        ),
     ] {
         let said = refusal(extra);
         assert!(said.contains(words), "{extra:?}: {said}");
@@ -307,15 +319,15 @@ fn job_then(later: &'static str) -> String {
 fn a_look_at_a_job_that_fails_is_the_requests_failure() {
     let failure = |later| only_error(&profile(&job_then(later), VIDEO));
     let (name, message, kind) = failure("HTTP/1.1 500 Oh No\r\ncontent-length: 4\r\n\r\ngone");
-    let waited = "while it waited for job job/1, which was queued: ";
+    let waited = "while waiting for job job/1, which was queued: ";
     assert_eq!((&*name, &*message, &*kind), ("Oh No", &*format!("{waited}gone"), "http_5xx"));
     let (name, message, _) = failure(
         "HTTP/1.1 200 OK\r\ncontent-length: 33\r\n\r\n{\"id\":\"job/2\",\"status\":\"queued\"} ",
     );
     assert_eq!(name, "OtherVideoJob");
-    assert!(message.ends_with("and was told of job \"job/2\""), "{message}");
+    assert!(message.ends_with("got job \"job/2\""), "{message}");
     let (_, message, _) = failure("");
-    assert!(message.contains("while it waited for job job/1, which was queued"), "{message}");
+    assert!(message.contains("while waiting for job job/1, which was queued"), "{message}");
     let (name, _, kind) = failure("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{\"id");
     assert_eq!((&*name, &*kind), ("InvalidJson", "parse_error"));
 }
@@ -329,7 +341,7 @@ fn a_download_that_is_no_video_is_a_failure() {
     assert_eq!((&*name, &*kind), ("NoVideo", "parse_error"));
     assert_eq!(
         message,
-        "while it waited for the video of job job/1: 21 bytes came that are no video"
+        "while waiting for the video of job job/1: received 21 bytes that are not a video"
     );
     let run = profile(&job_then(done), VIDEO).succeeded();
     assert_eq!(run.summary()["request_count"]["avg"], 1.0);
@@ -353,7 +365,7 @@ fn credentials_of_media_stay_out_of_files() {
     // A name that is no URL does not tell either.
     let folder = dataset(&[r#"{"text":"a","image":"https://user:hunter2@example.com:99999/"}"#]);
     let refused = run_file(&server, folder.path(), &["--request-count", "1"]);
-    assert_eq!(refused.exit_code(), Some(1));
-    assert!(refused.stderr().contains("is no URL"), "{}", refused.stderr());
+    assert_eq!(refused.exit_code(), Some(2));
+    assert!(refused.stderr().contains("is not a valid URL"), "{}", refused.stderr());
     assert!(!refused.stderr().contains("hunter2"), "{}", refused.stderr());
 }

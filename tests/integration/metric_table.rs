@@ -7,13 +7,13 @@ use std::sync::Arc;
 use aiperf::dataset::{Conversation, Dataset, Media, MediaContent, MediaKinds, Turn};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::metrics::metric::{Kind, MeasuredRecord, MetricResult, Objective, Settings, Value};
+use aiperf::metrics::tag::{self, MetricTag};
 use aiperf::metrics::{Accumulator, CountTokens, Measurer, Metric, MetricFlags, Registry, listing};
 use aiperf::record::{HttpTrace, RequestRecord, ResponseBody, SseEvent, TurnId};
 use aiperf::schedule::PhaseKind;
 use aiperf::units::{Clock, Nanos};
 use uuid::Uuid;
 
-#[path = "metric_table/flags.rs"]
 mod flags;
 
 const SPECIFICATION: &str = include_str!("../golden/metrics/specification.txt");
@@ -76,7 +76,8 @@ fn every_metric_of_the_catalogue_is_in_a_table_and_the_other_way_round() {
     let rows = all_rows();
     let tabled: BTreeSet<&str> = rows.iter().map(|row| row.tag).collect();
     assert_eq!(tabled.len(), rows.len());
-    let have: BTreeSet<&str> = Registry::catalogue().iter().map(|metric| metric.tag).collect();
+    let have: BTreeSet<&str> =
+        Registry::catalogue().iter().map(|metric| metric.tag.name()).collect();
     assert_eq!(tabled, have);
 }
 
@@ -135,16 +136,18 @@ fn every_value_is_the_one_by_hand() {
             }
         }
         let [run, video] = runs;
-        let results: BTreeSet<&str> = run.results.iter().map(|result| result.metric.tag).collect();
+        let results: BTreeSet<&str> =
+            run.results.iter().map(|result| result.metric.tag.name()).collect();
         assert_eq!(results, seen[0], "streaming: {streaming}");
-        assert!(seen[1].iter().all(|tag| video.has(tag)));
+        assert!(seen[1].iter().all(|name| video.has(MetricTag::find(name).unwrap())));
     }
 }
 
 #[test]
 fn what_aiperf_has_is_here_or_it_is_said_why_not() {
     const ALL: &str = include_str!("../golden/metrics/aiperf-0.13.txt");
-    let have: BTreeSet<&str> = Registry::catalogue().iter().map(|metric| metric.tag).collect();
+    let have: BTreeSet<&str> =
+        Registry::catalogue().iter().map(|metric| metric.tag.name()).collect();
     let mut used = BTreeSet::new();
     for tag in ALL.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let reason = NOT_KNOWN.iter().find(|(start, _)| tag.starts_with(start));
@@ -177,7 +180,7 @@ pub(crate) struct Run {
 impl Run {
     /// With all that settings can switch on.
     fn new(streaming: bool) -> Self {
-        let objective = Objective { tag: "request_latency", threshold: 65.0 };
+        let objective = Objective { tag: tag::REQUEST_LATENCY, threshold: 65.0 };
         let settings = Settings {
             objectives: vec![objective],
             fixed_schedule: true,
@@ -214,7 +217,7 @@ impl Run {
         Self { measured, results: accumulator.results(), origin: clock.wall_ns(START) }
     }
 
-    pub(crate) fn has(&self, tag: &str) -> bool {
+    pub(crate) fn has(&self, tag: MetricTag) -> bool {
         self.results.iter().any(|result| result.metric.tag == tag)
     }
 
@@ -336,6 +339,8 @@ pub(crate) fn requests(streaming: bool) -> Vec<RequestRecord> {
     second.trace = reused_connection(second_start);
     let mut third = record(third_start, whole(third_start, 5.0, REFUSAL));
     third.status = Some(400);
+    // The turn before had failed.
+    third.earlier_answers = vec![None];
     vec![first, second, third]
 }
 
@@ -418,14 +423,16 @@ fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
         worker: 0,
         request_id: Uuid::nil(),
         correlation_id: Uuid::nil(),
+        model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
-        payload: bytes::Bytes::new(),
-        earlier_answers: vec!["an answer of words".into()],
+        payload: bytes::Bytes::from_static(br#"{"max_tokens":10}"#),
+        earlier_answers: vec![Some("an answer of words".into())],
         due: None,
         due_while_asleep: false,
         free_from: Nanos::ZERO,
         issued: start,
         start,
+        sent: Some(start),
         ack: None,
         end: body.events.last().map_or(start, |event| event.arrival.at),
         status: Some(200),

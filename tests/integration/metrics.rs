@@ -57,6 +57,7 @@ struct MetricDefinition {
     instrument: String,
     unit: String,
     stability: String,
+    requirement_level: String,
     #[serde(default)]
     annotations: Option<serde_norway::Value>,
     attributes: Vec<Attributes>,
@@ -86,6 +87,7 @@ fn the_registry_entries_are_valid_definitions() {
         assert!(["histogram", "counter", "gauge"].contains(&metric.instrument.as_str()));
         assert!(!metric.unit.is_empty());
         assert_eq!(metric.stability, "development");
+        assert_eq!(metric.requirement_level, "recommended");
         let is_percentiles = metric.name.starts_with("aiperf.percentiles.");
         let of = if metric.instrument == "gauge" { "phase" } else { "request" };
         let mut expected = vec![Attributes::Group { ref_group: format!("aiperf.{of}.attributes") }];
@@ -171,7 +173,7 @@ fn the_table_has_a_line_for_each_metric() {
     assert_eq!(lines.len(), Registry::catalogue().len() + 1);
     let kind = lines[0].find("KIND").unwrap();
     for (line, metric) in lines[1..].iter().zip(Registry::catalogue()) {
-        assert!(line.starts_with(metric.tag));
+        assert!(line.starts_with(metric.tag.name()));
         assert!(line[kind..].starts_with(metric.kind.label()), "{line}");
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::dataset::{Conversation, Dataset, Turn};
-use aiperf::mock_server::{RequestLog, Script};
+use aiperf::mock_server::{self, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord};
 use aiperf::runner::Interrupt;
 use aiperf::schedule::config::{
@@ -19,9 +19,9 @@ use aiperf::schedule::{Line, settle};
 use aiperf::transport::{self, Connections};
 use aiperf::units::Nanos;
 
-use crate::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
-use crate::profile::{Run, profile};
-use crate::raw_server;
+use crate::support::load::{Load, Outcome, closed_loop, faulty, mock, open_loop, question};
+use crate::support::raw_server;
+use crate::support::run::{Run, profile};
 
 fn millis(millis: u64) -> Nanos {
     Nanos(millis * 1_000_000)
@@ -419,6 +419,81 @@ fn a_run_that_mostly_fails_is_given_up() {
     assert!(summary["incomplete_reason"].as_str().unwrap().contains("requests failed"));
     let records = run.records();
     assert!(records.len() >= 10 && records.len() < 1_000_000);
+}
+
+/// An address where nobody listens.
+fn dead() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[test]
+fn a_closed_loop_that_never_connects_backs_off_and_gives_up() {
+    let flags = ["--concurrency", "8", "--benchmark-duration", "60", "--no-server-metrics"];
+    let run = profile(&dead(), &flags);
+    assert_eq!(run.exit_code(), Some(1));
+    assert!(run.stderr().contains("cannot connect to any server"), "{}", run.stderr());
+    assert!(run.stderr().contains("refused"), "{}", run.stderr());
+    let summary = run.summary();
+    let reason = summary["incomplete_reason"].as_str().unwrap();
+    assert!(reason.contains("cannot connect to any server"), "{reason}");
+    // Twelve rounds of eight, and what a round may have of the next one's.
+    let records = run.records();
+    assert!(records.len() >= 12 && records.len() < 300, "{}", records.len());
+    let held_back = summary["load"]["sends_held_back"].as_u64().unwrap();
+    assert!(held_back >= 12 && held_back <= records.len() as u64 + 8, "{held_back}");
+    assert!(run.stdout().contains("sends were each delayed"), "{}", run.stdout());
+    // Rounds are further and further apart, up to a second; the last wait is half of that
+    // at least.
+    let mut starts: Vec<u64> = records
+        .iter()
+        .map(|record| record["metadata"]["request_start_ns"].as_u64().unwrap())
+        .collect();
+    starts.sort_unstable();
+    let took = starts.last().unwrap() - starts[0];
+    assert!(took >= (10 + 20 + 40 + 80 + 160 + 320 + 640) / 2 * 1_000_000, "{took}");
+    // Nothing was measured that a verdict could be about.
+    assert_eq!(summary["client_health"].get("verdict"), None);
+    assert!(!run.stdout().contains("Client health: valid"), "{}", run.stdout());
+}
+
+#[test]
+fn an_open_loop_keeps_its_times_where_nobody_listens() {
+    let flags = ["--request-rate", "40", "--arrival-pattern", "constant", "--request-count", "80"];
+    let run = profile(&dead(), &flags);
+    let records = run.records();
+    assert_eq!(records.len(), 80);
+    let mut due: Vec<u64> = records
+        .iter()
+        .map(|record| record["metadata"]["request_due_ns"].as_u64().unwrap())
+        .collect();
+    due.sort_unstable();
+    assert!(due.windows(2).all(|pair| pair[1] - pair[0] == 25_000_000));
+    assert_eq!(run.summary()["load"].get("sends_held_back"), None);
+    assert_eq!(run.summary()["client_health"].get("verdict"), None);
+}
+
+#[test]
+fn a_closed_loop_goes_on_when_the_server_is_back() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let returns = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        mock_server::MockServer::start(mock_server::Config {
+            address,
+            ..mock_server::Config::default()
+        })
+        .unwrap()
+    });
+    let phases = vec![closed_loop(2, 60)];
+    let outcome = Load { phases, ..Load::on(&format!("http://{address}")) }.run();
+    drop(returns.join().unwrap());
+    let failed = outcome.records.iter().filter(|record| record.error.is_some()).count();
+    assert_eq!(outcome.records.len(), 60);
+    // 5, 10, 20, 40, 80 and 160 ms at least are more than the 300: at most seven rounds of
+    // two, and what one may have of the next.
+    assert!((1..30).contains(&failed), "{failed}");
 }
 
 #[test]

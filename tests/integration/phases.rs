@@ -11,7 +11,7 @@ use aiperf::schedule::config::PhaseConfig;
 use aiperf::units::{Clock, Nanos};
 use tokio::sync::{oneshot, watch};
 
-use crate::load::{Load, closed_loop, mock};
+use crate::support::load::{Load, closed_loop, mock};
 
 /// What a listener was told, and what the server had served then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

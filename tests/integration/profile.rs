@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -14,99 +14,12 @@ use aiperf::mock_server::{MockServer, Script};
 use aiperf::units::Nanos;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::artifacts::table::run_python;
-use crate::load::{faults, faulty, mock};
-use crate::otlp_receiver::{Answer, OtlpReceiver};
-use crate::raw_server;
-
-/// The program, with nothing of the tester's environment that changes it.
-pub(crate) fn aiperf(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
-    for (name, _) in std::env::vars() {
-        if ["OTEL_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
-    // The tester's own machine may have been checked.
-    command.env("AIPERF_SELFCHECK_FILE", "/nonexistent");
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A run that has ended.
-pub(crate) struct Run {
-    pub(crate) output: Output,
-    pub(crate) directory: TempDir,
-}
-
-/// Profiles the server at `url`, streamed chat of 4 tokens unless `extra` says
-/// otherwise or has a file of prompts.
-pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
-    let directory = tempfile::tempdir().unwrap();
-    let output = profile_command(url, directory.path(), extra).output().unwrap();
-    Run { output, directory }
-}
-
-pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
-    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
-    command.args(["--url", url, "--ui", "none", "--artifact-dir"]).arg(directory).args(extra);
-    if !extra.contains(&"--input-file") {
-        command.args(["--isl", "20", "--osl", "4"]);
-    }
-    if !extra.contains(&"--endpoint-type") {
-        command.arg("--streaming");
-    }
-    command
-}
-
-impl Run {
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    pub(crate) fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    pub(crate) fn summary(&self) -> Value {
-        summary(self.directory.path())
-    }
-
-    pub(crate) fn records(&self) -> Vec<Value> {
-        json_lines(&self.path("profile_export.jsonl"))
-    }
-
-    pub(crate) fn exit_code(&self) -> Option<i32> {
-        self.output.status.code()
-    }
-
-    pub(crate) fn stdout(&self) -> String {
-        String::from_utf8_lossy(&self.output.stdout).into_owned()
-    }
-
-    pub(crate) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.output.stderr).into_owned()
-    }
-
-    pub(crate) fn succeeded(self) -> Self {
-        assert_eq!(self.exit_code(), Some(0), "{}\n{}", self.stdout(), self.stderr());
-        self
-    }
-}
-
-/// The JSON summary of the run in `directory`.
-pub(crate) fn summary(directory: &Path) -> Value {
-    let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-/// The values of a file with one a line.
-pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
+use crate::support::load::{faults, faulty, mock};
+use crate::support::otlp_receiver::{Answer, OtlpReceiver};
+use crate::support::python::run_python;
+use crate::support::raw_server;
+use crate::support::run::{Run, aiperf, profile, profile_command, signal, summary};
 
 const SUMMARIES: [&str; 3] =
     ["profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_console.txt"];
@@ -567,7 +480,8 @@ fn observed_run(collector: &OtlpReceiver) {
     let errors = received.number("aiperf.error_request_count", &failed);
     assert_eq!(errors, value("error_request_count", "avg"));
     assert_eq!(received.number("aiperf.timing.requests.sent", &[profiling]), 20.0);
-    assert_eq!(received.number("aiperf.timing.requests.completed", &[profiling]), 20.0);
+    // Those that failed are not among the completed.
+    assert_eq!(received.number("aiperf.timing.requests.completed", &[profiling]), 20.0 - errors);
     assert_eq!(received.number("aiperf.timing.requests.errors", &[profiling]), errors);
     assert_eq!(received.number("aiperf.timing.requests.in_flight", &[profiling]), 0.0);
     let warmup = [("aiperf.benchmark_phase", "warmup")];
@@ -661,10 +575,6 @@ fn start_long_run(server: &MockServer, directory: &Path, requests: u64) -> Child
     child
 }
 
-pub(crate) fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
 #[test]
 fn an_interrupt_completes_the_files_and_exits_130() {
     let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
@@ -681,6 +591,77 @@ fn an_interrupt_completes_the_files_and_exits_130() {
     assert!(records.iter().all(|record| record["error"].is_null()));
     assert_eq!(summary["request_count"]["avg"].as_f64(), Some(records.len() as f64));
     assert!(run.stdout().contains("aiperf | LLM Metrics"));
+}
+
+#[test]
+fn a_terminal_that_goes_away_is_an_interrupt_unless_that_is_ignored() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let child = start_long_run(&server, directory.path(), 20);
+    signal(&child, Signal::HUP);
+    let run = Run { output: child.wait_with_output().unwrap(), directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    assert_eq!(run.summary()["was_cancelled"], true);
+    assert!(run.records().iter().all(|record| record["error"].is_null()));
+    // As by nohup.
+    let directory = tempfile::tempdir().unwrap();
+    let command = profile_command(&server.url(), directory.path(), &["--request-count", "60"]);
+    let before = server.requests_received();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg("trap '' HUP; exec \"$0\" \"$@\"");
+    shell.arg(command.get_program()).args(command.get_args());
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while server.requests_received() < before + 5 {
+        std::thread::yield_now();
+    }
+    signal(&child, Signal::HUP);
+    let run = Run { output: child.wait_with_output().unwrap(), directory }.succeeded();
+    assert_eq!(run.summary()["request_count"]["avg"], 60.0);
+}
+
+#[test]
+fn an_interrupt_waits_for_requests_in_flight_up_to_a_bound() {
+    // No request is answered; neither warmup nor measurement has a bound of its own.
+    let server = mock(Script { ttft: Nanos::from_seconds(600.0), ..Script::default() });
+    for warmup in ["0", "5"] {
+        let directory = tempfile::tempdir().unwrap();
+        let received = server.requests_received();
+        let mut extra = vec!["--concurrency", "2", "--request-count", "10"];
+        if warmup != "0" {
+            extra.extend(["--warmup-request-count", warmup]);
+        }
+        let child = profile_command(&server.url(), directory.path(), &extra).spawn().unwrap();
+        while server.requests_received() < received + 2 {
+            std::thread::yield_now();
+        }
+        let start = std::time::Instant::now();
+        signal(&child, Signal::TERM);
+        let run = Run { output: child.wait_with_output().unwrap(), directory };
+        assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+        // A pod has 30 s.
+        let seconds = start.elapsed().as_secs_f64();
+        assert!((14.0..30.0).contains(&seconds), "{seconds} s");
+        assert_eq!(run.records().len(), 2);
+        let cancelled = |record: &Value| record["metadata"]["was_cancelled"] == true;
+        assert!(run.records().iter().all(cancelled));
+    }
+}
+
+#[test]
+fn a_reader_of_stderr_that_stalls_delays_nothing() {
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    // Trace logging says more than a pipe holds, and nobody reads it.
+    let extra = ["--request-count", "300", "--log-level", "trace", "--wait-for-model-timeout", "5"];
+    let mut child = profile_command(&server.url(), directory.path(), &extra).spawn().unwrap();
+    let held = child.stderr.take().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(said.contains("aiperf | LLM Metrics"), "{said}");
+    assert_eq!(summary(directory.path())["request_count"]["avg"], 300.0);
+    drop(held);
 }
 
 #[test]
@@ -831,12 +812,64 @@ fn wrong_usage_exits_with_2() {
     for (arguments, reason) in [
         (&["profile"][..], "--model"),
         (&["profile", "-m", "x", "--concurrency", "0"], "--concurrency"),
-        (&["profile", "-m", "x", "--auto-plot"], "does not have yet"),
+        (&["profile", "-m", "x", "--auto-plot"], "does not support yet"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = aiperf(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(stderr.contains(reason), "{arguments:?}: {stderr}");
+    }
+}
+
+/// A server that answers with JSON whatever it is asked, and says no usage.
+fn plain_server() -> String {
+    let address = raw_server::serve(|_, stream| {
+        let body = r#"{"choices":[{"message":{"content":"four words of answer"}}]}"#;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
+        while raw_server::read_request(stream).is_some() {
+            let answer = format!("{head}{}\r\n\r\n{body}", body.len());
+            raw_server::write(stream, answer.as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn what_a_server_leaves_out_is_said() {
+    let url = plain_server();
+    let run = profile(&url, &["--request-count", "3", "--no-server-metrics"]).succeeded();
+    let said = run.stdout();
+    assert!(said.contains("Responses Not Streamed"), "{said}");
+    assert!(said.contains("each of 3 responses came as a single event"), "{said}");
+    assert!(!said.contains("Usage Missing"), "{said}");
+    let flags = ["--request-count", "3", "--no-server-metrics", "--use-server-token-count"];
+    let said = profile(&url, &flags).succeeded().stdout();
+    assert!(said.contains("Usage Missing"), "{said}");
+    assert!(said.contains("3 of 3 requests (100.0%) had no token counts"), "{said}");
+}
+
+#[test]
+fn the_first_and_the_last_instant_are_whole_nanoseconds() {
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--request-count", "5"]).succeeded();
+    let starts = run.records().iter().map(|r| r["metadata"]["request_start_ns"].as_u64()).min();
+    let summary = run.summary();
+    let instant = |tag: &str| summary[tag]["avg"].as_u64();
+    assert_eq!(instant("min_request_timestamp"), starts.unwrap());
+    assert!(instant("max_response_timestamp") > instant("min_request_timestamp"));
+    assert_eq!(summary["min_request_timestamp"]["unit"], "ns");
+}
+
+#[test]
+fn the_length_asked_for_by_extra_inputs_is_held_against_the_answers() {
+    let server = mock(Script::default());
+    let flags = ["--request-count", "4", "--extra-inputs", "max_completion_tokens:9"];
+    let run = profile(&server.url(), &flags).succeeded();
+    for record in run.records() {
+        assert_eq!(record["metadata"]["requested_output_tokens"], 9);
+        let generated = record["metrics"]["output_sequence_length"]["value"].as_f64().unwrap();
+        let difference = record["metrics"]["osl_mismatch_diff_pct"]["value"].as_f64().unwrap();
+        assert!((difference - (generated - 9.0) / 9.0 * 100.0).abs() < 1e-9, "{record}");
     }
 }

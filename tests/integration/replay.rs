@@ -6,8 +6,8 @@ use aiperf::transport::SseDecoder;
 use aiperf::units::Nanos;
 
 use crate::endpoint::{STREAMS, capture, dialect};
-use crate::load::Load;
-use crate::raw_server;
+use crate::support::load::Load;
+use crate::support::raw_server;
 
 /// The stream's bytes in HTTP's chunked framing, `size` bytes a chunk.
 fn framed(body: &str, size: usize) -> Vec<u8> {

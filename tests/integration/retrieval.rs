@@ -7,9 +7,9 @@ use aiperf::endpoint::EndpointType;
 use aiperf::mock_server::Script;
 use serde_json::{Value, json};
 
-use crate::load::{faulty, mock};
-use crate::profile::{Run, profile};
-use crate::raw_server;
+use crate::support::load::{faulty, mock};
+use crate::support::raw_server;
+use crate::support::run::{Run, profile};
 
 /// Has images generated, one for each request.
 const IMAGES: &[&str] = &["--image-width-mean", "8", "--image-height-mean", "8"];
@@ -166,14 +166,14 @@ fn no_tokenizer_is_missed_where_no_token_is_counted() {
         let given =
             ["profile", "--model", "org/of-no-machine", "--url", &server.url()].map(str::to_owned);
         let rest = ["--endpoint-type", name, "--request-count", "1", "--artifact-dir", path];
-        let output = crate::profile::aiperf(&given.each_ref().map(String::as_str))
+        let output = crate::support::run::aiperf(&given.each_ref().map(String::as_str))
             .args(IMAGES)
             .args(rest)
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        said.contains("no tokenizer of")
+        said.contains("no tokenizer for")
     };
     assert!(!warns(EndpointType::IMAGE_RETRIEVAL));
     assert!(warns(EndpointType::NIM_EMBEDDINGS));
@@ -263,26 +263,30 @@ fn datasets_that_do_not_fit_are_refused_before_the_run() {
         assert_ne!(run.exit_code(), Some(0), "{line}");
         run.stderr()
     };
-    let by_url = r#"{"image": "http://x/a.png"}"#;
+    let by_url = r#"{"image": "http://127.0.0.1:1/a.png"}"#;
     for (kind, line, words) in [
-        (EndpointType::IMAGE_RETRIEVAL, r#"{"text": "a"}"#, "image_retrieval needs image"),
-        (EndpointType::IMAGE_RETRIEVAL, by_url, "image_retrieval sends files"),
-        (EndpointType::NIM_EMBEDDINGS, by_url, "nim_embeddings sends files"),
+        (EndpointType::IMAGE_RETRIEVAL, r#"{"text": "a"}"#, "image_retrieval requires image"),
+        (
+            EndpointType::IMAGE_RETRIEVAL,
+            by_url,
+            "cannot download the image http://127.0.0.1:1/a.png",
+        ),
+        (EndpointType::NIM_EMBEDDINGS, by_url, "use a file instead"),
         (
             EndpointType::NIM_EMBEDDINGS,
             r#"{"text": "a", "images": ["a.png", "a.png"]}"#,
-            "it has 1 texts and 2 images",
+            "there are 1 texts and 2 images",
         ),
         (
             EndpointType::NIM_EMBEDDINGS,
             r#"{"video": "http://x/a.mp4"}"#,
-            "nim_embeddings takes image beside text",
+            "nim_embeddings supports image in addition to text",
         ),
-        (EndpointType::SOLIDO_RAG, by_url, "solido_rag takes text alone"),
+        (EndpointType::SOLIDO_RAG, by_url, "solido_rag supports only text"),
         (
             EndpointType::NIM_EMBEDDINGS,
             r#"{"messages": [{"role": "user", "content": "a"}]}"#,
-            "which only chat and chat_embeddings send",
+            "which only chat and chat_embeddings support",
         ),
     ] {
         let said = refusal(kind, line);
@@ -290,8 +294,47 @@ fn datasets_that_do_not_fit_are_refused_before_the_run() {
     }
     let streamed =
         profile(&server.url(), &arguments(EndpointType::IMAGE_RETRIEVAL, &["--streaming"]));
-    assert!(streamed.stderr().contains("never streamed"), "{}", streamed.stderr());
+    assert!(streamed.stderr().contains("does not support streaming"), "{}", streamed.stderr());
     let generated = profile(&server.url(), &arguments(EndpointType::IMAGE_RETRIEVAL, &[]));
-    assert!(generated.stderr().contains("needs image"), "{}", generated.stderr());
+    assert!(generated.stderr().contains("requires image"), "{}", generated.stderr());
     assert_eq!(server.requests_received(), 0);
+}
+
+/// The smallest PNG: one grey pixel.
+const PIXEL: &[u8] =
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0:~\x9bU\0\0\0\n\
+    IDATx\x9cc`\0\0\0\x02\0\x01H\xaf\xa4q\0\0\0\0IEND\xaeB`\x82";
+
+#[test]
+fn images_named_by_url_are_downloaded_once_for_an_endpoint_that_takes_files() {
+    let visits = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&visits);
+    let host = crate::support::raw_server::serve(move |_, stream| {
+        while let Some(request) = crate::support::raw_server::read_request(stream) {
+            assert!(!request.to_ascii_lowercase().contains("k3y"), "a key left the host");
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let found = !request.contains("missing");
+            let (line, body) = if found { ("200 OK", PIXEL) } else { ("404 Not Found", &[][..]) };
+            let head = format!("HTTP/1.1 {line}\r\ncontent-length: {}\r\n\r\n", body.len());
+            crate::support::raw_server::write(stream, &[head.as_bytes(), body].concat());
+        }
+    });
+    let server = mock(Script::default());
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str| {
+        let file = directory.path().join("images.jsonl");
+        let line = format!("{{\"image\": \"http://{host}/{name}.png\"}}\n");
+        std::fs::write(&file, line.repeat(3)).unwrap();
+        let input = ["--input-file", file.to_str().unwrap(), "--api-key", "k3y"];
+        profile(&server.url(), &arguments(EndpointType::IMAGE_RETRIEVAL, &input))
+    };
+    let done = run("pixel").succeeded();
+    assert_eq!(visits.load(std::sync::atomic::Ordering::SeqCst), 1);
+    for sent in payloads(&done) {
+        assert!(is_png(&sent["input"][0]["url"]), "{sent}");
+    }
+    let missing = run("missing");
+    assert_eq!(missing.exit_code(), Some(1));
+    assert!(missing.stderr().contains("returned status 404"), "{}", missing.stderr());
+    assert!(missing.stderr().contains("use a file instead"), "{}", missing.stderr());
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
-use aiperf::telemetry::{Config, ScrapesReport, Streams, Telemetry, TelemetryReport};
+use aiperf::telemetry::{Config, RunTotals, ScrapesReport, Streams, Telemetry, TelemetryReport};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
@@ -23,13 +23,14 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::artifacts::table::run_python;
-use crate::metrics_endpoint::recorded;
-use crate::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
+use crate::support::metrics_endpoint::recorded;
+use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute, tls_variables};
+use crate::support::python::run_python;
+use crate::support::run::is_of_grpc;
 use crate::telemetry::identity;
 
 /// Long enough for any healthy collector on a loaded machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Collectors' own limit for a message.
 const FOUR_MIB: usize = 4 * 1024 * 1024;
@@ -42,7 +43,9 @@ fn config(collector: &OtlpReceiver) -> Config {
 fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
-        pair.map(|(_, value)| (*value).to_owned())
+        let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";
+        let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
+        pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
     Telemetry::start_in(config, &identity(), &[], &found).unwrap()
 }
@@ -246,7 +249,8 @@ fn forward(name: &str, collector: &OtlpReceiver, gzip: bool) -> Vec<ResourceMetr
     for capture in &captures {
         capture.show(&telemetry, 0);
     }
-    let report = assert_all_forwarded(&telemetry.finish(PATIENCE), captures.len());
+    let report =
+        assert_all_forwarded(&telemetry.finish(&RunTotals::default(), TIMEOUT), captures.len());
 
     let received = received(collector);
     let (mut expected, mut got) = (Lines::new(), Lines::new());
@@ -375,7 +379,7 @@ fn the_points_are_what_prometheus_reads() {
             let line = json!({ "time": capture.first_byte_ns, "body": capture.body });
             writeln!(bodies, "{line}").unwrap();
         }
-        assert_all_forwarded(&telemetry.finish(PATIENCE), shown.len());
+        assert_all_forwarded(&telemetry.finish(&RunTotals::default(), TIMEOUT), shown.len());
         let mut points = File::create(path("points")).unwrap();
         for point in metrics(&received(&collector)).into_iter().flat_map(described) {
             writeln!(points, "{point}").unwrap();
@@ -404,7 +408,7 @@ fn a_scrape_above_4_mib_goes_in_pieces() {
     }
     assert!(text.len() > 18_000_000, "{}", text.len());
     show_text(&telemetry, &text, Format::Text);
-    let report = assert_all_forwarded(&telemetry.finish(PATIENCE), 1);
+    let report = assert_all_forwarded(&telemetry.finish(&RunTotals::default(), TIMEOUT), 1);
     assert_eq!(report.points_forwarded, 100_000);
 
     let requests: Vec<_> = collector.taken().into_iter().map(|export| export.message).collect();
@@ -436,7 +440,7 @@ fn the_oldest_scrapes_fall_out_of_a_full_queue() {
     // 10,000 may wait.
     (1..=10_050).for_each(show);
     collector.now(Answer::Take);
-    let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+    let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
     assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (10_001, 50));
     assert_eq!((report.points_forwarded, report.points_dropped), (10_001, 50));
     assert!(report.delivered_final, "{report:?}");
@@ -467,7 +471,8 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
         show_text(&telemetry, "a 1\nb 2\n", Format::Text);
         collector.wait_for_exports(1);
         show_text(&telemetry, "a 1\n", Format::Text);
-        let report = telemetry.finish(Duration::from_millis(200)).scrapes.unwrap();
+        let report =
+            telemetry.finish(&RunTotals::default(), Duration::from_millis(200)).scrapes.unwrap();
         assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (0, 2));
         assert_eq!((report.points_forwarded, report.points_dropped), (0, 3));
         assert!(!report.delivered_final);
@@ -480,7 +485,7 @@ fn no_collector_at_the_address_fails_nothing() {
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
         let telemetry = start(&Config { url: Some(url), ..Config::default() }, &[]);
         show_text(&telemetry, "a 1\n", Format::Text);
-        let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+        let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
         let expected = ScrapesReport {
             scrapes_dropped: 1,
             points_dropped: 1,
@@ -501,7 +506,7 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         collector.wait_for_exports(1);
         show_text(&telemetry, "taken 1\n", Format::Text);
         collector.wait_for_exports(4);
-        let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+        let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
         assert_eq!((report.requests_ok, report.requests_failed), (1, 1));
         assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (1, 1));
         assert!(report.delivered_final);
@@ -537,7 +542,7 @@ fn what_a_broken_connection_took_along_is_sent_again() {
     drop(listener);
     let collector = OtlpReceiver::grpc_at(address);
     collector.wait_for_exports(1);
-    let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+    let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
     assert_eq!((report.scrapes_forwarded, report.scrapes_dropped), (1, 0), "{report:?}");
     assert_eq!((report.requests_ok, report.requests_failed), (1, 0));
     assert!(report.delivered_final);
@@ -549,7 +554,7 @@ fn rejected_points_are_counted() {
         let collector = collector.always(Answer::Reject(2));
         let telemetry = start_for(&collector);
         show_text(&telemetry, "a 1\nb 2\nc 3\n", Format::Text);
-        let report = telemetry.finish(PATIENCE).scrapes.unwrap();
+        let report = telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes.unwrap();
         assert_eq!((report.points_forwarded, report.points_rejected), (1, 2));
         assert_eq!((report.requests_ok, report.points_dropped), (1, 0));
     }
@@ -565,10 +570,10 @@ fn tls_and_headers_are_those_of_the_exporter() {
     let url = format!("https://localhost:{}", collector.address().port());
     let telemetry = start(&Config { url: Some(url), ..config(&collector) }, &variables);
     show_text(&telemetry, "a 1\n", Format::Text);
-    let report = telemetry.finish(PATIENCE);
+    let report = telemetry.finish(&RunTotals::default(), TIMEOUT);
     assert_all_forwarded(&report, 1);
     assert!(!format!("{report:?}").contains("hunter2"));
-    let of_scrape = |export: &&crate::otlp_receiver::Export| {
+    let of_scrape = |export: &&crate::support::otlp_receiver::Export| {
         metrics(&export.message.resource_metrics).iter().any(|metric| metric.name == "a")
     };
     let taken = collector.taken();
@@ -584,7 +589,7 @@ fn the_users_attributes_are_on_the_servers_resource_but_not_the_clients_name() {
     let config = Config { resource_attributes: attributes.to_vec(), ..config(&collector) };
     let telemetry = start(&config, &[("OTEL_SERVICE_NAME", "bench")]);
     show_text(&telemetry, "a 1\n", Format::Text);
-    assert_all_forwarded(&telemetry.finish(PATIENCE), 1);
+    assert_all_forwarded(&telemetry.finish(&RunTotals::default(), TIMEOUT), 1);
     let received = received(&collector);
     assert_eq!(resource(&received[0], "team").as_deref(), Some("a b"));
     assert_eq!(resource(&received[0], "server.port").as_deref(), Some("8801"));
@@ -596,7 +601,7 @@ fn scrapes_go_with_the_stream_of_metrics() {
     let streams = Streams { metrics: false, timing: true };
     let telemetry = start(&Config { streams, ..config(&collector) }, &[]);
     show_text(&telemetry, "a 1\n", Format::Text);
-    assert_eq!(telemetry.finish(PATIENCE).scrapes, None);
+    assert_eq!(telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes, None);
     assert!(received(&collector).is_empty());
 }
 
@@ -604,9 +609,9 @@ fn scrapes_go_with_the_stream_of_metrics() {
 fn without_a_collector_or_a_scrape_nothing_is_reported() {
     let telemetry = start(&Config::default(), &[]);
     show_text(&telemetry, "a 1\n", Format::Text);
-    assert_eq!(telemetry.finish(PATIENCE).scrapes, None);
+    assert_eq!(telemetry.finish(&RunTotals::default(), TIMEOUT).scrapes, None);
     let collector = OtlpReceiver::grpc();
-    let report = start_for(&collector).finish(PATIENCE);
+    let report = start_for(&collector).finish(&RunTotals::default(), TIMEOUT);
     assert_eq!(report.scrapes, None);
     assert!(!serde_json::to_string(&report).unwrap().contains("scrapes"));
 }

@@ -7,7 +7,7 @@ use std::process::Output;
 use aiperf::mock_server::{Config, MockServer};
 use serde_json::{Value, json};
 
-use crate::profile::{aiperf, profile_command};
+use crate::support::run::{aiperf, profile_command};
 
 fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -77,7 +77,7 @@ fn limits_are_found_and_travel_with_later_results() {
     assert_eq!(summary["client_health"]["selfcheck"]["limits"], all["limits"]);
     assert!(!warned.contains("self-check"), "{warned}");
     let (_, warned) = profiled(&saved, "4");
-    assert!(warned.contains("--concurrency 4 is more than the 3 streams"), "{warned}");
+    assert!(warned.contains("--concurrency 4 exceeds the 3 streams"), "{warned}");
 }
 
 #[test]

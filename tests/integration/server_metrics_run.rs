@@ -12,9 +12,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::load::mock;
-use crate::profile::{Run, aiperf, json_lines, profile, profile_command, signal};
-use crate::raw_server;
+use crate::support::load::mock;
+use crate::support::raw_server;
+use crate::support::run::{Run, aiperf, json_lines, profile, profile_command, signal};
 
 /// A server that answers each request for a completion, and `/metrics` as told.
 struct Server {
@@ -195,11 +195,10 @@ fn nothing_is_scraped_where_it_is_turned_off() {
     assert!(before >= 2, "at the start and at the end");
     assert!(!files(&run).is_empty());
 
-    let arguments = [&UNSTREAMED[..], &["--no-server-metrics"]].concat();
-    let output = profile_command(&server.url, run.directory.path(), &arguments).output().unwrap();
-    let run = Run { output, directory: run.directory }.succeeded();
+    let run = profile(&server.url, &[&UNSTREAMED[..], &["--no-server-metrics"]].concat());
+    let run = run.succeeded();
     assert_eq!(server.scraped().len(), before);
-    assert_eq!(files(&run), Vec::<String>::new(), "an earlier run's are no longer there");
+    assert_eq!(files(&run), Vec::<String>::new());
 }
 
 #[test]
@@ -247,22 +246,91 @@ fn credentials_reach_the_server_and_nobody_else() {
 }
 
 #[test]
-fn counts_that_come_late_are_waited_for() {
+fn counts_that_come_late_are_waited_for_and_in_the_totals() {
     // The second request is counted with the third scrape after it.
     let server = Server::start(|answered, since| {
         Some(successes(if since < 3 { answered.min(1) } else { answered }))
     });
     let directory = tempfile::tempdir().unwrap();
-    let mut command = profile_command(&server.url, directory.path(), &UNSTREAMED);
+    let extra = [&UNSTREAMED[..], &["--server-metrics-formats", "json,csv,parquet,jsonl"]].concat();
+    let mut command = profile_command(&server.url, directory.path(), &extra);
     command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "0.05");
     command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "30");
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     let conservation = run.summary()["server_metrics"]["conservation"].clone();
     let [compared] = &conservation.as_array().unwrap()[..] else { panic!("{conservation}") };
     assert_eq!((&compared["server"], &compared["client"]), (&2.0.into(), &2.0.into()));
-    // What came after the phase is not of it.
     let export = json(&run, "server_metrics_export.json");
-    assert_eq!(total(&export, "metrics", "vllm:request_success"), 1.0);
+    assert_eq!(total(&export, "metrics", "vllm:request_success"), 2.0);
+    // The report of its files says the same.
+    assert_reported_again(&run);
+}
+
+/// `aiperf report` makes the same statistics of the server once more: of its lines, and
+/// without them, of its samples.
+fn assert_reported_again(run: &Run) {
+    let name = "server_metrics_export.json";
+    let original = json(run, name);
+    for (lost, made_of) in [("", "lines"), ("server_metrics_export.jsonl", "samples")] {
+        fs::remove_file(run.path(name)).unwrap();
+        if !lost.is_empty() {
+            fs::remove_file(run.path(lost)).unwrap();
+        }
+        let output = aiperf(&["report"]).arg(run.directory.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let again = json(run, name);
+        for member in ["summary", "metrics"] {
+            assert_eq!(again[member], original[member], "{member} of {made_of}");
+        }
+    }
+}
+
+#[test]
+fn counts_that_nobody_can_compare_may_come_late_too() {
+    // Published at the earliest 1 s after the request.
+    let last = Arc::new(Mutex::new((0, std::time::Instant::now())));
+    let server = Server::start(move |answered, _| {
+        let mut last = last.lock().unwrap();
+        if last.0 != answered {
+            *last = (answered, std::time::Instant::now());
+        }
+        let is_old = last.1.elapsed() > Duration::from_secs(1);
+        let published = if is_old { answered } else { 0 };
+        Some(format!(
+            "# TYPE work counter\nwork_total {published}\n# TYPE busy gauge\nbusy {}\n",
+            u8::from(published == 0)
+        ))
+    });
+    let run = profile(&server.url, &UNSTREAMED).succeeded();
+    let export = json(&run, "server_metrics_export.json");
+    assert_eq!(total(&export, "metrics", "work"), 2.0);
+    // The gauge has no samples of the time after.
+    assert_eq!(export["metrics"]["busy"]["series"][0]["stats"]["avg"], 1.0);
+    let info = export["summary"]["endpoint_info"].as_object().unwrap().values().next().unwrap();
+    let ns = |name: &str| info[name].as_u64().unwrap();
+    assert!(ns("last_fetch_ns") - ns("final_ns") > 1_500_000_000, "{info}");
+    let rate = export["metrics"]["work"]["series"][0]["stats"]["rate"].as_f64().unwrap();
+    let seconds = (ns("final_ns") - ns("reference_ns")) as f64 / 1e9;
+    assert!((rate - 2.0 / seconds).abs() < 1e-9 * rate, "{rate} over {seconds}");
+}
+
+#[test]
+fn scrapes_that_fail_are_counted_and_said() {
+    // Every second scrape fails.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |answered, _| {
+        let is_lost = asked.fetch_add(1, Ordering::SeqCst) % 2 == 1;
+        (!is_lost).then(|| successes(answered))
+    });
+    let run = profile(&server.url, &UNSTREAMED).succeeded();
+    let export = json(&run, "server_metrics_export.json");
+    let info = export["summary"]["endpoint_info"].as_object().unwrap().values().next().unwrap();
+    let failed = info["failed_fetches"].as_u64().unwrap();
+    assert_eq!(failed + info["total_fetches"].as_u64().unwrap(), server.scraped().len() as u64);
+    assert!(failed >= 1, "{info}");
+    let said = format!("{failed} of {} scrapes failed", server.scraped().len());
+    assert!(run.stdout().contains(&said), "{said}: {}", run.stdout());
+    assert_eq!(total(&export, "metrics", "vllm:request_success"), 2.0);
 }
 
 #[test]
@@ -344,6 +412,21 @@ fn endpoints_that_cannot_be_reached_stop_no_run() {
 }
 
 #[test]
+fn without_a_collector_nothing_is_said_of_opentelemetry() {
+    let server = mock(Script::default());
+    let run = profile(&server.url(), &["--request-count", "2", "-vv"]).succeeded();
+    // It says a lot, and nothing of an SDK that exports nothing.
+    for said in [run.stderr(), run.text("logs/aiperf.log")] {
+        assert!(said.contains("DEBUG") || said.contains("TRACE"), "{said}");
+        let lines = said.lines().filter(|line| {
+            let line = line.to_ascii_lowercase();
+            line.contains("opentelemetry") || line.contains("meterprovider")
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[test]
 fn the_demo_has_the_servers_files_too() {
     let directory: TempDir = tempfile::tempdir().unwrap();
     let mut command: Command = aiperf(&["demo", "--request-count", "4", "--ttft", "1ms"]);
@@ -363,7 +446,7 @@ fn label_sets_without_end_are_bounded_and_told_of_once() {
     let extra = [&UNSTREAMED[..], &["--concurrency", "1", "--request-rate", "2"]].concat();
     let run = profile(&server.url, &extra).succeeded();
     let said = run.stderr();
-    assert_eq!(said.matches("has more metrics than are kept").count(), 1, "{said}");
+    assert_eq!(said.matches("has more metrics than can be stored").count(), 1, "{said}");
     assert_eq!(said.matches("WARN").count(), 1, "{said}");
     let export = json(&run, "server_metrics_export.json");
     // What was known goes on: the server's counts and the client's agree.

@@ -16,7 +16,7 @@ use aiperf::server_metrics::{FetchTimes, report::ServerMetricsReport};
 use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
-use crate::metrics_endpoint::recorded;
+use crate::support::metrics_endpoint::recorded;
 
 /// Name, labels, value and timestamp.
 type Sample = (String, Vec<(String, String)>, String, Option<f64>);
@@ -68,22 +68,25 @@ fn requests(server: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// From the first request to the first scrape after the last one.
-fn window(server: &str, scrapes: &[Value]) -> Window {
+/// From the first request to the end of the last one.
+fn window(server: &str) -> Window {
     let requests = requests(server);
     let ns = |request: &Value, name: &str| request[name].as_u64().unwrap();
-    let last_end = requests.iter().map(|request| ns(request, "end_ns")).max().unwrap();
-    let mut times = scrapes.iter().map(|scrape| times(scrape).first_byte_ns);
     Window {
         start_ns: requests.iter().map(|request| ns(request, "start_ns")).min().unwrap(),
-        end_ns: times.find(|time| *time >= last_end).unwrap(),
+        end_ns: requests.iter().map(|request| ns(request, "end_ns")).max().unwrap(),
     }
 }
 
 fn build(server: &str, file: &str) -> (ServerMetricsReport, Window) {
-    let scrapes = scrapes(server, file);
-    let window = window(server, &scrapes);
+    let mut scrapes = scrapes(server, file);
+    let mut window = window(server);
+    // Nothing that was counted late, which the checker does not know of.
+    let last = scrapes.iter().position(|scrape| times(scrape).request_sent_ns >= window.end_ns);
+    scrapes.truncate(last.unwrap() + 1);
     let windows = Windows { warmup: None, profiling: Some(window) };
+    // The endpoint's ends with its final scrape.
+    window.end_ns = times(scrapes.last().unwrap()).first_byte_ns;
     (report::build(&store(&scrapes), windows, Some(Nanos::from_seconds(2.0))), window)
 }
 

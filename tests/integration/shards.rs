@@ -15,10 +15,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::artifacts::table::run_python;
-use crate::load::mock;
-use crate::otlp_receiver::{OtlpReceiver, Received, attribute};
-use crate::profile::{aiperf, json_lines, profile_command, signal, summary};
+use crate::support::load::mock;
+use crate::support::otlp_receiver::{OtlpReceiver, Received, attribute};
+use crate::support::python::run_python;
+use crate::support::run::{aiperf, json_lines, profile_command, signal, summary};
 
 const SHARDS: u64 = 3;
 
@@ -293,7 +293,7 @@ fn others_are_refused(run: &Sharded, other: &Sharded) {
     let said = refusal(&[run.part(0), run.part(1), run.part(0)]);
     assert!(said.contains("both shard 0/3"), "{said}");
     let said = refusal(&[run.part(0), run.path("whole")]);
-    assert!(said.contains("not a part of a run"), "{said}");
+    assert!(said.contains("not a shard of a run"), "{said}");
     let output =
         report(&[run.part(0), other.part(1)], &["--artifact-dir", run.part(0).to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
@@ -315,7 +315,7 @@ fn a_lost_part_is_said(run: &Sharded) {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("1 of 3 shards are missing: 1"), "{said}");
-    assert!(said.contains("cut short"), "{said}");
+    assert!(said.contains("is incomplete and is ignored"), "{said}");
     assert!(said.contains("the table is missing (shard 2)"), "{said}");
     let summary = summary(&place);
     assert_eq!(summary["is_complete"], false);
@@ -459,16 +459,19 @@ fn what_cannot_be_a_part_is_refused() {
     let far = now() + 3600;
     refused("--shard 0/2 --random-seed 1", "--start-at");
     refused(&format!("--shard 0/2 --start-at {far}"), "--random-seed");
-    refused("--shard 2/2", "parts count from 0");
+    refused("--shard 2/2", "shards are numbered from 0");
     let part = format!("--shard 0/3 --random-seed 1 --start-at {far}");
-    refused(&format!("{part} --concurrency 2"), "session in flight, and the profiling phase has 2");
-    refused(&format!("{part} --request-rate 5 --request-count 2"), "has 2 in all");
+    refused(
+        &format!("{part} --concurrency 2"),
+        "concurrent session, but the profiling phase has only 2",
+    );
+    refused(&format!("{part} --request-rate 5 --request-count 2"), "has only 2 in total");
     refused("--start-at 1000", "nothing was sent");
     refused("--start-at -1", "before 1970");
-    refused("--start-at 1e300", "in seconds since 1970");
+    refused("--start-at 1e300", "Unix time in seconds");
     refused("--start-at 2026-11-21T15:04:05", "time zone");
     refused(&format!("--start-at {far}000"), "milliseconds");
-    refused(&format!("--start-at {}", now() + 100 * 3600), "give a time within 24 h");
+    refused(&format!("--start-at {}", now() + 100 * 3600), "use a time within 24 h");
 }
 
 #[test]

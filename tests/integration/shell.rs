@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use aiperf::cli::{aiperf_flags, command};
 use tempfile::TempDir;
 
-use crate::profile::aiperf;
+use crate::support::run::aiperf;
 
 const SHELLS: &[&str] = &["bash", "elvish", "fish", "powershell", "zsh"];
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -13,14 +13,16 @@ use aiperf::endpoint::{EndpointType, ParsedResponse};
 use aiperf::metrics::health::{ClientHealth, Cpu, Verdict};
 use aiperf::metrics::metric::{
     ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
-    Observation, RecordValues, Stats, Value, ValueType,
+    Observation, RecordValues, Settings, Stats, Value, ValueType,
 };
+use aiperf::metrics::tag::{self, MetricTag};
+use aiperf::metrics::{Accumulator, Health, LoadReport, Registry};
 use aiperf::record::{
     Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, SseEvent, TurnId,
 };
-use aiperf::runner::QueueStats;
+use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::{PhaseKind, PhaseStats};
-use aiperf::telemetry::{Config, Identity, Streams, Telemetry, TelemetryReport};
+use aiperf::telemetry::{Config, Identity, RunTotals, Streams, Telemetry, TelemetryReport};
 use aiperf::units::{Nanos, Unit};
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -30,16 +32,17 @@ use proptest::prelude::*;
 use serde_norway::Value as Yaml;
 use uuid::Uuid;
 
-use crate::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
+use crate::support::otlp_receiver::{Answer, OtlpReceiver, Received, attribute, tls_variables};
+use crate::support::run::is_of_grpc;
 
 /// Long enough for any healthy collector on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-const fn row(tag: &'static str, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
+const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metric {
     Metric {
         tag,
-        header: tag,
-        short_header: tag,
+        header: tag.name(),
+        short_header: tag.name(),
         brief: "For tests",
         formula: "None",
         unit,
@@ -54,24 +57,25 @@ const fn row(tag: &'static str, unit: Unit, display_unit: Unit, kind: Kind) -> M
 }
 
 const RECORD: Kind = Kind::Record(|_, _| None);
-const SUM: Kind = Kind::Sum(|_, _| None);
+const SUCCEEDED: Kind = Kind::Sum(|request, _| request.error.is_none().then_some(1.0));
+const FAILED: Kind = Kind::Sum(|request, _| request.error.as_ref().map(|_| 1.0));
 
-static LATENCY: Metric = row("request_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
-static TTFT: Metric = row("time_to_first_token", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
-static ITL: Metric = row("inter_token_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
-static GAPS: Metric = row("inter_chunk_latency", Unit::Nanoseconds, Unit::Milliseconds, RECORD);
-static INPUT: Metric = row("input_sequence_length", Unit::Tokens, Unit::Tokens, RECORD);
-static OUTPUT: Metric = row("output_sequence_length", Unit::Tokens, Unit::Tokens, RECORD);
-static COUNT: Metric = row("request_count", Unit::Requests, Unit::Requests, SUM);
-static ERRORS: Metric = row("error_request_count", Unit::Requests, Unit::Requests, SUM);
+static LATENCY: Metric = row(tag::REQUEST_LATENCY, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static TTFT: Metric = row(tag::TIME_TO_FIRST_TOKEN, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static ITL: Metric = row(tag::INTER_TOKEN_LATENCY, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static GAPS: Metric = row(tag::INTER_CHUNK_LATENCY, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
+static INPUT: Metric = row(tag::INPUT_SEQUENCE_LENGTH, Unit::Tokens, Unit::Tokens, RECORD);
+static OUTPUT: Metric = row(tag::OUTPUT_SEQUENCE_LENGTH, Unit::Tokens, Unit::Tokens, RECORD);
+static COUNT: Metric = row(tag::REQUEST_COUNT, Unit::Requests, Unit::Requests, SUCCEEDED);
+static ERRORS: Metric = row(tag::ERROR_REQUEST_COUNT, Unit::Requests, Unit::Requests, FAILED);
 static RATE: Metric = row(
-    "request_throughput",
+    tag::REQUEST_THROUGHPUT,
     Unit::RequestsPerSecond,
     Unit::RequestsPerSecond,
     Kind::Derived(|_| None),
 );
 static DURATION: Metric =
-    row("benchmark_duration", Unit::Nanoseconds, Unit::Seconds, Kind::Derived(|_| None));
+    row(tag::BENCHMARK_DURATION, Unit::Nanoseconds, Unit::Seconds, Kind::Derived(|_| None));
 
 fn catalogue() -> Vec<&'static Metric> {
     vec![&LATENCY, &TTFT, &ITL, &GAPS, &INPUT, &OUTPUT, &COUNT, &ERRORS, &RATE, &DURATION]
@@ -93,15 +97,93 @@ fn config(url: Option<String>) -> Config {
     Config { url, interval_seconds: 3600.0, ..Config::default() }
 }
 
-fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
+fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
     let found = |name: &str| {
         let pair = variables.iter().find(|(have, _)| *have == name);
-        pair.map(|(_, value)| (*value).to_owned())
+        let is_protocol = name == "OTEL_EXPORTER_OTLP_PROTOCOL";
+        let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
+        pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
-    Telemetry::start_in(config, &identity(), &catalogue(), &found).unwrap()
+    let telemetry = Telemetry::start_in(config, &identity(), &catalogue(), &found).unwrap();
+    Run::new(telemetry, &catalogue())
+}
+
+/// Telemetry, and what files, phases and queue would say of the same run.
+pub(crate) struct Run {
+    pub(crate) telemetry: Telemetry,
+    registry: Arc<Registry>,
+    files: Mutex<Files>,
+}
+
+struct Files {
+    profiling: Accumulator,
+    health: Health,
+    phases: BTreeMap<u32, PhaseStats>,
+    queue: QueueStats,
+}
+
+impl Run {
+    pub(crate) fn new(telemetry: Telemetry, catalogue: &[&'static Metric]) -> Self {
+        let traits = EndpointType::CHAT.traits();
+        let registry = Registry::from_rows(catalogue, Settings::default(), traits, true).unwrap();
+        let registry = Arc::new(registry);
+        let files = Files {
+            profiling: Accumulator::new(Arc::clone(&registry)),
+            health: Health::default(),
+            phases: BTreeMap::new(),
+            queue: QueueStats::default(),
+        };
+        Self { telemetry, registry, files: Mutex::new(files) }
+    }
+
+    pub(crate) fn record(&self, measured: &MeasuredRecord) {
+        self.export(measured);
+        self.keep(measured);
+    }
+
+    /// To telemetry only.
+    fn export(&self, measured: &MeasuredRecord) {
+        let aggregates: Vec<_> = self.registry.aggregates(&measured.observation).collect();
+        self.telemetry.record(measured, &aggregates);
+    }
+
+    /// To the files only.
+    fn keep(&self, measured: &MeasuredRecord) {
+        let mut files = self.files.lock().unwrap();
+        files.profiling.observe(&measured.observation);
+        files.health.observe(&measured.record);
+    }
+
+    fn phase(&self, stats: &PhaseStats) {
+        self.telemetry.phase(stats);
+        self.files.lock().unwrap().phases.insert(stats.phase_index, *stats);
+    }
+
+    pub(crate) fn queue(&self, phase: PhaseKind, stats: &QueueStats) {
+        self.telemetry.queue(phase, stats);
+        self.files.lock().unwrap().queue = *stats;
+    }
+
+    fn totals(&self) -> RunTotals {
+        let files = self.files.lock().unwrap();
+        let Files { profiling, health, phases, queue } = &*files;
+        let shares = CpuShares::default();
+        RunTotals {
+            profiling: profiling.phase_totals(),
+            phases: phases.values().copied().collect(),
+            queue: *queue,
+            health: health.report(&LoadReport::default(), queue, &shares, &profiling.results()),
+            ..RunTotals::default()
+        }
+    }
+
+    pub(crate) fn finish(&self, deadline: Duration) -> TelemetryReport {
+        self.telemetry.finish(&self.totals(), deadline)
+    }
 }
 
 /// A request in whole milliseconds.
+#[derive(Debug)]
 struct Request {
     latency_ms: f64,
     first_token_ms: f64,
@@ -130,13 +212,13 @@ impl Request {
     fn measured(&self) -> MeasuredRecord {
         let mut values = RecordValues::default();
         if self.error.is_none() {
-            values.push("request_latency", Value::Scalar(self.latency_ms * 1e6));
-            values.push("time_to_first_token", Value::Scalar(self.first_token_ms * 1e6));
-            values.push("inter_token_latency", Value::Scalar(self.token_gap_ms * 1e6));
+            values.set(tag::REQUEST_LATENCY, Value::Scalar(self.latency_ms * 1e6));
+            values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(self.first_token_ms * 1e6));
+            values.set(tag::INTER_TOKEN_LATENCY, Value::Scalar(self.token_gap_ms * 1e6));
             let gaps = self.gaps_ms.iter().map(|gap| gap * 1e6).collect();
-            values.push("inter_chunk_latency", Value::List(gaps));
-            values.push("input_sequence_length", Value::Scalar(self.input));
-            values.push("output_sequence_length", Value::Scalar(self.output));
+            values.set(tag::INTER_CHUNK_LATENCY, Value::List(gaps));
+            values.set(tag::INPUT_SEQUENCE_LENGTH, Value::Scalar(self.input));
+            values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(self.output));
         }
         let error = self.error.map(|kind| RequestError::new(kind, "Scripted", "for the test"));
         let observation = Observation {
@@ -144,6 +226,7 @@ impl Request {
             start_wall_ns: 0,
             end_wall_ns: 0,
             requested_output_tokens: None,
+            missing_answers: 0,
             error: error.clone(),
             values,
         };
@@ -160,6 +243,7 @@ impl Request {
             worker: 0,
             request_id: Uuid::nil(),
             correlation_id: Uuid::nil(),
+            model: "m".into(),
             url: "http://127.0.0.1:8000/v1/chat/completions".into(),
             payload: Bytes::new(),
             earlier_answers: Vec::new(),
@@ -168,6 +252,7 @@ impl Request {
             free_from: Nanos::ZERO,
             issued: start,
             start,
+            sent: Some(start),
             ack: None,
             end: start + Nanos::from_millis(self.latency_ms),
             status: None,
@@ -178,11 +263,6 @@ impl Request {
             error,
         }
     }
-}
-
-fn record(telemetry: &Telemetry, request: &Request) {
-    let increment = if request.error.is_some() { "error_request_count" } else { "request_count" };
-    telemetry.record(&request.measured(), &[(increment, 1.0)]);
 }
 
 /// A request of its own identifier that succeeded.
@@ -207,9 +287,9 @@ fn four() -> [Request; 4] {
     ]
 }
 
-fn record_four(telemetry: &Telemetry) {
+fn record_four(run: &Run) {
     for request in four() {
-        record(telemetry, &request);
+        run.record(&request.measured());
     }
 }
 
@@ -308,9 +388,9 @@ fn assert_delivered(report: &TelemetryReport) {
 #[test]
 fn a_grpc_collector_receives_what_was_recorded() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
-    record_four(&telemetry);
-    let report = telemetry.finish(PATIENCE);
+    let run = start(&config(Some(collector.url())), &[]);
+    record_four(&run);
+    let report = run.finish(TIMEOUT);
     assert_four(&collector.last());
     assert_delivered(&report);
     assert_eq!((report.exports_ok, report.exports_failed, report.rejected_data_points), (1, 0, 0));
@@ -321,10 +401,10 @@ fn a_grpc_collector_receives_what_was_recorded() {
 #[test]
 fn the_final_values_go_out_though_another_still_holds_the_telemetry() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = Arc::new(start(&config(Some(collector.url())), &[]));
-    record_four(&telemetry);
-    let held = Arc::clone(&telemetry);
-    assert_delivered(&telemetry.finish(PATIENCE));
+    let run = Arc::new(start(&config(Some(collector.url())), &[]));
+    record_four(&run);
+    let held = Arc::clone(&run);
+    assert_delivered(&run.finish(TIMEOUT));
     assert_four(&collector.last());
     drop(held);
     assert_eq!(collector.taken().len(), 1);
@@ -340,9 +420,9 @@ fn an_http_collector_receives_what_was_recorded() {
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter2".into()),
     ];
     let variables: Vec<_> = variables.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    let telemetry = start(&config(None), &variables);
-    record_four(&telemetry);
-    let report = telemetry.finish(PATIENCE);
+    let run = start(&config(None), &variables);
+    record_four(&run);
+    let report = run.finish(TIMEOUT);
     assert_four(&collector.last());
     assert_delivered(&report);
     let export = &collector.taken()[0];
@@ -357,9 +437,9 @@ fn grpc_bears_headers_and_compression() {
     let collector = OtlpReceiver::grpc();
     let variables =
         [("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")];
-    let telemetry = start(&config(Some(collector.url())), &variables);
-    record_four(&telemetry);
-    assert_delivered(&telemetry.finish(PATIENCE));
+    let run = start(&config(Some(collector.url())), &variables);
+    record_four(&run);
+    assert_delivered(&run.finish(TIMEOUT));
     let export = &collector.taken()[0];
     assert_eq!(export.header("x-key"), Some("k"));
     assert_eq!(export.header("grpc-encoding"), Some("gzip"));
@@ -374,9 +454,9 @@ fn the_resource_says_what_ran_and_flags_override() {
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment=env,team=a%20b,service.name=env"),
         ("OTEL_SERVICE_NAME", "bench"),
     ];
-    let telemetry = start(&config, &variables);
-    record(&telemetry, &four()[0]);
-    assert_delivered(&telemetry.finish(PATIENCE));
+    let run = start(&config, &variables);
+    run.record(&four()[0].measured());
+    assert_delivered(&run.finish(TIMEOUT));
     let received = collector.last();
     let id = Uuid::from_u128(7).to_string();
     for (key, value) in [
@@ -395,11 +475,11 @@ fn the_resource_says_what_ran_and_flags_override() {
 }
 
 #[test]
-fn without_a_collector_both_halves_are_compared_all_the_same() {
-    let telemetry = start(&config(None), &[]);
-    record_four(&telemetry);
-    telemetry.phase(&snapshot(2, 1, 0.5));
-    let report = telemetry.finish(PATIENCE);
+fn without_a_collector_the_final_values_are_compared_all_the_same() {
+    let run = start(&config(None), &[]);
+    record_four(&run);
+    run.phase(&snapshot(2, 1, 0.5));
+    let report = run.finish(TIMEOUT);
     assert!(report.reconciled, "{report:?}");
     assert!(!report.delivered_final && report.endpoint.is_none());
     assert_eq!((report.exports_ok, report.exports_failed), (0, 0));
@@ -409,15 +489,15 @@ fn without_a_collector_both_halves_are_compared_all_the_same() {
 fn what_refused_exports_missed_is_in_the_next() {
     let collector = OtlpReceiver::grpc().always(Answer::Refuse);
     let config = Config { interval_seconds: 0.02, ..config(Some(collector.url())) };
-    let telemetry = start(&config, &[]);
+    let run = start(&config, &[]);
     let [first, second, third, failed] = four();
-    record(&telemetry, &first);
-    record(&telemetry, &second);
+    run.record(&first.measured());
+    run.record(&second.measured());
     collector.wait_for_exports(2);
     collector.now(Answer::Take);
-    record(&telemetry, &third);
-    record(&telemetry, &failed);
-    let report = telemetry.finish(PATIENCE);
+    run.record(&third.measured());
+    run.record(&failed.measured());
+    let report = run.finish(TIMEOUT);
     assert_four(&collector.last());
     assert_delivered(&report);
     assert!(report.exports_failed >= 2, "{report:?}");
@@ -429,13 +509,68 @@ fn a_collector_that_asks_for_a_retry_gets_one() {
         let collector = collector.first([Answer::Unavailable]);
         let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
         let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
-        let telemetry = start(&config(Some(collector.url())), &variables);
-        record_four(&telemetry);
-        let report = telemetry.finish(PATIENCE);
+        let run = start(&config(Some(collector.url())), &variables);
+        record_four(&run);
+        let report = run.finish(TIMEOUT);
         assert_four(&collector.last());
         assert_delivered(&report);
-        assert_eq!((report.exports_ok, report.exports_failed), (1, 0), "{protocol}");
+        assert_eq!((report.exports_ok, report.exports_failed), (1, 1), "{protocol}");
     }
+}
+
+#[test]
+fn what_a_collector_refuses_for_good_is_not_sent_again_and_again() {
+    for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
+        let collector = collector.always(Answer::Refuse);
+        let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
+        let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
+        let run = start(&config(Some(collector.url())), &variables);
+        record_four(&run);
+        let report = run.finish(TIMEOUT);
+        // The final one, and the early one where the machine was slow.
+        assert!((1..=2).contains(&report.exports_failed), "{protocol}: {report:?}");
+        assert!(!report.delivered_final && report.reconciled, "{report:?}");
+    }
+}
+
+#[test]
+fn the_first_record_is_told_soon_however_long_the_interval_is() {
+    let collector = OtlpReceiver::grpc();
+    let run = start(&config(Some(collector.url())), &[]);
+    run.record(&four()[0].measured());
+    collector.wait_for_exports(1);
+    assert_eq!(collector.last().number("aiperf.request_count", OK), 1.0);
+    record_four(&run);
+    let report = run.finish(TIMEOUT);
+    assert_delivered(&report);
+    assert_eq!(collector.last().number("aiperf.request_count", OK), 4.0);
+    assert_eq!(report.exports_ok, 2);
+}
+
+#[test]
+fn a_collector_that_fails_is_not_waited_for_until_the_deadline() {
+    let collector = OtlpReceiver::grpc().always(Answer::Hang);
+    let config =
+        Config { interval_seconds: 0.02, timeout_seconds: 0.1, ..config(Some(collector.url())) };
+    let run = start(&config, &[]);
+    record_four(&run);
+    collector.wait_for_exports(3);
+    let began = std::time::Instant::now();
+    let report = run.finish(Duration::from_hours(1));
+    assert!(!report.delivered_final && report.reconciled, "{report:?}");
+    // Two seconds, on any machine that gets anything done.
+    assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_final_export_ends_when_it_is_given_up() {
+    let collector = OtlpReceiver::grpc().always(Answer::Hang);
+    let config = Config { timeout_seconds: 3600.0, ..config(Some(collector.url())) };
+    let run = start(&config, &[]);
+    record_four(&run);
+    let is_under_way = || collector.has_exports();
+    let report = run.telemetry.finish_unless(&run.totals(), Duration::from_hours(1), &is_under_way);
+    assert!(!report.delivered_final && report.reconciled, "{report:?}");
 }
 
 /// Accepts connections and cuts them: a collector that is restarting.
@@ -458,15 +593,15 @@ fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<()>) {
 fn a_collector_that_comes_back_has_the_whole_run() {
     let (address, cut) = cut_connections(2);
     let config = Config { interval_seconds: 0.02, ..config(Some(format!("http://{address}"))) };
-    let telemetry = start(&config, &[]);
+    let run = start(&config, &[]);
     let [first, second, third, failed] = four();
-    record(&telemetry, &first);
-    record(&telemetry, &second);
-    cut.recv_timeout(PATIENCE).unwrap();
+    run.record(&first.measured());
+    run.record(&second.measured());
+    cut.recv_timeout(TIMEOUT).unwrap();
     let collector = OtlpReceiver::grpc_at(address);
-    record(&telemetry, &third);
-    record(&telemetry, &failed);
-    let report = telemetry.finish(PATIENCE);
+    run.record(&third.measured());
+    run.record(&failed.measured());
+    let report = run.finish(TIMEOUT);
     assert_four(&collector.last());
     assert_delivered(&report);
 }
@@ -475,9 +610,9 @@ fn a_collector_that_comes_back_has_the_whole_run() {
 fn no_collector_at_the_address_fails_nothing() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for url in [format!("http://{unused}"), format!("http://{unused}/v1/metrics")] {
-        let telemetry = start(&config(Some(url)), &[]);
-        record_four(&telemetry);
-        let report = telemetry.finish(PATIENCE);
+        let run = start(&config(Some(url)), &[]);
+        record_four(&run);
+        let report = run.finish(TIMEOUT);
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
         // The final export is tried again for a while.
         assert!(report.exports_ok == 0 && report.exports_failed >= 1, "{report:?}");
@@ -495,12 +630,12 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
             timeout_seconds: 3600.0,
             ..config(Some(collector.url()))
         };
-        let telemetry = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
-        record_four(&telemetry);
+        let run = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
+        record_four(&run);
         collector.wait_for_exports(1);
         // The export under way does not have this one.
-        telemetry.phase(&snapshot(2, 1, 0.5));
-        let report = telemetry.finish(Duration::from_millis(200));
+        run.phase(&snapshot(2, 1, 0.5));
+        let report = run.finish(Duration::from_millis(200));
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
         assert_eq!(report.exports_ok, 0);
     }
@@ -511,10 +646,10 @@ fn a_hanging_collector_is_left_after_its_timeout() {
     let collector = OtlpReceiver::grpc().first([Answer::Hang]);
     let config =
         Config { interval_seconds: 0.02, timeout_seconds: 0.3, ..config(Some(collector.url())) };
-    let telemetry = start(&config, &[]);
-    record_four(&telemetry);
+    let run = start(&config, &[]);
+    record_four(&run);
     collector.wait_for_exports(2);
-    let report = telemetry.finish(PATIENCE);
+    let report = run.finish(TIMEOUT);
     assert_four(&collector.last());
     assert_delivered(&report);
 }
@@ -524,10 +659,10 @@ fn rejected_points_are_counted() {
     for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
         let collector = collector.always(Answer::Reject(5));
         let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
-        let telemetry =
+        let run =
             start(&config(Some(collector.url())), &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
-        record(&telemetry, &four()[0]);
-        let report = telemetry.finish(PATIENCE);
+        run.record(&four()[0].measured());
+        let report = run.finish(TIMEOUT);
         assert_eq!((report.exports_ok, report.rejected_data_points), (1, 5), "{protocol}");
     }
 }
@@ -536,11 +671,11 @@ fn rejected_points_are_counted() {
 fn exponential_histograms_have_the_same_counts_and_sums() {
     let collector = OtlpReceiver::grpc();
     let config = Config { exponential_histograms: Some(true), ..config(Some(collector.url())) };
-    let telemetry = start(&config, &[]);
+    let run = start(&config, &[]);
     for n in 1..=1000 {
-        record(&telemetry, &Request::ok(f64::from(n) * 7.3, f64::from(n) * 0.11, 16.0, 3.0));
+        run.record(&Request::ok(f64::from(n) * 7.3, f64::from(n) * 0.11, 16.0, 3.0).measured());
     }
-    let report = telemetry.finish(PATIENCE);
+    let report = run.finish(TIMEOUT);
     assert_delivered(&report);
     let received = collector.last();
     let latency = received.exponential("aiperf.request_latency", OK);
@@ -560,17 +695,17 @@ fn exponential_histograms_have_the_same_counts_and_sums() {
 fn many_threads_record_at_once() {
     let collector = OtlpReceiver::grpc();
     let config = Config { interval_seconds: 0.005, ..config(Some(collector.url())) };
-    let telemetry = start(&config, &[]);
+    let run = start(&config, &[]);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for n in 1..=500 {
-                    record(&telemetry, &Request::ok(f64::from(n), 1.0, f64::from(n), 2.0));
+                    run.record(&Request::ok(f64::from(n), 1.0, f64::from(n), 2.0).measured());
                 }
             });
         }
     });
-    assert_delivered(&telemetry.finish(PATIENCE));
+    assert_delivered(&run.finish(TIMEOUT));
     let received = collector.last();
     assert_eq!(received.number("aiperf.request_count", OK), 2000.0);
     // 4 · (1 + … + 500) ms
@@ -580,12 +715,12 @@ fn many_threads_record_at_once() {
 #[test]
 fn a_server_that_invents_model_names_does_not_overflow() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
+    let run = start(&config(Some(collector.url())), &[]);
     for n in 0..100 {
         let model = Some(format!("model-{n}"));
-        record(&telemetry, &Request { model, ..Request::ok(10.0, 4.0, 16.0, 3.0) });
+        run.record(&Request { model, ..Request::ok(10.0, 4.0, 16.0, 3.0) }.measured());
     }
-    assert_delivered(&telemetry.finish(PATIENCE));
+    assert_delivered(&run.finish(TIMEOUT));
     let received = collector.last();
     let Some(Data::Sum(sum)) = &received.metric("aiperf.request_count").data else { panic!() };
     assert_eq!(sum.data_points.len(), 17);
@@ -600,6 +735,7 @@ fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
         start: Nanos(1_000),
         now: Nanos(1_000) + Nanos::from_seconds(seconds),
         requests_sent: sent,
+        requests_returned: completed,
         requests_completed: completed,
         ..PhaseStats::default()
     }
@@ -608,17 +744,17 @@ fn snapshot(sent: u64, completed: u64, seconds: f64) -> PhaseStats {
 #[test]
 fn phases_are_told_as_differences() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
+    let run = start(&config(Some(collector.url())), &[]);
     let warmup = |sent, seconds| PhaseStats {
         phase: PhaseKind::Warmup,
         phase_index: 0,
         ..snapshot(sent, sent, seconds)
     };
-    telemetry.phase(&warmup(3, 0.25));
-    telemetry.phase(&snapshot(4, 1, 0.5));
-    telemetry.phase(&snapshot(4, 1, 0.5));
-    telemetry.phase(&PhaseStats { was_cancelled: true, ..snapshot(9, 9, 2.0) });
-    assert_delivered(&telemetry.finish(PATIENCE));
+    run.phase(&warmup(3, 0.25));
+    run.phase(&snapshot(4, 1, 0.5));
+    run.phase(&snapshot(4, 1, 0.5));
+    run.phase(&PhaseStats { was_cancelled: true, ..snapshot(9, 9, 2.0) });
+    assert_delivered(&run.finish(TIMEOUT));
 
     let received = collector.last();
     let profiling = [
@@ -644,10 +780,10 @@ fn phases_are_told_as_differences() {
 #[test]
 fn a_phase_of_the_same_kind_starts_from_zero() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
-    telemetry.phase(&snapshot(5, 5, 1.0));
-    telemetry.phase(&PhaseStats { phase_index: 2, ..snapshot(2, 2, 1.0) });
-    assert_delivered(&telemetry.finish(PATIENCE));
+    let run = start(&config(Some(collector.url())), &[]);
+    run.phase(&snapshot(5, 5, 1.0));
+    run.phase(&PhaseStats { phase_index: 2, ..snapshot(2, 2, 1.0) });
+    assert_delivered(&run.finish(TIMEOUT));
     assert_eq!(collector.last().number("aiperf.timing.requests.sent", &[]), 7.0);
 }
 
@@ -656,12 +792,12 @@ fn streams_can_be_left_out() {
     for (metrics, timing) in [(true, false), (false, true)] {
         let collector = OtlpReceiver::grpc();
         let streams = Streams { metrics, timing };
-        let telemetry = start(&Config { streams, ..config(Some(collector.url())) }, &[]);
-        record(&telemetry, &four()[0]);
-        telemetry.phase(&snapshot(1, 1, 1.0));
-        telemetry.queue(PhaseKind::Profiling, &queue(1, 1));
-        telemetry.health(PhaseKind::Profiling, &health());
-        assert_delivered(&telemetry.finish(PATIENCE));
+        let run = start(&Config { streams, ..config(Some(collector.url())) }, &[]);
+        run.record(&four()[0].measured());
+        run.phase(&snapshot(1, 1, 1.0));
+        run.queue(PhaseKind::Profiling, &queue(1, 1));
+        run.telemetry.health(PhaseKind::Profiling, &health());
+        assert_delivered(&run.finish(TIMEOUT));
         let received = collector.last();
         let is_timing = |name: &str| name.starts_with("aiperf.timing.");
         assert!(received.metrics().iter().all(|metric| is_timing(&metric.name) == timing));
@@ -671,17 +807,17 @@ fn streams_can_be_left_out() {
 #[test]
 fn results_are_gauges_and_infinite_ones_are_listed() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&config(Some(collector.url())), &[]);
-    let single = |metric, avg| MetricResult { metric, stats: Stats { avg, distribution: None } };
+    let run = start(&config(Some(collector.url())), &[]);
+    let single = |metric, avg| MetricResult { metric, stats: Stats { avg, ..Stats::default() } };
     let distribution = Some(Distribution { p50: 20.0, p99: 400.0, ..Distribution::default() });
     let results = [
         single(&DURATION, 12.5),
         single(&RATE, f64::NAN),
         single(&COUNT, 3.0),
-        MetricResult { metric: &LATENCY, stats: Stats { avg: 50.0, distribution } },
+        MetricResult { metric: &LATENCY, stats: Stats { avg: 50.0, instant: None, distribution } },
     ];
-    telemetry.results(PhaseKind::Profiling, &results);
-    let report = telemetry.finish(PATIENCE);
+    run.telemetry.results(PhaseKind::Profiling, &results);
+    let report = run.finish(TIMEOUT);
     assert_delivered(&report);
     assert_eq!(report.not_exported, ["aiperf.request_throughput"]);
 
@@ -796,21 +932,22 @@ fn assert_health(received: &Received) {
 fn everything_received_is_as_the_registry_says() {
     let collector = OtlpReceiver::grpc();
     let trace_sample = "errors".parse().ok();
-    let telemetry = start(&Config { trace_sample, ..config(Some(collector.url())) }, &[]);
-    record_four(&telemetry);
+    let run = start(&Config { trace_sample, ..config(Some(collector.url())) }, &[]);
+    record_four(&run);
     let mut retried = four()[0].measured();
     retried.record.retry_count = 1;
     retried.record.trace.socket_reads = 2;
     retried.record.trace.kernel_stamps = 1;
     let arrival = Arrival { at: Nanos(1), read_lag: 30_000, uncertainty: 400_000 };
     retried.record.body.events = vec![SseEvent { arrival, start: 0, end: 0 }; 2];
-    telemetry.record(&retried, &[("request_count", 1.0)]);
+    run.record(&retried);
     // Every timing instrument moves.
-    telemetry.phase(&PhaseStats {
+    run.phase(&PhaseStats {
         requests_cancelled: 1,
         request_errors: 1,
         sessions_sent: 5,
         sessions_completed: 1,
+        sessions_failed: 1,
         sessions_cancelled: 1,
         session_turns_total: 4,
         timeout_triggered: true,
@@ -818,10 +955,10 @@ fn everything_received_is_as_the_registry_says() {
         was_cancelled: true,
         ..snapshot(4, 2, 1.0)
     });
-    telemetry.queue(PhaseKind::Profiling, &queue(4_000, 3));
-    telemetry.queue(PhaseKind::Profiling, &queue(5_000, 8));
-    telemetry.health(PhaseKind::Profiling, &health());
-    assert_delivered(&telemetry.finish(PATIENCE));
+    run.queue(PhaseKind::Profiling, &queue(4_000, 3));
+    run.queue(PhaseKind::Profiling, &queue(5_000, 8));
+    run.telemetry.health(PhaseKind::Profiling, &health());
+    assert_delivered(&run.finish(TIMEOUT));
 
     let registry = registry();
     let received = collector.last();
@@ -852,16 +989,16 @@ fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
     let files = tls_variables();
     let variables: Vec<_> = files.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let url = format!("https://localhost:{}", collector.address().port());
-    let telemetry = start(&config(Some(url.clone())), &variables);
-    record_four(&telemetry);
-    let report = telemetry.finish(PATIENCE);
+    let run = start(&config(Some(url.clone())), &variables);
+    record_four(&run);
+    let report = run.finish(TIMEOUT);
     assert_delivered(&report);
     assert_four(&collector.last());
 
     // Without a certificate of our own the collector does not let us in.
-    let telemetry = start(&config(Some(url)), &variables[..1]);
-    record(&telemetry, &four()[0]);
-    let report = telemetry.finish(PATIENCE);
+    let run = start(&config(Some(url)), &variables[..1]);
+    run.record(&four()[0].measured());
+    let report = run.finish(TIMEOUT);
     assert!(!report.delivered_final && report.exports_failed >= 1, "{report:?}");
 }
 
@@ -871,9 +1008,9 @@ fn telemetry_works_inside_an_asynchronous_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let url = format!("{}/v1/metrics", collector.url());
     let report = runtime.block_on(async {
-        let telemetry = start(&config(Some(url)), &[]);
-        record_four(&telemetry);
-        telemetry.finish(PATIENCE)
+        let run = start(&config(Some(url)), &[]);
+        record_four(&run);
+        run.finish(TIMEOUT)
     });
     assert_delivered(&report);
     assert_four(&collector.last());
@@ -888,23 +1025,109 @@ fn arcs_of_one_telemetry_can_be_shared() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Boundaries, powers of two and everything between: the SDK's buckets and
-    /// our own are the same.
+    /// Boundaries, powers of two and everything between: what is exported is what was
+    /// recorded.
     #[test]
-    fn both_halves_agree_on_any_values(
-        exponents in proptest::collection::vec(-20i32..40, 1..50),
-        others in proptest::collection::vec(0.0..1e6f64, 1..50),
-        boundaries in proptest::collection::vec(0usize..64, 1..20),
+    fn the_final_export_agrees_with_the_files_on_any_values(
+        requests in requests(),
         exponential: bool,
     ) {
-        let bounds = LATENCY.instrument().unwrap().spec.boundaries;
-        let powers = exponents.iter().map(|exponent| 2f64.powi(*exponent));
-        let edges = boundaries.iter().map(|index| bounds[*index] * 1e3);
-        let telemetry = start(&Config { exponential_histograms: Some(exponential), ..config(None) }, &[]);
-        for value in powers.chain(others).chain(edges) {
-            record(&telemetry, &Request::ok(value, value, value, value));
+        let run = start(&Config { exponential_histograms: Some(exponential), ..config(None) }, &[]);
+        for request in &requests {
+            run.record(&request.measured());
         }
-        let report = telemetry.finish(PATIENCE);
+        let report = run.finish(TIMEOUT);
         prop_assert_eq!(report.discrepancies, Vec::<String>::new());
+    }
+
+    /// The same, but for one value that does not reach the SDK, or reaches it twice.
+    #[test]
+    fn a_value_that_is_lost_or_doubled_on_the_way_is_found(
+        requests in requests(),
+        which: proptest::sample::Index,
+        tag in proptest::sample::select(vec![
+            tag::REQUEST_LATENCY, tag::TIME_TO_FIRST_TOKEN, tag::INTER_TOKEN_LATENCY,
+            tag::INTER_CHUNK_LATENCY, tag::INPUT_SEQUENCE_LENGTH, tag::OUTPUT_SEQUENCE_LENGTH,
+        ]),
+        is_doubled: bool,
+        exponential: bool,
+    ) {
+        let run = start(&Config { exponential_histograms: Some(exponential), ..config(None) }, &[]);
+        let chosen = which.index(requests.len());
+        for (number, request) in requests.iter().enumerate() {
+            let mut measured = request.measured();
+            run.keep(&measured);
+            if number == chosen {
+                let values = &mut measured.observation.values;
+                match values.get(tag).cloned() {
+                    Some(Value::Scalar(value)) if is_doubled => {
+                        values.set(tag, Value::List(vec![value; 2]));
+                    }
+                    Some(Value::List(list)) if is_doubled => {
+                        values.set(tag, Value::List([list.clone(), list].concat()));
+                    }
+                    _ => values.remove(tag),
+                }
+            }
+            run.export(&measured);
+        }
+        let report = run.finish(TIMEOUT);
+        let own = format!("aiperf.{tag}{{");
+        let names = |name: &str| report.discrepancies.iter().any(|what| what.starts_with(name));
+        prop_assert!(!report.reconciled && names(&own), "{:?}", report.discrepancies);
+        let row = catalogue().into_iter().find(|row| row.tag == tag);
+        if let Some(gen_ai) = row.and_then(Metric::gen_ai) {
+            prop_assert!(names(gen_ai.name), "{:?}", report.discrepancies);
+        }
+    }
+}
+
+/// Requests of powers of two, bucket boundaries and numbers between.
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let powers = proptest::collection::vec(-20i32..40, 1..50);
+    let others = proptest::collection::vec(0.0..1e6f64, 1..50);
+    let boundaries = proptest::collection::vec(0usize..64, 1..20);
+    (powers, others, boundaries).prop_map(|(powers, others, boundaries)| {
+        let bounds = LATENCY.instrument().unwrap().spec.boundaries;
+        let powers = powers.into_iter().map(|exponent| 2f64.powi(exponent));
+        let edges = boundaries.into_iter().map(|index| bounds[index] * 1e3);
+        let values = powers.chain(others).chain(edges);
+        values.map(|value| Request::ok(value, value, value, value)).collect()
+    })
+}
+
+#[test]
+fn a_whole_request_that_is_lost_on_the_way_is_found() {
+    let run = start(&config(None), &[]);
+    record_four(&run);
+    for request in &four()[2..] {
+        run.keep(&request.measured());
+    }
+    let found = run.finish(TIMEOUT).discrepancies;
+    for name in [
+        "aiperf.request_count{",
+        "aiperf.error_request_count{",
+        "aiperf.inter_chunk_latency{",
+        "aiperf.client.schedule_slip{",
+        "gen_ai.client.operation.duration{aiperf.benchmark_phase=\"profiling\",error.type=",
+        "gen_ai.client.operation.duration{aiperf.benchmark_phase=\"profiling\",error.type!=",
+    ] {
+        assert!(found.iter().any(|what| what.starts_with(name)), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn phases_and_queue_are_compared_too() {
+    let run = start(&config(None), &[]);
+    run.phase(&snapshot(2, 1, 0.5));
+    run.queue(PhaseKind::Profiling, &queue(0, 1));
+    let stats = PhaseStats { requests_sent: 3, ..snapshot(2, 1, 0.5) };
+    let totals = RunTotals { phases: vec![stats], queue: queue(0, 2), ..RunTotals::default() };
+    let found = run.telemetry.finish(&totals, TIMEOUT).discrepancies;
+    for what in [
+        "aiperf.timing.requests.sent{aiperf.benchmark_phase=\"profiling\"} has sum 2 instead of 3",
+        "aiperf.client.queue.spilled{} has sum 1 instead of 2",
+    ] {
+        assert!(found.iter().any(|have| have == what), "{what}: {found:?}");
     }
 }

@@ -9,8 +9,8 @@ use aiperf::mock_server::Script;
 use aiperf::tokenizer::{Source, TokenCounter};
 use serde_json::{Value, json};
 
-use crate::load::mock;
-use crate::profile::{Run, aiperf};
+use crate::support::load::mock;
+use crate::support::run::{Run, aiperf};
 
 const GOLDEN: &str = "tests/golden/chat-templates";
 const TINY: &str = "tests/golden/tiny-model";
@@ -146,17 +146,17 @@ fn rankings_come_from_a_file() {
 #[test]
 fn flags_of_rankings_and_of_prompts_exclude_each_other() {
     for (endpoint, flag, why) in [
+        ("chat", "--rankings-passages-mean=2", "requires generated rankings"),
+        ("cohere_rankings", "--isl=20", "has a query and passages instead of a prompt"),
         (
-            "chat",
-            "--rankings-passages-mean=2",
-            "leave it out, or give an --endpoint-type that ranks",
+            "cohere_rankings",
+            "--audio-length-mean=2",
+            "has a query and passages instead of a prompt",
         ),
-        ("cohere_rankings", "--isl=20", "has a query and passages, no prompt"),
-        ("cohere_rankings", "--audio-length-mean=2", "has a query and passages, no prompt"),
         ("cohere_rankings", "--session-turns-mean=2", "one turn"),
-        ("cohere_rankings", "--rankings-passages-mean=0", "give at least 1"),
-        ("cohere_rankings", "--streaming", "never streamed"),
-        ("cohere_rankings", "--apply-chat-template", "no messages of a chat"),
+        ("cohere_rankings", "--rankings-passages-mean=0", "must be at least 1"),
+        ("cohere_rankings", "--streaming", "does not support streaming"),
+        ("cohere_rankings", "--apply-chat-template", "no chat messages"),
         ("chat", "--apply-chat-template", "the builtin tokenizer has no chat template"),
     ] {
         let refused = run("http://127.0.0.1:9", endpoint, &[flag]);
@@ -232,10 +232,10 @@ fn bodies_are_made_of_a_template() {
     let inline = r#"payload_template:{"prompt": {{ text|tojson }}, "model": "mock-model"}"#;
     run_with(inline, &[]).succeeded();
     for (template, why) in [
-        ("{\n\"prompt\": {{ promt }}}", "line 2: undefined value: there is no variable \"promt\""),
-        ("{\"prompt\": {{ promt|tojson }}}", "line 1: undefined value: there is no variable"),
+        ("{\n\"prompt\": {{ promt }}}", "line 2: undefined value: unknown variable \"promt\""),
+        ("{\"prompt\": {{ promt|tojson }}}", "line 1: undefined value: unknown variable"),
         ("{{ text", "line 1: syntax error"),
-        ("{\"prompt\": {{ text }}}", "it makes no JSON"),
+        ("{\"prompt\": {{ text }}}", "it does not render valid JSON"),
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"),
     ] {
         fs::write(&file, template).unwrap();
@@ -244,7 +244,7 @@ fn bodies_are_made_of_a_template() {
         assert!(refused.stderr().contains(why), "{template}: {}", refused.stderr());
     }
     for (named, why) in
-        [("none.jinja", "cannot read none.jinja: No such file"), ("/", "is no file")]
+        [("none.jinja", "cannot read \"none.jinja\": No such file"), ("/", "not a file")]
     {
         let refused = run_with(&format!("payload_template:{named}"), &[]);
         assert_eq!(refused.exit_code(), Some(2), "{named}");

@@ -8,9 +8,9 @@ use aiperf::mock_server::Script;
 use aiperf::units::Nanos;
 use serde_json::Value;
 
-use crate::artifacts::table::run_python;
-use crate::load::{faults, mock};
-use crate::profile::{Run, aiperf, profile, profile_command};
+use crate::support::load::{faults, mock};
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, profile, profile_command};
 
 const FILES: [&str; 2] =
     ["profile_export_aiperf_timeslices.json", "profile_export_aiperf_timeslices.csv"];
@@ -100,7 +100,8 @@ fn files_are_there_where_they_are_asked_for() {
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
     let names = |flags: &[&str]| -> BTreeSet<String> {
-        let all = [&["--request-count", "3", "--no-server-metrics"], flags].concat();
+        let all = ["--request-count", "3", "--no-server-metrics", "--overwrite"];
+        let all = [&all[..], flags].concat();
         let output = profile_command(&server.url(), directory.path(), &all).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let entries = fs::read_dir(directory.path()).unwrap();

@@ -7,16 +7,16 @@ use std::time::Duration;
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::{Config, Telemetry, TracesReport};
 
-use crate::otlp_receiver::{Answer, OtlpReceiver};
-use crate::telemetry::{identity, queue, request};
+use crate::support::otlp_receiver::{Answer, OtlpReceiver};
+use crate::telemetry::{Run, identity, queue, request};
 
 /// As many requests may wait.
 const WAITING: u64 = 20_000;
 
 /// Long enough for any healthy collector on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn start(collector: &OtlpReceiver) -> Telemetry {
+fn start(collector: &OtlpReceiver) -> Run {
     let config = Config {
         url: Some(collector.url()),
         trace_sample: "all".parse().ok(),
@@ -27,12 +27,12 @@ fn start(collector: &OtlpReceiver) -> Telemetry {
     };
     let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
     let variable = |name: &str| (name == "OTEL_EXPORTER_OTLP_PROTOCOL").then(|| protocol.into());
-    Telemetry::start_in(&config, &identity(), &[], &variable).unwrap()
+    Run::new(Telemetry::start_in(&config, &identity(), &[], &variable).unwrap(), &[])
 }
 
 /// Requests of these numbers, one after the other.
-fn send(telemetry: &Telemetry, numbers: std::ops::RangeInclusive<u64>) {
-    numbers.for_each(|number| telemetry.record(&request(number.into()), &[]));
+fn send(run: &Run, numbers: std::ops::RangeInclusive<u64>) {
+    numbers.for_each(|number| run.record(&request(number.into())));
 }
 
 /// The numbers of the requests whose traces were taken.
@@ -66,18 +66,18 @@ fn each_trace_is_sent_or_counted_whatever_the_collector_answers() {
             Answer::Refuse,
         ];
         let collector = collector.first_traces(mood);
-        let telemetry = start(&collector);
-        send(&telemetry, 1..=1_500);
+        let run = start(&collector);
+        send(&run, 1..=1_500);
         // Refused, and the next is tried three times.
         collector.wait_for_traces(1);
-        send(&telemetry, 1_501..=3_000);
+        send(&run, 1_501..=3_000);
         collector.wait_for_traces(4);
-        send(&telemetry, 3_001..=4_500);
+        send(&run, 3_001..=4_500);
         collector.wait_for_traces(5);
-        send(&telemetry, 4_501..=6_000);
+        send(&run, 4_501..=6_000);
         collector.wait_for_traces(6);
-        send(&telemetry, 6_001..=7_000);
-        let report = telemetry.finish(PATIENCE);
+        send(&run, 6_001..=7_000);
+        let report = run.finish(TIMEOUT);
         let traces = report.traces.unwrap();
         let sent = taken(&collector).len() as u64;
         assert!(0 < sent && sent < 7_000, "{sent}");
@@ -97,15 +97,15 @@ fn each_trace_is_sent_or_counted_whatever_the_collector_answers() {
 fn what_a_hanging_collector_makes_wait_is_bounded_and_so_is_the_end() {
     for collector in both() {
         collector.now_traces(Answer::Hang);
-        let telemetry = start(&collector);
-        send(&telemetry, 1..=1);
-        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        let run = start(&collector);
+        send(&run, 1..=1);
+        run.queue(PhaseKind::Profiling, &queue(0, 0));
         collector.wait_for_traces(1);
         let most = WAITING + 5_000;
-        send(&telemetry, 2..=most + 1);
-        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        send(&run, 2..=most + 1);
+        run.queue(PhaseKind::Profiling, &queue(0, 0));
         // One is on its way, 20,000 wait, and the others are lost by now.
-        let report = telemetry.finish(Duration::from_millis(1_500));
+        let report = run.finish(Duration::from_millis(1_500));
         assert_eq!(counted(&collector), 5_000.0);
         let expected =
             TracesReport { sampled: most + 1, lost: most + 1, ..TracesReport::default() };
@@ -119,13 +119,13 @@ fn a_collector_that_comes_back_gets_the_latest() {
     for collector in both() {
         // It asks for more time than there is: the end of the run is heeded first.
         collector.now_traces(Answer::RetryAfter(86_400));
-        let telemetry = start(&collector);
-        send(&telemetry, 1..=1);
+        let run = start(&collector);
+        send(&run, 1..=1);
         collector.wait_for_traces(1);
-        send(&telemetry, 2..=WAITING + 3_001);
-        telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
+        send(&run, 2..=WAITING + 3_001);
+        run.queue(PhaseKind::Profiling, &queue(0, 0));
         collector.now_traces(Answer::Take);
-        let report = telemetry.finish(PATIENCE);
+        let report = run.finish(TIMEOUT);
         assert_eq!(counted(&collector), 3_000.0);
         let expected = TracesReport {
             sampled: WAITING + 3_001,
@@ -142,9 +142,9 @@ fn a_collector_that_comes_back_gets_the_latest() {
 #[test]
 fn where_nothing_is_lost_the_counter_says_so() {
     let collector = OtlpReceiver::grpc();
-    let telemetry = start(&collector);
-    send(&telemetry, 1..=3);
-    telemetry.queue(PhaseKind::Profiling, &queue(0, 0));
-    let report = telemetry.finish(PATIENCE).traces.unwrap();
+    let run = start(&collector);
+    send(&run, 1..=3);
+    run.queue(PhaseKind::Profiling, &queue(0, 0));
+    let report = run.finish(TIMEOUT).traces.unwrap();
     assert_eq!((report.sent, counted(&collector)), (3, 0.0));
 }

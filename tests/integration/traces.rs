@@ -1,7 +1,6 @@
 //! Requests as traces: what a collector receives is what the records say, and
 //! what servers are told is what is exported.
 
-#[path = "traces/expected.rs"]
 mod expected;
 
 use std::collections::BTreeSet;
@@ -13,10 +12,10 @@ use aiperf::units::Nanos;
 use regex_automata::meta::Regex;
 use serde_json::Value;
 
-use crate::load::{faults, mock};
-use crate::otlp_receiver::{Answer, OtlpReceiver, attribute};
-use crate::profile::{Run, profile};
-use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
+use crate::support::load::{faults, mock};
+use crate::support::otlp_receiver::{Answer, OtlpReceiver, attribute};
+use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
+use crate::support::run::{Run, profile};
 
 use expected::{assert_is, at, hex, nanos, trace_id, traceparent, traces};
 
@@ -55,7 +54,7 @@ fn traced_run(collector: &OtlpReceiver) {
         assert!(of_first.contains(name), "{of_first:?}");
     }
     assert_eq!(told(&run), [19, 19, 0, 0, 0]);
-    assert_eq!(run.summary()["input_config"]["otel"]["trace_sample"], "100%");
+    assert_eq!(run.summary()["run_info"]["other_config"]["otel"]["trace_sample"], "100%");
 
     let exports = collector.traces();
     let resource = exports[0].message.resource_spans[0].resource.as_ref().unwrap();
@@ -191,7 +190,8 @@ fn a_handshake_is_part_of_its_connection() {
     let collector_url = collector.url();
     extra.extend(["--otel-url", &collector_url, "--trace-sample", "all", "--export-http-trace"]);
     let run = profile(&url, &extra).succeeded();
-    let records = run.records();
+    let mut records = run.records();
+    records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
     let traces = traces(&collector);
     for record in &records {
         assert_is(&traces[&trace_id(record)], record);
@@ -289,9 +289,10 @@ fn traces_go_where_their_own_variables_say() {
     let (metrics, traces_of) = (OtlpReceiver::grpc(), OtlpReceiver::http());
     let directory = tempfile::tempdir().unwrap();
     let extra = ["--trace-sample", "all", "--request-count", "3"];
-    let mut command = crate::profile::profile_command(&server.url(), directory.path(), &extra);
+    let mut command = crate::support::run::profile_command(&server.url(), directory.path(), &extra);
     command
         .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", metrics.url())
+        .env("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc")
         .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/v1/traces", traces_of.url()))
         .env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=abc")
         .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
@@ -377,7 +378,8 @@ fn proxies_are_for_http() {
         let before = takes.traces().len();
         let directory = tempfile::tempdir().unwrap();
         let extra = [&["--otel-url", &url], &flags[..]].concat();
-        let mut command = crate::profile::profile_command(&server.url(), directory.path(), &extra);
+        let mut command =
+            crate::support::run::profile_command(&server.url(), directory.path(), &extra);
         command.env("HTTP_PROXY", proxy.url()).env("http_proxy", proxy.url());
         command.env("NO_PROXY", no_proxy).env("no_proxy", no_proxy);
         let run = Run { output: command.output().unwrap(), directory }.succeeded();
@@ -393,7 +395,7 @@ fn what_the_variables_say_wrongly_is_wrong_usage() {
     let run = |flags: &[&str], variables: &[(&str, &str)]| {
         let flags = [flags, &["--wait-for-model-timeout", "600"]].concat();
         let url = "http://127.0.0.1:1";
-        let mut command = crate::profile::profile_command(url, directory.path(), &flags);
+        let mut command = crate::support::run::profile_command(url, directory.path(), &flags);
         let output = command.envs(variables.iter().copied()).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
@@ -416,7 +418,7 @@ fn what_cannot_be_sampled_is_refused() {
         (&["--trace-sample", "0%", "--otel-url", "c:1"], "above 0"),
         (
             &["--trace-sample", "all", "--otel-url", "c:1", "--header", "Traceparent: x"],
-            "give one of the two",
+            "remove one of the two",
         ),
     ];
     for (flags, why) in table {

@@ -80,7 +80,9 @@ class Run(Files):
         command = [program, "profile", "--url", url, "--otel-url", otel_url, "--ui", "none"]
         command += ["--artifact-dir", self.folder, "--random-seed", "7", *self.flags]
         self._started = time.monotonic()
-        self.process = Process(name, command, folder / f"{name}.log")
+        # The ports are others than the usual ones: gRPC has to be asked for.
+        by_grpc = {} if "/v1/" in otel_url else {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        self.process = Process(name, command, folder / f"{name}.log", by_grpc)
         self.seconds = None
 
     def finish(self):

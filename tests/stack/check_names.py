@@ -37,7 +37,6 @@ UNSEEN = {
     r"aiperf_context_overflow_count_total": "no prompt is too long for the servers here",
     r"aiperf_timing_phase_(grace_)?timeout_triggered": "only of a phase that ran out of time",
     r"aiperf_timing_phase_was_cancelled": "only of a run that the user stopped",
-    r"aiperf_timing_sessions_cancelled_total": "only of a run that was stopped",
     r"aiperf_client_retries_total": "only where a reused connection dies",
     r"aiperf_client_queue_spilled_total": "only where memory is short",
     r"aiperf_client_traces_lost_total": "only of a run with traces",

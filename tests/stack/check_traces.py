@@ -88,9 +88,11 @@ def _phase(record):
 
 
 def context(record):
-    """The parent's id and the flags that the server was told."""
-    version, trace, span, flags = record["trace_data"]["request_headers"]["traceparent"].split("-")
-    assert (version, trace) == ("00", trace_id(record)), record["trace_data"]["request_headers"]
+    """The parent's ID and the flags that the server was sent."""
+    headers = record["trace_data"]["request_headers"]
+    (value,) = [value for name, value in headers.items() if name.lower() == "traceparent"]
+    version, trace, span, flags = value.split("-")
+    assert (version, trace) == ("00", trace_id(record)), headers
     return span, int(flags, 16)
 
 
@@ -117,7 +119,9 @@ def of_record(record, model, spans):
         until = times.get(end, times.get("error_timestamp_ns"))
         if begin in times and until is not None:
             parent = connect if name == "aiperf.http.tls" else root
-            cut = failed and end not in times
+            # A response that broke off has an end: the error's.
+            broke_off = name == "aiperf.http.receive" and "error_timestamp_ns" in times
+            cut = failed and (end not in times or broke_off)
             wanted.append((name, INTERNAL, parent, times[begin], until, cut, flags, ()))
     return sorted(wanted)
 

@@ -71,6 +71,9 @@ def _add_record(expected, registry, record):
     metadata, phase = record["metadata"], _phase(record)
     error = (record["error"] or {}).get("error_type", "")
     for tag, metric in record["metrics"].items():
+        # What the exchange of a failed request took is in its record alone.
+        if error and tag.startswith("http_req_"):
+            continue
         if registry[f"aiperf.{tag}"].instrument == "counter":
             expected.counters[f"aiperf.{tag}", phase, error] += metric["value"]
             continue
@@ -92,9 +95,8 @@ def _add_record(expected, registry, record):
     count = lambda name, error="": _count(expected, name, phase, error)  # noqa: E731
     count("aiperf.error_request_count" if error else "aiperf.request_count", error)
     count("aiperf.timing.requests.sent")
-    count("aiperf.timing.requests.cancelled" if cancelled else "aiperf.timing.requests.completed")
-    if error and not cancelled:
-        count("aiperf.timing.requests.errors")
+    ended = "cancelled" if cancelled else "errors" if error else "completed"
+    count(f"aiperf.timing.requests.{ended}")
     expected.counters["aiperf.client.retries", phase, error] += metadata.get("retry_count", 0)
 
 
@@ -103,15 +105,17 @@ def _count(expected, name, phase, error=""):
 
 
 def _add_sessions(expected, records):
-    """A session of which a request failed goes no further."""
-    failed = {}
+    """A session ends as its last turn does."""
+    last = {}
     for record in records:
-        key = _phase(record), record["metadata"]["x_correlation_id"]
-        failed[key] = failed.get(key, False) or record["error"] is not None
+        metadata = record["metadata"]
+        key = _phase(record), metadata["x_correlation_id"]
+        last[key] = max(last.get(key, record), record, key=lambda one: one["metadata"]["turn_index"])
         _count(expected, "aiperf.timing.sessions.turns_total", key[0])
-    for (phase, _), has_failed in failed.items():
+    for (phase, _), record in last.items():
         _count(expected, "aiperf.timing.sessions.sent", phase)
-        ended = "cancelled" if has_failed else "completed"
+        failed = "failed" if record["error"] else "completed"
+        ended = "cancelled" if record["metadata"]["was_cancelled"] else failed
         _count(expected, f"aiperf.timing.sessions.{ended}", phase)
 
 

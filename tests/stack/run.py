@@ -13,6 +13,7 @@ import time
 
 import aiperf
 import build
+import check_registry
 import dynamo
 import panels
 from collector import WAYS
@@ -79,6 +80,7 @@ def main():
     report = Report()
     try:
         program = aiperf.binary(arguments.aiperf)
+        check_registry.check(report, program)
         python = dynamo.interpreter(CACHE)
         for mode in WAYS if arguments.mode == "all" else [arguments.mode]:
             test(report, program, python, mode, arguments.keep, arguments.update)

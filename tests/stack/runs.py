@@ -35,6 +35,10 @@ MOCK_RUNS = {
                     [*CHAT, "--request-rate", "15", "--request-count", "90",
                      "--warmup-request-count", "20", "--request-cancellation-rate", "10",
                      *TRACED, "5%,slowest:20,errors"]),
+    # Later turns lack the responses of failed ones.
+    "mock-turns": ([*PACED, "--fault", "every=5:status=500"],
+                   [*CHAT, "--concurrency", "3", "--num-sessions", "12",
+                    "--session-turns-mean", "3"]),
     "mock-whole": ([], ["--isl", "60", "--osl", "12", "--concurrency", "4",
                         "--request-count", "60", "--warmup-request-count", "4"]),
     "mock-completions": (PACED, [*CHAT, "--endpoint-type", "completions", "--request-rate", "40",
@@ -63,4 +67,4 @@ MOCK_SHARED = [*CHAT, "--request-rate", "30", "--request-count", "180",
                "--warmup-request-count", "10"]  # fmt: skip
 
 # Long enough for a Collector to be killed and to come back meanwhile.
-INTERRUPTED = ["--request-rate", "12", "--request-count", "180", "--arrival-pattern", "constant"]
+INTERRUPTED = ["--request-rate", "12", "--request-count", "300", "--arrival-pattern", "constant"]

@@ -214,7 +214,7 @@ class Stack:
         report.holds("Prometheus has what arrived before", part, f"0 < {arrived:g} < {requests}")
 
     def begin_interrupted(self, name):
-        """Starts a run of fifteen seconds, and kills the Collector once Prometheus has
+        """Starts a run of twenty-five seconds, and kills the Collector once Prometheus has
         something of it."""
         known = self._runs_known()
         run = self.begin(name, self.dynamo, [*DYNAMO, *INTERRUPTED])

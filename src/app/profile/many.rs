@@ -1,5 +1,5 @@
-//! Many runs, one after the other: each with a directory, an id and telemetry of
-//! its own, all with one group's id.
+//! Several consecutive runs, each with its own directory, ID and telemetry, and all with the
+//! same group ID.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,23 +12,25 @@ use http::StatusCode;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Concluded, Material, Run};
+use super::{Concluded, Material, Run, claim};
 use crate::app::{Outcome, explained, interrupt, terminal_style};
-use crate::artifacts::RunReport;
+use crate::artifacts::Claim;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::cli;
 use crate::config::RunConfig;
 use crate::console;
+use crate::metrics::tag;
 use crate::multi_run::search::{End, History, Point, Search};
 use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
 use crate::record::{ErrorKind, RequestError};
+use crate::run::RunReport;
 use crate::runner::{Interrupt, RunnerError};
 use crate::units::{Clock, Nanos};
 
-/// Between two looks at whether the user wants a pause to end.
+/// Interval for checking whether the user ended a pause.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Makes the runs that `config` asks for; what they came to goes to `out`.
+/// Performs the runs that `config` describes, and writes the results to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let search = config.multi_run.search;
     let mut group = Group::prepare(config)?;
@@ -41,7 +43,7 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
     Ok(outcome)
 }
 
-/// The output, whose reader may have gone away: the runs go on without.
+/// The output. Errors are ignored, so that the runs continue if its reader is gone.
 struct Shown<'a, W> {
     out: &'a mut W,
     outcome: io::Result<()>,
@@ -55,18 +57,20 @@ impl<W: Write> Shown<'_, W> {
     }
 }
 
-/// What the runs have in common.
+/// State shared by the runs.
 struct Group {
     config: RunConfig,
     sweep_id: Uuid,
     material: Material,
     interrupt: watch::Receiver<Interrupt>,
-    /// A pause comes before every run but the first.
+    /// The directory that contains the directories of all runs.
+    _claim: Claim,
+    /// Whether the next run is preceded by a pause, as all but the first are.
     has_run: bool,
 }
 
 impl Group {
-    /// Loads what the first run needs.
+    /// Loads the data for the first run.
     fn prepare(config: RunConfig) -> anyhow::Result<Self> {
         let sweep_id = Uuid::new_v4();
         let variation = config.multi_run.search.map(|search| Variation::new(0, search.first()));
@@ -75,12 +79,13 @@ impl Group {
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
         let material = Material::load(&mut settled)?;
         let config = RunConfig { dataset: config.dataset, ..settled };
-        // Until here there is nothing to drain or to write: a signal just ends it.
+        let claim = claim(&config)?;
+        // Until here there is nothing to drain or write, so a signal ends the process.
         let interrupt = interrupt::listen()?;
-        Ok(Self { config, sweep_id, material, interrupt, has_run: false })
+        Ok(Self { config, sweep_id, material, interrupt, _claim: claim, has_run: false })
     }
 
-    /// Makes the same run again and again, and statistics over all.
+    /// Performs the same run several times, and computes statistics over all.
     fn repeat(&mut self, shown: &mut Shown<'_, impl Write>) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
         let files = AggregateFiles::create(&directory)?;
@@ -92,10 +97,6 @@ impl Group {
         let written = files.write(&trials, &rows)?;
         shown.say(&console::runs::render(&trials, &rows, terminal_style()));
         shown.say(&console::render_files(&directory, &written));
-        let next = Member::new(self.sweep_id, trials.runs.len() as u64, None).directory();
-        if directory.join(&next).exists() {
-            shown.say(&format!("{} is of an earlier command\n", next.display()));
-        }
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -105,7 +106,7 @@ impl Group {
         }
     }
 
-    /// Tries one load after the other until the search knows enough.
+    /// Tries loads until the search is complete.
     fn search(
         &mut self,
         wanted: search::Config,
@@ -122,15 +123,15 @@ impl Group {
         match end {
             End::Cancelled => Ok(Outcome::Interrupted),
             End::Failed => bail!(
-                "the search could not go on at {}",
+                "the search could not continue at {}",
                 history.failure.as_deref().unwrap_or_default()
             ),
-            End::NoneFeasible => bail!("no load that was tried meets the objectives"),
+            End::NoneFeasible => bail!("no load tried meets the objectives"),
             End::Found | End::AllFeasible | End::MostPoints => Ok(Outcome::Done),
         }
     }
 
-    /// Puts load after load into `history`, and says why no more follows.
+    /// Tries loads and adds them to `history`; returns why the search ended.
     fn explore(
         &mut self,
         history: &mut History,
@@ -162,7 +163,7 @@ impl Group {
         }
     }
 
-    /// The runs of one load of a search; of several, statistics over them too.
+    /// Performs the runs of one load of a search; with statistics over them if there are several.
     fn tried(&mut self, variation: &Variation) -> anyhow::Result<Trials> {
         let config = self.config.at_load(variation.load);
         let files = match config.multi_run.runs {
@@ -178,8 +179,8 @@ impl Group {
         Ok(trials)
     }
 
-    /// Makes the runs of one load and shows each to `ended`. Ends with the user's
-    /// interrupt; a run that fails ends nothing.
+    /// Performs the runs of one load and passes each to `ended`. Stops at the user's interrupt,
+    /// but not at a failed run.
     fn trials(
         &mut self,
         config: &RunConfig,
@@ -199,7 +200,7 @@ impl Group {
         trials
     }
 
-    /// The pause before a run: whether there is to be one.
+    /// Pauses before a run; returns whether the run is still to be performed.
     fn pause(&mut self) -> bool {
         let is_wanted = || *self.interrupt.borrow() == Interrupt::None;
         if self.has_run {
@@ -242,7 +243,7 @@ impl Group {
 }
 
 impl Concluded {
-    /// What the run `member`, whose files are in `directory`, came to.
+    /// The result of the run `member`, whose files are in `directory`.
     fn result(self, member: Member, directory: PathBuf, keeps_values: bool) -> RunResult {
         let Self { report, profiling, files, outcome, .. } = self;
         let failure = match (outcome, files) {
@@ -250,7 +251,10 @@ impl Concluded {
             (Ok(Outcome::Done), Ok(_)) => None,
             (Ok(Outcome::Done), Err(error)) => Some(Failure::Client(error.to_string())),
             (Ok(_), _) => Some(Failure::Cancelled(
-                report.incomplete_reason.unwrap_or_else(|| "it was not completed".to_owned()),
+                report
+                    .outcome
+                    .incomplete_reason
+                    .unwrap_or_else(|| "it did not complete".to_owned()),
             )),
         };
         RunResult {
@@ -261,38 +265,40 @@ impl Concluded {
             failure,
             results: report.results,
             values: keeps_values.then_some(profiling),
-            verdict: report.client_health.and_then(|health| health.verdict),
+            verdict: report.outcome.client_health.and_then(|health| health.verdict),
         }
     }
 }
 
-/// What a run that ended with `error` failed by.
+/// The cause of the failure of a run that ended with `error`.
 fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
     let why = explained(error);
     if !matches!(error.downcast_ref(), None | Some(RunnerError::TooManyFailures { .. })) {
         return Failure::Client(why);
     }
-    let has_success = report.average("request_count").is_some_and(|count| count > 0.0);
+    let has_success = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
     let is_of_load = has_success || report.errors.iter().any(|e| is_of_load(&e.error_details));
     match report.errors.first() {
         Some(most) if !is_of_load => {
-            Failure::Server(format!("{why}; most said: {}", most.error_details.message))
+            Failure::Server(format!("{why}; most common error: {}", most.error_details.message))
         }
         _ => Failure::Load(why),
     }
 }
 
-/// Whether a server with too much to do fails a request like this.
+/// Whether this is how an overloaded server fails a request.
 fn is_of_load(error: &RequestError) -> bool {
     matches!(error.kind, ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::Http5xx)
         || error.code == Some(StatusCode::TOO_MANY_REQUESTS.as_u16())
 }
 
-/// What went wrong in a run that says nothing of its load, if anything did.
+/// Why a run says nothing about its load, if there is a reason.
 fn not_of_the_load(trials: &Trials) -> Option<String> {
     trials.failed().find_map(|(_, failure)| match failure {
         Failure::Client(message) => Some(message.clone()),
-        Failure::Server(message) => Some(format!("{message}: is the server still there?")),
+        Failure::Server(message) => {
+            Some(format!("{message}; check whether the server is still running"))
+        }
         Failure::Load(_) | Failure::Cancelled(_) => None,
     })
 }

@@ -1,6 +1,6 @@
-//! The load, what is read of it, and the server's own word on it.
+//! Runs the load, processes its records and collects server metrics.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -11,55 +11,53 @@ use tokio::sync::watch;
 use super::{Observer, Run};
 use crate::app::logging;
 use crate::app::server_metrics::Collection;
-use crate::artifacts::ArtifactSet;
-use crate::config::RunConfig;
+use crate::app::stderr::Stderr;
+use crate::app::terminal_width;
+use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::console::LiveView;
+use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry};
-use crate::runner::{self, Interrupt, Progress, RecordQueue, Runner};
+use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
+use crate::runner::{self, Counters, Interrupt, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
-use crate::telemetry::pipeline::{Pipeline, PipelineOutcome, PipelineParts, RecordSink};
-use crate::telemetry::{Identity, Telemetry, TelemetryReport};
-use crate::transport;
+use crate::telemetry::{self, Identity, RunTotals, Telemetry, TelemetryReport};
 use crate::units::{Clock, Nanos};
 
-/// Bytes of records that may wait for the processors in memory; a closed loop
-/// keeps to half of it.
+/// Maximum size of records waiting in memory for the processors, in bytes; a closed loop uses
+/// half of it.
 const QUEUE_BUDGET: usize = 64 << 20;
 
-/// Texts of a dataset, in bytes, up to which they are written down.
-const MOST_INPUT_BYTES: u64 = 256 << 20;
-
-/// Time between two looks at the counters.
+/// Interval between updates of the counters.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// Bound on the last export.
+/// Timeout of the final export.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a run came to.
+/// The outcome of the measurement.
 pub(super) struct Measured {
-    pub(super) pipeline: PipelineOutcome<Files>,
+    pub(super) processed: Processed<Files>,
     pub(super) phases: Vec<PhaseStats>,
     pub(super) load: LoadReport,
     pub(super) health: ClientHealth,
     pub(super) telemetry: TelemetryReport,
     pub(super) server_metrics: Option<ServerMetrics>,
     pub(super) failure: Option<anyhow::Error>,
-    /// The user did not wait for all records to be measured.
+    /// Whether the user interrupted the processing of records.
     pub(super) is_cut_short: bool,
 }
 
-/// The user's, once the load is over and records are still being measured: at an
-/// end with the second signal.
-struct Patience {
+/// The user's interrupt after the load ended, while records are still being processed; a
+/// second signal ends that.
+struct ProcessingInterrupt {
     signals: watch::Receiver<Interrupt>,
     heard: u32,
 }
 
-impl Patience {
+impl ProcessingInterrupt {
     fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
         let mut signals = interrupt.clone();
         signals.mark_unchanged();
@@ -72,8 +70,8 @@ impl Patience {
             self.heard += 1;
             if self.heard == 1 {
                 tracing::warn!(
-                    "the load is over and its records are being measured; interrupt again to \
-                     leave out the rest"
+                    "the load has ended and its records are being processed; interrupt again to \
+                     skip the rest"
                 );
             }
         }
@@ -81,9 +79,11 @@ impl Patience {
     }
 }
 
-/// The files, as the pipeline sees them.
+/// The files, as a reader of records.
 pub(super) struct Files {
     pub(super) set: ArtifactSet,
+    /// Each URL that responded, with the `server` header of its first response.
+    pub(super) servers: Vec<(Arc<str>, Option<String>)>,
     clock: Clock,
     observer: Option<Observer>,
 }
@@ -91,6 +91,13 @@ pub(super) struct Files {
 impl RecordSink for Files {
     fn record(&mut self, measured: &MeasuredRecord) {
         self.set.record(measured, &self.clock);
+        let record = &measured.record;
+        if record.status.is_some() && !self.servers.iter().any(|(url, _)| *url == record.url) {
+            let headers = &record.trace.response_headers;
+            let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("server"));
+            let value = header.map(|(_, value)| value.clone());
+            self.servers.push((Arc::clone(&record.url), value));
+        }
         if let Some(observer) = &mut self.observer {
             observer(measured);
         }
@@ -102,14 +109,16 @@ impl RecordSink for Files {
 }
 
 impl Run {
-    /// Drives the load, with the processors beside it, to its end.
+    /// Runs the load and the record processors until both end.
     pub(super) fn measure(
         &mut self,
         interrupt: &watch::Receiver<Interrupt>,
         observer: Option<Observer>,
     ) -> anyhow::Result<Measured> {
         let measurer = self.measurer();
-        let mut files = Files { set: self.open_files()?, clock: self.clock, observer };
+        let servers = Vec::new();
+        let set = self.open_files(interrupt)?;
+        let mut files = Files { set, servers, clock: self.clock, observer };
         for warning in &self.config.warnings {
             tracing::warn!("{warning}");
         }
@@ -129,16 +138,21 @@ impl Run {
             .spilling_to(self.config.artifacts.directory.clone(), bodies);
         let queue = Arc::new(queue);
         let progress = Arc::new(Progress::new(&own_phases));
-        let parts = PipelineParts {
+        let parts = ProcessingParts {
             queue: Arc::clone(&queue),
             measurer,
             registry: Arc::clone(&self.registry),
             telemetry: Arc::clone(&telemetry),
             progress: Arc::clone(&progress),
             is_sliced: self.description.slice_duration().is_some(),
+            breakdowns: Breakdowns::new(
+                &self.registry,
+                self.config.dataset.models.len(),
+                self.config.server.urls.len(),
+            ),
         };
         let processors = self.config.runner.processors.unwrap_or(1);
-        let pipeline = Pipeline::start(parts, files, processors)?;
+        let processing = Processing::start(parts, files, processors)?;
         let runner = Runner::new(
             runner::Config {
                 workers: self.config.runner.workers.unwrap_or(1),
@@ -147,48 +161,43 @@ impl Run {
                 shard: schedule.shard.unwrap_or(Shard::WHOLE),
                 start_at: schedule.start_at.map(|at| self.clock.from_wall_ns(at)),
             },
-            transport_config(&self.config),
+            self.config.transport.clone(),
             self.workload.clone(),
             Arc::clone(&queue),
             Arc::clone(&progress),
         )
-        .told_to(collection.as_ref().map(Collection::listener));
+        .with_listener(collection.as_ref().map(Collection::listener));
         let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
-        // A runner that could not start, or died, has not closed it.
+        // Not closed yet if the runner could not start or panicked.
         queue.close();
-        let mut patience = Patience::new(interrupt);
-        let mut pipeline = pipeline.finish(|| patience.is_over())?;
-        let is_cut_short = patience.is_over();
+        let mut processing_interrupt = ProcessingInterrupt::new(interrupt);
+        let mut processed = processing.finish(|| processing_interrupt.is_over())?;
+        let is_cut_short = processing_interrupt.is_over();
         let knows_all = failure.is_none() && queue.stats().lost == 0;
-        let counts = || ClientCounts::of([&pipeline.warmup, &pipeline.profiling]);
+        let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
         let server_metrics =
-            collection.and_then(|found| found.finish(counts, interrupt, &mut pipeline.sink.set));
+            collection.and_then(|found| found.finish(counts, interrupt, &mut processed.sink.set));
         let phases = progress.snapshots();
-        for stats in &phases {
-            telemetry.phase(stats);
-            telemetry.results(
-                stats.phase,
-                &match stats.phase {
-                    PhaseKind::Warmup => pipeline.warmup.results(),
-                    PhaseKind::Profiling => pipeline.profiling.results(),
-                },
-            );
-        }
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let counters = progress.phase(last);
-        let peak_in_flight = counters.map_or(0, |counters| counters.peak_in_flight());
         let asked = own_phases.last();
-        let load = load_report(asked, profiling(&phases), peak_in_flight);
+        let load = load_report(asked, profiling(&phases), counters.map(|counters| &**counters));
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
-        let results = pipeline.profiling.results();
-        let mut health = pipeline.health.report(&load, &queue.stats(), &cpu, &results);
+        let results = processed.profiling.results();
+        let queue = queue.stats();
+        let mut health = processed.health.report(&load, &queue, &cpu, &results);
         health.selfcheck.clone_from(&self.selfcheck);
-        telemetry.queue(PhaseKind::Profiling, &queue.stats());
-        telemetry.health(PhaseKind::Profiling, &health);
-        let telemetry = telemetry.finish(EXPORT_DEADLINE);
+        let totals = RunTotals {
+            warmup: processed.warmup.phase_totals(),
+            profiling: processed.profiling.phase_totals(),
+            phases: phases.clone(),
+            queue,
+            health: health.clone(),
+        };
+        let telemetry = finish_export(&telemetry, &processed, &totals, interrupt);
         Ok(Measured {
-            pipeline,
+            processed,
             phases,
             load,
             health,
@@ -199,7 +208,8 @@ impl Run {
         })
     }
 
-    /// Requests beyond the limit wait in the client, not at the server.
+    /// Warns if the concurrency exceeds the connection limit, since requests beyond it wait in
+    /// the client.
     fn warn_of_connection_limit(&self) {
         let limit = self.config.transport.connections.limit as u64;
         let phases = self.config.schedule.own_phases();
@@ -207,13 +217,13 @@ impl Run {
         let asked = asked.map(|limit| limit.most).max();
         if let Some(asked) = asked.filter(|asked| *asked > limit) {
             tracing::warn!(
-                "--concurrency {asked} is more than the {limit} connections allowed: the rest wait \
+                "--concurrency {asked} exceeds the limit of {limit} connections, so requests wait \
                  in the client; raise AIPERF_HTTP_CONNECTION_LIMIT"
             );
         }
     }
 
-    /// Runs the load on a thread of its own and shows how it goes.
+    /// Runs the load on its own thread and shows its progress.
     fn drive(
         &self,
         runner: Runner,
@@ -226,8 +236,8 @@ impl Run {
         let load = thread::Builder::new()
             .name("runner".to_owned())
             .spawn(move || runner.run(interrupt))?;
-        let stderr = io::stderr();
-        let mut view = LiveView::new(self.config.ui, stderr.is_terminal(), Box::new(stderr));
+        let width = terminal_width(&io::stderr());
+        let mut view = LiveView::new(self.config.ui, width, Box::new(Stderr));
         while !load.is_finished() {
             thread::sleep(REFRESH);
             let phases = progress.snapshots();
@@ -244,43 +254,52 @@ impl Run {
             view.finish(stats);
         }
         match load.join() {
-            Ok(outcome) => outcome.context("the load could not be driven to its end"),
-            Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is not complete"),
+            Ok(outcome) => outcome.context("the load ended with an error"),
+            Err(_) => anyhow::bail!("the runner ended unexpectedly; the run is incomplete"),
         }
     }
 
-    fn open_files(&self) -> anyhow::Result<ArtifactSet> {
+    fn open_files(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<ArtifactSet> {
+        let artifacts = &self.config.artifacts;
         let mut set =
-            ArtifactSet::create(&self.config.artifacts, &self.description, &self.registry)?;
-        logging::start(&set.layout().log, self.config.log_level)
-            .context("the log file cannot be made")?;
-        self.record_inputs(&mut set);
+            ArtifactSet::create(&self.claim, artifacts, &self.description, &self.registry)?;
+        let exports = telemetry::exports(&self.config.telemetry);
+        logging::start(&set.layout().log, self.config.log_level, exports)
+            .context("cannot create the log file")?;
+        self.record_inputs(&mut set, interrupt);
         Ok(set)
     }
 
-    /// Writes what is asked, unless it is so much that the file would be no help.
-    fn record_inputs(&self, set: &mut ArtifactSet) {
-        let bytes = self.dataset.text_bytes();
-        if bytes <= MOST_INPUT_BYTES {
-            set.write_inputs(self.inputs());
+    /// Writes inputs.json, unless it would be too large or the user interrupted the run.
+    fn record_inputs(&self, set: &mut ArtifactSet, interrupt: &watch::Receiver<Interrupt>) {
+        let is_wanted = || *interrupt.borrow() == Interrupt::None;
+        if set.write_inputs(self.inputs(), &is_wanted) {
             return;
         }
-        tracing::warn!(
-            "inputs.json is left out: it would take {} MB; the dataset and --random-seed {} make \
-             the same requests again",
-            bytes >> 20,
-            self.seed.0
-        );
+        if is_wanted() {
+            tracing::warn!(
+                "inputs.json is not written, since it would exceed {} MiB; use the same dataset \
+                 with --random-seed {} to reproduce the requests",
+                MAX_INPUT_BYTES >> 20,
+                self.seed.0
+            );
+        }
         set.leave_out_inputs(self.dataset.conversations.iter().map(|c| c.id.to_string()));
     }
 
-    /// Request bodies by conversation; later turns without the answers that
-    /// they will repeat.
-    fn inputs(&self) -> impl Iterator<Item = (String, Vec<Vec<u8>>)> {
-        self.dataset.conversations.iter().map(|conversation| {
-            let answers = vec![Arc::from(""); conversation.turns.len()];
-            let body = |turn| self.endpoint.request_body(conversation, turn, &answers[..turn]);
-            (conversation.id.to_string(), (0..conversation.turns.len()).map(body).collect())
+    /// Request bodies by conversation. The body of a later turn leaves out the earlier turns
+    /// that it repeats.
+    fn inputs(&self) -> impl Iterator<Item = (String, impl Iterator<Item = Vec<u8>>)> {
+        let repeats_history = self.endpoint.traits().repeats_history;
+        self.dataset.conversations.iter().map(move |conversation| {
+            let body = move |turn| {
+                if repeats_history {
+                    self.endpoint.request_body(&conversation.alone(turn), 0, &[])
+                } else {
+                    self.endpoint.request_body(conversation, turn, &[])
+                }
+            };
+            (conversation.id.to_string(), (0..conversation.turns.len()).map(body))
         })
     }
 
@@ -313,39 +332,51 @@ impl Run {
             shard: self.config.schedule.shard,
             endpoint_type: self.config.endpoint.endpoint_type,
             models: self.config.dataset.models.iter().map(|model| model.as_str().into()).collect(),
-            urls: self.config.transport.urls.iter().map(ToString::to_string).collect(),
+            urls: self.config.server.urls.iter().map(ToString::to_string).collect(),
         }
     }
 }
 
-fn transport_config(config: &RunConfig) -> transport::Config {
-    transport::Config {
-        request_timeout: config.transport.request_timeout,
-        connections: config.transport.connections.clone(),
-        quick_ack: config.transport.quick_ack,
-        kernel_timestamps: config.transport.kernel_timestamps,
-        ip_version: config.transport.ip_version,
-        keep_chunks: config.artifacts.http_trace,
-        keep_headers: config.artifacts.http_trace
-            || config.artifacts.export_level == crate::artifacts::ExportLevel::Raw,
-        ..transport::Config::default()
+/// Exports the final values, and compares the last export with the `totals`.
+fn finish_export(
+    telemetry: &Telemetry,
+    processed: &Processed<Files>,
+    totals: &RunTotals,
+    interrupt: &watch::Receiver<Interrupt>,
+) -> TelemetryReport {
+    for stats in &totals.phases {
+        telemetry.phase(stats);
+        telemetry.results(
+            stats.phase,
+            &match stats.phase {
+                PhaseKind::Warmup => processed.warmup.results(),
+                PhaseKind::Profiling => processed.profiling.results(),
+            },
+        );
     }
+    telemetry.queue(PhaseKind::Profiling, &totals.queue);
+    telemetry.health(PhaseKind::Profiling, &totals.health);
+    let mut signals = interrupt.clone();
+    signals.mark_unchanged();
+    let is_given_up = || signals.has_changed().unwrap_or(false);
+    telemetry.finish_unless(totals, EXPORT_DEADLINE, &is_given_up)
 }
 
-/// The measurement, as it ended.
+/// How the measurement ended.
 pub(super) fn profiling(phases: &[PhaseStats]) -> Option<&PhaseStats> {
     phases.iter().rev().find(|phase| phase.phase == PhaseKind::Profiling)
 }
 
-/// What was asked of the measurement and what came of it.
+/// The configured load of the measurement and its outcome.
 fn load_report(
     asked: Option<&PhaseConfig>,
     reached: Option<&PhaseStats>,
-    peak_in_flight: u64,
+    counters: Option<&Counters>,
 ) -> LoadReport {
     LoadReport {
         requested_concurrency: asked.and_then(PhaseConfig::steady_concurrency),
-        reached_concurrency: peak_in_flight,
+        reached_concurrency: counters.map_or(0, Counters::peak_in_flight),
+        sends_held_back: counters.map_or(0, Counters::sends_held_back),
         requested_rate: asked.and_then(PhaseConfig::steady_rate),
         reached_rate: reached.and_then(PhaseStats::send_rate),
     }

@@ -1,56 +1,26 @@
-//! Which cores client and server have.
+//! The cores of client and server.
 
 use serde::Serialize;
 
-/// Cores by number; empty where the system does not tell or there is only one.
+use crate::platform::cores;
+
+/// Core numbers; empty if unknown or if there is only one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Cores {
-    /// The mock server's own.
+    /// The mock server's cores.
     pub(super) server: Vec<usize>,
-    /// The client's: all others.
+    /// The client's cores: all others.
     pub(super) client: Vec<usize>,
 }
 
 impl Cores {
-    /// The first core that this thread may use for the server, the rest for the client.
+    /// Assigns the first core available to this thread to the server, the rest to the client.
     pub(super) fn split() -> Self {
-        let mut all = allowed();
+        let mut all = cores::allowed();
         if all.len() < 2 {
             return Self::default();
         }
         let client = all.split_off(1);
         Self { server: all, client }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn allowed() -> Vec<usize> {
-    use rustix::thread::{CpuSet, sched_getaffinity};
-    let set = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allowed() -> Vec<usize> {
-    Vec::new()
-}
-
-/// Keeps this thread, and what it starts from now on, to `cores`; any where
-/// there are none.
-#[cfg(target_os = "linux")]
-pub(super) fn keep_to(cores: &[usize]) -> std::io::Result<()> {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-    if cores.is_empty() {
-        return Ok(());
-    }
-    let mut set = CpuSet::new();
-    for core in cores {
-        set.set(*core);
-    }
-    Ok(sched_setaffinity(None, &set)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn keep_to(_cores: &[usize]) -> std::io::Result<()> {
-    Ok(())
 }

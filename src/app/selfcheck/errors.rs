@@ -1,8 +1,8 @@
-//! What the client reported, held to what the server wrote.
+//! Compares the client's results with the server's log.
 //!
-//! A byte left the server between the stamps just before and just after its
-//! write, so each true value is known as an interval. The error of a reported
-//! value is its distance from there: zero inside.
+//! A byte was sent between the timestamps just before and just after its write, so each true
+//! value is known as an interval. The error of a reported value is its distance from that
+//! interval, and 0 inside it.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -12,15 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::metrics::metric::{MeasuredRecord, Value};
 use crate::metrics::percentile;
+use crate::metrics::tag::{self, MetricTag};
 use crate::units::Nanos;
 
-/// The metrics that are held to the truth.
-pub(super) const METRICS: [(&str, &str); 5] = [
-    ("time_to_first_token", "TTFT"),
-    ("time_to_second_token", "TTST"),
-    ("inter_token_latency", "ITL"),
-    ("request_latency", "Req Latency"),
-    ("inter_chunk_latency", "ICL"),
+/// The metrics that are compared.
+pub(super) const METRICS: [(MetricTag, &str); 5] = [
+    (tag::TIME_TO_FIRST_TOKEN, "TTFT"),
+    (tag::TIME_TO_SECOND_TOKEN, "TTST"),
+    (tag::INTER_TOKEN_LATENCY, "ITL"),
+    (tag::REQUEST_LATENCY, "Req Latency"),
+    (tag::INTER_CHUNK_LATENCY, "ICL"),
 ];
 
 const TTFT: usize = 0;
@@ -29,7 +30,7 @@ const ITL: usize = 2;
 const LATENCY: usize = 3;
 const ICL: usize = 4;
 
-/// What the client reported of one request.
+/// The client's results for one request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Sample {
     pub(super) request_id: String,
@@ -39,7 +40,7 @@ pub(super) struct Sample {
     /// Values in nanoseconds, in the order of [`METRICS`].
     pub(super) values: [Vec<f64>; METRICS.len()],
     pub(super) output_tokens: Option<f64>,
-    /// How much later than it arrived each event was read, in nanoseconds.
+    /// Delay between the arrival and the read of each event, in nanoseconds.
     pub(super) read_lags: Vec<u32>,
     pub(super) socket_reads: u64,
     pub(super) kernel_stamps: u64,
@@ -59,7 +60,7 @@ impl Sample {
             due: record.due,
             failed: observation.error.is_some(),
             values: METRICS.map(|(tag, _)| values(tag)),
-            output_tokens: observation.values.scalar("output_sequence_length"),
+            output_tokens: observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH),
             read_lags: record.body.events.iter().map(|event| event.arrival.read_lag).collect(),
             socket_reads: record.trace.socket_reads,
             kernel_stamps: record.trace.kernel_stamps,
@@ -67,7 +68,7 @@ impl Sample {
     }
 }
 
-/// What the server says of one request: a line of its write log.
+/// The server's log of one request: a line of its write log.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Served {
     #[serde(default)]
@@ -87,48 +88,49 @@ struct Written {
 }
 
 impl Served {
-    /// Reads a write log.
+    /// Parses a write log.
     pub(super) fn read(log: impl BufRead) -> anyhow::Result<HashMap<String, Self>> {
         let parse = |line: std::io::Result<String>| {
-            let served: Self = serde_json::from_str(&line?).context("the write log is no JSON")?;
+            let served: Self =
+                serde_json::from_str(&line?).context("the write log is not valid JSON")?;
             Ok((served.request_id.clone(), served))
         };
         log.lines().map(parse).collect()
     }
 
-    /// When the request left, by its last event.
+    /// When the response was complete, by its last event.
     fn end(&self) -> Nanos {
         self.events.iter().rev().find_map(|event| event.end).unwrap_or(self.arrival)
     }
 }
 
-/// Sizes of errors, in nanoseconds, in any order.
+/// Absolute errors in nanoseconds, unordered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Errors {
-    /// By arrival, in the order of [`METRICS`].
+    /// Errors by arrival time, in the order of [`METRICS`].
     pub(super) by_arrival: [Vec<f64>; METRICS.len()],
-    /// As if the time of the read had been taken.
+    /// Errors as if the time of the read had been used.
     pub(super) by_read: [Vec<f64>; METRICS.len()],
-    /// Due time to first byte written.
+    /// From the due time to the hand-over to the transport.
     pub(super) slip: Vec<f64>,
-    /// Due time to the request's coming in at the server.
+    /// From the due time to the request's arrival at the server.
     pub(super) slip_at_server: Vec<f64>,
-    /// Requests whose output tokens were counted wrongly.
+    /// Number of requests with a wrong output token count.
     pub(super) miscounted: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub(super) failed: u64,
-    /// Requests that the server's log does not have.
+    /// Number of requests missing from the server's log.
     pub(super) unknown: u64,
-    /// Most requests that were at the server at once, by its own log.
+    /// Highest concurrency at the server, by its own log.
     pub(super) reached_concurrency: u64,
-    /// Share of the reads that the kernel stamped.
+    /// Fraction of reads with a kernel timestamp.
     pub(super) kernel_share: f64,
 }
 
-/// A metric's way from one event of the content to another, divided by `divisor`.
+/// The interval of a metric from one content event to another, divided by `divisor`.
 struct Span {
     metric: usize,
-    /// The request's start where absent.
+    /// The first event; the request's start if absent.
     from: Option<usize>,
     to: usize,
     divisor: f64,
@@ -147,7 +149,7 @@ fn spans(pieces: usize, tokens: u64) -> Vec<Span> {
 }
 
 impl Errors {
-    /// Compares each sample with what the server says of its request.
+    /// Compares each sample with the server's log of its request.
     pub(super) fn of(samples: &[Sample], served: &HashMap<String, Served>) -> Self {
         let mut errors = Self { reached_concurrency: most_at_once(served), ..Self::default() };
         let (mut reads, mut stamps) = (0, 0);
@@ -187,7 +189,7 @@ impl Errors {
             sample.read_lags.get(content[piece].0).map_or(0.0, |lag| f64::from(*lag))
         };
         for Span { metric, from, to, divisor } in spans(content.len(), tokens) {
-            // Gaps are listed; of every other metric there is one value.
+            // Gaps are a list; every other metric has a single value.
             let place = if metric == ICL { from.unwrap_or(0) } else { 0 };
             let Some(reported) = sample.values[metric].get(place) else { continue };
             let (earliest, latest) =
@@ -200,7 +202,7 @@ impl Errors {
     }
 }
 
-/// How far `value` is outside the interval.
+/// Distance of `value` from the interval; 0 inside.
 fn distance(value: f64, (low, high): (f64, f64)) -> f64 {
     (low - value).max(value - high).max(0.0)
 }
@@ -218,9 +220,9 @@ fn most_at_once(served: &HashMap<String, Served>) -> u64 {
     most.unsigned_abs()
 }
 
-/// How errors are distributed, in milliseconds.
+/// Distribution of errors, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Spread {
+pub(super) struct ErrorDistribution {
     #[serde(rename = "p50_ms")]
     pub(super) p50: f64,
     #[serde(rename = "p99_ms")]
@@ -229,8 +231,8 @@ pub(super) struct Spread {
     pub(super) max: f64,
 }
 
-impl Spread {
-    /// Of `errors` in nanoseconds; `None` where there are none.
+impl ErrorDistribution {
+    /// The distribution of `errors` in nanoseconds; `None` if there are none.
     pub(super) fn of(mut errors: Vec<f64>) -> Option<Self> {
         let spread = percentile::distribution(&mut errors)?;
         Some(Self { p50: spread.p50 / 1e6, p99: spread.p99 / 1e6, max: spread.max / 1e6 })

@@ -1,26 +1,26 @@
-//! What each load came to, as JSON and as tables.
+//! The results for each load, as JSON and as tables.
 
 use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
 use super::cores::Cores;
-use super::errors::{Errors, METRICS, Spread};
+use super::errors::{ErrorDistribution, Errors, METRICS};
 use crate::console::{self, Style};
 use crate::metrics::health::{Limits, SelfCheck};
 
-/// A load to be tried.
+/// A load to try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Load {
-    /// Streams at once, each next request as soon as one ends.
+    /// Concurrent streams; each sends its next request when one ends.
     Concurrency(u64),
-    /// Requests a second, at even distances.
+    /// Requests per second, at equal intervals.
     RequestRate(u64),
 }
 
 impl Load {
-    /// The number alone.
+    /// The load as a number.
     pub(super) const fn size(self) -> u64 {
         match self {
             Self::Concurrency(size) | Self::RequestRate(size) => size,
@@ -28,36 +28,36 @@ impl Load {
     }
 }
 
-/// What was found at one load.
+/// The results for one load.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Step {
     pub(super) load: Load,
     pub(super) requests: usize,
     failed: u64,
-    /// Requests whose output tokens were counted wrongly.
+    /// Number of requests with a wrong output token count.
     miscounted: u64,
-    /// Most requests at the server at once, by its log.
+    /// Highest concurrency at the server, by its log.
     reached_concurrency: u64,
-    /// Share of the reads whose arrival is the kernel's.
+    /// Fraction of reads with a kernel timestamp.
     kernel_stamps: f64,
-    /// Errors by arrival and as if reads had been stamped.
+    /// Errors by arrival time, and by the time of the read.
     errors: Metrics,
     #[serde(skip_serializing_if = "Option::is_none")]
-    schedule_slip: Option<Spread>,
+    schedule_slip: Option<ErrorDistribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slip_at_server: Option<Spread>,
-    /// What was not within the bound; empty where the load holds.
+    slip_at_server: Option<ErrorDistribution>,
+    /// Why the load failed; empty if it passed.
     pub(super) failures: Vec<String>,
 }
 
-/// Two spreads of each metric that has one.
+/// The error distributions of each metric.
 #[derive(Debug, Clone)]
 struct Metrics([Option<Pair>; METRICS.len()]);
 
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Pair {
-    by_arrival: Spread,
-    by_read: Spread,
+    by_arrival: ErrorDistribution,
+    by_read: ErrorDistribution,
 }
 
 impl Serialize for Metrics {
@@ -68,11 +68,14 @@ impl Serialize for Metrics {
 }
 
 impl Step {
-    /// The findings in `errors`, held to `bound_ms`.
+    /// Evaluates `errors` against `bound_ms`.
     pub(super) fn judge(load: Load, requests: usize, errors: Errors, bound_ms: f64) -> Self {
         let Errors { by_arrival, by_read, slip, slip_at_server, .. } = errors;
         let mut pairs = by_arrival.into_iter().zip(by_read).map(|(by_arrival, by_read)| {
-            Some(Pair { by_arrival: Spread::of(by_arrival)?, by_read: Spread::of(by_read)? })
+            Some(Pair {
+                by_arrival: ErrorDistribution::of(by_arrival)?,
+                by_read: ErrorDistribution::of(by_read)?,
+            })
         });
         let mut step = Self {
             load,
@@ -82,8 +85,8 @@ impl Step {
             reached_concurrency: errors.reached_concurrency,
             kernel_stamps: errors.kernel_share,
             errors: Metrics(std::array::from_fn(|_| pairs.next().flatten())),
-            schedule_slip: Spread::of(slip),
-            slip_at_server: Spread::of(slip_at_server),
+            schedule_slip: ErrorDistribution::of(slip),
+            slip_at_server: ErrorDistribution::of(slip_at_server),
             failures: Vec::new(),
         };
         step.failures = step.failures(bound_ms);
@@ -101,18 +104,21 @@ impl Step {
             }
         }
         if self.requests == 0 {
-            failures.push("no request was made".to_owned());
+            failures.push("no request was sent".to_owned());
         }
         if self.failed > 0 {
             failures.push(format!("{} requests failed", self.failed));
         }
         if self.miscounted > 0 {
-            failures.push(format!("output tokens of {} requests are wrong", self.miscounted));
+            failures.push(format!("{} requests have a wrong output token count", self.miscounted));
         }
         if let Load::Concurrency(asked) = self.load
             && self.reached_concurrency < asked
         {
-            failures.push(format!("{} of {asked} streams were reached", self.reached_concurrency));
+            failures.push(format!(
+                "only {} of {asked} concurrent streams were reached",
+                self.reached_concurrency
+            ));
         }
         failures
     }
@@ -122,22 +128,22 @@ impl Step {
     }
 }
 
-/// The whole self-check.
+/// The results of the self-check.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Report {
-    /// What travels with later results.
+    /// The part that is saved for later runs.
     #[serde(flatten)]
     pub(super) found: SelfCheck,
-    /// Which cores the two sides had.
+    /// The cores of client and server.
     pub(super) cores: Cores,
-    /// Loads of streams, in order; a load that failed is there twice.
+    /// Results for numbers of streams, in order; a load that failed is listed twice.
     pub(super) streams: Vec<Step>,
-    /// Rates, alike.
+    /// Results for rates, likewise.
     pub(super) rates: Vec<Step>,
 }
 
 impl Report {
-    /// The tables and what follows from them.
+    /// Renders the tables and the conclusion.
     pub(super) fn render(&self, style: Style) -> String {
         let mut text = self.streams_table(style);
         text.push('\n');
@@ -156,7 +162,8 @@ impl Report {
 
     fn streams_table(&self, style: Style) -> String {
         let title = format!(
-            "aiperf | Errors at p99 in ms, by arrival / by time of read (bound {} ms by arrival)",
+            "aiperf | Errors at p99 in ms, by arrival time / by read time (bound {} ms by arrival \
+             time)",
             self.found.bound_ms
         );
         let header = [
@@ -167,8 +174,8 @@ impl Report {
             "ITL",
             "Req Latency",
             "ICL",
-            "Kernel stamps",
-            "Tokens wrong",
+            "Kernel timestamps",
+            "Wrong token counts",
             "Holds",
         ];
         let rows = self.streams.iter().map(|step| {
@@ -193,7 +200,8 @@ impl Report {
     }
 
     fn rates_table(&self, style: Style) -> String {
-        let title = format!("aiperf | Sends late in ms (bound {} ms at p99)", self.found.bound_ms);
+        let title =
+            format!("aiperf | Schedule slip in ms (bound {} ms at p99)", self.found.bound_ms);
         let header = [
             "Requests/s",
             "Requests",
@@ -205,7 +213,7 @@ impl Report {
             "Req Latency error p99",
             "Holds",
         ];
-        let of = |spread: Option<Spread>, field: fn(Spread) -> f64| {
+        let of = |spread: Option<ErrorDistribution>, field: fn(ErrorDistribution) -> f64| {
             spread.map_or_else(|| "-".to_owned(), |spread| format!("{:.3}", field(spread)))
         };
         let rows = self.rates.iter().map(|step| {
@@ -225,7 +233,7 @@ impl Report {
         console::figures(&title, header, rows, style)
     }
 
-    /// Whether one of the tries of `load` held.
+    /// Whether one of the attempts at `load` passed.
     fn held(&self, load: Load) -> bool {
         let mut tries = self.streams.iter().chain(&self.rates).filter(|step| step.load == load);
         tries.any(|step| step.failures.is_empty())
@@ -238,9 +246,9 @@ impl Report {
         let bound = self.found.bound_ms;
         let with = match (streams, rate) {
             (Some(streams), Some(rate)) => format!("with {streams} and {rate}"),
-            (Some(streams), None) => format!("with {streams}, but at none of the rates tried"),
-            (None, Some(rate)) => format!("with {rate}, but at none of the concurrencies tried"),
-            (None, None) => "at none of the loads tried".to_owned(),
+            (Some(streams), None) => format!("with {streams}, but at no request rate tried"),
+            (None, Some(rate)) => format!("with {rate}, but at no concurrency tried"),
+            (None, None) => "at no load tried".to_owned(),
         };
         format!("On this machine errors stay within {bound} ms at p99 {with}.\n")
     }
@@ -273,11 +281,11 @@ mod tests {
         assert_eq!(judge(Errors { failed: 1, ..errors() }), ["1 requests failed"]);
         assert_eq!(
             judge(Errors { miscounted: 2, ..errors() }),
-            ["output tokens of 2 requests are wrong"]
+            ["2 requests have a wrong output token count"]
         );
         assert_eq!(
             judge(Errors { reached_concurrency: 9, ..errors() }),
-            ["9 of 10 streams were reached"]
+            ["only 9 of 10 concurrent streams were reached"]
         );
         let mut late = errors();
         late.by_arrival[1] = vec![600_000.0; 100];

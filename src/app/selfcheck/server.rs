@@ -1,4 +1,4 @@
-//! The mock server as a process of its own.
+//! The mock server as a separate process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
 
-/// Longest wait for the server's end.
+use crate::platform::process;
+
+/// Maximum time to wait for the server to exit.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running mock server. Dropping it kills it.
@@ -19,10 +20,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts this program's `mock-server` with `flags`, on this thread's cores;
-    /// its write log goes to `log`.
+    /// Starts this program's `mock-server` with `flags` on this thread's cores, with its write
+    /// log in `log`.
     pub(super) fn start(flags: &[&str], log: &Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("this program's own file cannot be found")?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
         let process = Command::new(program)
             .args(["mock-server", "--port", "0", "--write-log"])
             .arg(log)
@@ -30,28 +31,27 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .context("the mock server cannot be started")?;
+            .context("cannot start the mock server")?;
         let mut server = Self { process, url: String::new() };
         let stdout = server.process.stdout.take().context("the mock server has no output")?;
-        // It writes its address once it listens; where it cannot, it ends.
+        // It prints its address once it listens, and exits if it cannot.
         BufReader::new(stdout.take(1024)).read_line(&mut server.url)?;
         anyhow::ensure!(server.url.ends_with('\n'), "the mock server ended before it listened");
         server.url.truncate(server.url.trim_end().len());
         Ok(server)
     }
 
-    /// Its base URL.
+    /// The server's base URL.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Ends it; the write log is complete then.
+    /// Stops the server, after which the write log is complete.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
-        let pid = Pid::from_child(&self.process);
-        kill_process(pid, Signal::TERM).context("the mock server cannot be ended")?;
+        process::terminate(&mut self.process).context("cannot stop the mock server")?;
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.process.try_wait()?.is_none() {
-            anyhow::ensure!(Instant::now() < deadline, "the mock server does not end");
+            anyhow::ensure!(Instant::now() < deadline, "the mock server does not exit");
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended; there is nothing more to do then.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! The table written again: rows of an earlier table as they are, else rows of the
-//! records' lines.
+//! Rewrites the table: from the rows of an earlier table, unchanged, or else from the lines of the
+//! records.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,10 +15,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::super::open;
 use super::{BENCHMARK_ID, Field, RecordTable, Values, schema};
 use crate::metrics::metric::RecordValues;
 
-/// What a line says of a request beside metrics.
+/// The members of a line other than metrics.
 #[derive(Default, Deserialize)]
 struct Line<'a> {
     #[serde(borrow, default)]
@@ -28,7 +29,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The column `name`, which lines call the same, but for errors.
+    /// Returns the member for the column `name`; lines use the same names, except for errors.
     fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let value = match name.strip_prefix("error_") {
             Some(name) => self.error.as_ref()?.get(name),
@@ -37,8 +38,8 @@ impl Line<'_> {
         serde_json::from_str(value?.get()).ok()
     }
 
-    /// What the line says for a column with such values; lines have no lists, and
-    /// do not say that there was no retry.
+    /// Returns the line's value for a column of this type. Lines contain no lists, and omit retries
+    /// if there were none.
     fn field(&self, name: &str, values: &Values) -> Field {
         let field = match values {
             Values::Int(_) => self.get(name).map(Field::Int),
@@ -52,23 +53,23 @@ impl Line<'_> {
     }
 }
 
-/// Why the rows of an earlier table are not those of the records.
+/// The reason why the rows of an earlier table are not those of the records.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::artifacts) enum Unfit {
-    /// There is none.
+    /// There is no table.
     #[error("is missing")]
     Missing,
-    /// It is no such file, or was cut short.
+    /// It is not a Parquet file, or was truncated.
     #[error("cannot be read ({0})")]
     Unreadable(String),
-    /// It was there before.
-    #[error("is of another run")]
+    /// It is of an earlier run.
+    #[error("is from another run")]
     OtherRun,
-    /// Some are missing, or too many.
+    /// There are too few or too many rows.
     #[error("has {0} rows for {1} records")]
     Rows(i64, u64),
-    /// Another version wrote it, or with other settings.
-    #[error("has other columns")]
+    /// It was written by another version, or with other settings.
+    #[error("has different columns")]
     OtherColumns,
 }
 
@@ -88,24 +89,27 @@ impl From<io::Error> for Unfit {
 }
 
 impl RecordTable {
-    /// Adds the request of a line of `profile_export.jsonl`, whose metrics are
-    /// `values`. What lines do not have is null.
+    /// Adds the request of a line of `profile_export.jsonl`, whose metrics are `values`. Values
+    /// that lines do not contain are null.
     pub(in crate::artifacts) fn push_line(&mut self, text: &[u8], values: &RecordValues) {
         let line: Line<'_> = serde_json::from_slice(text).unwrap_or_default();
         let of_columns = self.of_columns(values);
         self.push_fields(of_columns, |column, _| line.field(column.name, &column.values));
     }
 
-    /// Adds the rows of the table at `path` as they are, if they are those of the
-    /// `records` of `run`; else adds none, and says what the matter is. A run that is
-    /// not known by name may be any.
+    /// Adds the unchanged rows of the table at `path` if they are those of the `records` of `run`.
+    /// An unknown run matches any table.
+    ///
+    /// # Errors
+    ///
+    /// Otherwise adds none and returns the reason.
     pub(in crate::artifacts) fn append(
         &mut self,
         path: &Path,
         run: Uuid,
         records: u64,
     ) -> Result<(), Unfit> {
-        let file = File::open(path)?;
+        let file = open::regular(path)?;
         let reader = SerializedFileReader::new(file.try_clone()?)?;
         let metadata = reader.metadata();
         if !run.is_nil() && benchmark_id(metadata) != Some(run) {
@@ -147,7 +151,7 @@ impl RecordTable {
     }
 }
 
-/// The run that a table says it is of.
+/// Returns the run of a table, according to its metadata.
 fn benchmark_id(metadata: &ParquetMetaData) -> Option<Uuid> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let pair = pairs.iter().find(|pair| pair.key == BENCHMARK_ID)?;

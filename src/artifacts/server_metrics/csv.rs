@@ -1,5 +1,4 @@
-//! `server_metrics_export.csv`: a table for each kind of series, of the
-//! profiling phase.
+//! `server_metrics_export.csv`: a table for each kind of series, for the profiling phase.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -33,11 +32,12 @@ const HISTOGRAM: &[&str] = &[
     "p99_estimate",
 ];
 
-/// Columns before the statistics and after the labels.
+/// Columns before the statistics.
 const BEFORE: [&str; 4] = ["Endpoint", "Type", "Metric", "Unit"];
-const AFTER: [&str; 2] = ["Description", "buckets"];
+/// Columns after the labels: those of histograms only, and of sections with a doubtful series.
+const AFTER: [&str; 3] = ["Description", "buckets", "flags"];
 
-/// Writes the sections that have rows, an empty line between them.
+/// Writes the sections that have rows, separated by an empty line.
 pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Result<()> {
     let ids = EndpointIds::of(&report.summary.endpoints_successful);
     let mut sections = Sections::new(out);
@@ -59,8 +59,10 @@ struct Section<'a> {
     kind: Kind,
     statistics: &'static [&'static str],
     metrics: &'a [MetricReport],
-    /// Label and its column, in order of the label.
+    /// Labels and their columns, sorted by label.
     labels: BTreeMap<&'a str, String>,
+    /// Whether any series is doubtful.
+    has_flags: bool,
 }
 
 impl<'a> Section<'a> {
@@ -78,13 +80,18 @@ impl<'a> Section<'a> {
             column
         };
         let labels = names.iter().map(|name| (*name, column(name))).collect();
-        Self { kind, statistics, metrics, labels }
+        let has_flags =
+            series_of(metrics, kind).any(|(_, series)| !series.stats.flags().is_empty());
+        Self { kind, statistics, metrics, labels, has_flags }
     }
 
     fn header(&self) -> impl Iterator<Item = String> {
         let fixed = BEFORE.iter().chain(self.statistics).map(ToString::to_string);
-        let after = AFTER[..if self.kind == Kind::Histogram { 2 } else { 1 }].iter();
-        fixed.chain(self.labels.values().cloned()).chain(after.map(ToString::to_string))
+        let [description, buckets, flags] = AFTER;
+        let buckets = (self.kind == Kind::Histogram).then_some(buckets);
+        let flags = self.has_flags.then_some(flags);
+        let after = [Some(description), buckets, flags].into_iter().flatten().map(str::to_owned);
+        fixed.chain(self.labels.values().cloned()).chain(after)
     }
 
     fn rows(&self, ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
@@ -101,6 +108,9 @@ impl<'a> Section<'a> {
             if let Stats::Histogram(stats) = &series.stats {
                 row.push(stats.buckets.as_ref().map(buckets).unwrap_or_default());
             }
+            if self.has_flags {
+                row.push(series.stats.flags().join(";"));
+            }
             row
         })
     }
@@ -114,13 +124,13 @@ fn series_of(
     metrics.flat_map(|metric| metric.series.iter().map(move |series| (metric, series)))
 }
 
-/// The value of label `name`; empty without it.
+/// Returns the value of label `name`; empty if there is none.
 fn label<'a>(series: &'a SeriesReport, name: &str) -> &'a str {
     let found = series.labels.binary_search_by(|(other, _)| (**other).cmp(name));
     found.map_or("", |at| &series.labels[at].1)
 }
 
-/// One row for each label of each series.
+/// Returns one row for each label of each series.
 fn info_rows(metrics: &[MetricReport], ids: &EndpointIds) -> impl Iterator<Item = Vec<String>> {
     series_of(metrics, Kind::Info).flat_map(move |(metric, series)| {
         series.labels.iter().map(move |(key, value)| {
@@ -152,7 +162,7 @@ fn counter(stats: &CounterStats, row: &mut Vec<String>) {
     row.extend(rates.unwrap_or([f64::NAN; 4]).map(number));
 }
 
-/// Without observations there is nothing but their count.
+/// Adds the cells of a histogram. Without observations there is only their count.
 fn histogram(stats: &HistogramStats, row: &mut Vec<String>) {
     let HistogramStats { count, sum, count_rate, sum_rate, .. } = *stats;
     row.push(whole(count).to_string());
@@ -164,20 +174,20 @@ fn histogram(stats: &HistogramStats, row: &mut Vec<String>) {
     }
 }
 
-/// `0.02=0;0.05=40;+Inf=40`.
+/// Formats `0.02=0;0.05=40;+Inf=40`.
 fn buckets(buckets: &Buckets) -> String {
     let each: Vec<_> =
         buckets.iter().map(|(bound, count)| format!("{bound}={}", whole(*count))).collect();
     each.join(";")
 }
 
-/// Four decimals; empty where there is no number.
+/// Formats a number with four decimals; empty if there is no value.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.4}") } else { String::new() }
 }
 
-/// What a server says, as a cell that no spreadsheet takes for a formula, on one
-/// line, as an empty line ends a section.
+/// Formats a text of a server as a cell that no spreadsheet interprets as a formula, on one line,
+/// since an empty line ends a section.
 fn text(said: &str) -> String {
     let cell = said.replace('\r', "\\r").replace('\n', "\\n");
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t']) && cell.parse::<f64>().is_err();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use url::Url;
 
-/// A short name for each of some URLs, no two the same.
+/// A unique short name for each of some URLs.
 #[derive(Debug)]
 pub(super) struct EndpointIds(HashMap<Arc<str>, Arc<str>>);
 
 impl EndpointIds {
-    /// `host:port`; the whole URL where two of them share that.
+    /// Creates names of the form `host:port`; the whole URL if two of them share that.
     pub(super) fn of(urls: &[Arc<str>]) -> Self {
         let mut shared: HashMap<Arc<str>, usize> = HashMap::new();
         for url in urls {
@@ -23,7 +23,7 @@ impl EndpointIds {
         Self(urls.iter().map(|url| (Arc::clone(url), id(url))).collect())
     }
 
-    /// The name of `url`.
+    /// Returns the name of `url`.
     pub(super) fn of_url(&self, url: &Arc<str>) -> Arc<str> {
         self.0.get(url).unwrap_or(url).clone()
     }

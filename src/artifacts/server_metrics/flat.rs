@@ -1,6 +1,7 @@
 //! `server_metrics_export.json` in its earlier layout: statistics beside the
 //! labels, endpoints by host and port.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::server_metrics::report::{
 use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::bound;
 
-/// Writes the export, indented by two.
+/// Writes the file, indented by two spaces.
 pub(super) fn write(out: &mut dyn Write, report: &ServerMetricsReport) -> io::Result<()> {
     let ids = EndpointIds::of(&report.summary.endpoints_successful);
     let export = Export {
@@ -83,7 +84,7 @@ impl EndpointInfo {
     }
 }
 
-/// Metrics by name, summaries too.
+/// Metrics by name, including summaries.
 struct Metrics<'a> {
     metrics: &'a [MetricReport],
     ids: &'a EndpointIds,
@@ -116,7 +117,7 @@ members! {
         delta: f64, rate_per_second: f64,
         rate_avg: f64, rate_min: f64, rate_max: f64, rate_std: f64,
         observations_per_second: f64, buckets: Pairs<u64>, quantiles: Pairs<f64>,
-        reset_count: u64, total_with_resets: f64,
+        reset_count: u64, total_with_resets: f64, flags: Vec<Cow<'static, str>>,
     }
 }
 
@@ -126,6 +127,8 @@ impl Series {
             endpoint: Some(ids.of_url(&series.endpoint_url)),
             endpoint_url: Some(Arc::clone(&series.endpoint_url)),
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
+            flags: Some(series.stats.flags().into_iter().map(Cow::Borrowed).collect())
+                .filter(|flags: &Vec<_>| !flags.is_empty()),
             ..Self::default()
         };
         match &series.stats {
@@ -137,7 +140,7 @@ impl Series {
         }
     }
 
-    /// A gauge that never changed has its value only.
+    /// Sets the statistics of a gauge. One that never changed has only its value.
     fn gauge(self, stats: &GaugeStats) -> Self {
         let avg = finite(stats.avg);
         if stats.min == stats.max {
@@ -147,7 +150,7 @@ impl Series {
         Self { avg, min, max, std, ..self }.percentiles(&stats.percentiles, false)
     }
 
-    /// A counter that did not rise has no rates.
+    /// Sets the statistics of a counter. One that did not increase has no rates.
     fn counter(self, stats: &CounterStats) -> Self {
         let delta = finite(stats.total);
         let this = Self { delta, ..self }.resets(stats.resets);
@@ -203,7 +206,7 @@ impl Series {
         }
     }
 
-    /// Of a distribution; without observations, that there were none.
+    /// Sets the statistics of a distribution; without observations, only that there were none.
     fn observations(self, count: f64, sum: f64, count_rate: f64, sum_rate: f64) -> Self {
         let this = Self { observation_count: Some(whole(count)), ..self };
         if count <= 0.0 {
@@ -218,7 +221,7 @@ impl Series {
         }
     }
 
-    /// Takes its four from those at [`PERCENTILES`].
+    /// Sets the four percentiles from those at [`PERCENTILES`].
     fn percentiles(self, all: &[f64; 9], are_estimates: bool) -> Self {
         let at = |percentile: u8| {
             let position = PERCENTILES.iter().position(|other| *other == percentile)?;

@@ -1,9 +1,9 @@
-//! `server_metrics_export.json`: the statistics, in an object of their own in
-//! each series.
+//! `server_metrics_export.json`: the statistics, in a separate object of each series.
 //!
-//! The types are the file: what they do not have cannot be in it. They can be
-//! read, too, which holds them against examples from elsewhere.
+//! The types define the file completely. They can be deserialized, too, to compare them with
+//! examples from elsewhere.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::members::{Each, Metric, Pairs, exported_kind, finite, members, whole};
-use crate::artifacts::RunDescription;
 use crate::artifacts::json::local_time;
+use crate::run::RunDescription;
 use crate::server_metrics::report::{
     self, MetricReport, SeriesReport, ServerMetricsReport, Stats as Statistics, Timeslice, Windows,
 };
 use crate::server_metrics::snapshot::Kind;
 
-/// Version of the layout that is followed.
+/// Version of the file layout.
 const SCHEMA_VERSION: &str = "1.1";
 
-/// Writes the export, indented by two.
+/// Writes the file, indented by two spaces.
 pub(super) fn write(
     out: &mut dyn Write,
     run: &RunDescription,
@@ -70,8 +70,8 @@ struct Summary {
     phase_time_ranges: Option<PhaseTimeRanges>,
 }
 
-/// When what the statistics are of began and ended: local time. Absent where
-/// the run ended before any phase did.
+/// Start and end of the time that the statistics cover, in local time. Absent if the run ended
+/// before any phase.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Times {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +104,12 @@ struct EndpointInfo {
     median_update_interval_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_fetches: Option<u64>,
+    /// Time of the reference scrape, which totals of the profiling phase are compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference_ns: Option<u64>,
+    /// Time of the phase's final scrape.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_ns: Option<u64>,
 }
 
 members! { PhaseTimeRanges { profiling: TimeRange, warmup: TimeRange } }
@@ -147,12 +153,14 @@ impl EndpointInfo {
             avg_update_interval_ms: info.avg_update_interval_ms,
             median_update_interval_ms: info.median_update_interval_ms,
             failed_fetches: Some(info.failed_fetches).filter(|failed| *failed > 0),
+            reference_ns: info.profiling.and_then(|edges| edges.reference_ns),
+            final_ns: info.profiling.and_then(|edges| edges.final_ns),
         }
     }
 }
 
-/// Metrics by name. Summaries are left out: their quantiles are of the server's
-/// whole life.
+/// Metrics by name. Summaries are left out, since their quantiles cover the server's whole
+/// lifetime.
 struct Metrics<'a>(&'a [MetricReport]);
 
 impl Serialize for Metrics<'_> {
@@ -178,13 +186,16 @@ struct Series {
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<Pairs<Arc<str>>>,
     stats: Stats,
+    /// Reasons to doubt totals and rates.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    flags: Vec<Cow<'static, str>>,
     #[serde(skip_serializing_if = "BucketsMember::is_absent", default)]
     buckets: BucketsMember,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     timeslices: Vec<Slice>,
 }
 
-/// Observations up to each bound.
+/// The number of observations up to each bound.
 type Buckets = Pairs<u64>;
 
 /// The buckets of a series.
@@ -194,7 +205,7 @@ enum BucketsMember {
     /// After a reset.
     Null,
     Counted(Buckets),
-    /// It is no histogram.
+    /// The series is not a histogram.
     #[default]
     #[serde(skip)]
     Absent,
@@ -291,18 +302,19 @@ impl Series {
             endpoint_url: Arc::clone(&series.endpoint_url),
             labels: series.labels.iter().cloned().collect::<Pairs<_>>().unless_empty(),
             stats,
+            flags: series.stats.flags().into_iter().map(Cow::Borrowed).collect(),
             buckets: BucketsMember::of(&series.stats),
             timeslices,
         }
     }
 }
 
-/// The slices of a histogram; without observations there is nothing to slice.
+/// Returns the slices of a histogram; none without observations.
 fn slices(histogram: &report::HistogramStats) -> &[report::Timeslice<report::HistogramSlice>] {
     if histogram.count > 0.0 || histogram.resets.is_some() { &histogram.timeslices } else { &[] }
 }
 
-/// Buckets with the counts that they are.
+/// Returns buckets with integer counts.
 pub(super) fn buckets(buckets: &report::Buckets) -> Buckets {
     buckets.iter().map(|(bound, count)| (Arc::clone(bound), whole(*count))).collect()
 }
@@ -332,7 +344,7 @@ impl CounterStats {
 }
 
 impl HistogramStats {
-    /// Without observations there is nothing to say but that.
+    /// Returns the statistics; without observations, only that there were none.
     fn of(stats: &report::HistogramStats) -> Self {
         let counted = Self {
             count: Some(whole(stats.count)),
@@ -364,7 +376,7 @@ impl HistogramStats {
     }
 }
 
-/// Said of slices that are shorter than the others only.
+/// Returns the member that only slices of less than the full length have.
 fn unless_complete<T>(slice: &Timeslice<T>) -> Option<bool> {
     (!slice.is_complete).then_some(false)
 }

@@ -1,9 +1,8 @@
-//! `server_metrics_export.jsonl`: one line a scrape, as the run goes.
+//! `server_metrics_export.jsonl`: one line per scrape, written during the run.
 //!
-//! A scrape has a thousand samples and comes three times a second from each
-//! endpoint: lines are written into one reused buffer, without a tree of values.
-//! What a family is stands in the first line that has it; so lines alone are
-//! enough to compute the statistics again.
+//! A scrape contains a thousand samples and occurs three times per second for each endpoint, so
+//! lines are written to one reused buffer, without a tree of values. The first line with a family
+//! contains its declaration, so the lines alone suffice to recompute the statistics.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,14 +24,13 @@ pub struct ScrapeLines {
     lines: LineWriter,
     batch_size: usize,
     unflushed: usize,
-    /// Time of the scrape that was flushed last.
+    /// Time of the last scrape that was flushed.
     flushed_ns: u64,
 }
 
 impl ScrapeLines {
-    /// Opens `path` anew. What was appended is handed to the operating system
-    /// every `batch_size` lines, with a line that comes a second after the last
-    /// time, and by [`ScrapeLines::flush`].
+    /// Creates the file `path`. Lines are passed to the operating system every `batch_size` lines,
+    /// with a line that comes a second after the last flush, and by [`ScrapeLines::flush`].
     pub fn create(path: &Path, batch_size: usize) -> Result<Self, ArtifactError> {
         Ok(Self {
             sink: LineSink::create(path)?,
@@ -43,8 +41,8 @@ impl ScrapeLines {
         })
     }
 
-    /// Appends a scrape. The first failure is kept and told by
-    /// [`ScrapeLines::finish`]; nothing is written after it.
+    /// Appends a scrape. The first failure is kept and returned by [`ScrapeLines::finish`]; nothing
+    /// is written after it.
     pub fn append(&mut self, scrape: &Scrape<'_>) {
         self.sink.append(self.lines.line(scrape));
         self.unflushed += 1;
@@ -57,7 +55,7 @@ impl ScrapeLines {
         }
     }
 
-    /// Hands what was appended to the operating system.
+    /// Passes appended lines to the operating system.
     pub fn flush(&mut self) {
         if self.unflushed > 0 {
             self.sink.flush();
@@ -65,34 +63,34 @@ impl ScrapeLines {
         }
     }
 
-    /// Whether nothing was appended.
+    /// Returns whether nothing was appended.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lines.number == 0
     }
 
-    /// Flushes and closes; gives the file.
+    /// Flushes and closes the file; returns its path.
     pub fn finish(self) -> Result<PathBuf, WriteFailure> {
         self.sink.finish()
     }
 }
 
-/// Turns scrapes to lines.
+/// Converts scrapes to lines.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     line: Vec<u8>,
     number: u64,
-    /// What lines have said of the families of each endpoint.
+    /// What earlier lines contain about the families of each endpoint.
     told: Vec<HashMap<Box<str>, Told>>,
 }
 
-/// What lines have said of a family.
+/// What earlier lines contain about a family.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     kind: Kind,
     has_description: bool,
     has_unit: bool,
-    /// The last line that had it.
+    /// The last line that contains it.
     line: u64,
 }
 
@@ -102,14 +100,14 @@ impl Told {
         Self { kind: family.kind, has_description, has_unit: family.unit.is_some(), line }
     }
 
-    /// Whether a line with `now` says something that none before it did.
+    /// Returns whether `now` contains anything that is in none of the earlier lines.
     fn has_news(self, now: Self) -> bool {
         self.kind != now.kind
             || (now.has_description && !self.has_description)
             || (now.has_unit && !self.has_unit)
     }
 
-    /// What lines have said once `now` is told too.
+    /// Combines it with what the line with `now` contains.
     fn and(self, now: Self) -> Self {
         let keeps = self.kind == now.kind;
         Self {
@@ -120,15 +118,23 @@ impl Told {
     }
 }
 
-/// A family that is new, and the key that it has in the line.
-type News<'s> = (Cow<'s, str>, &'s Family<'s>);
+/// A family, with its key in the line.
+type Keyed<'s> = (Cow<'s, str>, &'s Family<'s>);
 
-/// What a family is, as a line tells it once.
+/// The parts of a line other than `metrics`.
+struct Rest<'s> {
+    /// New families.
+    news: Vec<Keyed<'s>>,
+    /// Summaries, separate since readers of `metrics`, such as AIPerf, may not support them.
+    summaries: Vec<Keyed<'s>>,
+}
+
+/// The declaration of a family, which is written once.
 #[derive(Serialize)]
 struct About<'a> {
     #[serde(rename = "type")]
     kind: Kind,
-    /// Where it is not the key.
+    /// The name, if it is not the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +144,7 @@ struct About<'a> {
 }
 
 impl LineWriter {
-    /// The line of a scrape, with its line feed.
+    /// Returns the line of a scrape, including its line feed.
     pub(super) fn line(&mut self, scrape: &Scrape<'_>) -> io::Result<&[u8]> {
         self.number += 1;
         self.line.clear();
@@ -151,7 +157,7 @@ impl LineWriter {
             times.first_byte_ns,
             times.latency_ns()
         )?;
-        let news = self.metrics(scrape.index, scrape.snapshot)?;
+        let Rest { news, summaries } = self.metrics(scrape.index, scrape.snapshot)?;
         write!(
             self.line,
             ",\"request_sent_ns\":{},\"first_byte_ns\":{}",
@@ -163,22 +169,24 @@ impl LineWriter {
         if scrape.is_duplicate {
             self.line.extend_from_slice(b",\"is_duplicate\":true");
         }
+        if !summaries.is_empty() {
+            self.line.push(b',');
+            write_object(&mut self.line, "summaries", &summaries, |line, family| {
+                write_series(line, &family.series)
+            })?;
+        }
         write_news(&mut self.line, &news)?;
         self.line.extend_from_slice(b"}\n");
         Ok(&self.line)
     }
 
-    /// Writes the series by family; gives the families that are new.
-    fn metrics<'s>(
-        &mut self,
-        endpoint: usize,
-        snapshot: &'s Snapshot<'_>,
-    ) -> io::Result<Vec<News<'s>>> {
+    /// Writes the series by family, except summaries.
+    fn metrics<'s>(&mut self, endpoint: usize, snapshot: &'s Snapshot<'_>) -> io::Result<Rest<'s>> {
         if self.told.len() <= endpoint {
             self.told.resize_with(endpoint + 1, HashMap::new);
         }
         let told = &mut self.told[endpoint];
-        let mut news = Vec::new();
+        let (mut news, mut summaries) = (Vec::new(), Vec::new());
         let mut separator = Separator::default();
         self.line.extend_from_slice(b",\"metrics\":{");
         for family in &snapshot.families {
@@ -197,18 +205,22 @@ impl LineWriter {
                     news.push((key.clone(), family));
                 }
             }
+            if family.kind == Kind::Summary {
+                summaries.push((key, family));
+                continue;
+            }
             separator.write(&mut self.line);
             write_json(&mut self.line, &*key)?;
             self.line.push(b':');
             write_series(&mut self.line, &family.series)?;
         }
         self.line.push(b'}');
-        Ok(news)
+        Ok(Rest { news, summaries })
     }
 }
 
-/// The family's name; behind it its kind where the line has that name already, for
-/// an object has a name once: `x (counter)` beside a gauge `x`.
+/// Returns the family's name, followed by its kind if the line already contains that name, since
+/// names in an object are unique: `x (counter)` beside a gauge `x`.
 fn key_of<'s>(family: &'s Family<'s>, told: &HashMap<Box<str>, Told>, line: u64) -> Cow<'s, str> {
     let is_taken = told.get(&*family.name).is_some_and(|told| told.line == line);
     if is_taken {
@@ -295,8 +307,8 @@ fn write_phase(line: &mut Vec<u8>, phase: PhaseMark) -> io::Result<()> {
     write!(line, ",\"phase_name\":\"{kind}\",\"phase_kind\":\"{kind}\"")
 }
 
-/// Writes what families are that no line of the endpoint had before.
-fn write_news(line: &mut Vec<u8>, news: &[News<'_>]) -> io::Result<()> {
+/// Writes the declarations of families that are in none of the endpoint's earlier lines.
+fn write_news(line: &mut Vec<u8>, news: &[Keyed<'_>]) -> io::Result<()> {
     if news.is_empty() {
         return Ok(());
     }
@@ -322,7 +334,7 @@ fn write_json(line: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> io::Resu
     Ok(serde_json::to_writer(line, value)?)
 }
 
-/// A comma before each member but the first.
+/// Writes a comma before each member but the first.
 #[derive(Default)]
 struct Separator {
     is_due: bool,

@@ -1,4 +1,4 @@
-//! A line of `server_metrics_export.jsonl`, read back.
+//! Parses a line of `server_metrics_export.jsonl`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,41 +12,40 @@ use crate::server_metrics::snapshot::{Family, Kind, Point, Snapshot, Value};
 use crate::server_metrics::store::bound;
 use crate::server_metrics::{FetchTimes, PhaseMark};
 
-/// A scrape as its line has it.
+/// A scrape as in its line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScrapeLine<'a> {
     /// The URL that was scraped.
     pub endpoint_url: Cow<'a, str>,
-    /// When it was fetched.
+    /// The times of the scrape.
     pub times: FetchTimes,
-    /// The phase that was going on.
+    /// The current phase.
     pub phase: Option<PhaseMark>,
-    /// The body was the same, byte by byte, as in the fetch before.
+    /// Whether the body was identical to that of the previous scrape.
     pub is_duplicate: bool,
-    /// What it said. Descriptions and units stand in the first line only that has
-    /// the family.
+    /// The metrics. Descriptions and units are only in the first line that contains the family.
     pub snapshot: Snapshot<'a>,
 }
 
-/// Why a line is no scrape.
+/// The reason why a line is not a scrape.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is not the JSON that it should be.
+    /// It is not valid JSON of the expected form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// No line up to here has said what kind of family it is.
-    #[error("no line up to here says what type {0} has")]
+    /// Neither this line nor an earlier one declares the type of the family.
+    #[error("no line so far contains the type of {0}")]
     Untyped(String),
-    /// A series has not the values that its type has.
-    #[error("a series of {0} has not the values that its type has")]
+    /// The values of a series do not match its type.
+    #[error("a series of {0} does not have the values of its type")]
     Shape(String),
 }
 
-/// Reads the lines of a file, in their order: a line says what a family is only
-/// where it is new.
+/// Reads the lines of a file, in order, since only the first line with a family contains its
+/// declaration.
 #[derive(Debug, Default)]
 pub struct ScrapeLineReader {
-    /// What the families are, by endpoint and key; the name where it is not the key.
+    /// Declarations of families, by endpoint and key; the name if it is not the key.
     kinds: HashMap<String, HashMap<String, (Kind, Option<String>)>>,
 }
 
@@ -59,6 +58,8 @@ struct Line<'a> {
     endpoint_latency_ns: u64,
     #[serde(borrow)]
     metrics: Members<'a, Vec<LinePoint<'a>>>,
+    #[serde(borrow, default)]
+    summaries: Members<'a, Vec<LinePoint<'a>>>,
     #[serde(default)]
     request_sent_ns: Option<u64>,
     #[serde(default)]
@@ -89,7 +90,7 @@ struct LinePoint<'a> {
     count: Option<f64>,
 }
 
-/// What a family is.
+/// The declaration of a family.
 #[derive(serde::Deserialize)]
 struct About<'a> {
     #[serde(rename = "type")]
@@ -103,7 +104,7 @@ struct About<'a> {
 }
 
 impl ScrapeLineReader {
-    /// Whether a line has said what type a family has: those of other programs do not.
+    /// Returns whether any line declared the type of a family; those of other programs do not.
     #[must_use]
     pub fn has_types(&self) -> bool {
         self.kinds.values().any(|kinds| !kinds.is_empty())
@@ -120,7 +121,7 @@ impl ScrapeLineReader {
             kinds.insert(name.clone().into_owned(), (about.kind, other));
             news.insert(name, about);
         }
-        let families = line.metrics.0.into_iter().map(|(name, series)| {
+        let families = line.metrics.0.into_iter().chain(line.summaries.0).map(|(name, series)| {
             let untyped = || LineError::Untyped(name.to_string());
             let (kind, other) = kinds.get(&*name).ok_or_else(untyped)?;
             let kind = *kind;
@@ -151,7 +152,7 @@ impl ScrapeLineReader {
 }
 
 impl<'a> LinePoint<'a> {
-    /// The series, if it has what `kind` has.
+    /// Returns the series, if it has the values of `kind`.
     fn of(self, kind: Kind) -> Option<Point<'a>> {
         let value = match kind {
             Kind::Histogram => {
@@ -172,8 +173,7 @@ impl<'a> LinePoint<'a> {
     }
 }
 
-/// The members by the numbers that name them, if these are numbers and each
-/// another one.
+/// Returns the members sorted by the numbers that name them, if these are distinct numbers.
 fn ascending<'a>(members: Members<'a, f64>) -> Option<Vec<(Cow<'a, str>, f64)>> {
     let mut members = members.0;
     let at = |member: &(Cow<'a, str>, f64)| bound(&member.0);
@@ -182,11 +182,11 @@ fn ascending<'a>(members: Members<'a, f64>) -> Option<Vec<(Cow<'a, str>, f64)>> 
     is_rising.then_some(members)
 }
 
-/// A string, borrowed where it has no escapes.
+/// A string, borrowed if it contains no escapes.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The members of an object in their order.
+/// The members of an object, in order.
 struct Members<'a, V>(Vec<(Cow<'a, str>, V)>);
 
 impl<V> Default for Members<'_, V> {

@@ -1,4 +1,4 @@
-//! What `aiperf report` needs to know of the scrapes beside the scrapes.
+//! The data that `aiperf report` needs in addition to the scrapes.
 
 use std::sync::Arc;
 
@@ -10,41 +10,41 @@ use crate::server_metrics::report::{ServerMetrics, Windows};
 use crate::server_metrics::store::EndpointStore;
 use crate::units::Nanos;
 
-/// What was to be scraped and written.
+/// The configuration of scraping and of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct ServerMetricsSection {
     formats: Formats,
     json_layout: JsonLayout,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     slice_duration_ns: Option<u64>,
-    /// URLs without credentials, in the order configured.
+    /// URLs without credentials, in the order of the configuration.
     endpoints: Vec<Arc<str>>,
 }
 
-/// How the scrapes went.
+/// The outcome of scraping.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct ServerMetricsOutcome {
     pub(in crate::artifacts) windows: Windows,
-    /// In the order configured.
+    /// In the order of the configuration.
     pub(in crate::artifacts) endpoints: Vec<EndpointOutcome>,
     #[serde(default)]
     pub(in crate::artifacts) conservation: Vec<Comparison>,
-    /// When the last scrape was answered, of the endpoint where it was earliest.
+    /// Time of the last scrape's response, for the endpoint where it was earliest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::artifacts) last_scrape_ns: Option<u64>,
 }
 
-/// How an endpoint answered.
+/// The outcome of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct EndpointOutcome {
-    /// The URL that was scraped in the end.
+    /// The URL that was scraped at the end.
     pub(in crate::artifacts) url: Arc<str>,
     pub(in crate::artifacts) fetches: u64,
     pub(in crate::artifacts) failed_fetches: u64,
 }
 
 impl ServerMetricsSection {
-    /// `None` where nothing is scraped.
+    /// Returns `None` if nothing is scraped.
     pub(in crate::artifacts) fn of(files: &ServerMetricsFiles) -> Option<Self> {
         (!files.endpoints.is_empty()).then(|| Self {
             formats: files.formats,
@@ -54,7 +54,7 @@ impl ServerMetricsSection {
         })
     }
 
-    /// What is to be written again.
+    /// Returns the files to be rewritten.
     pub(in crate::artifacts) fn files(&self) -> ServerMetricsFiles {
         ServerMetricsFiles {
             formats: self.formats,
@@ -67,7 +67,7 @@ impl ServerMetricsSection {
 }
 
 impl ServerMetricsOutcome {
-    /// Of a run that has ended.
+    /// Returns the outcome of a run that has ended.
     pub(in crate::artifacts) fn of(metrics: &ServerMetrics) -> Self {
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| EndpointOutcome {
             url: Arc::clone(&endpoint.url),

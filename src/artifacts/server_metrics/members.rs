@@ -1,5 +1,5 @@
-//! What both JSON layouts are made of: members that may be absent, objects whose
-//! order is kept, and lists that are made as they are written.
+//! The elements of both JSON layouts: members that may be absent, objects with a fixed order, and
+//! lists that are generated while they are written.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::server_metrics::snapshot::Kind;
 
-/// A JSON object whose members are left out where they have no value.
+/// Declares a JSON object whose members are absent if they have no value.
 macro_rules! members {
     ($(#[$attribute:meta])* $name:ident { $($member:ident: $type:ty),+ $(,)? }) => {
         $(#[$attribute])*
@@ -23,12 +23,12 @@ macro_rules! members {
 }
 pub(super) use members;
 
-/// `value`, unless JSON has no word for it.
+/// Returns `value`, if JSON can represent it.
 pub(super) fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 
-/// A count, which expositions write as a float.
+/// Returns a count, which expositions contain as a float, as an integer.
 pub(super) fn whole(count: f64) -> u64 {
     count.round() as u64
 }
@@ -38,7 +38,7 @@ pub(super) fn whole(count: f64) -> u64 {
 pub(super) struct Pairs<V>(pub(super) Vec<(Arc<str>, V)>);
 
 impl<V> Pairs<V> {
-    /// `None` of an object without members.
+    /// Returns `None` for an object without members.
     pub(super) fn unless_empty(self) -> Option<Self> {
         Some(self).filter(|pairs| !pairs.0.is_empty())
     }
@@ -80,7 +80,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<V> {
     }
 }
 
-/// A metric, whatever its series are.
+/// A metric with series of any kind.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Metric<S> {
@@ -92,8 +92,8 @@ pub(super) struct Metric<S> {
     pub(super) series: S,
 }
 
-/// A list whose items get the file's form one by one as they are written, so
-/// that a large report is never there twice.
+/// A list whose items are converted one by one while they are written, so that there is no second
+/// copy of a large report.
 pub(super) struct Each<'a, T, F>(pub(super) &'a [T], pub(super) F);
 
 impl<'a, T, F, O> Serialize for Each<'a, T, F>
@@ -106,7 +106,7 @@ where
     }
 }
 
-/// The kind of a metric in files, where an info is a gauge that is always 1.
+/// Returns the kind of a metric in files, where an info is a gauge with the value 1.
 pub(super) const fn exported_kind(kind: Kind) -> Kind {
     match kind {
         Kind::Info => Kind::Gauge,
@@ -114,7 +114,7 @@ pub(super) const fn exported_kind(kind: Kind) -> Kind {
     }
 }
 
-/// What files call a kind.
+/// Returns the name of a kind in files.
 pub(super) const fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Gauge | Kind::Info => "gauge",

@@ -1,8 +1,8 @@
 //! `server_metrics_export.parquet`: every sample of the profiling phase.
 //!
-//! One row a sample, one for each bucket of a histogram; a label is a column.
-//! Counters and histograms are what they rose by since the reference, never
-//! below 0. Rows go out in groups, so that memory stays bounded.
+//! There is one row per sample, and one for each bucket of a histogram; labels are columns.
+//! Counters and histograms are relative to the reference, never below 0. Rows are written in
+//! groups, so that memory is bounded.
 
 mod group;
 mod metadata;
@@ -20,7 +20,8 @@ use parquet::file::writer::SerializedFileWriter;
 use tempfile::NamedTempFile;
 
 use super::members::kind_name;
-use crate::artifacts::{RunReport, WriteFailure, parquet as records, replace};
+use crate::artifacts::{WriteFailure, parquet as records, replace};
+use crate::run::RunReport;
 use crate::server_metrics::report::{MetricReport, ServerMetrics};
 use crate::server_metrics::snapshot::Kind;
 use crate::server_metrics::store::{EndpointStore, FamilyStore, Labels};
@@ -30,17 +31,17 @@ use series::SeriesRows;
 
 pub(in crate::artifacts) use read::{Samples, TableError, read};
 
-/// Rows of a row group, where there are few labels.
-const MOST_ROWS: usize = 1 << 16;
-/// Cells of a row group: its rows are fewer where there are many labels.
-const MOST_CELLS: usize = 1 << 22;
+/// Maximum number of rows of a row group.
+const MAX_ROWS: usize = 1 << 16;
+/// Maximum number of cells of a row group, which limits its rows if there are many labels.
+const MAX_CELLS: usize = 1 << 22;
 
-/// Columns that are no labels: those before the labels, and those after.
+/// Columns that are not labels: those before the labels, and those after.
 const BEFORE: [&str; 6] =
     ["endpoint_url", "metric_name", "metric_type", "unit", "description", "timestamp_ns"];
 const AFTER: [&str; 5] = ["value", "sum", "count", "bucket_le", "bucket_count"];
 
-/// Replaces the file at `path` by the samples of a run.
+/// Replaces the file at `path` with the samples of a run.
 pub(in crate::artifacts) fn write(
     path: &Path,
     run: &RunReport,
@@ -50,7 +51,7 @@ pub(in crate::artifacts) fn write(
     let failure = |error: ParquetError| WriteFailure {
         path: path.to_owned(),
         error: match error {
-            // The cause alone: the user knows that it is a file.
+            // Only the cause, since the user knows that it is a file.
             ParquetError::External(cause) => cause.to_string(),
             other => other.to_string(),
         },
@@ -67,7 +68,7 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
         Arc::new(group.schema()?),
         records::properties(),
     )?;
-    let most_rows = (MOST_CELLS / (labels.0.len() + BEFORE.len() + AFTER.len())).min(MOST_ROWS);
+    let most_rows = (MAX_CELLS / (labels.0.len() + BEFORE.len() + AFTER.len())).min(MAX_ROWS);
     let mut table = Table { writer, group, most_rows: most_rows.max(1) };
     let mut resets = 0;
     for family in &families {
@@ -81,14 +82,14 @@ fn write_table(path: &Path, run: &RunReport, metrics: &ServerMetrics) -> Result<
     table.finish(path, about)
 }
 
-/// A family of one endpoint and what the statistics say of it.
+/// A family of an endpoint, with its statistics.
 struct Family<'a> {
     endpoint: &'a EndpointStore,
     store: &'a FamilyStore,
     metric: &'a MetricReport,
 }
 
-/// The families that have rows, by name and endpoint.
+/// Returns the families with rows, by name and endpoint.
 fn families(metrics: &ServerMetrics) -> Vec<Family<'_>> {
     let mut stores: HashMap<(&str, Kind), Vec<(&EndpointStore, &FamilyStore)>> = HashMap::new();
     for endpoint in metrics.store.endpoints() {
@@ -126,7 +127,7 @@ impl Family<'_> {
     }
 }
 
-/// The labels and the columns that they are in, by label.
+/// The labels and their columns, sorted by label.
 struct LabelColumns(Vec<(String, String)>);
 
 impl LabelColumns {
@@ -149,7 +150,7 @@ impl LabelColumns {
         self.0.iter().map(|(_, column)| column.as_str()).collect()
     }
 
-    /// Columns that are not named as their labels, and these.
+    /// Returns the columns whose names differ from their labels, with these.
     fn renamed(&self) -> BTreeMap<String, String> {
         let renamed = self.0.iter().filter(|(label, column)| label != column);
         renamed.map(|(label, column)| (column.clone(), label.clone())).collect()
@@ -182,7 +183,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes the footer and gives the file its name.
+    /// Writes the footer and renames the file to its final name.
     fn finish(
         mut self,
         path: &Path,

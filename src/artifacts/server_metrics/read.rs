@@ -1,4 +1,4 @@
-//! Scrapes from their lines back to series.
+//! Converts the lines of scrapes to series.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{Window, Windows};
 use crate::server_metrics::store::Store;
 
-/// The series of lines that are read one after the other.
+/// The series of lines, which are read one after the other.
 #[derive(Debug)]
 pub(in crate::artifacts) struct Scrapes {
     reader: ScrapeLineReader,
     /// The series.
     pub(in crate::artifacts) store: Store,
-    /// The first and the last scrape of each phase.
+    /// Times of the first and the last request for a scrape of each phase.
     pub(in crate::artifacts) marked: Windows,
 }
 
 impl Scrapes {
-    /// Of `endpoints`, and of those that lines name beside them.
+    /// Creates the series of `endpoints`; further ones that lines name are added.
     pub(in crate::artifacts) fn new(endpoints: &[Arc<str>]) -> Self {
         Self {
             reader: ScrapeLineReader::default(),
@@ -27,7 +27,7 @@ impl Scrapes {
         }
     }
 
-    /// Takes the next line.
+    /// Adds the next line.
     pub(in crate::artifacts) fn take(&mut self, text: &[u8]) -> Result<(), LineError> {
         let line = self.reader.read(text)?;
         self.mark(&line);
@@ -40,7 +40,7 @@ impl Scrapes {
         Ok(())
     }
 
-    /// Whether a line has said what type a metric has.
+    /// Returns whether any line declared the type of a metric.
     pub(in crate::artifacts) fn has_types(&self) -> bool {
         self.reader.has_types()
     }
@@ -51,12 +51,13 @@ impl Scrapes {
             PhaseKind::Warmup => &mut self.marked.warmup,
             PhaseKind::Profiling => &mut self.marked.profiling,
         };
-        let at = line.times.first_byte_ns;
+        // The final scrape of a phase was requested after its end.
+        let at = line.times.request_sent_ns;
         let before = window.unwrap_or(Window { start_ns: at, end_ns: at });
         *window = Some(Window { start_ns: before.start_ns.min(at), end_ns: before.end_ns.max(at) });
     }
 
-    /// The endpoint that was scraped at `url`.
+    /// Returns the index of the endpoint that was scraped at `url`.
     fn endpoint(&mut self, url: &str) -> usize {
         let endpoints = self.store.endpoints();
         if let Some(known) = endpoints.iter().position(|endpoint| *endpoint.url == *url) {

@@ -1,4 +1,4 @@
-//! Reports made of files that others wrote come out as those files.
+//! Reports built from files of other programs reproduce these files.
 
 mod sample;
 
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{csv, flat, json as nested};
-use crate::artifacts::RunDescription;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::Settings;
+use crate::run::RunDescription;
 use crate::server_metrics::report::*;
 use crate::server_metrics::snapshot::Kind;
 
@@ -34,6 +34,8 @@ fn description(input_config: &Value) -> RunDescription {
         streaming: true,
         settings: Settings::default(),
         input_config: input_config.clone(),
+        other_config: Value::Null,
+        provenance: crate::run::provenance::Provenance::default(),
         cli_command: String::new(),
         random_seed: None,
         member: None,
@@ -62,12 +64,12 @@ fn csv_file(report: &ServerMetricsReport) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Makes members equal that are this program's or of this run.
+/// Replaces members that are specific to this program or run.
 fn settle(file: &mut Value, like: &Value) {
     for name in ["schema_version", "aiperf_version", "benchmark_id", "input_config"] {
         file[name] = like[name].clone();
     }
-    // The mean of a histogram is of what is written, not written down apart.
+    // The mean of a histogram is derived from the other numbers in the file, which are rounded.
     for phase in ["metrics", "warmup_metrics"] {
         let Some(metrics) = file.get_mut(phase).and_then(Value::as_object_mut) else { continue };
         for (name, metric) in metrics {
@@ -87,7 +89,7 @@ fn the_file_of_aiperf_comes_out_again() {
     let theirs = parsed(&golden("aiperf-0.13/server_metrics_export.json"));
     let mut ours = nested_file(&report_of(&theirs));
     assert_eq!(ours["schema_version"], theirs["schema_version"]);
-    // Local time: whole minutes depend on where this is run.
+    // Local time: only minutes and hours depend on the time zone.
     for (name, end) in [("start_time", ":54.681160"), ("end_time", ":59.215038")] {
         assert!(string(&ours["summary"][name]).ends_with(end), "{}", ours["summary"][name]);
         ours["summary"][name] = theirs["summary"][name].clone();
@@ -107,7 +109,7 @@ fn the_examples_of_the_layout_come_out_again() {
         let mut theirs = parsed(&golden(&format!("server-metrics/{name}")));
         let mut ours = nested_file(&report_of(&theirs));
         settle(&mut ours, &theirs);
-        // What 1.1 adds; the examples tell no windows.
+        // Members that 1.1 adds; the examples contain no windows.
         assert_eq!(
             ours.as_object_mut().unwrap().shift_remove("metrics_phase").unwrap(),
             "profiling"
@@ -125,13 +127,13 @@ fn the_examples_of_the_layout_come_out_again() {
 fn the_table_of_aiperf_comes_out_again() {
     let mut report = report_of(&parsed(&golden("aiperf-0.13/server_metrics_export.json")));
     report.metrics.sort_by(|a, b| a.name.cmp(&b.name));
-    // Its comments apart.
+    // Without its comments.
     let theirs = golden("aiperf-0.13/server_metrics_export.csv");
     let lines = theirs.split_inclusive('\n').filter(|line| !line.starts_with('#'));
     assert_eq!(csv_file(&report), lines.collect::<String>());
 }
 
-// What no example has.
+// Cases that no example has.
 
 fn series(labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
     SeriesReport {
@@ -184,16 +186,18 @@ fn resets_are_told() {
             "count": 3, "sum": 6.0, "avg": 2.0, "count_rate": 1.0, "sum_rate": 2.0,
             "reset_count": 1, "total_with_resets": 8.0,
         },
+        "flags": ["reset"],
         "buckets": null,
     });
     assert_eq!(Value::Object(only_series(&nested_file(&report), "h")), expected);
     let expected = json!({
         "observation_count": 3, "avg": 2.0, "delta": 6.0, "rate_per_second": 2.0,
         "observations_per_second": 1.0, "reset_count": 1, "total_with_resets": 8.0,
+        "flags": ["reset"],
     });
     assert_eq!(Value::Object(only_series(&flat_file(&report), "h")), expected);
     let row = csv_file(&report);
-    assert!(row.ends_with("3,1.0000,6.0000,2.0000,2.0000,,,,,,,,,,d,\r\n"), "{row}");
+    assert!(row.ends_with("3,1.0000,6.0000,2.0000,2.0000,,,,,,,,,,d,,reset\r\n"), "{row}");
 
     let counter = CounterStats {
         resets: Some(Resets { reset_count: 2, total_with_resets: 5.0 }),
@@ -202,9 +206,12 @@ fn resets_are_told() {
     let report = one("c", Kind::Counter, Stats::Counter(counter));
     let expected = json!({
         "stats": {"total": 0.0, "rate": 0.0, "reset_count": 2, "total_with_resets": 5.0},
+        "flags": ["reset"],
     });
     assert_eq!(Value::Object(only_series(&nested_file(&report), "c")), expected);
-    let expected = json!({"delta": 0.0, "reset_count": 2, "total_with_resets": 5.0});
+    let expected = json!({
+        "delta": 0.0, "reset_count": 2, "total_with_resets": 5.0, "flags": ["reset"],
+    });
     assert_eq!(Value::Object(only_series(&flat_file(&report), "c")), expected);
 }
 
@@ -228,7 +235,7 @@ fn a_histogram_without_observations_has_no_slices() {
     };
     assert!(!sliced(0.0, None));
     assert!(sliced(1.0, None));
-    // What was counted before it began anew is in the slices alone.
+    // Counts from before a restart are in the slices only.
     assert!(sliced(0.0, Some(Resets { reset_count: 1, total_with_resets: 8.0 })));
 }
 
@@ -342,7 +349,7 @@ fn cells_are_neither_formulas_nor_several_lines() {
     assert!(row.ends_with(expected), "{row}");
 }
 
-/// The cells of each section.
+/// Returns the cells of each section.
 fn sections(text: &str) -> Vec<Vec<Vec<String>>> {
     let section = |text: &str| {
         let mut reader =

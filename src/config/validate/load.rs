@@ -1,4 +1,4 @@
-//! What a load cannot be.
+//! Validation of the load.
 
 use super::ConfigError;
 use crate::config::RunConfig;
@@ -8,17 +8,17 @@ use crate::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, Replay, StopCondition,
 };
 
-/// A rate above this is a typing error.
-const MOST_PER_SECOND: f64 = 1e6;
+/// Maximum request rate; anything above is a typing error.
+const MAX_REQUEST_RATE: f64 = 1e6;
 
-/// And one below this, a request in thirty years; times between would be beyond
-/// any clock.
-const LEAST_PER_SECOND: f64 = 1e-9;
+/// Minimum request rate, one request in thirty years; the intervals of a lower one would
+/// overflow.
+const MIN_REQUEST_RATE: f64 = 1e-9;
 
-/// More slots than this no machine can have.
-const MOST_AT_ONCE: u64 = 1 << 24;
+/// Maximum concurrency; no machine holds more.
+const MAX_CONCURRENCY: u64 = 1 << 24;
 
-/// Checks the schedule, and what it asks of dataset and endpoint.
+/// Checks the schedule, and what it requires of the dataset and the endpoint.
 pub(super) fn validate(config: &RunConfig) -> Result<(), ConfigError> {
     for phase in &config.schedule.phases {
         validate_phase(phase, config.endpoint.streaming)?;
@@ -29,7 +29,7 @@ pub(super) fn validate(config: &RunConfig) -> Result<(), ConfigError> {
 
 fn validate_phase(phase: &PhaseConfig, streaming: bool) -> Result<(), ConfigError> {
     let zero = |flag, value: Option<u64>| match value {
-        Some(0) => Err(ConfigError::flag(flag, "0 would send nothing: give at least 1")),
+        Some(0) => Err(ConfigError::flag(flag, "must be at least 1, since 0 would send nothing")),
         _ => Ok(()),
     };
     let most = |limit: Option<Limit>| limit.map(|limit| limit.most);
@@ -44,15 +44,19 @@ fn validate_phase(phase: &PhaseConfig, streaming: bool) -> Result<(), ConfigErro
         LoadPattern::UserCentric { rate, users } => {
             zero("--num-users", Some(*users))?;
             at_most("--num-users", *users)?;
+            if let Some(requests) = phase.stop.requests.filter(|requests| requests < users) {
+                let why = format!("must be at least the number of users ({users}), got {requests}");
+                return Err(ConfigError::flag("--request-count", why));
+            }
             rate_within("--user-centric-rate", *rate)
         }
-        LoadPattern::ClosedLoop => validate_at_once(phase),
+        LoadPattern::ClosedLoop => validate_unlimited(phase),
         LoadPattern::FixedSchedule => Ok(()),
     }
 }
 
-/// A load without a bound has a count, or a file's: a duration is none.
-fn validate_at_once(phase: &PhaseConfig) -> Result<(), ConfigError> {
+/// Checks that a load without a concurrency limit has a number of requests or sessions.
+fn validate_unlimited(phase: &PhaseConfig) -> Result<(), ConfigError> {
     let StopCondition { requests, sessions, duration } = phase.stop;
     let is_counted = requests.is_some() || sessions.is_some() || duration.is_none();
     if phase.concurrency.is_some() || is_counted {
@@ -61,21 +65,21 @@ fn validate_at_once(phase: &PhaseConfig) -> Result<(), ConfigError> {
     let (flag, why) = match phase.kind {
         PhaseKind::Profiling => (
             "--request-rate",
-            "inf sends all at once, and a duration does not say how many: give --concurrency or \
-             --request-count",
+            "inf sends all requests at once, and a duration does not limit them; add --concurrency \
+             or --request-count",
         ),
         PhaseKind::Warmup => (
             "--warmup-duration",
-            "a warmup at a rate of inf sends all at once, and a duration does not say how many: \
-             give --warmup-concurrency or --warmup-request-count",
+            "a warmup at a rate of inf sends all requests at once, and a duration does not limit \
+             them; add --warmup-concurrency or --warmup-request-count",
         ),
     };
     Err(ConfigError::flag(flag, why))
 }
 
 pub(super) fn at_most(flag: &'static str, count: u64) -> Result<(), ConfigError> {
-    if count > MOST_AT_ONCE {
-        let why = format!("no machine holds more than {MOST_AT_ONCE} at once: give less");
+    if count > MAX_CONCURRENCY {
+        let why = format!("must be at most {MAX_CONCURRENCY}");
         return Err(ConfigError::flag(flag, why));
     }
     Ok(())
@@ -84,22 +88,16 @@ pub(super) fn at_most(flag: &'static str, count: u64) -> Result<(), ConfigError>
 fn validate_limits(phase: &PhaseConfig, streaming: bool) -> Result<(), ConfigError> {
     let prefill = phase.prefill_concurrency.map(|limit| limit.most);
     if prefill.is_some() && !streaming {
-        let why = "only a streamed response shows its first token: give --streaming too";
+        let why = "requires --streaming, since only a streamed response has a first token";
         return Err(ConfigError::flag("--prefill-concurrency", why));
     }
     let Some(concurrency) = phase.concurrency.map(|limit| limit.most) else { return Ok(()) };
     if let Some(prefill) = prefill.filter(|prefill| *prefill > concurrency) {
-        let why = format!(
-            "of {concurrency} requests there can never be {prefill} that wait for their first \
-             token: give at most --concurrency"
-        );
+        let why = format!("must be at most --concurrency ({concurrency}), got {prefill}");
         return Err(ConfigError::flag("--prefill-concurrency", why));
     }
     if let Some(requests) = phase.stop.requests.filter(|requests| *requests < concurrency) {
-        let why = format!(
-            "{requests} requests can never have {concurrency} in flight: give at least as many \
-             requests as --concurrency"
-        );
+        let why = format!("must be at least --concurrency ({concurrency}), got {requests}");
         return Err(ConfigError::flag("--request-count", why));
     }
     Ok(())
@@ -109,9 +107,9 @@ fn validate_rate(rate: &Rate) -> Result<(), ConfigError> {
     let flag = if rate.points.len() > 1 { "--request-rate-series" } else { "--request-rate" };
     rate.points.iter().try_for_each(|point| rate_within(flag, point.rate))?;
     match rate.pattern {
-        // The scale of the intervals is its reciprocal.
+        // The scale of the intervals is the reciprocal of the shape.
         ArrivalPattern::Gamma { shape } if !(shape > 0.0 && shape.recip().is_normal()) => {
-            Err(ConfigError::flag("--arrival-smoothness", "give a number above 0"))
+            Err(ConfigError::flag("--arrival-smoothness", "must be above 0"))
         }
         _ => Ok(()),
     }
@@ -119,34 +117,34 @@ fn validate_rate(rate: &Rate) -> Result<(), ConfigError> {
 
 fn rate_within(flag: &'static str, rate: f64) -> Result<(), ConfigError> {
     if !(rate.is_finite() && rate > 0.0) {
-        return Err(ConfigError::flag(flag, "give requests per second, above 0"));
+        return Err(ConfigError::flag(flag, "must be a number of requests per second above 0"));
     }
-    if rate < LEAST_PER_SECOND {
-        let why = format!("nobody waits for less than {LEAST_PER_SECOND} a second: give more");
+    if rate < MIN_REQUEST_RATE {
+        let why = format!("must be at least {MIN_REQUEST_RATE} per second");
         return Err(ConfigError::flag(flag, why));
     }
-    if rate > MOST_PER_SECOND {
-        let why = format!("no machine sends more than {MOST_PER_SECOND} a second: give less");
+    if rate > MAX_REQUEST_RATE {
+        let why = format!("must be at most {MAX_REQUEST_RATE} per second");
         return Err(ConfigError::flag(flag, why));
     }
     Ok(())
 }
 
-/// Users come back, which takes conversations of several turns.
+/// Checks that users have conversations of several turns, and enough sessions.
 fn validate_sessions(phase: &PhaseConfig, source: &Source) -> Result<(), ConfigError> {
     match (&phase.load, source) {
         (LoadPattern::UserCentric { .. }, Source::Synthetic(synthetic))
             if synthetic.turns.mean <= 1.0 && synthetic.turns.stddev == 0.0 =>
         {
-            let why = "conversations of a single turn have no user who comes back: give \
-                       --session-turns-mean 2 or more, or use --request-rate";
+            let why = "requires conversations of several turns; add --session-turns-mean 2 or \
+                       more, or use --request-rate instead";
             Err(ConfigError::flag("--user-centric-rate", why))
         }
         (LoadPattern::UserCentric { users, .. }, _)
             if phase.kind == PhaseKind::Profiling
                 && phase.stop.sessions.is_some_and(|sessions| sessions < *users) =>
         {
-            let why = format!("{users} users need at least as many sessions: give more");
+            let why = format!("must be at least the number of users ({users})");
             Err(ConfigError::flag("--num-sessions", why))
         }
         _ => Ok(()),
@@ -157,8 +155,7 @@ fn validate_replay(replay: &Replay) -> Result<(), ConfigError> {
     if let (Some(from), Some(until)) = (replay.from, replay.until)
         && from > until
     {
-        let why = "it is before --fixed-schedule-start-offset, which leaves nothing to send: give \
-                   a later one";
+        let why = "must not be before --fixed-schedule-start-offset, since nothing would be sent";
         return Err(ConfigError::flag("--fixed-schedule-end-offset", why));
     }
     Ok(())

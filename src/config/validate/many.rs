@@ -1,4 +1,4 @@
-//! What many runs need, and a search for a load.
+//! Validation of repeated runs and of the search for a load.
 
 use super::ConfigError;
 use super::load::at_most;
@@ -7,7 +7,7 @@ use crate::multi_run::{Dimension, search};
 use crate::schedule::config::LoadPattern;
 
 impl RunConfig {
-    /// Checks what is asked of many runs.
+    /// Checks the settings of repeated runs.
     pub(super) fn validate_many(&self) -> Result<(), ConfigError> {
         if !self.multi_run.is_many() {
             return Ok(());
@@ -17,8 +17,8 @@ impl RunConfig {
             ("--start-at", self.schedule.start_at.is_some()),
         ];
         if let Some((flag, _)) = together.iter().find(|(_, is_given)| *is_given) {
-            let why = "nobody knows when the runs after the first will start: make a single run, \
-                       or leave it out";
+            let why = "cannot be combined with several runs, since only the first would have a \
+                       known start; make a single run, or remove the flag";
             return Err(ConfigError::flag(flag, why));
         }
         match &self.multi_run.search {
@@ -30,9 +30,9 @@ impl RunConfig {
     fn validate_search(&self, search: &search::Config) -> Result<(), ConfigError> {
         let flag = "--search-recipe";
         if self.metrics.objectives.is_empty() {
-            let why = "nothing says which requests are good: give --goodput \
-                       'time_to_first_token:200 …', or --ttft-sla-ms, --tpot-sla-ms and \
-                       --e2e-sla-ms";
+            let why = "requires an objective that says which requests are good; add --goodput \
+                       'time_to_first_token:200 request_latency:2000', --ttft-sla-ms, \
+                       --tpot-sla-ms or --e2e-sla-ms";
             return Err(ConfigError::flag(flag, why));
         }
         if search.dimension == Dimension::Concurrency {
@@ -40,16 +40,14 @@ impl RunConfig {
         }
         if search.min >= search.max {
             let [lower, upper] = search.dimension.flags();
-            let why = format!(
-                "{} is no less than {upper} {}: give a range to search in",
-                search.min, search.max
-            );
+            let why = format!("must be less than {upper} ({}), got {}", search.max, search.min);
             return Err(ConfigError::flag(lower, why));
         }
         self.validate_searched()
     }
 
-    /// Checks that the load has what the search varies, once the dataset has settled it.
+    /// Checks that the load has the dimension that the search varies. To be called again once
+    /// the dataset has determined the load.
     pub fn validate_searched(&self) -> Result<(), ConfigError> {
         let Some(search) = self.multi_run.search else { return Ok(()) };
         let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
@@ -57,15 +55,15 @@ impl RunConfig {
             (Dimension::Concurrency, LoadPattern::ClosedLoop)
             | (Dimension::RequestRate, LoadPattern::Rate(_)) => return Ok(()),
             (_, LoadPattern::FixedSchedule) => {
-                "it varies the load, and the file's timestamps leave nothing to vary: give \
-                 --no-fixed-schedule"
+                "a search varies the load, which the file's timestamps fix; add --no-fixed-schedule"
             }
             (Dimension::Concurrency, _) => {
-                "it varies the concurrency of a closed loop: leave out what gives a rate, or give \
-                 --request-rate-max to search for a rate"
+                "the search varies the concurrency of a closed loop; remove the flags that set a \
+                 rate, or add --request-rate-max to search for a rate"
             }
             (Dimension::RequestRate, _) => {
-                "it varies the request rate: leave out what spaces requests in another way"
+                "the search varies the request rate; remove the flags that schedule requests in \
+                 another way"
             }
         };
         Err(ConfigError::flag("--search-recipe", why))

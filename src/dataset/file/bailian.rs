@@ -1,9 +1,8 @@
-//! Bailian traces: JSONL, one request a line, as Alibaba publishes them.
+//! Bailian traces: JSONL with one request per line, as published by Alibaba.
 //!
-//! A line has `chat_id`, `timestamp` in seconds, `input_length`,
-//! `output_length` and `hash_ids` for blocks of 16 tokens. `parent_chat_id`
-//! (-1: none) links the turns of a conversation, which `turn` orders. A later
-//! turn's prompt has its whole history in it.
+//! A line has `chat_id`, `timestamp` in seconds, `input_length`, `output_length` and `hash_ids` for
+//! blocks of 16 tokens. `parent_chat_id` (-1: none) links the turns of a conversation, which are
+//! ordered by `turn`. The prompt of a later turn contains its whole history.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -30,7 +29,7 @@ const KNOWN: [&str; 8] = [
     "hash_ids",
 ];
 
-/// The parent of a conversation's first turn.
+/// Parent of the first turn of a conversation.
 const NO_PARENT: i64 = -1;
 
 #[derive(Deserialize)]
@@ -51,14 +50,14 @@ const fn no_parent() -> i64 {
     NO_PARENT
 }
 
-/// A request and its place among the others.
+/// A request and its position in the trace.
 struct Request {
     chat_id: i64,
     number: i64,
     turn: Turn,
 }
 
-/// Reads all lines, those linked to each other into one conversation.
+/// Reads all lines; linked requests become one conversation.
 pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
     let mut requests = Vec::new();
     let mut parents: HashMap<i64, i64> = HashMap::new();
@@ -68,7 +67,7 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
         let read: Line = from_object(&line.text).map_err(fault)?;
         trace.check_members(&line.text, &KNOWN, &[]).map_err(fault)?;
         if parents.insert(read.chat_id, read.parent_chat_id).is_some() {
-            let reason = format!("chat_id {} is that of an earlier line", read.chat_id);
+            let reason = format!("chat_id {} is already used by an earlier line", read.chat_id);
             return Err(Fault::Line(line.number, reason));
         }
         if trace.admits(read.input_length) {
@@ -90,7 +89,7 @@ fn request(line: &Line, trace: &mut Trace<'_>) -> Result<Request, String> {
     Ok(Request { chat_id: line.chat_id, number: line.turn, turn })
 }
 
-/// One conversation for each root, in the order of their first lines.
+/// Returns one conversation for each root, in the order of their first lines.
 fn conversations(requests: Vec<Request>, parents: &HashMap<i64, i64>) -> Vec<Conversation> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut groups: Vec<(i64, Vec<Request>)> = Vec::new();
@@ -115,8 +114,8 @@ fn conversations(requests: Vec<Request>, parents: &HashMap<i64, i64>) -> Vec<Con
     groups.into_iter().map(conversation).collect()
 }
 
-/// The first ancestor of `chat_id` whose own parent is not in the trace. In a
-/// circle of parents, which no trace should have, the one where it closes.
+/// Returns the first ancestor of `chat_id` whose own parent is not in the trace. For a cycle of
+/// parents, which no trace should have, this is the request that closes it.
 fn root(chat_id: i64, parents: &HashMap<i64, i64>, roots: &mut HashMap<i64, i64>) -> i64 {
     let mut path = Vec::new();
     let mut at = chat_id;
@@ -124,7 +123,7 @@ fn root(chat_id: i64, parents: &HashMap<i64, i64>, roots: &mut HashMap<i64, i64>
         if let Some(known) = roots.get(&at) {
             break *known;
         }
-        // Until its root is known it is its own: a circle ends here.
+        // Until its root is known it is its own root, so that a cycle ends here.
         roots.insert(at, at);
         path.push(at);
         match parents.get(&at) {

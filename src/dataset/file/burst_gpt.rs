@@ -1,8 +1,8 @@
-//! `BurstGPT` traces: CSV with the columns `Timestamp` (seconds),
-//! `Request tokens` and `Response tokens`; others are not read.
+//! `BurstGPT` traces: CSV with the columns `Timestamp` (seconds), `Request tokens` and
+//! `Response tokens`; other columns are ignored.
 //!
-//! Each row is a request of its own. Rows of no tokens failed when the trace
-//! was taken; they are left out, and counted.
+//! Each row is an independent request. Rows without tokens are requests that failed when the trace
+//! was recorded. They are left out and counted.
 
 use std::io::Read;
 
@@ -12,10 +12,10 @@ use super::trace::{TimeUnit, Trace, instant};
 use super::{Fault, Loaded};
 use crate::dataset::{Conversation, Turn};
 
-/// The columns that are read.
+/// The columns that are used.
 const COLUMNS: [&str; 3] = ["Timestamp", "Request tokens", "Response tokens"];
 
-/// Whether a line is the header of such a file.
+/// Returns whether a line is the header of such a file.
 pub(super) fn is_header(line: &[u8]) -> bool {
     let mut reader = reader(line);
     reader.headers().is_ok_and(|header| columns(header).is_ok())
@@ -25,12 +25,12 @@ fn reader<R: Read>(input: R) -> Reader<R> {
     csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input)
 }
 
-/// Where the columns are.
+/// Returns the positions of the columns.
 fn columns(header: &StringRecord) -> Result<[usize; 3], String> {
     let mut places = [0; 3];
     for (place, column) in places.iter_mut().zip(COLUMNS) {
         *place = header.iter().position(|name| name == column).ok_or_else(|| {
-            format!("the header has no column `{column}`; it needs {}", COLUMNS.join(", "))
+            format!("the header has no column `{column}`; required are {}", COLUMNS.join(", "))
         })?;
     }
     Ok(places)
@@ -52,7 +52,7 @@ pub(super) fn read(input: impl Read, mut trace: Trace<'_>) -> Result<Loaded, Fau
     Ok(Loaded { note: trace.note(), conversations })
 }
 
-/// The request of a row; `None` where it is left out.
+/// Returns the request of a row; `None` if it is left out.
 fn turn(
     row: &StringRecord,
     columns: [usize; 3],
@@ -60,11 +60,12 @@ fn turn(
 ) -> Result<Option<Turn>, String> {
     let [at, asked, answered] = columns.map(|column| row.get(column).unwrap_or_default());
     let tokens = |column: usize, text: &str| {
-        let wrong = || format!("{text:?} is no number of tokens; `{}` needs one", COLUMNS[column]);
+        let wrong =
+            || format!("{text:?} is not a valid number of tokens for `{}`", COLUMNS[column]);
         text.parse::<u32>().map_err(|_| wrong())
     };
     let at: f64 =
-        at.parse().map_err(|_| format!("{at:?} is no time; `Timestamp` is in seconds"))?;
+        at.parse().map_err(|_| format!("{at:?} is not a valid `Timestamp` in seconds"))?;
     let timestamp = instant(at, TimeUnit::Seconds)?;
     let (asked, answered) = (tokens(1, asked)?, tokens(2, answered)?);
     if asked == 0 || answered == 0 {
@@ -88,10 +89,11 @@ fn fault(error: csv::Error) -> Fault {
     let line = error.position().map_or(1, csv::Position::line);
     match error.into_kind() {
         csv::ErrorKind::Io(source) => Fault::Read(source),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Fault::Line(line, format!("it has {len} columns, the header {expected_len}"))
-        }
-        csv::ErrorKind::Utf8 { .. } => Fault::Line(line, "it is not UTF-8".to_owned()),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => Fault::Line(
+            line,
+            format!("expected {expected_len} columns, as in the header, got {len}"),
+        ),
+        csv::ErrorKind::Utf8 { .. } => Fault::Line(line, "not valid UTF-8".to_owned()),
         other => Fault::Line(line, format!("{other:?}")),
     }
 }

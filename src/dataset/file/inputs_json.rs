@@ -1,4 +1,4 @@
-//! `inputs.json`, as a run writes it: bodies that are sent as they are.
+//! `inputs.json` as written by a run: bodies that are sent unchanged.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Session {
     payloads: Vec<Box<RawValue>>,
 }
 
-/// What is read of a body; the rest is none of our business.
+/// The members of a body that are read; the others are ignored.
 #[derive(Deserialize)]
 struct Body {
     model: Option<String>,
@@ -41,7 +41,7 @@ pub(super) fn read(input: impl Read) -> Result<Loaded, Fault> {
 
 fn conversation(number: usize, session: Session) -> Result<Conversation, Fault> {
     if session.payloads.is_empty() {
-        return Err(Fault::Entry(number, "it has no payloads".to_owned()));
+        return Err(Fault::Entry(number, "no payloads".to_owned()));
     }
     let turns = session
         .payloads
@@ -51,10 +51,10 @@ fn conversation(number: usize, session: Session) -> Result<Conversation, Fault> 
     Ok(Conversation { id: session.session_id.into(), turns, ..Conversation::default() })
 }
 
-/// The turn that sends `payload` as it is.
+/// Returns a turn that sends `payload` unchanged.
 pub(super) fn turn(payload: &RawValue) -> Result<Turn, String> {
     if !payload.get().starts_with('{') {
-        return Err("a payload is no JSON object".to_owned());
+        return Err("a payload is not a JSON object".to_owned());
     }
     let body: Body = serde_json::from_str(payload.get()).map_err(|error| json_reason(&error))?;
     let payload = RawValue::from_string(compact(payload.get())).map_err(|e| json_reason(&e))?;
@@ -66,8 +66,8 @@ pub(super) fn turn(payload: &RawValue) -> Result<Turn, String> {
     })
 }
 
-/// Valid JSON without the white space between its tokens, so that it fits into
-/// one line; numbers and strings keep every byte.
+/// Returns valid JSON without white space between its tokens, so that it fits on one line. Numbers
+/// and strings keep every byte.
 fn compact(json: &str) -> String {
     let mut in_string = false;
     let mut escaped = false;

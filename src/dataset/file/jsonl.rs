@@ -1,15 +1,13 @@
-//! JSONL: `single_turn`, one request a line, and `multi_turn`, one
-//! conversation a line.
+//! JSONL files: `single_turn` with one request per line, and `multi_turn` with one conversation per
+//! line.
 //!
-//! `random_pool` is `single_turn` to be drawn from at random; in `raw_payload` each
-//! line is a body.
+//! `random_pool` is `single_turn` with random sampling. In `raw_payload` each line is a body.
 //!
-//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and
-//! may have `role`, `model`, `max_tokens` (also `output_length`), `delay` in
-//! milliseconds and `timestamp`, when a fixed schedule sends it. Beside the text
-//! or in its place it may have media: `image`, `audio` and `video`, or lists of
-//! them, each a path, a URL or a data URL. Any other member is refused: a misspelt
-//! one would otherwise change the benchmark unseen.
+//! A turn has `text` or `texts` (texts, or objects of `name` and `contents`), and may have `role`,
+//! `model`, `max_tokens` (also `output_length`), `delay` in milliseconds and `timestamp`, the time
+//! at which a fixed schedule sends it. In addition to the text or instead of it, a turn may have
+//! media: `image`, `audio` and `video`, or lists of them, each a path, a URL or a data URL. Any
+//! other member is rejected, since a misspelt one would silently change the benchmark.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -27,13 +25,13 @@ use crate::dataset::media::MediaFiles;
 use crate::dataset::{Conversation, Media, MediaKinds, Text, Turn};
 use crate::units::Nanos;
 
-/// Members of other tools' files that nothing here reads yet.
+/// Members of other tools' files that are not supported yet.
 #[rustfmt::skip]
 const UNSUPPORTED: [&str; 8] = [
     "tools", "raw_tools", "messages", "raw_messages", "payload", "extra", "hash_ids", "input_length",
 ];
 
-/// What a turn may hold, for messages.
+/// The members of a turn, for messages.
 const TURN_MEMBERS: &str = "text, texts, image, images, audio, audios, video, videos, role, model, max_tokens, \
      output_length, delay and timestamp";
 
@@ -59,17 +57,20 @@ struct TurnMembers {
     model: Option<String>,
     max_tokens: Option<u32>,
     output_length: Option<u32>,
-    /// Milliseconds.
+    /// Delay in milliseconds.
     delay: Option<f64>,
-    /// Milliseconds.
+    /// Timestamp in milliseconds.
     timestamp: Option<f64>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
-/// One of `texts`: a text, or several with a name.
+/// An item of `texts`: a text, or several with a name.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "one of `texts` is neither a text nor `name` with `contents`")]
+#[serde(
+    untagged,
+    expecting = "an entry of `texts` must be a string, or an object with `name` and `contents`"
+)]
 enum TextMember {
     Plain(String),
     Named(NamedTexts),
@@ -98,9 +99,9 @@ impl TextMember {
     }
 }
 
-/// One medium or several.
+/// One or several media.
 #[derive(Default, Deserialize)]
-#[serde(untagged, expecting = "a medium is a text, or a list of texts")]
+#[serde(untagged, expecting = "media must be a string or a list of strings")]
 enum Named {
     #[default]
     None,
@@ -128,7 +129,8 @@ struct ConversationMembers {
     rest: Map<String, Value>,
 }
 
-/// Reads all lines of the file at `path` by `parse`. A conversation's identifier may occur once.
+/// Reads all lines of the file at `path` with `parse`. The identifier of a conversation must be
+/// unique.
 pub(super) fn read<R: BufRead>(
     lines: Lines<R>,
     path: &Path,
@@ -144,7 +146,8 @@ pub(super) fn read<R: BufRead>(
         if !conversation.id.is_empty()
             && let Some(earlier) = seen.insert(Arc::clone(&conversation.id), line.number)
         {
-            let reason = format!("session_id {:?} is that of line {earlier}", conversation.id);
+            let reason =
+                format!("session_id {:?} is already used by line {earlier}", conversation.id);
             return Err(Fault::Line(line.number, reason));
         }
         conversations.push(conversation);
@@ -152,30 +155,32 @@ pub(super) fn read<R: BufRead>(
     Ok(Loaded { conversations, note: String::new() })
 }
 
-/// One line of a `single_turn` file: a conversation of one turn.
+/// Parses a line of a `single_turn` file: a conversation of one turn.
 pub(super) fn single_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: TurnMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "single_turn")?;
     Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
 }
 
-/// One line of a `random_pool` file: a request that any session may draw.
+/// Parses a line of a `random_pool` file: a request that any session may draw.
 pub(super) fn random_pool(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: TurnMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "random_pool")?;
     if members.timestamp.is_some() || members.delay.is_some() {
-        return Err("requests that are drawn at random have no `timestamp` and no `delay`".into());
+        return Err(
+            "`timestamp` and `delay` are not supported in requests that are drawn at random".into(),
+        );
     }
     Ok(Conversation { turns: vec![members.into_turn(files)?], ..Conversation::default() })
 }
 
-/// One line of a `raw_payload` file: a body that is sent as it is.
+/// Parses a line of a `raw_payload` file: a body that is sent unchanged.
 pub(super) fn raw_payload(line: &str, _files: &mut MediaFiles) -> Result<Conversation, String> {
     let payload: &RawValue = from_object(line)?;
     Ok(Conversation { turns: vec![inputs_json::turn(payload)?], ..Conversation::default() })
 }
 
-/// One line of a `multi_turn` file.
+/// Parses a line of a `multi_turn` file.
 pub(super) fn multi_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: ConversationMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "multi_turn")?;
@@ -210,7 +215,7 @@ impl TurnMembers {
         }
         let max_tokens = self.max_tokens.or(self.output_length);
         if max_tokens == Some(0) {
-            return Err("zero output tokens are asked for".to_owned());
+            return Err("the number of output tokens must be at least 1".to_owned());
         }
         Ok(Turn {
             model: self.model.unwrap_or_default().into(),
@@ -226,7 +231,7 @@ impl TurnMembers {
 }
 
 impl TurnMembers {
-    /// Images, then audio, then video.
+    /// Opens the images, then the audio, then the video.
     fn media(&self, files: &mut MediaFiles) -> Result<Vec<Media>, String> {
         let kinds = [
             (MediaKinds::IMAGE, &self.image, &self.images),
@@ -243,40 +248,42 @@ impl TurnMembers {
     }
 }
 
-/// A wait that a line gives in milliseconds.
+/// Converts a delay in milliseconds.
 pub(super) fn delay(millis: Option<f64>) -> Result<Nanos, String> {
     match millis {
-        Some(millis) if millis < 0.0 => Err(format!("the delay of {millis} ms is negative")),
+        Some(millis) if millis < 0.0 => {
+            Err(format!("the delay must not be negative, got {millis} ms"))
+        }
         millis => Ok(Nanos::from_millis(millis.unwrap_or(0.0))),
     }
 }
 
-/// Reads an object: serde would take an array of its members, too.
+/// Parses an object; serde alone would also accept an array of its members.
 pub(super) fn from_object<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
     if line.trim_start().starts_with('{') {
         serde_json::from_str(line).map_err(|error| json_reason(&error))
     } else {
-        Err("it is no JSON object".to_owned())
+        Err("not a JSON object".to_owned())
     }
 }
 
-/// Lines may name their own format; it must be the one they are read as.
+/// Checks that the format that a line names, if any, is the expected one.
 pub(super) fn check_kind(kind: Option<&str>, expected: &str) -> Result<(), String> {
     match kind {
         Some(kind) if kind != expected => {
-            Err(format!("its `type` is {kind:?}, but the file is read as {expected}"))
+            Err(format!("`type` is {kind:?}, but the file is read as {expected}"))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses members that nothing here reads.
+/// Rejects unknown members.
 fn refuse(rest: &Map<String, Value>, known: &str) -> Result<(), String> {
     match rest.keys().next() {
         None => Ok(()),
         Some(name) if UNSUPPORTED.contains(&name.as_str()) => {
-            Err(format!("`{name}` is not supported yet; known are {known}"))
+            Err(format!("`{name}` is not supported yet; supported fields are {known}"))
         }
-        Some(name) => Err(format!("unknown member `{name}`; known are {known}")),
+        Some(name) => Err(format!("unknown field `{name}`; supported fields are {known}")),
     }
 }

@@ -1,10 +1,10 @@
-//! Lines of a text file, each of bounded length.
+//! Lines of a text file, each of limited length.
 
 use std::io::{BufRead, Read};
 
 use super::Fault;
 
-/// No line may be longer than this many bytes.
+/// Maximum length of a line in bytes.
 pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// The lines that are not blank, in order.
@@ -17,9 +17,9 @@ pub(super) struct Lines<R> {
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Its number, from 1; blank lines count.
+    /// Number of the line, from 1; blank lines count.
     pub(super) number: u64,
-    /// Its text, without the end of line.
+    /// Text of the line, without the line end.
     pub(super) text: String,
 }
 
@@ -28,12 +28,12 @@ impl<R: BufRead> Lines<R> {
         Self { input, number: 0, max_bytes: MAX_LINE_BYTES }
     }
 
-    /// The next line, blank or not; `None` at the end.
+    /// Returns the next line, blank or not; `None` at the end.
     fn read(&mut self) -> Result<Option<Line>, Fault> {
         self.number += 1;
         let number = self.number;
         let mut bytes = Vec::new();
-        // One byte more than allowed tells a line that is too long.
+        // A line with one byte more than allowed is too long.
         let mut bounded = self.input.by_ref().take(self.max_bytes + 1);
         bounded.read_until(b'\n', &mut bytes).map_err(Fault::Read)?;
         if bytes.is_empty() {
@@ -46,7 +46,7 @@ impl<R: BufRead> Lines<R> {
         }
         let mut text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to() + 1;
-            Fault::Line(number, format!("byte {at} is not UTF-8"))
+            Fault::Line(number, format!("invalid UTF-8 at byte {at}"))
         })?;
         text.truncate(text.trim_end_matches('\r').len());
         Ok(Some(Line { number, text }))
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_are_named_with_their_line() {
         match lines(b"ok\nab\xff\n", 100).nth(1) {
-            Some(Err(Fault::Line(2, reason))) => assert_eq!(reason, "byte 3 is not UTF-8"),
+            Some(Err(Fault::Line(2, reason))) => assert_eq!(reason, "invalid UTF-8 at byte 3"),
             other => panic!("{other:?}"),
         }
     }

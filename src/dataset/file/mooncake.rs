@@ -1,10 +1,9 @@
-//! Mooncake traces: JSONL, one request a line.
+//! Mooncake traces: JSONL with one request per line.
 //!
-//! A line has one of `input_length` (tokens of a prompt to be made, with
-//! `hash_ids` for blocks of 512 tokens that it shares with others),
-//! `text_input`, `messages` and `payload`; and may have `output_length`,
-//! `timestamp` and `delay` in milliseconds, and `session_id`: lines of one
-//! session are the turns of one conversation.
+//! A line has one of `input_length` (tokens of a prompt to generate, with `hash_ids` for the blocks
+//! of 512 tokens that it shares with other prompts), `text_input`, `messages` and `payload`. It may
+//! have `output_length`, `timestamp` and `delay` in milliseconds, and `session_id`. Lines with the
+//! same `session_id` are the turns of one conversation.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -20,10 +19,10 @@ use super::trace::{HashId, TimeUnit, Trace, instant};
 use super::{Fault, Loaded, inputs_json};
 use crate::dataset::{Conversation, Turn};
 
-/// Tokens of a block, as the published traces have them.
+/// Tokens of a block in the published traces.
 pub(super) const BLOCK_TOKENS: u32 = 512;
 
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "type",
     "timestamp",
     "delay",
@@ -32,13 +31,14 @@ const KNOWN: [&str; 11] = [
     "hash_ids",
     "text_input",
     "messages",
+    "tools",
     "payload",
     "output_length",
     "message_mode",
 ];
 
-/// Members that change the request, and that nothing here reads yet.
-const UNSUPPORTED: [&str; 3] = ["tools", "extra", "context_mode"];
+/// Members that change the request and are not supported yet.
+const UNSUPPORTED: [&str; 2] = ["extra", "context_mode"];
 
 #[derive(Deserialize)]
 struct Line {
@@ -52,12 +52,13 @@ struct Line {
     hash_ids: Option<Vec<HashId>>,
     text_input: Option<String>,
     messages: Option<Box<RawValue>>,
+    tools: Option<Box<RawValue>>,
     payload: Option<Box<RawValue>>,
     output_length: Option<u32>,
     message_mode: Option<String>,
 }
 
-/// Reads all lines, those of one session into one conversation.
+/// Reads all lines; the lines of one session become one conversation.
 pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<Loaded, Fault> {
     let mut conversations: Vec<Conversation> = Vec::new();
     let mut sessions: HashMap<String, usize> = HashMap::new();
@@ -80,22 +81,24 @@ pub(super) fn read<R: BufRead>(lines: Lines<R>, mut trace: Trace<'_>) -> Result<
     Ok(Loaded { note: trace.note(), conversations })
 }
 
-/// A turn, and whether it bears its whole history.
+/// A turn, and whether it contains its whole history.
 type Request = (Turn, bool);
 
 fn append(conversation: &mut Conversation, (turn, is_standalone): Request) -> Result<(), String> {
     if conversation.turns.is_empty() {
         conversation.standalone_turns = is_standalone;
     } else if conversation.standalone_turns != is_standalone {
-        return Err("earlier lines of its session bear prompts of another kind: a session has \
+        return Err(
+            "earlier lines of the session have another kind of prompt; a session must have \
                     either `messages` or `payload` in all lines, or in none"
-            .to_owned());
+                .to_owned(),
+        );
     }
     conversation.turns.push(turn);
     Ok(())
 }
 
-/// A line's session and request; `None` where it is left out.
+/// Returns the session and request of a line; `None` if it is left out.
 fn read_line(
     text: &str,
     trace: &mut Trace<'_>,
@@ -125,11 +128,14 @@ fn check_mode(line: &Line) -> Result<(), String> {
     ];
     if given.iter().filter(|given| **given).count() != 1 {
         return Err(
-            "it must have one of `input_length`, `text_input`, `messages` and `payload`".to_owned()
+            "one of `input_length`, `text_input`, `messages` and `payload` is required".to_owned()
         );
     }
+    if line.tools.is_some() && line.messages.is_none() {
+        return Err("`tools` requires `messages`".to_owned());
+    }
     if line.hash_ids.is_some() && line.input_length.is_none() {
-        return Err("`hash_ids` need `input_length`".to_owned());
+        return Err("`hash_ids` requires `input_length`".to_owned());
     }
     Ok(())
 }
@@ -145,7 +151,8 @@ fn turn(line: Line, trace: &mut Trace<'_>) -> Result<Turn, String> {
         }
         (_, _, Some(messages), _) => {
             check_messages(&messages)?;
-            Turn { messages: Some(Arc::from(messages)), ..Turn::default() }
+            let tools = line.tools.map(checked_tools).transpose()?;
+            Turn { messages: Some(Arc::from(messages)), tools, ..Turn::default() }
         }
         (.., Some(payload)) => inputs_json::turn(&payload)?,
         _ => return Err("the text is empty".to_owned()),
@@ -158,11 +165,17 @@ fn turn(line: Line, trace: &mut Trace<'_>) -> Result<Turn, String> {
     Ok(turn)
 }
 
+fn checked_tools(tools: Box<RawValue>) -> Result<Arc<RawValue>, String> {
+    let values: Result<Vec<serde_json::Map<String, Value>>, _> = serde_json::from_str(tools.get());
+    values.map_err(|_| "`tools` is not an array of objects".to_owned())?;
+    Ok(Arc::from(tools))
+}
+
 fn check_messages(messages: &RawValue) -> Result<(), String> {
     let values: Vec<Value> = serde_json::from_str(messages.get())
-        .map_err(|_| "`messages` is no array of messages".to_owned())?;
+        .map_err(|_| "`messages` is not an array of messages".to_owned())?;
     if values.is_empty() || values.iter().any(|message| !message["role"].is_string()) {
-        return Err("`messages` must hold messages, each with a `role`".to_owned());
+        return Err("`messages` must contain messages, each with a `role`".to_owned());
     }
     Ok(())
 }

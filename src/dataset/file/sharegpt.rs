@@ -1,9 +1,9 @@
 //! ShareGPT: a JSON array of conversations between a human and a model.
 //!
-//! The first human message becomes the prompt, the answer right after it the
-//! requested output length. Left out, and counted, are conversations without
-//! such a pair, those whose prompt or answer has fewer than 4 tokens, whose
-//! prompt has more than 1024, or both together more than 2048.
+//! The first human message becomes the prompt, and the response right after it determines the
+//! requested output length. Some conversations are left out and counted: those without such a pair,
+//! with fewer than 4 tokens in the prompt or the response, with more than 1024 tokens in the
+//! prompt, or with more than 2048 tokens in both together.
 
 use std::fmt;
 use std::io::Read;
@@ -30,7 +30,7 @@ struct Message {
     value: String,
 }
 
-/// Reads the array entry by entry, so that a large file is never in memory whole.
+/// Reads the array entry by entry, so that a large file is never in memory as a whole.
 pub(super) fn read(input: impl Read, counter: &TokenCounter) -> Result<Loaded, Fault> {
     let mut deserializer = serde_json::Deserializer::from_reader(input);
     let selection = Entries { counter }.deserialize(&mut deserializer).map_err(document_fault)?;
@@ -38,7 +38,7 @@ pub(super) fn read(input: impl Read, counter: &TokenCounter) -> Result<Loaded, F
     Ok(Loaded { note: selection.note(), conversations: selection.chosen })
 }
 
-/// Conversations that were taken, and how many were not.
+/// The selected conversations, and the number of those left out.
 #[derive(Default)]
 struct Selection {
     chosen: Vec<Conversation>,
@@ -74,13 +74,13 @@ impl Selection {
             return String::new();
         }
         format!(
-            " (left out: {without_pair} without a human message and its answer, \
+            " (skipped: {without_pair} without a human message and a response, \
              {too_short} too short, {too_long} too long)"
         )
     }
 }
 
-/// The first human message and the answer right after it.
+/// Returns the first human message and the response right after it.
 fn first_exchange(messages: &[Message]) -> Option<(&str, &str)> {
     let is_human = |message: &Message| matches!(message.from.as_str(), "human" | "user");
     let is_model =
@@ -90,7 +90,7 @@ fn first_exchange(messages: &[Message]) -> Option<(&str, &str)> {
     Some((&messages[first].value, &answer.value))
 }
 
-/// Reads the array, one entry in memory at a time.
+/// Reader of the array, with one entry in memory at a time.
 struct Entries<'a> {
     counter: &'a TokenCounter,
 }

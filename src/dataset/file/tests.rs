@@ -23,7 +23,7 @@ fn conversations(content: &str) -> Vec<Conversation> {
     loaded(content, None).unwrap().conversations
 }
 
-/// Line and reason of the fault in `content`.
+/// Returns the line and description of the error in `content`.
 fn fault(content: &str, format: Option<FileFormat>) -> (u64, String) {
     match loaded(content, format) {
         Err(Fault::Line(line, reason)) => (line, reason),
@@ -155,12 +155,12 @@ fn each_line_is_a_body_or_a_request_of_a_pool() {
         bodies.iter().map(|body| body.turns[0].raw_payload.as_ref().unwrap().get()).collect();
     assert_eq!(sent, ["{\"a\":[1.0]}", "{\"model\":\"m\"}"]);
     assert_eq!(&*bodies[1].turns[0].model, "m");
-    assert_eq!(fault("{}\n[1]", raw), (2, "it is no JSON object".to_owned()));
+    assert_eq!(fault("{}\n[1]", raw), (2, "not a JSON object".to_owned()));
     let pool = Some(FileFormat::RandomPool);
     let line = r#"{"type": "random_pool", "text": "a"}"#;
     assert_eq!(texts(&loaded(line, pool).unwrap().conversations[0].turns[0]), ["a"]);
     let (line, reason) = fault(r#"{"text": "a", "timestamp": 1}"#, pool);
-    assert!(line == 1 && reason.contains("no `timestamp`"), "{reason}");
+    assert!(line == 1 && reason.contains("`timestamp` and `delay` are not supported"), "{reason}");
 }
 
 #[test]
@@ -168,29 +168,35 @@ fn faults_of_single_turn_are_named_with_their_line() {
     for (line, words) in [
         ("{\"text\": 1}", "expected a string"),
         ("{\"text\": \"a\"", "EOF while parsing"),
-        ("[\"a\"]", "no JSON object"),
+        ("[\"a\"]", "not a JSON object"),
         ("{}", "neither `text` nor `texts`"),
         (r#"{"text": "a", "texts": ["b"]}"#, "both `text` and `texts`"),
         (r#"{"texts": []}"#, "a text is empty"),
         (r#"{"text": ""}"#, "a text is empty"),
-        (r#"{"texts": [1]}"#, "neither a text nor `name` with `contents`"),
-        (r#"{"texts": [{"name": "query", "content": "a"}]}"#, "neither a text nor `name`"),
+        (r#"{"texts": [1]}"#, "must be a string, or an object with `name` and `contents`"),
+        (
+            r#"{"texts": [{"name": "query", "content": "a"}]}"#,
+            "must be a string, or an object with `name`",
+        ),
         (r#"{"texts": [{"name": "query", "contents": []}]}"#, "a text is empty"),
         (r#"{"text": "a", "tools": []}"#, "`tools` is not supported yet"),
         (r#"{"text": "a", "images": ["/no/x.png"]}"#, "cannot read image /no/x.png: No such file"),
-        (r#"{"image": "data:image/png,hello"}"#, "is no image by its first bytes"),
+        (r#"{"image": "data:image/png,hello"}"#, "do not match any image format"),
         (
             r#"{"audio": "data:audio/wav,RIFF....WAVE"}"#,
-            "begins as audio/wav does, but it has no data",
+            "starts like audio/wav, but it has no data",
         ),
-        (r#"{"video": 7}"#, "a medium is a text, or a list of texts"),
+        (r#"{"video": 7}"#, "media must be a string or a list of strings"),
         (r#"{"images": []}"#, "neither `text` nor `texts`"),
-        (r#"{"text": "a", "max_token": 5}"#, "unknown member `max_token`; known are text"),
+        (
+            r#"{"text": "a", "max_token": 5}"#,
+            "unknown field `max_token`; supported fields are text",
+        ),
         (r#"{"text": "a", "max_tokens": 5, "output_length": 5}"#, "both `max_tokens`"),
-        (r#"{"text": "a", "max_tokens": 0}"#, "zero output tokens"),
+        (r#"{"text": "a", "max_tokens": 0}"#, "output tokens must be at least 1"),
         (r#"{"text": "a", "max_tokens": -1}"#, "integer `-1`"),
-        (r#"{"text": "a", "delay": -3}"#, "-3 ms is negative"),
-        (r#"{"text": "a", "timestamp": -1}"#, "timestamp of -1 ms is no time from 0 on"),
+        (r#"{"text": "a", "delay": -3}"#, "must not be negative, got -3 ms"),
+        (r#"{"text": "a", "timestamp": -1}"#, "timestamp must be at least 0, got -1 ms"),
         (r#"{"type": "mooncake_trace", "text": "a"}"#, "read as single_turn"),
     ] {
         let (number, reason) = fault(&format!("{{\"text\": \"ok\"}}\n{line}\n"), None);
@@ -206,9 +212,9 @@ fn faults_of_multi_turn_are_named_with_line_and_turn() {
         (r#"{"turns": []}"#, "no turns"),
         (r#"{"turns": [{"text": "a"}, {"text": "b", "tools": 1}]}"#, "turn 2: `tools` is not"),
         (r#"{"turns": [{"text": "a"}, {"image": "/no/x.png"}]}"#, "turn 2: cannot read image"),
-        (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown member `name`"),
+        (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown field `name`"),
         (r#"{"text": "a"}"#, "missing field `turns`"),
-        (r#"{"session_id": "s", "turns": [{"text": "a"}]}"#, "is that of line 1"),
+        (r#"{"session_id": "s", "turns": [{"text": "a"}]}"#, "is already used by line 1"),
     ] {
         let first = r#"{"session_id": "s", "turns": [{"text": "a"}]}"#;
         let (number, reason) = fault(&format!("{first}\n\n{line}"), format);
@@ -224,7 +230,7 @@ fn faults_of_documents_are_named() {
         ("{\n\"data\": 1}", 2, "expected a sequence"),
         ("{\"data\": [", 1, "EOF"),
         (r#"{"data": [{"payloads": [{}]}, {"payloads": []}]}"#, 2, "no payloads"),
-        (r#"{"data": [{"payloads": [1]}]}"#, 1, "no JSON object"),
+        (r#"{"data": [{"payloads": [1]}]}"#, 1, "not a JSON object"),
         (r#"{"data": [{"payloads": [{"model": 1}]}]}"#, 1, "expected a string"),
     ] {
         let (at, reason) = fault(document, format);
@@ -234,8 +240,8 @@ fn faults_of_documents_are_named() {
     assert_eq!(fault("[] x", None).0, 1);
 }
 
-/// An entry of ShareGPT with a prompt and an answer of so many o200k tokens:
-/// " a" is one token, so is "a".
+/// Creates a ShareGPT entry with a prompt and a response of these numbers of o200k tokens; both "
+/// a" and "a" are one token.
 fn exchange(prompt: usize, answer: usize) -> String {
     let text = |tokens: usize| vec!["a"; tokens].join(" ");
     format!(
@@ -275,7 +281,7 @@ fn sharegpt_takes_the_first_exchange_within_its_bounds() {
     assert!(loaded.conversations.iter().all(|conversation| conversation.turns.len() == 1));
     assert_eq!(
         loaded.note,
-        " (left out: 2 without a human message and its answer, 2 too short, 3 too long)"
+        " (skipped: 2 without a human message and a response, 2 too short, 3 too long)"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What the formats of traces share: prompts made to length, and limits.
+//! Common parts of the trace formats: prompts of a given length, and limits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -12,25 +12,25 @@ use crate::dataset::{Seed, Text, TraceSettings};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
-/// Identifier of a block of a prompt: whoever has the same has the same text.
+/// Identifier of a block of a prompt; equal identifiers have the same text.
 pub(super) type HashId = i128;
 
-/// Makes the prompts that a trace describes, and counts what is to be said of it.
+/// Generates the prompts that a trace describes, and collects remarks about it.
 pub(super) struct Trace<'a> {
     counter: &'a TokenCounter,
     seed: Seed,
-    /// Made for the first prompt: a trace may bring texts instead.
+    /// Created for the first prompt, since a trace may contain texts instead.
     words: Option<Words>,
     block_tokens: u32,
     max_input_tokens: Option<u32>,
     max_output_tokens: Option<u32>,
-    /// Numbers of the blocks that have a hash id.
+    /// Numbers of the blocks with a hash ID.
     blocks: HashMap<HashId, u64>,
     next_block: u64,
     remarks: Remarks,
 }
 
-/// A prompt and its tokens; those are `None` where they must be counted.
+/// A prompt and its tokens, which are `None` if they must be counted.
 pub(super) struct Prompt {
     pub(super) text: Text,
     pub(super) tokens: Option<u64>,
@@ -46,8 +46,8 @@ struct Remarks {
 }
 
 impl<'a> Trace<'a> {
-    /// A reader of prompts whose blocks have `block_tokens` unless the settings
-    /// say otherwise.
+    /// Creates a generator of prompts whose blocks have `block_tokens` tokens unless the settings
+    /// specify another size.
     pub(super) fn new(
         settings: &TraceSettings,
         block_tokens: u32,
@@ -56,7 +56,7 @@ impl<'a> Trace<'a> {
     ) -> Result<Self, Fault> {
         let block_tokens = settings.block_tokens.unwrap_or(block_tokens);
         if !(1..=MAX_TOKENS).contains(&block_tokens) {
-            let reason = format!("{block_tokens} tokens are not between 1 and {MAX_TOKENS}");
+            let reason = format!("must be between 1 and {MAX_TOKENS} tokens, got {block_tokens}");
             return Err(Fault::Setting("--isl-block-size", reason));
         }
         Ok(Self {
@@ -72,30 +72,30 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Whether a prompt of this length is wanted; one that is not is counted.
+    /// Returns whether a prompt of this length is accepted; a rejected one is counted.
     pub(super) fn admits(&mut self, input_tokens: u32) -> bool {
         let admits = self.max_input_tokens.is_none_or(|most| input_tokens <= most);
         self.remarks.too_long += u64::from(!admits);
         admits
     }
 
-    /// Counts a request that failed when the trace was taken.
+    /// Counts a request that failed when the trace was recorded.
     pub(super) fn leave_out_failed(&mut self) {
         self.remarks.failed += 1;
     }
 
-    /// The output tokens to ask for, at most as many as wanted.
+    /// Returns the output tokens to request, limited to the configured maximum.
     pub(super) fn output_tokens(&mut self, tokens: u32) -> Result<u32, String> {
         if tokens == 0 {
-            return Err("zero output tokens are asked for".to_owned());
+            return Err("the number of output tokens must be at least 1".to_owned());
         }
         let capped = self.max_output_tokens.map_or(tokens, |most| tokens.min(most));
         self.remarks.capped += u64::from(capped < tokens);
         Ok(capped)
     }
 
-    /// Notes the members of a line that are in neither list; refuses those
-    /// that would change the request and are not supported.
+    /// Records the members of a line that are in neither list. Rejects members that would change
+    /// the request and are not supported.
     pub(super) fn check_members(
         &mut self,
         line: &str,
@@ -107,7 +107,7 @@ impl<'a> Trace<'a> {
         for name in members.into_keys() {
             if unsupported.contains(&name.as_str()) {
                 return Err(format!(
-                    "`{name}` is not supported yet; known are {}",
+                    "`{name}` is not supported yet; supported fields are {}",
                     known.join(", ")
                 ));
             }
@@ -118,20 +118,22 @@ impl<'a> Trace<'a> {
         Ok(())
     }
 
-    /// The prompt of `input_tokens` tokens: a block for each of `hash_ids`, the
-    /// last cut to the length, and text of its own for what they do not cover.
+    /// Generates a prompt of `input_tokens` tokens: a block for each of `hash_ids`, the last one
+    /// cut to the length, and unique text for the rest.
     pub(super) fn prompt(
         &mut self,
         input_tokens: u32,
         hash_ids: &[HashId],
     ) -> Result<Prompt, String> {
         if !(1..=MAX_TOKENS).contains(&input_tokens) {
-            return Err(format!("{input_tokens} input tokens are not between 1 and {MAX_TOKENS}"));
+            return Err(format!(
+                "the number of input tokens must be between 1 and {MAX_TOKENS}, got {input_tokens}"
+            ));
         }
         if hash_ids.len() > input_tokens.div_ceil(self.block_tokens) as usize {
             return Err(format!(
-                "{} blocks of {} tokens are more than the {input_tokens} input tokens take up; \
-                 give the tokens of a block with --isl-block-size",
+                "{} blocks of {} tokens exceed the {input_tokens} input tokens; \
+                 set the number of tokens in a block with --isl-block-size",
                 hash_ids.len(),
                 self.block_tokens
             ));
@@ -144,7 +146,7 @@ impl<'a> Trace<'a> {
         let mut pieces = Vec::new();
         let written: u32 =
             blocks.iter().map(|(block, tokens)| words.write(*block, *tokens, &mut pieces)).sum();
-        // Chat templates strip it.
+        // Chat templates strip leading space.
         if let Some(first) = pieces.first_mut() {
             *first = first.trim_start();
         }
@@ -152,7 +154,7 @@ impl<'a> Trace<'a> {
         Ok(Prompt { text: Text::joined(&pieces), tokens })
     }
 
-    /// The numbers of the blocks of a prompt, each with its tokens.
+    /// Returns the numbers of the blocks of a prompt, each with its tokens.
     fn blocks_of(&mut self, input_tokens: u32, hash_ids: &[HashId]) -> Vec<(u64, u32)> {
         let mut left = input_tokens;
         let mut blocks = Vec::with_capacity(hash_ids.len() + 1);
@@ -182,7 +184,7 @@ impl<'a> Trace<'a> {
         self.next_block - 1
     }
 
-    /// What was left out, changed or not understood; empty where nothing was.
+    /// Returns a note on what was left out, changed or ignored; empty if there was nothing.
     pub(super) fn note(&self) -> String {
         let Remarks { too_long, failed, capped, uncovered, ignored } = &self.remarks;
         let names: Vec<String> = ignored.iter().map(|name| format!("`{name}`")).collect();
@@ -193,30 +195,30 @@ impl<'a> Trace<'a> {
                 let _ = write!(note, "{} {count} {what}", if note.is_empty() { ":" } else { "," });
             }
         };
-        say(*too_long as usize, "left out as longer than --synthesis-max-isl");
-        say(*failed as usize, "left out as failed, without tokens");
+        say(*too_long as usize, "skipped because longer than --synthesis-max-isl");
+        say(*failed as usize, "skipped because failed, without tokens");
         say(*capped as usize, "capped to --synthesis-max-osl");
-        say(*uncovered as usize, "longer than their hash_ids: the rest is text of their own");
-        say(names.len(), &format!("members not read ({})", names.join(", ")));
+        say(*uncovered as usize, "longer than their hash_ids, with unique text for the rest");
+        say(names.len(), &format!("ignored fields ({})", names.join(", ")));
         note
     }
 }
 
-/// A time in `unit`s of a second that is on a trace's axis.
+/// Converts a time in `unit`s to an instant on the time axis of a trace.
 pub(super) fn instant(value: f64, unit: TimeUnit) -> Result<Nanos, String> {
     let (nanos, word) = match unit {
         TimeUnit::Seconds => (value * 1e9, "s"),
         TimeUnit::Milliseconds => (value * 1e6, "ms"),
     };
-    // Such an instant is beyond any trace, and its sums would not be.
+    // Later instants are beyond any trace, and their sums would overflow.
     if (0.0..=9.2e18).contains(&nanos) {
         Ok(Nanos(nanos.round() as u64))
     } else {
-        Err(format!("the timestamp of {value} {word} is no time from 0 on"))
+        Err(format!("the timestamp must be at least 0, got {value} {word}"))
     }
 }
 
-/// What a timestamp counts.
+/// Unit of a timestamp.
 #[derive(Clone, Copy)]
 pub(super) enum TimeUnit {
     Seconds,

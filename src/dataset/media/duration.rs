@@ -1,18 +1,19 @@
-//! How long audio plays, read from the headers of its file.
+//! Duration of audio, read from the headers of its file.
 
 use super::{mp3, ogg, wave};
 
-/// Longest sound that is believed: two weeks. Headers of more lie or are broken.
-const MOST_SECONDS: f64 = 14.0 * 24.0 * 3600.0;
+/// Maximum plausible duration: two weeks. Headers with more are wrong.
+const MAX_SECONDS: f64 = 14.0 * 24.0 * 3600.0;
 
-/// Seconds that `file` plays; `None` where its format does not say it, or is not
+/// Returns the duration of `file` in seconds; `None` if the format does not contain it, or is not
 /// one of WAV, FLAC, MP3 and Ogg.
 ///
 /// # Errors
-/// What is wrong with the file's headers.
+///
+/// Describes what is wrong with the file's headers.
 pub fn audio_seconds(file: &[u8]) -> Result<Option<f64>, &'static str> {
     match said_seconds(file)? {
-        Some(seconds) if seconds > MOST_SECONDS => Err("it says that it plays for weeks"),
+        Some(seconds) if seconds > MAX_SECONDS => Err("its duration is implausible"),
         seconds => Ok(seconds),
     }
 }
@@ -32,7 +33,7 @@ fn said_seconds(file: &[u8]) -> Result<Option<f64>, &'static str> {
     }
 }
 
-/// `file` behind its `ID3v2` tag, if it begins with one (id3.org, ID3v2.4, 3.1).
+/// Returns `file` without a leading `ID3v2` tag (id3.org, ID3v2.4, 3.1).
 pub(super) fn without_id3(file: &[u8]) -> &[u8] {
     let Some((b"ID3", head)) = file.split_first_chunk::<3>() else { return file };
     let Some(&[_, _, flags, a, b, c, d]) = head.first_chunk::<7>() else { return file };
@@ -41,21 +42,21 @@ pub(super) fn without_id3(file: &[u8]) -> &[u8] {
     file.get(10 + size + footer..).unwrap_or_default()
 }
 
-/// Seconds of a FLAC file behind its first four bytes (RFC 9639, 8.2): the
-/// stream's information comes first. `None` where it does not say the samples.
+/// Returns the seconds of a FLAC file from the data after its first four bytes (RFC 9639, 8.2),
+/// which begins with the stream information. Returns `None` if that has no number of samples.
 fn flac(blocks: &[u8]) -> Result<Option<f64>, &'static str> {
     if blocks.first().is_none_or(|kind| kind & 0x7f != 0) {
-        return Err("its stream information does not come first");
+        return Err("its stream information is not at the start");
     }
-    let info = blocks.get(4..38).ok_or("its stream information is cut off")?;
+    let info = blocks.get(4..38).ok_or("its stream information is truncated")?;
     stream_info(info)
 }
 
-/// Seconds that a FLAC stream's information says: the rate has 20 bits, the
-/// number of samples 36.
+/// Returns the seconds from the information of a FLAC stream: the rate has 20 bits, and the number
+/// of samples 36.
 pub(super) fn stream_info(info: &[u8]) -> Result<Option<f64>, &'static str> {
     let Some(packed) = info.get(10..18).and_then(<[u8]>::first_chunk) else {
-        return Err("its stream information is cut off");
+        return Err("its stream information is truncated");
     };
     let packed = u64::from_be_bytes(*packed);
     let (rate, samples) = (packed >> 44, packed & 0xf_ffff_ffff);
@@ -87,12 +88,9 @@ mod tests {
         assert_eq!(audio_seconds(&flac_file(44_100, 0)), Ok(None));
         assert!(audio_seconds(&flac_file(0, 5)).is_err());
         assert!(audio_seconds(b"fLaC\0\0\0\x22").is_err());
-        // 2^36 - 1 seconds are 2 000 years.
-        assert_eq!(
-            audio_seconds(&flac_file(1, (1 << 36) - 1)),
-            Err("it says that it plays for weeks")
-        );
-        // A tag of 2 bytes before it.
+        // 2^36 - 1 seconds are 2,000 years.
+        assert_eq!(audio_seconds(&flac_file(1, (1 << 36) - 1)), Err("its duration is implausible"));
+        // With a leading tag of 2 bytes.
         let tagged = [b"ID3\x04\0\0\0\0\0\x02ab", flac_file(8000, 4000).as_slice()].concat();
         assert_eq!(audio_seconds(&tagged), Ok(Some(0.5)));
     }

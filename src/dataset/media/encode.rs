@@ -1,5 +1,5 @@
-//! What ffmpeg makes for generated turns, once they are all there: videos, and MP3
-//! of the sound.
+//! Encoding of generated media with ffmpeg, after all of them are generated: videos, and audio as
+//! MP3.
 
 use bytes::Bytes;
 
@@ -8,12 +8,12 @@ use super::video::VideoClip;
 use super::{AudioFormat, Inline, Media, MediaContent, MediaKinds, kind, mp3};
 use crate::dataset::{Conversation, DatasetError, Seed, Synthetic, Turn};
 
-/// Most different videos of a dataset. Further turns bear them again, from the
-/// first: encoding one takes seconds.
-const MOST_VIDEOS: usize = 100;
+/// Maximum number of distinct videos in a dataset. Further turns repeat them from the first,
+/// because encoding takes seconds per video.
+const MAX_VIDEOS: usize = 100;
 
 impl Synthetic {
-    /// Whether ffmpeg has something to do, which takes its time.
+    /// Returns whether ffmpeg is needed, which takes time.
     #[must_use]
     pub fn needs_encoder(&self) -> bool {
         self.video.is_some() || self.has_mp3()
@@ -24,7 +24,7 @@ impl Synthetic {
     }
 }
 
-/// Encodes what `config` asks for, into the turns that it was generated for.
+/// Encodes the media that `config` describes into the turns that they were generated for.
 pub(in crate::dataset) fn encode(
     conversations: &mut [Conversation],
     config: &Synthetic,
@@ -46,16 +46,16 @@ pub(in crate::dataset) fn encode(
     Ok(())
 }
 
-/// The video by the flags that an encoder may have something against.
+/// Returns a description of the video with the flags that an encoder may reject.
 fn named(video: &VideoClip) -> String {
     let (codec, format) = (&video.codec, video.format.name());
     let sound = video.sound.map_or_else(String::new, |sound| {
         format!(" and --video-audio-codec {}", sound.codec.name())
     });
-    format!("{format} videos by --video-codec {codec}{sound}")
+    format!("{format} videos with --video-codec {codec}{sound}")
 }
 
-/// Makes MP3 files of WAV files, each as long as it was.
+/// Encodes WAV files as MP3 files; their durations stay the same.
 fn to_mp3(ffmpeg: &Ffmpeg, mut sounds: Vec<&mut Media>) -> Result<(), String> {
     let wave = |media: &Media| match &media.content {
         MediaContent::Inline(file) => file.bytes.clone(),
@@ -75,7 +75,7 @@ fn add_videos(
     video: &VideoClip,
     seed: Seed,
 ) -> Result<(), String> {
-    let different = turns.len().saturating_mul(video.batch_size).min(MOST_VIDEOS);
+    let different = turns.len().saturating_mul(video.batch_size).min(MAX_VIDEOS);
     let seed = seed.derive("dataset.video");
     let files = ffmpeg.encode_all(different, |index| video.job(Seed(seed.number(index as u64))))?;
     let media_type = format!("video/{}", video.format.name());
@@ -90,10 +90,10 @@ fn add_videos(
     Ok(())
 }
 
-/// The file, if it is what it was to be.
+/// Returns the file as content if it has the expected format.
 fn content(kind: MediaKinds, media_type: &str, file: Vec<u8>) -> Result<MediaContent, String> {
     if kind::media_type(kind, &file) != Some(media_type) {
-        return Err(format!("what ffmpeg wrote is no {media_type} by its first bytes"));
+        return Err(format!("ffmpeg's output is not {media_type} by its first bytes"));
     }
     Ok(MediaContent::Inline(Inline { media_type: media_type.into(), bytes: file.into() }))
 }

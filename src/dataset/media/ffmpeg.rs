@@ -1,4 +1,4 @@
-//! The program `ffmpeg`, which encodes what is drawn and made here.
+//! The program `ffmpeg`, which encodes generated media.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -12,47 +12,47 @@ use std::{fs, thread};
 
 use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
 
-/// One file to encode.
+/// A file to encode.
 pub(super) struct Job {
-    /// What the program's standard input is: options before `-i pipe:0`.
+    /// Options of the standard input, before `-i pipe:0`.
     pub(super) input: Vec<String>,
-    /// The bytes of it, piece by piece.
+    /// Data of the standard input, in parts.
     pub(super) pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
-    /// A WAV file that is played to it.
+    /// A WAV file with the sound.
     pub(super) sound: Option<Vec<u8>>,
-    /// How it is encoded: options before the name of the output.
+    /// Options of the encoding, before the name of the output.
     pub(super) output: Vec<String>,
 }
 
-/// The program, and how long one run of it may stand still.
+/// The program, and how long one run may make no progress.
 #[derive(Debug, Clone)]
 pub(super) struct Ffmpeg {
     program: OsString,
     patience: Duration,
 }
 
-/// Between two looks at whether it has ended.
+/// Interval between checks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Bytes that are written at once.
+/// Number of bytes written at once.
 const PIECE: usize = 1 << 16;
-/// As much of what it says is kept: the cause is said first.
-const MOST_SAID: u64 = 4096;
-/// Lines of that which are shown.
+/// Maximum size of the error output to keep; the cause comes first.
+const MAX_OUTPUT_BYTES: u64 = 4096;
+/// Number of lines of the error output to show.
 const LINES_SHOWN: usize = 3;
-/// Longest wait for what it said, once it has ended.
+/// Maximum wait for the error output after the program has ended.
 const SAID_WITHIN: Duration = Duration::from_secs(1);
 
 impl Default for Ffmpeg {
-    /// The one on the path. Two minutes without taking or writing a byte are
-    /// longer than the slowest encoders are quiet.
+    /// Uses the program on the path. Two minutes without reading or writing a byte are longer than
+    /// the slowest encoders need.
     fn default() -> Self {
         Self { program: "ffmpeg".into(), patience: Duration::from_mins(2) }
     }
 }
 
 impl Ffmpeg {
-    /// Encodes `count` files, as many at once as there are cores: the same whatever
-    /// their order. The error says why one of them could not be.
+    /// Encodes `count` files, as many in parallel as there are cores. The result does not depend on
+    /// their order. The error describes why one of them failed.
     pub(super) fn encode_all(
         &self,
         count: usize,
@@ -65,7 +65,7 @@ impl Ffmpeg {
             let length = file.len() as u64;
             if total.fetch_add(length, Ordering::Relaxed) + length > MAX_TOTAL_BYTES {
                 let most = MAX_TOTAL_BYTES >> 30;
-                return Err(format!("all files together are more than {most} GiB"));
+                return Err(format!("all files together exceed {most} GiB"));
             }
             Ok(file)
         };
@@ -88,7 +88,7 @@ impl Ffmpeg {
         let cores = thread::available_parallelism().map_or(1, usize::from).min(count);
         thread::scope(|scope| {
             for _ in 1..cores {
-                // Where the system has no more threads, those that there are do it all.
+                // If the system has no more threads, the existing ones do all the work.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -96,11 +96,13 @@ impl Ffmpeg {
         files.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file that it makes; the error says why there is none.
+    /// Encodes a file; the error describes the failure.
     fn encode(&self, job: Job) -> Result<Vec<u8>, String> {
-        // Formats have their length in front, which is known at the end: no pipe.
+        // Formats store their length at the start, but it is known at the end, so a pipe does not
+        // work.
         let directory = tempfile::Builder::new().prefix("aiperf-").tempdir();
-        let directory = directory.map_err(|why| format!("no directory for its files: {why}"))?;
+        let directory =
+            directory.map_err(|why| format!("cannot create a directory for its files: {why}"))?;
         let (sound, output) = (directory.path().join("sound.wav"), directory.path().join("output"));
         let mut command = self.command();
         command.args(&job.input).args(["-i", "pipe:0"]);
@@ -124,7 +126,7 @@ impl Ffmpeg {
         command
     }
 
-    /// Runs it to its end, which comes by itself or because it stands still.
+    /// Runs the program until it ends by itself or makes no progress.
     fn run(
         &self,
         mut command: Command,
@@ -133,13 +135,14 @@ impl Ffmpeg {
     ) -> Result<(), String> {
         let mut process = Process(command.spawn().map_err(|why| not_started(&self.program, &why))?);
         let fed = Arc::new(Fed::default());
-        let said = process.talk(pieces, &fed).map_err(|why| format!("no thread: {why}"))?;
+        let said =
+            process.talk(pieces, &fed).map_err(|why| format!("cannot start a thread: {why}"))?;
         let status = process.end(&fed, output, self.patience)?;
         if !status.success() {
-            return Err(format!("ffmpeg ended with {status}{}", shown(&said)));
+            return Err(format!("ffmpeg failed with {status}{}", shown(&said)));
         }
         if !fed.is_all.load(Ordering::SeqCst) {
-            return Err(format!("ffmpeg ended before it had read all{}", shown(&said)));
+            return Err(format!("ffmpeg ended before it read all input{}", shown(&said)));
         }
         Ok(())
     }
@@ -147,15 +150,15 @@ impl Ffmpeg {
 
 fn not_started(program: &OsStr, why: &io::Error) -> String {
     if why.kind() == io::ErrorKind::NotFound {
-        "the program ffmpeg is needed, and it is not on the PATH: install it (apt-get install \
-         ffmpeg, dnf install ffmpeg, brew install ffmpeg), or name files in --input-file"
+        "ffmpeg is required, but is not in the PATH; install it (apt-get install \
+         ffmpeg, dnf install ffmpeg, brew install ffmpeg), or use files in --input-file"
             .to_owned()
     } else {
-        format!("{} cannot be started: {why}", program.display())
+        format!("cannot start {}: {why}", program.display())
     }
 }
 
-/// What it said first, to be put behind what happened.
+/// Returns the start of the error output, to append to a message.
 fn shown(said: &Receiver<Vec<u8>>) -> String {
     let said = said.recv_timeout(SAID_WITHIN).unwrap_or_default();
     let text = String::from_utf8_lossy(&said);
@@ -164,19 +167,19 @@ fn shown(said: &Receiver<Vec<u8>>) -> String {
     if lines.is_empty() { String::new() } else { format!(": {}", lines.join("; ")) }
 }
 
-/// How much it has taken of its input.
+/// How much of its input the program has read.
 #[derive(Debug, Default)]
 struct Fed {
     bytes: AtomicU64,
     is_all: AtomicBool,
 }
 
-/// A running program. Dropping it kills it.
+/// A running program, which is killed on drop.
 struct Process(Child);
 
 impl Process {
-    /// Writes its input and reads what it says, each in a thread that ends when the
-    /// program does: neither waits for the other.
+    /// Writes the input and reads the error output, each in a thread that ends with the program, so
+    /// that neither blocks the other.
     fn talk(
         &mut self,
         pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
@@ -192,15 +195,16 @@ impl Process {
         Ok(said)
     }
 
-    /// Waits until it ends, as long as it takes its input or writes its output.
+    /// Waits for the end of the program while it makes progress in reading its input or writing its
+    /// output.
     fn end(&mut self, fed: &Fed, output: &Path, patience: Duration) -> Result<ExitStatus, String> {
         let (mut before, mut since) = ((0, 0), Instant::now());
         loop {
-            let ended = self.0.try_wait().map_err(|why| format!("ffmpeg is lost: {why}"))?;
+            let ended = self.0.try_wait().map_err(|why| format!("lost ffmpeg: {why}"))?;
             let written = fs::metadata(output).map_or(0, |file| file.len());
             if written > MAX_FILE_BYTES {
                 let most = MAX_FILE_BYTES >> 20;
-                return Err(format!("the file has more than {most} MiB: make it smaller"));
+                return Err(format!("the file exceeds {most} MiB; make it smaller"));
             }
             if let Some(status) = ended {
                 return Ok(status);
@@ -211,7 +215,7 @@ impl Process {
             } else if since.elapsed() > patience {
                 let seconds = patience.as_secs_f64();
                 return Err(format!(
-                    "ffmpeg neither read nor wrote anything in {seconds} s, and was ended"
+                    "ffmpeg neither read nor wrote anything for {seconds} s and was terminated"
                 ));
             }
             thread::sleep(LOOK);
@@ -221,13 +225,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended; there is nothing more to do then.
+        // The program may have ended, so that nothing is left to do.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Writes the pieces; a program that ends early says itself why.
+/// Writes the parts; a program that ends early reports the cause itself.
 fn feed(mut input: ChildStdin, pieces: impl Iterator<Item = Vec<u8>>, fed: &Fed) {
     for piece in pieces {
         for part in piece.chunks(PIECE) {
@@ -237,30 +241,30 @@ fn feed(mut input: ChildStdin, pieces: impl Iterator<Item = Vec<u8>>, fed: &Fed)
             fed.bytes.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
     }
-    // Before the input ends, and so before the program does.
+    // Before the input ends, and therefore before the program does.
     fed.is_all.store(true, Ordering::SeqCst);
 }
 
-/// The first of what it says; all of it is read.
+/// Reads all of the error output, and returns its start.
 fn listen(mut error: ChildStderr) -> Vec<u8> {
     let mut said = Vec::new();
-    let first = Read::by_ref(&mut error).take(MOST_SAID).read_to_end(&mut said);
-    // What is left only keeps it from waiting.
+    let first = Read::by_ref(&mut error).take(MAX_OUTPUT_BYTES).read_to_end(&mut said);
+    // The rest is only read so that the program does not block.
     let _ = first.and_then(|_| io::copy(&mut error, &mut io::sink()));
     said
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A program that does what each job's script says.
+    /// Creates a program that runs each job's script.
     fn fake(patience: Duration) -> Ffmpeg {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake/ffmpeg");
         Ffmpeg { program: program.into(), patience }
     }
 
-    /// A megabyte, which is more than a pipe holds, for this shell script.
+    /// Creates a job for this shell script with a megabyte of input, more than a pipe holds.
     fn job(script: &str) -> Job {
         Job {
             input: Vec::new(),
@@ -296,14 +300,14 @@ mod tests {
     fn failures_are_told_in_its_own_words() {
         let failure = |script: &str| outcome(script).unwrap_err();
         let said = failure("echo \"Unknown encoder 'x'\" >&2; echo more >&2; exit 3");
-        assert_eq!(said, "ffmpeg ended with exit status: 3: Unknown encoder 'x'; more");
-        assert_eq!(failure("cat > /dev/null; exit 1"), "ffmpeg ended with exit status: 1");
+        assert_eq!(said, "ffmpeg failed with exit status: 3: Unknown encoder 'x'; more");
+        assert_eq!(failure("cat > /dev/null; exit 1"), "ffmpeg failed with exit status: 1");
         assert!(failure("kill -9 $$").contains("signal: 9"));
-        assert!(failure("echo x > \"$output\"").contains("before it had read all"));
+        assert!(failure("echo x > \"$output\"").contains("before it read all"));
         assert!(failure("cat > /dev/null").starts_with("ffmpeg wrote no file"));
         assert_eq!(failure("cat > /dev/null; : > \"$output\""), "ffmpeg wrote an empty file");
         let large = failure("cat > /dev/null; truncate -s 257M \"$output\"");
-        assert_eq!(large, "the file has more than 256 MiB: make it smaller");
+        assert_eq!(large, "the file exceeds 256 MiB; make it smaller");
     }
 
     #[test]
@@ -313,17 +317,17 @@ mod tests {
             none.encode(job("")).unwrap_err()
         };
         assert!(failure("/nonexistent/ffmpeg").contains("apt-get install ffmpeg"));
-        assert!(failure("/").starts_with("/ cannot be started"));
+        assert!(failure("/").starts_with("cannot start /"));
     }
 
     #[test]
     fn one_that_stands_still_is_killed() {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid");
-        // A process of its own holds the pipes open: it is not waited for.
+        // A process started by the script keeps the pipes open; there is no wait for it.
         let script = format!("echo $$ > {}; sleep 10 & wait", pid.display());
         let said = fake(Duration::from_secs(2)).encode(job(&script)).unwrap_err();
-        assert_eq!(said, "ffmpeg neither read nor wrote anything in 2 s, and was ended");
+        assert_eq!(said, "ffmpeg neither read nor wrote anything for 2 s and was terminated");
         let pid: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         assert!(rustix::process::test_kill_process(pid).is_err());
@@ -341,6 +345,6 @@ mod tests {
         assert_eq!(files, expected);
         assert!(fake.encode_all(0, numbered).unwrap().is_empty());
         let failure = fake.encode_all(1000, numbered).unwrap_err();
-        assert_eq!(failure, "ffmpeg ended with exit status: 1");
+        assert_eq!(failure, "ffmpeg failed with exit status: 1");
     }
 }

@@ -1,4 +1,4 @@
-//! Media that a dataset's lines name: a path, a URL, or a URL that is the file.
+//! Media in the lines of a dataset: a path, a URL, or a data URL.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::duration::audio_seconds;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds, kind};
 use crate::redact;
 
-/// Reads the files of a dataset, each once.
+/// Reader of a dataset's media files, which reads each file once.
 #[derive(Debug)]
 pub(in crate::dataset) struct MediaFiles {
     directory: PathBuf,
@@ -24,13 +24,13 @@ pub(in crate::dataset) struct MediaFiles {
 }
 
 impl MediaFiles {
-    /// Paths that are not absolute begin where the file `dataset` is.
+    /// Resolves relative paths from the directory of the file `dataset`.
     pub(in crate::dataset) fn beside(dataset: &Path) -> Self {
         let directory = dataset.parent().unwrap_or(Path::new("")).to_owned();
         Self { directory, read: HashMap::new(), total: 0 }
     }
 
-    /// The medium that `text` names, of this kind. The error says why there is none.
+    /// Opens the medium of this kind that `text` names. The error describes why it cannot be used.
     pub(in crate::dataset) fn open(
         &mut self,
         kind: MediaKinds,
@@ -40,22 +40,23 @@ impl MediaFiles {
             text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
         };
         if text.is_empty() {
-            return Err(format!("its {} is named by an empty text", kind.names()));
+            return Err(format!("the reference to its {} is empty", kind.names()));
         }
         if text.contains("://") && !begins("data:") {
             let refused = |why: &dyn fmt::Display| {
-                format!("{} {} is no URL: {why}", kind.names(), shown(&redact::url(text)))
+                format!("{} {} is not a valid URL: {why}", kind.names(), shown(&redact::url(text)))
             };
             if !(begins("http://") || begins("https://")) {
-                return Err(refused(&"give http://…, https://…, data:… or a path"));
+                return Err(refused(&"expected http://…, https://…, data:… or a path"));
             }
             let url = Url::parse(text).map_err(|why| refused(&why))?;
             let content = MediaContent::Url(url.as_str().into());
             return Ok(Media { kind, content, seconds: None });
         }
         if begins("data:") {
-            let bytes = data_url(text)
-                .map_err(|why| format!("{} {} is no data URL: {why}", kind.names(), shown(text)))?;
+            let bytes = data_url(text).map_err(|why| {
+                format!("{} {} is not a valid data URL: {why}", kind.names(), shown(text))
+            })?;
             return self.inline(kind, bytes, &shown(text));
         }
         let path = self.directory.join(text);
@@ -74,16 +75,20 @@ impl MediaFiles {
     fn inline(&mut self, kind: MediaKinds, bytes: Vec<u8>, shown: &str) -> Result<Media, String> {
         let media_type = kind::media_type(kind, &bytes).ok_or_else(|| {
             let known = kind::known(kind);
-            format!("{shown} is no {} by its first bytes; known are {known}", kind.names())
+            format!(
+                "the first bytes of {shown} do not match any {} format; supported formats are \
+                     {known}",
+                kind.names()
+            )
         })?;
         self.total += bytes.len() as u64;
         if self.total > MAX_TOTAL_BYTES {
             let most = MAX_TOTAL_BYTES >> 30;
-            return Err(format!("with {shown} the dataset's media are more than {most} GiB"));
+            return Err(format!("with {shown} the dataset's media exceed {most} GiB"));
         }
         let seconds = if kind == MediaKinds::AUDIO {
             audio_seconds(&bytes)
-                .map_err(|why| format!("{shown} begins as {media_type} does, but {why}"))?
+                .map_err(|why| format!("{shown} starts like {media_type}, but {why}"))?
         } else {
             None
         };
@@ -92,39 +97,39 @@ impl MediaFiles {
     }
 }
 
-/// The bytes of a file that is one, of bounded length.
+/// Reads a regular file of limited length.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    // Opening a pipe would wait for somebody who writes.
+    // Opening a pipe would block until a writer opens it.
     let found = std::fs::metadata(path).map_err(|why| why.to_string())?;
     if !found.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a file".to_owned());
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|why| why.to_string())?;
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
     match bytes.len() as u64 {
-        0 => Err("it is empty".to_owned()),
+        0 => Err("the file is empty".to_owned()),
         length if length > MAX_FILE_BYTES => {
-            Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))
+            Err(format!("the file exceeds {} MiB", MAX_FILE_BYTES >> 20))
         }
         _ => Ok(bytes),
     }
 }
 
-/// The file that a `data:` URL is (RFC 2397).
+/// Decodes a `data:` URL (RFC 2397).
 fn data_url(url: &str) -> Result<Vec<u8>, String> {
-    let (head, data) = url.split_once(',').ok_or("it has no comma before its data")?;
+    let (head, data) = url.split_once(',').ok_or("there is no comma before the data")?;
     if head.to_ascii_lowercase().ends_with(";base64") {
-        BASE64_STANDARD.decode(data.trim()).map_err(|why| format!("its base64 is wrong: {why}"))
+        BASE64_STANDARD.decode(data.trim()).map_err(|why| format!("invalid base64: {why}"))
     } else {
         Ok(percent_decode_str(data).collect())
     }
 }
 
-/// As much of a name as a message should bear.
+/// Shortens a name for a message.
 fn shown(text: &str) -> String {
-    let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let start: String = text.chars().map(printable).take(120).collect();
+    let start: String = text.chars().take(120).collect();
+    let start = redact::printable(&start);
     if text.chars().nth(120).is_some() { format!("{start}…") } else { start }
 }
 
@@ -171,24 +176,25 @@ mod tests {
         let (image, audio) = (MediaKinds::IMAGE, MediaKinds::AUDIO);
         assert!(refusal(image, "none.png").starts_with("cannot read image "));
         assert!(refusal(image, "none.png").contains("none.png: No such file"));
-        assert!(refusal(image, ".").ends_with("it is no file"));
-        assert!(refusal(image, "/dev/zero").ends_with("it is no file"));
-        assert!(refusal(image, "empty").ends_with("it is empty"));
-        assert!(refusal(image, "a.txt").contains("a.txt is no image by its first bytes"));
-        assert!(refusal(audio, "a.png").contains("is no audio by its first bytes; known are WAV"));
+        assert!(refusal(image, ".").ends_with("not a file"));
+        assert!(refusal(image, "/dev/zero").ends_with("not a file"));
+        assert!(refusal(image, "empty").ends_with("the file is empty"));
+        assert!(refusal(image, "a.txt").contains("a.txt do not match any image format"));
         assert!(
-            refusal(audio, "half.wav").contains("begins as audio/wav does, but it has no data")
+            refusal(audio, "a.png")
+                .contains("do not match any audio format; supported formats are WAV")
         );
-        assert!(refusal(image, "http://").contains("is no URL"));
+        assert!(refusal(audio, "half.wav").contains("starts like audio/wav, but it has no data"));
+        assert!(refusal(image, "http://").contains("is not a valid URL"));
         assert!(refusal(image, "data:image/png").contains("no comma"));
-        assert!(refusal(image, "data:image/png;base64,####").contains("its base64 is wrong"));
-        assert!(refusal(image, "").contains("empty text"));
-        assert!(refusal(image, "s3://bucket/a.png").contains("no URL: give http://"));
+        assert!(refusal(image, "data:image/png;base64,####").contains("invalid base64"));
+        assert!(refusal(image, "").contains("is empty"));
+        assert!(refusal(image, "s3://bucket/a.png").contains("not a valid URL: expected http://"));
         assert!(!refusal(image, "a\u{1b}[2J.png").contains('\u{1b}'));
         for url in ["http://u:s3cret@h:99999/a", "https://u:s3cret@[::/a", "ftp://u:s3cret@h/a"] {
             assert!(!refusal(image, url).contains("s3cret"), "{}", refusal(image, url));
         }
-        // What is in the data of a URL is no scheme.
+        // The data of a URL is not mistaken for a scheme.
         assert!(
             refusal(image, "data:image/svg+xml,<svg xmlns='http://x'/>").contains("first bytes")
         );

@@ -1,4 +1,4 @@
-//! Images of given pixels.
+//! Encoding of images from pixels.
 
 use std::io::Write;
 
@@ -6,13 +6,13 @@ use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
 use jpeg_encoder::{ColorType, Encoder};
 
-/// A PNG file (RFC 2083) of red, green and blue bytes, stored as they are: noise
-/// does not get smaller.
+/// Creates a PNG file (RFC 2083) of red, green and blue bytes without compression, since noise
+/// cannot be compressed.
 pub(super) fn png(pixels: &[u8], width: u16, height: u16) -> Vec<u8> {
     let mut header = Vec::with_capacity(13);
     header.extend(u32::from(width).to_be_bytes());
     header.extend(u32::from(height).to_be_bytes());
-    // 8 bits, colours, and the only methods there are.
+    // 8 bits, colours, and the only defined methods.
     header.extend([8, 2, 0, 0, 0]);
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut file, *b"IHDR", &header);
@@ -21,12 +21,12 @@ pub(super) fn png(pixels: &[u8], width: u16, height: u16) -> Vec<u8> {
     file
 }
 
-/// The rows, each after the number of its filter, which is none.
+/// Returns the rows, each with the filter type 0 (none) as its prefix.
 fn rows(pixels: &[u8], width: u16) -> Vec<u8> {
     let row = 3 * usize::from(width);
     let mut data = ZlibEncoder::new(Vec::new(), Compression::none());
     for row in pixels.chunks(row.max(1)) {
-        // Memory takes whatever is written.
+        // Writing to memory cannot fail.
         let _ = data.write_all(&[0]).and_then(|()| data.write_all(row));
     }
     data.finish().unwrap_or_default()
@@ -42,15 +42,15 @@ fn chunk(file: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
     file.extend(check.sum().to_be_bytes());
 }
 
-/// A JPEG file of red, green and blue bytes.
+/// Creates a JPEG file of red, green and blue bytes.
 pub(super) fn jpeg(pixels: &[u8], width: u16, height: u16) -> Vec<u8> {
     let mut file = Vec::new();
-    // It fails only for pixels that are too few.
+    // It fails only if there are too few pixels.
     let _ = Encoder::new(&mut file, QUALITY).encode(pixels, width, height, ColorType::Rgb);
     file
 }
 
-/// Usual where nobody says.
+/// The usual default quality.
 const QUALITY: u8 = 75;
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
         assert!(
             file.starts_with(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x03\0\0\0\x02\x08\x02\0\0\0")
         );
-        // The last chunk is the same in every file: its check sum is published.
+        // The last chunk is the same in every file, and its checksum is published.
         assert!(file.ends_with(b"\0\0\0\0IEND\xae\x42\x60\x82"));
         let length = u32::from_be_bytes(*file[33..].first_chunk().unwrap()) as usize;
         let mut rows = Vec::new();

@@ -1,8 +1,8 @@
-//! What a file is, by its first bytes.
+//! Detection of file formats by their first bytes.
 
 use super::MediaKinds;
 
-/// The media type of a file of `kind`; `None` where it is none that is known.
+/// Returns the media type of a file of `kind`; `None` if its format is unknown.
 pub(super) fn media_type(kind: MediaKinds, bytes: &[u8]) -> Option<&'static str> {
     match kind {
         MediaKinds::IMAGE => image(bytes),
@@ -11,7 +11,7 @@ pub(super) fn media_type(kind: MediaKinds, bytes: &[u8]) -> Option<&'static str>
     }
 }
 
-/// The formats of `kind`, for messages.
+/// Returns the formats of `kind`, for messages.
 pub(super) const fn known(kind: MediaKinds) -> &'static str {
     if kind.contains(MediaKinds::IMAGE) {
         "PNG, JPEG, GIF, WebP, BMP, TIFF and AVIF"
@@ -79,13 +79,13 @@ fn video(bytes: &[u8]) -> Option<&'static str> {
 
 const EBML: &[u8] = b"\x1a\x45\xdf\xa3";
 
-/// The form of a RIFF file.
+/// Returns the form type of a RIFF file.
 fn riff(bytes: &[u8]) -> Option<&[u8; 4]> {
     let is_riff = bytes.starts_with(b"RIFF") || bytes.starts_with(b"RF64");
     bytes.get(8..12).filter(|_| is_riff)?.try_into().ok()
 }
 
-/// The brand of an ISO base media file (ISO/IEC 14496-12).
+/// Returns the brand of an ISO base media file (ISO/IEC 14496-12).
 fn brand(bytes: &[u8]) -> Option<&[u8; 4]> {
     (bytes.get(4..8)? == b"ftyp").then_some(())?;
     bytes.get(8..12)?.try_into().ok()

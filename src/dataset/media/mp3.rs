@@ -1,15 +1,15 @@
-//! MPEG audio files: how long they play, and the encoding of them.
+//! MPEG audio files: their duration and encoding.
 
 use bytes::Bytes;
 
 use super::duration::without_id3;
 use super::ffmpeg::Job;
 
-/// Samples of a second that a file of layer 3 may have.
+/// Sample rates in Hz that a layer 3 file may have.
 pub(super) const SAMPLE_RATES: [u32; 9] =
     [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 
-/// How a WAV file is encoded as an MP3 file.
+/// Returns the job that encodes a WAV file as an MP3 file.
 pub(super) fn job(wave: &Bytes) -> Job {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     Job {
@@ -20,7 +20,7 @@ pub(super) fn job(wave: &Bytes) -> Job {
     }
 }
 
-/// Whether frames of MPEG audio follow each other at the start, behind a tag.
+/// Returns whether the file begins with consecutive frames of MPEG audio, after an optional tag.
 pub(super) fn is_mp3(file: &[u8]) -> bool {
     let frames = without_id3(file);
     let Some(first) = Frame::read(frames) else { return false };
@@ -31,15 +31,15 @@ pub(super) fn is_mp3(file: &[u8]) -> bool {
     }
 }
 
-/// Seconds of all frames (ISO/IEC 11172-3 and 13818-3); one that only says how
-/// many there are is not played.
+/// Returns the seconds of all frames (ISO/IEC 11172-3 and 13818-3), except for a frame that only
+/// contains their number.
 pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
     let mut rest = without_id3(file);
     let mut seconds = 0.0;
     let mut is_first = true;
     while !rest.is_empty() {
         let Some(frame) = Frame::read(rest) else {
-            // A tag at the end, or damage: on to the next frame.
+            // A tag at the end, or damage: continue with the next frame.
             rest =
                 rest[1..].iter().position(|byte| *byte == 0xff).map_or(&[], |at| &rest[at + 1..]);
             continue;
@@ -51,27 +51,27 @@ pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
         is_first = false;
         rest = after;
     }
-    if is_first { Err("it has no frame of MPEG audio") } else { Ok(seconds) }
+    if is_first { Err("it has no MPEG audio frame") } else { Ok(seconds) }
 }
 
-/// Whether a frame bears a table of the file's frames instead of sound.
+/// Returns whether a frame contains a table of the file's frames instead of sound.
 fn says_frames(frame: &[u8]) -> bool {
     let head = &frame[..frame.len().min(64)];
     [&b"Xing"[..], b"Info", b"VBRI"].iter().any(|name| head.windows(4).any(|four| four == *name))
 }
 
-/// What the header of a frame says.
+/// The fields of a frame header.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
-    /// Samples of a second.
+    /// Samples per second.
     rate: u32,
     samples: u32,
-    /// Its length.
+    /// Length of the frame in bytes.
     bytes: usize,
 }
 
-/// Kilobits of a second, by index from 1: version 1 of layers 1 to 3, then
-/// version 2 of layer 1, and of layers 2 and 3.
+/// Bit rates in kbit/s, by index from 1: version 1 of layers 1 to 3, then version 2 of layer 1, and
+/// of layers 2 and 3.
 #[rustfmt::skip]
 const BIT_RATES: [[u32; 14]; 5] = [
     [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
@@ -83,7 +83,7 @@ const BIT_RATES: [[u32; 14]; 5] = [
 const RATES: [u32; 3] = [44_100, 48_000, 32_000];
 
 impl Frame {
-    /// The frame that `bytes` begin with. Those of free bit rate are not read.
+    /// Parses the frame at the start of `bytes`. Frames with a free bit rate are not supported.
     fn read(bytes: &[u8]) -> Option<Self> {
         let &[0xff, version, rates, _] = bytes.first_chunk::<4>()? else { return None };
         if version & 0xe0 != 0xe0 {
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame of version 1, layer 3, 128 kbit/s, 44.1 kHz: 417 bytes.
+    /// Creates a frame of version 1, layer 3, 128 kbit/s, 44.1 kHz: 417 bytes.
     fn frame(start: &[u8]) -> Vec<u8> {
         let mut frame = vec![0xff, 0xfb, 0x90, 0];
         frame.extend([0; 32]);

@@ -1,4 +1,4 @@
-//! Generated media: images and sound of noise.
+//! Generated media: images and audio of noise.
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
@@ -6,108 +6,111 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 use super::{image, mp3, wave};
-use crate::dataset::{DatasetError, Seed, Spread};
+use crate::dataset::{DatasetError, NormalDistribution, Seed};
 
-/// What generated images look like.
+/// Settings of generated images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageNoise {
-    /// Pixels of a row.
-    pub width: Spread,
-    /// Rows.
-    pub height: Spread,
-    /// Images of a turn.
+    /// Width in pixels.
+    pub width: NormalDistribution,
+    /// Height in pixels.
+    pub height: NormalDistribution,
+    /// Number of images per turn.
     pub batch_size: usize,
-    /// Their format.
+    /// Format of the images.
     pub format: ImageFormat,
 }
 
-/// Formats that images are generated in.
+/// Formats of generated images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageFormat {
     /// PNG.
     Png,
     /// JPEG.
     Jpeg,
-    /// Each image one or the other.
+    /// Randomly PNG or JPEG for each image.
     Random,
 }
 
-/// What generated sound is like.
+/// Settings of generated audio.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudioNoise {
-    /// How long it plays.
-    pub seconds: Spread,
-    /// Files of a turn.
+    /// Duration in seconds.
+    pub seconds: NormalDistribution,
+    /// Number of files per turn.
     pub batch_size: usize,
-    /// Bits of a sample, one of which a file has: 8, 16, 24 or 32.
+    /// Bits per sample, of which each file gets one: 8, 16, 24 or 32.
     pub depths: Vec<u16>,
-    /// Samples of a second, one of which a file has.
+    /// Samples per second, of which each file gets one.
     pub sample_rates: Vec<u32>,
-    /// Channels.
+    /// Number of channels.
     pub channels: u16,
-    /// Its format.
+    /// Format of the files.
     pub format: AudioFormat,
 }
 
-/// Formats that sound is generated in.
+/// Formats of generated audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AudioFormat {
     /// WAV.
     Wav,
-    /// MP3, which ffmpeg makes of WAV.
+    /// MP3, encoded from WAV by ffmpeg.
     Mp3,
 }
 
-/// Longest side of an image in pixels: no JPEG has more.
+/// Maximum width and height of an image in pixels, which is the limit of JPEG.
 const MAX_SIDE: f64 = 65_535.0;
-/// What a file takes beside its bytes, about.
+/// Approximate overhead of a file in bytes.
 const BESIDE_BYTES: u64 = 512;
-/// Shortest sound.
-const LEAST_SECONDS: f64 = 0.01;
+/// Minimum duration in seconds.
+const MIN_SECONDS: f64 = 0.01;
 
 impl ImageNoise {
-    /// Refuses what no image can be made of.
+    /// Rejects settings from which no image can be generated.
     pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
         self.width.check("--image-width-mean")?;
         self.height.check("--image-height-mean")?;
         if self.width.mean.max(self.height.mean) > MAX_SIDE {
-            return Err(setting("--image-width-mean", format!("no side may be above {MAX_SIDE}")));
+            return Err(setting(
+                "--image-width-mean",
+                format!("width and height must be at most {MAX_SIDE}"),
+            ));
         }
         Ok(())
     }
 }
 
 impl AudioNoise {
-    /// Refuses what no sound can be made of.
+    /// Rejects settings from which no audio can be generated.
     pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
         self.seconds.check("--audio-length-mean")?;
-        if self.seconds.mean < LEAST_SECONDS {
-            let reason = format!("{} s is too short: give at least 0.01", self.seconds.mean);
+        if self.seconds.mean < MIN_SECONDS {
+            let reason = format!("must be at least 0.01 s, got {}", self.seconds.mean);
             return Err(setting("--audio-length-mean", reason));
         }
         if self.depths.is_empty() || self.depths.iter().any(|d| !matches!(d, 8 | 16 | 24 | 32)) {
-            return Err(setting("--audio-depths", "a sample has 8, 16, 24 or 32 bits".to_owned()));
+            return Err(setting("--audio-depths", "must be 8, 16, 24 or 32 bits".to_owned()));
         }
         if self.sample_rates.is_empty()
             || self.sample_rates.iter().any(|r| !(1..=768_000).contains(r))
         {
-            let reason = "a sample rate is above 0 and at most 768 kHz".to_owned();
+            let reason = "must be above 0 and at most 768 kHz".to_owned();
             return Err(setting("--audio-sample-rates", reason));
         }
         let is_of_mp3 = |rate: &u32| mp3::SAMPLE_RATES.contains(rate);
         if self.format == AudioFormat::Mp3 && !self.sample_rates.iter().all(is_of_mp3) {
             let rates = mp3::SAMPLE_RATES.map(|rate| (f64::from(rate) / 1000.0).to_string());
-            let reason = format!("MP3 has {} kHz, and no other", rates.join(", "));
+            let reason = format!("MP3 supports only {} kHz", rates.join(", "));
             return Err(setting("--audio-sample-rates", reason));
         }
         if !(1..=2).contains(&self.channels) {
-            return Err(setting("--audio-num-channels", "there are 1 or 2 channels".to_owned()));
+            return Err(setting("--audio-num-channels", "must be 1 or 2".to_owned()));
         }
         Ok(())
     }
 }
 
-/// Makes the media of generated turns.
+/// Generator of media for turns.
 pub(in crate::dataset) struct MediaMaker {
     images: Option<ImageNoise>,
     audio: Option<AudioNoise>,
@@ -139,7 +142,7 @@ impl MediaMaker {
         })
     }
 
-    /// The media of the next turn.
+    /// Generates the media of the next turn.
     pub(in crate::dataset) fn media(&mut self) -> Result<Vec<Media>, DatasetError> {
         let mut media = Vec::new();
         if let Some(images) = self.images.take() {
@@ -158,8 +161,9 @@ impl MediaMaker {
     }
 
     fn image(&mut self, noise: &ImageNoise) -> Result<Media, DatasetError> {
-        let mut side =
-            |spread: Spread| f64::from(spread.draw_count(&mut self.sizes)).min(MAX_SIDE) as u16;
+        let mut side = |spread: NormalDistribution| {
+            f64::from(spread.draw_count(&mut self.sizes)).min(MAX_SIDE) as u16
+        };
         let (width, height) = (side(noise.width), side(noise.height));
         let is_png = match noise.format {
             ImageFormat::Png => true,
@@ -178,7 +182,7 @@ impl MediaMaker {
     }
 
     fn sound(&mut self, noise: &AudioNoise) -> Result<Media, DatasetError> {
-        let seconds = noise.seconds.draw(&mut self.lengths).max(LEAST_SECONDS);
+        let seconds = noise.seconds.draw(&mut self.lengths).max(MIN_SECONDS);
         let rate = noise.sample_rates.choose(&mut self.formats).copied().unwrap_or(16_000);
         let depth = noise.depths.choose(&mut self.formats).copied().unwrap_or(16);
         let frames = (seconds * f64::from(rate)).round();
@@ -200,7 +204,7 @@ impl MediaMaker {
         };
         let most = most >> 20;
         let reason = format!(
-            "{of} would have more than {most} MiB in memory: make them smaller, or give a smaller \
+            "{of} would exceed {most} MiB in memory; make them smaller, or lower \
              --num-dataset-entries"
         );
         Err(setting(flag, reason))
@@ -229,13 +233,14 @@ mod tests {
     use super::*;
 
     fn images(width: f64, format: ImageFormat) -> ImageNoise {
-        let (width, height) = (Spread { mean: width, stddev: 4.0 }, Spread::exactly(8.0));
+        let (width, height) =
+            (NormalDistribution { mean: width, stddev: 4.0 }, NormalDistribution::exactly(8.0));
         ImageNoise { width, height, batch_size: 2, format }
     }
 
     fn sound(depth: u16) -> AudioNoise {
         AudioNoise {
-            seconds: Spread { mean: 0.1, stddev: 0.02 },
+            seconds: NormalDistribution { mean: 0.1, stddev: 0.02 },
             batch_size: 1,
             depths: vec![depth],
             sample_rates: vec![8000, 16_000],
@@ -266,7 +271,7 @@ mod tests {
         };
         assert_eq!(bytes(5), bytes(5));
         assert_ne!(bytes(5), bytes(6));
-        // Sound is the same with images and without.
+        // The audio is the same with and without images.
         let alone = files(&made(None, Some(&sound), 5)).remove(0).bytes;
         assert_eq!(bytes(5)[2], alone);
     }
@@ -304,10 +309,13 @@ mod tests {
         assert!(AudioNoise { format, ..sound(8) }.check().is_ok());
         let odd = AudioNoise { format, sample_rates: vec![16_000, 44_000], ..sound(8) };
         let said = refusal(&odd);
-        assert!(said.starts_with("--audio-sample-rates: MP3 has 8, 11.025, 12, "), "{said}");
-        let short = AudioNoise { seconds: Spread::exactly(0.0), ..sound(8) };
+        assert!(
+            said.starts_with("--audio-sample-rates: MP3 supports only 8, 11.025, 12, "),
+            "{said}"
+        );
+        let short = AudioNoise { seconds: NormalDistribution::exactly(0.0), ..sound(8) };
         assert!(refusal(&short).starts_with("--audio-length-mean: "));
-        let endless = AudioNoise { seconds: Spread::exactly(1e6), ..sound(32) };
+        let endless = AudioNoise { seconds: NormalDistribution::exactly(1e6), ..sound(32) };
         let mut maker = MediaMaker::new(None, Some(&endless), Seed(1)).unwrap();
         assert!(maker.media().unwrap_err().to_string().contains("MiB in memory"));
         assert!(images(1e6, ImageFormat::Png).check().is_err());

@@ -1,8 +1,8 @@
-//! Ogg files: how long they play.
+//! Duration of Ogg files.
 
 use super::duration::stream_info;
 
-/// Seconds of an Ogg file of Vorbis, Opus, FLAC or Speex (RFC 3533): the last
+/// Returns the seconds of an Ogg file with Vorbis, Opus, FLAC or Speex (RFC 3533): the last
 /// position of its first stream, in samples.
 pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
     let mut rest = file;
@@ -18,7 +18,7 @@ pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
         }
         rest = after;
     }
-    let (_, codec) = codec.ok_or("its first page is cut off")?;
+    let (_, codec) = codec.ok_or("its first page is truncated")?;
     Ok(last.saturating_sub(codec.skipped) as f64 / codec.rate)
 }
 
@@ -29,7 +29,8 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// The page that `bytes` begin with, and what follows it. The last may be cut off.
+    /// Parses the page at the start of `bytes`; returns it with the bytes after it. The last page
+    /// may be cut off.
     fn read(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let head = bytes.first_chunk::<27>().filter(|head| head.starts_with(b"OggS"))?;
         let segments = bytes.get(27..27 + usize::from(head[26]))?;
@@ -44,14 +45,14 @@ impl<'a> Page<'a> {
 
 #[derive(Clone, Copy)]
 struct Codec {
-    /// Positions of a second.
+    /// Positions per second.
     rate: f64,
     /// Positions at the start that are not played.
     skipped: u64,
 }
 
 impl Codec {
-    /// What the first packet of a stream says.
+    /// Parses the first packet of a stream.
     fn of(packet: &[u8]) -> Result<Self, &'static str> {
         let number = |at: usize| {
             let four = packet.get(at..)?.first_chunk()?;
@@ -60,24 +61,24 @@ impl Codec {
         let rate = if packet.starts_with(b"\x01vorbis") {
             number(12)
         } else if packet.starts_with(b"OpusHead") {
-            // Positions are of 48 kHz, whatever was recorded (RFC 7845, 4).
+            // Positions are at 48 kHz, whatever the recording (RFC 7845, 4).
             let skipped =
                 packet.get(10..12).map_or(0, |two| u64::from(two[0]) | u64::from(two[1]) << 8);
             return Ok(Self { rate: 48_000.0, skipped });
         } else if packet.starts_with(b"\x7fFLAC") {
             let info = packet.get(17..).unwrap_or_default();
-            // Whether it says the samples does not matter here.
+            // It does not matter here whether it contains the number of samples.
             stream_info(info)?;
             info.get(10..13)
                 .map(|r| u32::from(r[0]) << 12 | u32::from(r[1]) << 4 | u32::from(r[2]) >> 4)
         } else if packet.starts_with(b"Speex   ") {
             number(36)
         } else {
-            return Err("its first stream is none of Vorbis, Opus, FLAC and Speex");
+            return Err("its first stream is not Vorbis, Opus, FLAC or Speex");
         };
         match rate {
             Some(rate) if rate > 0 => Ok(Self { rate: f64::from(rate), skipped: 0 }),
-            _ => Err("its sample rate is cut off, or 0"),
+            _ => Err("its sample rate is truncated or 0"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Drawn videos: frames of red, green and blue bytes, row by row.
+//! Frames of generated videos, as red, green and blue bytes, row by row.
 
 use std::f64::consts::{FRAC_PI_2, TAU};
 
@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::video::{Scene, VideoClip};
 
-/// The frames of one video, each drawn when it is asked for.
+/// The frames of a video, each drawn on demand.
 pub(super) struct Frames {
     picture: Picture,
     drawn: Drawn,
@@ -15,21 +15,22 @@ pub(super) struct Frames {
     next: u32,
 }
 
-/// What moves, and where it was when the video began.
+/// The moving objects, and where they start.
 enum Drawn {
     Shapes([Shape; 3]),
     Clock { first_angle: f64 },
     Noise(ChaCha8Rng),
 }
 
-/// Something that moves at one speed; what leaves on one side comes back on the other.
+/// An object that moves at constant speed. If it leaves on one side, it returns on the opposite
+/// side.
 struct Shape {
     is_round: bool,
     colour: Colour,
     radius: f64,
-    /// Widths and heights of the picture from its upper left, in [0, 1).
+    /// Start position from the upper left corner, as a fraction of width and height, in [0, 1).
     start: (f64, f64),
-    /// Widths and heights that it goes in the whole video.
+    /// Distance in the whole video, as a multiple of width and height.
     way: (f64, f64),
 }
 
@@ -45,11 +46,11 @@ const DARK: Colour = [32; 3];
 const DIM: Colour = [64; 3];
 const GREY: Colour = [128; 3];
 
-/// Pixels between two lines of the grid.
+/// Distance between two grid lines in pixels.
 const GRID: u32 = 32;
 
 impl Frames {
-    /// The frames of the video that `video` describes; `random` is the video's own.
+    /// Creates the frames of the video that `video` describes; `random` is used by this video only.
     pub(super) fn new(video: &VideoClip, mut random: ChaCha8Rng) -> Self {
         let drawn = match video.scene {
             Scene::MovingShapes => Drawn::Shapes(shapes(&mut random)),
@@ -61,7 +62,7 @@ impl Frames {
     }
 }
 
-/// Those that AIPerf has, each where chance wants it.
+/// Returns the same shapes as AIPerf, each at a random position.
 fn shapes(random: &mut ChaCha8Rng) -> [Shape; 3] {
     let mut start = || (random.random(), random.random());
     [
@@ -78,7 +79,7 @@ impl Iterator for Frames {
         if self.next >= self.count {
             return None;
         }
-        // Of the video's length, in [0, 1).
+        // Fraction of the video's length, in [0, 1).
         let time = f64::from(self.next) / f64::from(self.count);
         self.next += 1;
         let picture = &mut self.picture;
@@ -117,8 +118,8 @@ impl Picture {
         }
     }
 
-    /// A clock, whose long hand goes round once in the video and the short one a
-    /// twelfth of that, on a grid.
+    /// Draws a clock on a grid. Its long hand turns once during the video, and its short hand a
+    /// twelfth of that.
     fn draw_clock(&mut self, first_angle: f64, time: f64) {
         self.clear(DARK);
         self.draw_grid();
@@ -139,7 +140,7 @@ impl Picture {
         }
     }
 
-    /// A line from the centre; upwards where the angle is 0, then clockwise.
+    /// Draws a line from the centre; the angle 0 points up, and angles grow clockwise.
     fn draw_hand(
         &mut self,
         centre: (f64, f64),
@@ -160,8 +161,8 @@ impl Picture {
         self.pixels.as_chunks_mut().0.fill(colour);
     }
 
-    /// Paints the pixels that `is_in`, asked for their place as seen from the
-    /// centre, says are in; none is further away in either direction than `reach`.
+    /// Paints the pixels for which `is_in`, called with the position relative to the centre,
+    /// returns true. No such pixel is further away than `reach` in either direction.
     fn paint(
         &mut self,
         centre: (f64, f64),
@@ -202,7 +203,7 @@ mod tests {
         Frames::new(&video, Seed(seed).stream("test")).collect()
     }
 
-    /// The pixel of a picture that is 64 pixels wide.
+    /// Returns the pixel of a picture that is 64 pixels wide.
     fn pixel(frame: &[u8], x: usize, y: usize) -> Colour {
         *frame[3 * (64 * y + x)..].first_chunk().unwrap()
     }
@@ -211,7 +212,7 @@ mod tests {
     fn each_frame_is_another_and_the_seed_makes_the_same() {
         for scene in [Scene::MovingShapes, Scene::GridClock, Scene::Noise] {
             let drawn = frames(scene, 1);
-            // A second of four frames, 64 by 48.
+            // One second with four frames of 64 by 48 pixels.
             assert_eq!(drawn.len(), 4);
             assert!(drawn.iter().all(|frame| frame.len() == 64 * 48 * 3), "{scene:?}");
             assert!(drawn.windows(2).all(|two| two[0] != two[1]), "{scene:?}");
@@ -231,14 +232,14 @@ mod tests {
         };
         let is_red = |picture: &Picture, x, y| pixel(&picture.pixels, x, y) == RED;
         picture.draw_shapes(&[shape(false, (0.0, 0.0))], 0.0);
-        // 10 to either side of (32, 24), and the middle.
+        // 10 to either side of (32, 24), and the centre itself.
         assert_eq!(count(&picture), 21 * 21);
         assert!(is_red(&picture, 22, 14) && is_red(&picture, 42, 34));
         assert!(!is_red(&picture, 21, 24) && !is_red(&picture, 43, 24));
         picture.draw_shapes(&[shape(true, (0.0, 0.0))], 0.0);
-        // The points of whole numbers within a circle of radius 10 (OEIS A000328).
+        // The number of integer points within a circle of radius 10 (OEIS A000328).
         assert_eq!(count(&picture), 317);
-        // A quarter of two widths is half a width: out on the right, back on the left.
+        // A quarter of two widths is half a width: it leaves on the right and returns on the left.
         picture.draw_shapes(&[shape(true, (2.0, 0.0))], 0.25);
         assert!(is_red(&picture, 0, 24) && is_red(&picture, 10, 24));
         assert!(!is_red(&picture, 11, 24) && !is_red(&picture, 32, 24));
@@ -249,7 +250,7 @@ mod tests {
         let mut picture = Picture::new(64, 48);
         picture.draw_clock(0.0, 0.0);
         let at = |picture: &Picture, x, y| pixel(&picture.pixels, x, y);
-        // Centre (32, 24), radius 12: the ring, the long hand upwards, the dot.
+        // Centre (32, 24), radius 12: the ring, the long hand pointing up, the dot.
         assert_eq!(at(&picture, 44, 24), GREY);
         assert_eq!(at(&picture, 32, 14), WHITE);
         assert_eq!(at(&picture, 40, 24), DARK);

@@ -1,4 +1,4 @@
-//! Generated videos: what they are like, and how they are encoded.
+//! Generated videos: settings and encoding.
 
 use std::fmt::Display;
 
@@ -8,37 +8,37 @@ use super::scene::Frames;
 use super::{MAX_FILE_BYTES, wave};
 use crate::dataset::{DatasetError, Seed};
 
-/// What generated videos are like.
+/// Settings of generated videos.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VideoClip {
-    /// Pixels of a row: even, as half as many have a colour.
+    /// Width in pixels; even, since the colour has half the resolution.
     pub width: u32,
-    /// Rows: an even number.
+    /// Height in pixels; even.
     pub height: u32,
-    /// How long each plays.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Frames of a second.
+    /// Frames per second.
     pub frame_rate: u32,
-    /// Videos of a turn.
+    /// Number of videos per turn.
     pub batch_size: usize,
-    /// What they show.
+    /// Content of the videos.
     pub scene: Scene,
-    /// The format of their files.
+    /// Format of the files.
     pub format: VideoFormat,
-    /// The encoder, as ffmpeg calls it.
+    /// Name of the encoder in ffmpeg.
     pub codec: String,
-    /// What is heard, if anything is.
+    /// Sound track, if any.
     pub sound: Option<VideoSound>,
 }
 
-/// What a generated video shows.
+/// Content of a generated video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scene {
-    /// A red and a blue disc and a green square that cross a black picture.
+    /// A red and a blue disc and a green square that move across a black background.
     MovingShapes,
-    /// A clock on a grid, whose long hand goes round once.
+    /// A clock on a grid, whose long hand turns once.
     GridClock,
-    /// Noise, each frame another.
+    /// Noise, different in each frame.
     Noise,
 }
 
@@ -47,20 +47,20 @@ pub enum Scene {
 pub enum VideoFormat {
     /// `WebM`.
     Webm,
-    /// MPEG-4, with what a reader needs first in front.
+    /// MPEG-4, with the metadata at the start of the file.
     Mp4,
 }
 
-/// The sound of generated videos: noise.
+/// Sound track of generated videos: noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VideoSound {
-    /// Samples of a second.
+    /// Samples per second.
     pub sample_rate: u32,
-    /// Channels: 1 or 2.
+    /// Number of channels: 1 or 2.
     pub channels: u16,
-    /// Bits of a sample, before it is encoded: 8, 16, 24 or 32.
+    /// Bits per sample before encoding: 8, 16, 24 or 32.
     pub depth: u16,
-    /// Its encoder.
+    /// Encoder of the sound.
     pub codec: SoundCodec,
 }
 
@@ -71,24 +71,24 @@ pub enum SoundCodec {
     Aac,
     /// Vorbis.
     Vorbis,
-    /// Opus, which always has 48000 samples a second.
+    /// Opus, which always has 48,000 samples per second.
     Opus,
 }
 
-/// Longest side of a video in pixels.
+/// Maximum width and height of a video in pixels.
 const MAX_SIDE: u32 = 8192;
-/// Longest video, in seconds.
+/// Maximum duration of a video, in seconds.
 const MAX_SECONDS: f64 = 3600.0;
-/// Most frames of a second.
+/// Maximum number of frames per second.
 const MAX_FRAME_RATE: u32 = 240;
-/// Most videos of a turn.
+/// Maximum number of videos per turn.
 const MAX_BATCH: usize = 1000;
-/// Most bytes of all frames of a video together, before they are encoded: six
-/// minutes of 1920 by 1080 at 30 frames a second are less.
+/// Maximum size in bytes of all frames of a video before encoding; six minutes of 1920 by 1080
+/// pixels at 30 frames per second are less.
 const MAX_RAW_BYTES: u64 = 64 << 30;
 
 impl VideoFormat {
-    /// The name, as in file names and for ffmpeg.
+    /// Returns the name, which is used for files and for ffmpeg.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl VideoFormat {
         }
     }
 
-    /// The encoder of sound that AIPerf takes for it.
+    /// Returns the encoder of sound that AIPerf uses for this format.
     #[must_use]
     pub const fn sound_codec(self) -> SoundCodec {
         match self {
@@ -108,7 +108,7 @@ impl VideoFormat {
 }
 
 impl SoundCodec {
-    /// The encoder, as ffmpeg calls it.
+    /// Returns the name of the encoder in ffmpeg.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -120,69 +120,65 @@ impl SoundCodec {
 }
 
 impl VideoClip {
-    /// Refuses what no video can be made of.
+    /// Rejects settings from which no video can be generated.
     pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
         for (flag, side) in [("--video-width", self.width), ("--video-height", self.height)] {
             within(flag, side, 2, MAX_SIDE, "pixels")?;
             if side % 2 == 1 {
-                let reason = format!(
-                    "{side} is odd, and half as many pixels have a colour: give {} or {}",
-                    side - 1,
-                    side + 1
-                );
+                let reason = format!("must be even, got {side}; use {} or {}", side - 1, side + 1);
                 return Err(setting(flag, reason));
             }
         }
         within("--video-batch-size", self.batch_size, 1, MAX_BATCH, "videos")?;
-        within("--video-fps", self.frame_rate, 1, MAX_FRAME_RATE, "frames a second")?;
+        within("--video-fps", self.frame_rate, 1, MAX_FRAME_RATE, "frames per second")?;
         let flag = "--video-duration";
         within(flag, self.seconds, 0.0, MAX_SECONDS, "s")?;
         if self.frames() == 0 {
             let (seconds, rate) = (self.seconds, self.frame_rate);
-            let reason = format!("{seconds} s at {rate} frames a second is not even one frame");
+            let reason = format!("{seconds} s at {rate} frames per second is less than one frame");
             return Err(setting(flag, reason));
         }
         let raw = 3 * u64::from(self.width) * u64::from(self.height) * u64::from(self.frames());
         if raw > MAX_RAW_BYTES {
             let most = MAX_RAW_BYTES >> 30;
-            let reason = format!("its frames are more than {most} GiB: make it shorter or smaller");
+            let reason = format!("its frames exceed {most} GiB; make it shorter or smaller");
             return Err(setting(flag, reason));
         }
         if self.codec.is_empty() {
-            return Err(setting("--video-codec", "name an encoder of ffmpeg".to_owned()));
+            return Err(setting("--video-codec", "must be an ffmpeg encoder".to_owned()));
         }
         self.sound.map_or(Ok(()), |sound| self.check_sound(sound))
     }
 
     fn check_sound(&self, sound: VideoSound) -> Result<(), DatasetError> {
         within("--video-audio-num-channels", sound.channels, 1, 2, "channels")?;
-        within("--video-audio-sample-rate", sound.sample_rate, 8000, 96_000, "samples a second")?;
+        within("--video-audio-sample-rate", sound.sample_rate, 8000, 96_000, "samples per second")?;
         if !matches!(sound.depth, 8 | 16 | 24 | 32) {
-            let reason = "a sample has 8, 16, 24 or 32 bits".to_owned();
+            let reason = "must be 8, 16, 24 or 32 bits".to_owned();
             return Err(setting("--video-audio-depth", reason));
         }
         if self.sound_bytes(sound) > MAX_FILE_BYTES {
             let most = MAX_FILE_BYTES >> 20;
-            let reason = format!("its sound is more than {most} MiB: make it shorter");
+            let reason = format!("its audio exceeds {most} MiB; make it shorter");
             return Err(setting("--video-duration", reason));
         }
         Ok(())
     }
 
-    /// Whole frames of a video.
+    /// Returns the number of frames of a video.
     pub(super) fn frames(&self) -> u32 {
-        // What rounding took from a product is given back: 0.29 s of 100 are 29.
+        // Compensates for rounding of the product: 0.29 s at 100 frames per second are 29.
         (self.seconds * f64::from(self.frame_rate) + 1e-6) as u32
     }
 
-    /// Bytes of the samples that are played as long as the frames are shown.
+    /// Returns the size in bytes of the samples for the duration of the frames.
     fn sound_bytes(&self, sound: VideoSound) -> u64 {
         let seconds = f64::from(self.frames()) / f64::from(self.frame_rate);
         let samples = (seconds * f64::from(sound.sample_rate)).round() as u64;
         samples * u64::from(sound.channels) * u64::from(sound.depth / 8)
     }
 
-    /// How the video of this seed is encoded.
+    /// Returns the job that encodes the video of this seed.
     pub(super) fn job(&self, seed: Seed) -> Job {
         let size = format!("{}x{}", self.width, self.height);
         let rate = self.frame_rate.to_string();
@@ -223,13 +219,13 @@ fn within<T: PartialOrd + Display + Copy>(
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    let reason = format!("{value} {unit} are not between {least} and {most}");
+    let reason = format!("must be between {least} and {most} {unit}, got {value}");
     Err(setting(flag, reason))
 }
 
 #[cfg(test)]
 impl VideoClip {
-    /// A second of four frames.
+    /// Returns a video of one second with four frames.
     pub(super) fn small() -> Self {
         Self {
             width: 64,
@@ -266,7 +262,7 @@ mod tests {
 
     #[test]
     fn sound_is_as_long_as_the_frames() {
-        // 1.3 s of four frames a second are five frames, which are 1.25 s.
+        // 1.3 s at four frames per second are five frames, which last 1.25 s.
         let video = VideoClip { seconds: 1.3, sound: Some(SOUND), ..VideoClip::small() };
         let job = video.job(Seed(1));
         assert_eq!(job.pieces.count(), 5);
@@ -282,18 +278,27 @@ mod tests {
         let small = VideoClip::small;
         assert!(small().check().is_ok());
         let odd = refusal(VideoClip { width: 65, ..small() });
-        assert!(odd.starts_with("--video-width: 65 is odd") && odd.ends_with("64 or 66"), "{odd}");
-        assert!(refusal(VideoClip { height: 0, ..small() }).starts_with("--video-height: 0 "));
+        assert!(
+            odd.starts_with("--video-width: must be even, got 65") && odd.ends_with("64 or 66"),
+            "{odd}"
+        );
+        assert!(
+            refusal(VideoClip { height: 0, ..small() })
+                .starts_with("--video-height: must be between")
+        );
         assert!(refusal(VideoClip { height: 8194, ..small() }).starts_with("--video-height: "));
-        assert!(refusal(VideoClip { frame_rate: 0, ..small() }).starts_with("--video-fps: 0 "));
+        assert!(
+            refusal(VideoClip { frame_rate: 0, ..small() })
+                .starts_with("--video-fps: must be between")
+        );
         let many = refusal(VideoClip { batch_size: 1001, ..small() });
-        assert!(many.starts_with("--video-batch-size: 1001 videos"), "{many}");
+        assert!(many.starts_with("--video-batch-size: ") && many.ends_with("got 1001"), "{many}");
         for seconds in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.1, 3601.0] {
             let said = refusal(VideoClip { seconds, ..small() });
             assert!(said.starts_with("--video-duration: "), "{said}");
         }
         let huge = VideoClip { width: 8192, height: 8192, seconds: 100.0, ..small() };
-        assert!(refusal(huge).contains("more than 64 GiB"));
+        assert!(refusal(huge).contains("exceed 64 GiB"));
         assert!(refusal(VideoClip { codec: String::new(), ..small() }).contains("--video-codec"));
 
         let heard = |sound| VideoClip { sound: Some(sound), ..small() };
@@ -304,8 +309,11 @@ mod tests {
         );
         assert!(refused(VideoSound { depth: 12, ..SOUND }).contains("--video-audio-depth"));
         let slow = refused(VideoSound { sample_rate: 7999, ..SOUND });
-        assert!(slow.contains("--video-audio-sample-rate: 7999 "), "{slow}");
+        assert!(
+            slow.contains("--video-audio-sample-rate: must be between 8000 and 96000"),
+            "{slow}"
+        );
         let long = VideoClip { seconds: 3600.0, frame_rate: 1, ..heard(SOUND) };
-        assert!(refusal(long).contains("its sound is more than 256 MiB"));
+        assert!(refusal(long).contains("its audio exceeds 256 MiB"));
     }
 }

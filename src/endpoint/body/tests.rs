@@ -31,7 +31,8 @@ fn conversation(turns: Vec<Turn>) -> Conversation {
 }
 
 fn body(config: &Config, conversation: &Conversation, at: usize, answers: &[&str]) -> String {
-    let answers: Vec<Arc<str>> = answers.iter().map(|text| Arc::from(*text)).collect();
+    let answers: Vec<Option<Arc<str>>> =
+        answers.iter().map(|text| Some(Arc::from(*text))).collect();
     String::from_utf8(build(config).request_body(conversation, at, &answers)).unwrap()
 }
 

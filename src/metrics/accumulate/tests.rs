@@ -12,7 +12,7 @@ const REASONING: &str = r#"{"choices":[{"index":0,"delta":{"reasoning_content":"
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
 
 fn settings() -> Settings {
-    let objectives = vec![Objective { tag: "request_latency", threshold: 65.0 }];
+    let objectives = vec![Objective { tag: tag::REQUEST_LATENCY, threshold: 65.0 }];
     Settings { objectives, ..Settings::default() }
 }
 
@@ -20,7 +20,7 @@ fn accumulator() -> Accumulator {
     Accumulator::new(registry(EndpointType::CHAT, settings(), true))
 }
 
-/// Latency 70 ms; 25 tokens in, 7 out, of them 3 of reasoning.
+/// Latency 70 ms; 25 input and 7 output tokens, 3 of which are reasoning.
 fn first() -> RequestRecord {
     let reported = r#""prompt_tokens":30,"completion_tokens":8,"total_tokens":38,
         "prompt_cache_miss_tokens":14,"cache_creation_input_tokens":3,
@@ -39,7 +39,7 @@ fn first() -> RequestRecord {
     streamed(START, &events)
 }
 
-/// Latency 60 ms; 25 tokens in, 3 out. Starts 100 ms after the first.
+/// Latency 60 ms; 25 input and 3 output tokens. Starts 100 ms after the first.
 fn second() -> RequestRecord {
     let reported = r#""prompt_tokens":25,"completion_tokens":3,"total_tokens":28,
         "prompt_tokens_details":{"cached_tokens":4}"#;
@@ -52,7 +52,7 @@ fn second() -> RequestRecord {
     streamed(START + Nanos(100_000_000), &events)
 }
 
-/// Refused; starts 20 ms before the first.
+/// Rejected; starts 20 ms before the first.
 fn third() -> RequestRecord {
     let start = Nanos(START.0 - 20_000_000);
     let mut refused = record(start, whole(start, 5, "overloaded"));
@@ -79,57 +79,81 @@ fn observed(observations: &[Observation]) -> Accumulator {
     accumulator
 }
 
-fn stats(results: &[MetricResult], tag: &str) -> Option<Stats> {
+fn stats(results: &[MetricResult], tag: MetricTag) -> Option<Stats> {
     results.iter().find(|result| result.metric.tag == tag).map(|result| result.stats)
 }
 
-fn distribution_of(results: &[MetricResult], tag: &str) -> Distribution {
+fn distribution_of(results: &[MetricResult], tag: MetricTag) -> Distribution {
     stats(results, tag).unwrap().distribution.unwrap()
+}
+
+#[test]
+fn totals_are_those_of_finite_values_in_the_own_unit() {
+    let mut kept = observed(&observations());
+    let mut infinite = observations().remove(0);
+    infinite.values = RecordValues::default();
+    infinite.values.set(tag::REQUEST_LATENCY, Value::Scalar(f64::INFINITY));
+    kept.observe(&infinite);
+    let totals = kept.phase_totals();
+    let of = |tag| {
+        let row = totals.rows.iter().find(|row| row.metric.tag == tag);
+        row.map(|row| (row.count, row.sum, row.magnitude))
+    };
+    // 70 and 60 ms.
+    assert_eq!(of(tag::REQUEST_LATENCY), Some((Some(2), 130e6, 130e6)));
+    assert_eq!(of(tag::REQUEST_COUNT), Some((None, 3.0, 3.0)));
+    assert_eq!(of(tag::ERROR_ISL), Some((Some(1), 25.0, 25.0)));
+    // Neither metrics that no request has nor metrics that are computed from others.
+    assert_eq!((of(tag::IMAGE_LATENCY), of(tag::TOTAL_ISL)), (None, None));
+    assert_eq!(totals.failures, 1);
+    assert!(accumulator().phase_totals().rows.is_empty());
 }
 
 #[test]
 fn every_aggregate_and_derived_result_of_three_requests() {
     let results = observed(&observations()).results();
     let expected = [
-        ("total_output_tokens", 7.0),
-        ("total_osl", 10.0),
-        ("total_isl", 50.0),
+        (tag::TOTAL_OUTPUT_TOKENS, 7.0),
+        (tag::TOTAL_OSL, 10.0),
+        (tag::TOTAL_ISL, 50.0),
         // From the third's start to the second's end: 20 + 100 + 60 ms.
-        ("output_token_throughput", 10.0 / 0.18),
-        ("total_token_throughput", 60.0 / 0.18),
-        ("total_reasoning_tokens", 3.0),
-        ("total_usage_prompt_tokens", 55.0),
-        ("total_usage_prompt_cache_read_tokens", 20.0),
-        ("overall_usage_prompt_cache_read_pct", 2000.0 / 55.0),
-        ("total_usage_prompt_cache_write_tokens", 3.0),
-        ("total_usage_prompt_cache_miss_tokens", 14.0),
-        ("total_usage_prompt_audio_tokens", 2.0),
-        ("total_usage_tool_use_prompt_tokens", 9.0),
-        ("total_usage_prompt_audio_seconds", 1.5),
-        ("total_usage_completion_tokens", 11.0),
-        ("total_usage_reasoning_tokens", 4.0),
-        ("total_usage_completion_audio_tokens", 1.0),
-        ("total_usage_accepted_prediction_tokens", 5.0),
-        ("total_usage_rejected_prediction_tokens", 6.0),
-        ("total_usage_total_tokens", 66.0),
-        // The first's prompt: 30 reported, 25 counted.
-        ("usage_discrepancy_count", 1.0),
-        ("osl_mismatch_count", 2.0),
-        ("good_request_count", 1.0),
-        ("good_request_fraction", 1.0 / 3.0),
-        ("goodput", 1.0 / 0.18),
-        ("total_error_isl", 25.0),
-        ("request_count", 2.0),
-        ("error_request_count", 1.0),
-        ("benchmark_duration", 0.18),
-        ("request_throughput", 2.0 / 0.18),
-        ("input_token_throughput", 50.0 / 0.18),
-        ("completed_request_count", 3.0),
-        ("request_error_rate", 100.0 / 3.0),
-        ("context_overflow_count", 0.0),
+        (tag::OUTPUT_TOKEN_THROUGHPUT, 10.0 / 0.18),
+        (tag::TOTAL_TOKEN_THROUGHPUT, 60.0 / 0.18),
+        (tag::TOTAL_REASONING_TOKENS, 3.0),
+        (tag::TOTAL_USAGE_PROMPT_TOKENS, 55.0),
+        (tag::TOTAL_USAGE_PROMPT_CACHE_READ_TOKENS, 20.0),
+        (tag::OVERALL_USAGE_PROMPT_CACHE_READ_PCT, 2000.0 / 55.0),
+        (tag::TOTAL_USAGE_PROMPT_CACHE_WRITE_TOKENS, 3.0),
+        (tag::TOTAL_USAGE_PROMPT_CACHE_MISS_TOKENS, 14.0),
+        (tag::TOTAL_USAGE_PROMPT_AUDIO_TOKENS, 2.0),
+        (tag::TOTAL_USAGE_TOOL_USE_PROMPT_TOKENS, 9.0),
+        (tag::TOTAL_USAGE_PROMPT_AUDIO_SECONDS, 1.5),
+        (tag::TOTAL_USAGE_COMPLETION_TOKENS, 11.0),
+        (tag::TOTAL_USAGE_REASONING_TOKENS, 4.0),
+        (tag::TOTAL_USAGE_COMPLETION_AUDIO_TOKENS, 1.0),
+        (tag::TOTAL_USAGE_ACCEPTED_PREDICTION_TOKENS, 5.0),
+        (tag::TOTAL_USAGE_REJECTED_PREDICTION_TOKENS, 6.0),
+        (tag::TOTAL_USAGE_TOTAL_TOKENS, 66.0),
+        // The first prompt: 30 tokens reported, 25 counted.
+        (tag::USAGE_DISCREPANCY_COUNT, 1.0),
+        (tag::OSL_MISMATCH_COUNT, 2.0),
+        (tag::GOOD_REQUEST_COUNT, 1.0),
+        (tag::GOOD_REQUEST_FRACTION, 1.0 / 3.0),
+        (tag::GOODPUT, 1.0 / 0.18),
+        (tag::TOTAL_ERROR_ISL, 25.0),
+        (tag::REQUEST_COUNT, 2.0),
+        (tag::ERROR_REQUEST_COUNT, 1.0),
+        (tag::BENCHMARK_DURATION, 0.18),
+        (tag::REQUEST_THROUGHPUT, 2.0 / 0.18),
+        (tag::INPUT_TOKEN_THROUGHPUT, 50.0 / 0.18),
+        (tag::COMPLETED_REQUEST_COUNT, 3.0),
+        (tag::REQUEST_ERROR_RATE, 100.0 / 3.0),
+        (tag::CONTEXT_OVERFLOW_COUNT, 0.0),
     ];
-    let singles: Vec<_> =
-        results.iter().filter(|result| result.stats.distribution.is_none()).collect();
+    let is_single = |result: &&MetricResult| {
+        result.stats.distribution.is_none() && result.stats.instant.is_none()
+    };
+    let singles: Vec<_> = results.iter().filter(is_single).collect();
     assert_eq!(singles.len(), expected.len());
     for (tag, expected) in expected {
         let got = stats(&results, tag).unwrap_or_else(|| panic!("{tag} is missing")).avg;
@@ -140,16 +164,16 @@ fn every_aggregate_and_derived_result_of_three_requests() {
 #[test]
 fn record_metrics_have_distributions_in_display_units() {
     let results = observed(&observations()).results();
-    let latency = distribution_of(&results, "request_latency");
+    let latency = distribution_of(&results, tag::REQUEST_LATENCY);
     assert_eq!((latency.count, latency.sum), (2, 130.0));
     assert_eq!((latency.min, latency.max, latency.std), (60.0, 70.0, 5.0));
     assert_eq!((latency.p1, latency.p50, latency.p90, latency.p99), (60.1, 65.0, 69.0, 69.9));
-    assert_eq!(stats(&results, "request_latency").unwrap().avg, 65.0);
-    // 20, 20 and 0 of the first, 20 of the second.
-    let gaps = distribution_of(&results, "inter_chunk_latency");
+    assert_eq!(stats(&results, tag::REQUEST_LATENCY).unwrap().avg, 65.0);
+    // 20, 20 and 0 in the first request, 20 in the second.
+    let gaps = distribution_of(&results, tag::INTER_CHUNK_LATENCY);
     assert_eq!((gaps.count, gaps.sum, gaps.min, gaps.p25), (4, 60.0, 0.0, 15.0));
-    assert_eq!(distribution_of(&results, "reasoning_token_count").count, 1);
-    assert_eq!(distribution_of(&results, "error_isl").sum, 25.0);
+    assert_eq!(distribution_of(&results, tag::REASONING_TOKEN_COUNT).count, 1);
+    assert_eq!(distribution_of(&results, tag::ERROR_ISL).sum, 25.0);
 }
 
 #[test]
@@ -163,8 +187,7 @@ fn results_are_in_catalogue_order_without_internal_ones() {
         })
         .collect();
     assert!(places.is_sorted());
-    assert!(stats(&results, "min_request_timestamp").is_none());
-    assert!(stats(&results, "requested_osl").is_none());
+    assert!(stats(&results, tag::REQUESTED_OSL).is_none());
 }
 
 #[test]
@@ -176,7 +199,7 @@ fn merged_parts_are_the_whole() {
     merged.merge(observed(&observations[1..2]));
     merged.merge(accumulator());
     let of = |accumulator: &Accumulator| -> Vec<_> {
-        // As text: what is no number is not equal to itself.
+        // As text, since NaN is not equal to itself.
         let of_one = |result: &MetricResult| (result.metric.tag, format!("{:?}", result.stats));
         accumulator.results().iter().map(of_one).collect()
     };
@@ -186,10 +209,10 @@ fn merged_parts_are_the_whole() {
 
 #[test]
 fn nothing_observed_has_no_results() {
-    // But for the fraction, which is 0 by definition where nothing was attempted.
+    // Except for the fraction, which is 0 by definition if nothing was attempted.
     let results = accumulator().results();
     assert_eq!(results.len(), 1);
-    assert_eq!(stats(&results, "good_request_fraction").unwrap().avg, 0.0);
+    assert_eq!(stats(&results, tag::GOOD_REQUEST_FRACTION).unwrap().avg, 0.0);
     assert!(accumulator().errors().is_empty());
 }
 
@@ -197,10 +220,10 @@ fn nothing_observed_has_no_results() {
 fn a_run_of_failures_says_so() {
     let results = observed(&observations()[2..]).results();
     let value = |tag| stats(&results, tag).map(|stats| stats.avg);
-    assert_eq!(value("request_count"), Some(0.0));
-    assert_eq!(value("error_request_count"), Some(1.0));
-    assert_eq!(value("good_request_fraction"), Some(0.0));
-    for absent in ["benchmark_duration", "request_throughput", "goodput", "total_isl"] {
+    assert_eq!(value(tag::REQUEST_COUNT), Some(0.0));
+    assert_eq!(value(tag::ERROR_REQUEST_COUNT), Some(1.0));
+    assert_eq!(value(tag::GOOD_REQUEST_FRACTION), Some(0.0));
+    for absent in [tag::BENCHMARK_DURATION, tag::REQUEST_THROUGHPUT, tag::GOODPUT, tag::TOTAL_ISL] {
         assert_eq!(value(absent), None, "{absent}");
     }
 }
@@ -208,7 +231,7 @@ fn a_run_of_failures_says_so() {
 #[test]
 fn a_run_without_failures_has_no_error_metrics() {
     let results = observed(&observations()[..2]).results();
-    for absent in ["error_request_count", "error_isl", "total_error_isl"] {
+    for absent in [tag::ERROR_REQUEST_COUNT, tag::ERROR_ISL, tag::TOTAL_ERROR_ISL] {
         assert!(stats(&results, absent).is_none(), "{absent}");
     }
 }
@@ -221,6 +244,7 @@ fn failures_are_counted_by_kind_and_message() {
         start_wall_ns: 1,
         end_wall_ns: 1,
         requested_output_tokens: None,
+        missing_answers: 0,
         error: Some(RequestError::new(ErrorKind::Other, "ConnectionRefused", message)),
         values: RecordValues::default(),
     };
@@ -239,13 +263,14 @@ fn succeeded(
 ) -> Observation {
     let mut record_values = RecordValues::default();
     for (tag, value) in values {
-        record_values.push(tag, Value::Scalar(*value));
+        record_values.set(*tag, Value::Scalar(*value));
     }
     Observation {
         phase: PhaseKind::Profiling,
         start_wall_ns,
         end_wall_ns: start_wall_ns,
         requested_output_tokens: requested,
+        missing_answers: 0,
         error: None,
         values: record_values,
     }
@@ -253,22 +278,23 @@ fn succeeded(
 
 #[test]
 fn a_duration_is_exact_to_the_nanosecond() {
-    // An f64 of such an epoch time is a multiple of 256.
+    // At this epoch time, an f64 is a multiple of 256.
     let epoch = 1_795_226_094_208_988_166;
     let accumulator = observed(&[
-        succeeded(epoch + 1, None, &[("request_latency", 5.0)]),
-        succeeded(epoch + 3, None, &[("request_latency", 8.0)]),
+        succeeded(epoch + 1, None, &[(tag::REQUEST_LATENCY, 5.0)]),
+        succeeded(epoch + 3, None, &[(tag::REQUEST_LATENCY, 8.0)]),
     ]);
     let results = accumulator.results();
-    assert_eq!(stats(&results, "benchmark_duration").unwrap().avg, 10.0 / 1e9);
+    assert_eq!(stats(&results, tag::BENCHMARK_DURATION).unwrap().avg, 10.0 / 1e9);
 }
 
 #[test]
 fn a_length_may_miss_by_five_percent_or_fifty_tokens() {
     let mismatches = |requested, generated| {
-        let observation = succeeded(1, Some(requested), &[("output_sequence_length", generated)]);
+        let observation =
+            succeeded(1, Some(requested), &[(tag::OUTPUT_SEQUENCE_LENGTH, generated)]);
         let results = observed(&[observation]).results();
-        stats(&results, "osl_mismatch_count").map(|stats| stats.avg)
+        stats(&results, tag::OSL_MISMATCH_COUNT).map(|stats| stats.avg)
     };
     assert_eq!(mismatches(100, 95.0), Some(0.0));
     assert_eq!(mismatches(100, 94.0), Some(1.0));
@@ -282,35 +308,35 @@ fn a_length_may_miss_by_five_percent_or_fifty_tokens() {
 fn a_discrepancy_is_more_than_the_threshold() {
     let discrepancies = |values: &[(MetricTag, f64)]| {
         let results = observed(&[succeeded(1, None, values)]).results();
-        stats(&results, "usage_discrepancy_count").map(|stats| stats.avg)
+        stats(&results, tag::USAGE_DISCREPANCY_COUNT).map(|stats| stats.avg)
     };
     assert_eq!(discrepancies(&[]), None);
-    assert_eq!(discrepancies(&[("usage_prompt_tokens_diff_pct", 10.0)]), Some(0.0));
+    assert_eq!(discrepancies(&[(tag::USAGE_PROMPT_TOKENS_DIFF_PCT, 10.0)]), Some(0.0));
     assert_eq!(
         discrepancies(&[
-            ("usage_prompt_tokens_diff_pct", 0.0),
-            ("usage_reasoning_tokens_diff_pct", 10.5)
+            (tag::USAGE_PROMPT_TOKENS_DIFF_PCT, 0.0),
+            (tag::USAGE_REASONING_TOKENS_DIFF_PCT, 10.5)
         ]),
         Some(1.0)
     );
 }
 
 #[test]
-fn values_come_in_any_order_and_unknown_ones_are_passed_over() {
+fn values_of_metrics_that_do_not_apply_are_passed_over() {
     let observation = succeeded(
         1,
         None,
         &[
-            ("usage_total_tokens", 3.0),
-            ("no_such_metric", 1.0),
-            ("request_latency", 2e6),
-            ("time_to_first_token", 1e6),
+            (tag::USAGE_TOTAL_TOKENS, 3.0),
+            (tag::AUDIO_DURATION, 1.0),
+            (tag::REQUEST_LATENCY, 2e6),
+            (tag::TIME_TO_FIRST_TOKEN, 1e6),
         ],
     );
     let results = observed(&[observation]).results();
-    assert_eq!(stats(&results, "usage_total_tokens").unwrap().avg, 3.0);
-    assert_eq!(stats(&results, "request_latency").unwrap().avg, 2.0);
-    assert_eq!(stats(&results, "time_to_first_token").unwrap().avg, 1.0);
+    assert_eq!(stats(&results, tag::USAGE_TOTAL_TOKENS).unwrap().avg, 3.0);
+    assert_eq!(stats(&results, tag::REQUEST_LATENCY).unwrap().avg, 2.0);
+    assert_eq!(stats(&results, tag::TIME_TO_FIRST_TOKEN).unwrap().avg, 1.0);
 }
 
 #[test]
@@ -319,26 +345,26 @@ fn increments_of_counts_and_sums() {
     let observations = observations();
     let of = |at: usize| {
         let mut increments: Vec<_> = registry.aggregates(&observations[at]).collect();
-        increments.sort_unstable_by_key(|(tag, _)| *tag);
+        increments.sort_unstable_by_key(|(tag, _)| tag.name());
         increments
     };
     assert_eq!(
         of(0),
         [
-            ("good_request_count", 0.0),
-            ("osl_mismatch_count", 1.0),
-            ("request_count", 1.0),
-            ("usage_discrepancy_count", 1.0),
+            (tag::GOOD_REQUEST_COUNT, 0.0),
+            (tag::OSL_MISMATCH_COUNT, 1.0),
+            (tag::REQUEST_COUNT, 1.0),
+            (tag::USAGE_DISCREPANCY_COUNT, 1.0),
         ]
     );
-    assert_eq!(of(1)[0], ("good_request_count", 1.0));
+    assert_eq!(of(1)[0], (tag::GOOD_REQUEST_COUNT, 1.0));
     assert_eq!(
         of(2),
         [
-            ("context_overflow_count", 0.0),
-            ("error_request_count", 1.0),
-            ("good_request_count", 0.0),
-            ("request_count", 0.0),
+            (tag::CONTEXT_OVERFLOW_COUNT, 0.0),
+            (tag::ERROR_REQUEST_COUNT, 1.0),
+            (tag::GOOD_REQUEST_COUNT, 0.0),
+            (tag::REQUEST_COUNT, 0.0),
         ]
     );
 }
@@ -361,7 +387,7 @@ fn endless_kinds_of_errors_are_kept_apart_up_to_a_limit() {
     assert_eq!(errors.iter().map(|(_, count)| count).sum::<u64>(), 1900);
 }
 
-/// Requests of a replay that were sent so many milliseconds after they were due.
+/// Requests of a replay that were sent the given numbers of milliseconds after they were due.
 fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
     let settings = Settings { fixed_schedule, ..Settings::default() };
     let registry = registry(EndpointType::CHAT, settings, true);
@@ -379,22 +405,22 @@ fn replayed(waits: &[u64], fixed_schedule: bool) -> Vec<MetricResult> {
 fn a_replay_says_how_well_it_kept_its_schedule() {
     let results = replayed(&[700, 100, 200], true);
     let value = |tag| stats(&results, tag).map(|stats| stats.avg);
-    // Of 100, 200 and 700: positions 1, 1.8 and 1.98.
-    assert_eq!(value("replay_sched_lag_p50"), Some(200.0));
-    assert_eq!(value("replay_sched_lag_p90"), Some(600.0));
-    assert_eq!(value("replay_sched_lag_p99"), Some(690.0));
-    assert_eq!(value("replay_sched_degraded"), Some(1.0));
-    assert!(stats(&results, "replay_sched_lag_p99").unwrap().distribution.is_none());
-    assert_eq!(distribution_of(&results, "credit_to_start_latency").sum, 1000.0);
-    // Each took 60 ms once it was sent.
-    assert_eq!(distribution_of(&results, "effective_latency").max, 760.0);
+    // For 100, 200 and 700: positions 1, 1.8 and 1.98.
+    assert_eq!(value(tag::REPLAY_SCHED_LAG_P50), Some(200.0));
+    assert_eq!(value(tag::REPLAY_SCHED_LAG_P90), Some(600.0));
+    assert_eq!(value(tag::REPLAY_SCHED_LAG_P99), Some(690.0));
+    assert_eq!(value(tag::REPLAY_SCHED_DEGRADED), Some(1.0));
+    assert!(stats(&results, tag::REPLAY_SCHED_LAG_P99).unwrap().distribution.is_none());
+    assert_eq!(distribution_of(&results, tag::CREDIT_TO_START_LATENCY).sum, 1000.0);
+    // Each took 60 ms after it was sent.
+    assert_eq!(distribution_of(&results, tag::EFFECTIVE_LATENCY).max, 760.0);
 
     let kept = replayed(&[500, 500], true);
-    assert_eq!(stats(&kept, "replay_sched_lag_p99").unwrap().avg, 500.0);
-    assert_eq!(stats(&kept, "replay_sched_degraded").unwrap().avg, 0.0);
+    assert_eq!(stats(&kept, tag::REPLAY_SCHED_LAG_P99).unwrap().avg, 500.0);
+    assert_eq!(stats(&kept, tag::REPLAY_SCHED_DEGRADED).unwrap().avg, 0.0);
     let other = replayed(&[700], false);
-    for absent in ["replay_sched_lag_p50", "replay_sched_degraded"] {
+    for absent in [tag::REPLAY_SCHED_LAG_P50, tag::REPLAY_SCHED_DEGRADED] {
         assert!(stats(&other, absent).is_none(), "{absent}");
     }
-    assert!(stats(&replayed(&[], true), "replay_sched_degraded").is_none());
+    assert!(stats(&replayed(&[], true), tag::REPLAY_SCHED_DEGRADED).is_none());
 }

@@ -1,38 +1,41 @@
-//! What is known of requests that failed.
+//! Metrics of failed requests.
 
-use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, MetricTag};
+use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag};
+use crate::metrics::tag;
+use crate::metrics::tag::MetricTag;
 use crate::record::RequestError;
 use crate::units::Unit;
 
-pub(super) const ABOUT: &str = "What is known of requests that failed; a cancelled request has \
-    failed. No other metric of a single request counts them. `adj_*` are the latencies with an \
-    infinite one for each request that failed: a server that refuses half of the load is not fast. \
-    They have `min`, `count` and those percentiles that are finite, each the value whose place is \
-    nearest, and are absent where nothing failed.";
+pub(super) const ABOUT: &str = "Metrics of failed requests, including cancelled ones. No other \
+                                metric of a single request includes them. `adj_*` are latencies \
+                                with an infinite value for each failed request, so that a server \
+                                which rejects half of the load does not appear fast. They have \
+                                `min`, `count` and the percentiles that are finite (nearest rank), \
+                                and are absent if no request failed.";
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("error_isl", "Error Input Sequence Length", Unit::Tokens, |facts, _| {
+    Metric::record(tag::ERROR_ISL, "Error Input Sequence Length", Unit::Tokens, |facts, _| {
         facts.input_tokens.map(|tokens| tokens as f64)
     })
     .short("Error ISL")
     .flagged(Flag::ERROR_ONLY.union(Flag::LARGER_IS_BETTER).union(Flag::TOKENIZES_INPUT_ONLY))
     .off_console()
     .says(
-        "Input tokens of a request that failed.",
-        "As input_sequence_length, of failed requests.",
+        "Input tokens of a failed request.",
+        "Like input_sequence_length, but of failed requests.",
     ),
     Metric::sum_of(
-        "total_error_isl",
+        tag::TOTAL_ERROR_ISL,
         "Total Error Input Sequence Length",
         Unit::Tokens,
-        &["error_isl"],
+        &[tag::ERROR_ISL],
     )
     .short("Total Error ISL")
     .flagged(Flag::ERROR_ONLY.union(Flag::LARGER_IS_BETTER).union(Flag::TOKENIZES_INPUT_ONLY))
     .off_console()
-    .says("Input tokens of all requests that failed.", "Σ error_isl."),
+    .says("Input tokens of all failed requests.", "Σ error_isl."),
     Metric::aggregate(
-        "context_overflow_count",
+        tag::CONTEXT_OVERFLOW_COUNT,
         "Context Overflow Count",
         Unit::Requests,
         Kind::Sum(|observation, _| {
@@ -43,57 +46,58 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Ctx Overflow")
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
     .says(
-        "Requests that the server refused because the model's context is too short for them.",
-        "count(records whose error says `context length`, `maximum context`, \
-         `context_length_exceeded` or `prompt is too long`, in any case). Absent where none \
+        "Requests that the server rejected because they exceed the model's context length.",
+        "count(records whose error contains `context length`, `maximum context`, \
+         `context_length_exceeded` or `prompt is too long`, ignoring case). Absent if none \
          failed.",
     ),
     adjusted(
-        "adj_request_latency",
+        tag::ADJ_REQUEST_LATENCY,
         "Request Latency (error-adjusted)",
         Flag::empty(),
-        &["request_latency"],
+        &[tag::REQUEST_LATENCY],
     )
     .short("Adj Req Latency")
     .says(
-        "Request latency with an infinite one for each request that failed.",
+        "Request latency, with an infinite value for each failed request.",
         "request_latency and ∞ for each failure.",
     ),
     adjusted(
-        "adj_time_to_first_token",
+        tag::ADJ_TIME_TO_FIRST_TOKEN,
         "Time to First Token (error-adjusted)",
         Flag::STREAMING_TOKENS_ONLY,
-        &["time_to_first_token"],
+        &[tag::TIME_TO_FIRST_TOKEN],
     )
     .short("Adj TTFT")
     .says(
-        "Time to first token with an infinite one for each request that failed.",
+        "Time to first token, with an infinite value for each failed request.",
         "time_to_first_token and ∞ for each failure.",
     ),
     adjusted(
-        "adj_inter_token_latency",
+        tag::ADJ_INTER_TOKEN_LATENCY,
         "Inter Token Latency (error-adjusted)",
         Flag::STREAMING_TOKENS_ONLY,
-        &["inter_token_latency"],
+        &[tag::INTER_TOKEN_LATENCY],
     )
     .short("Adj ITL")
     .says(
-        "Inter token latency with an infinite one for each request that failed.",
+        "Inter token latency, with an infinite value for each failed request.",
         "inter_token_latency and ∞ for each failure.",
     ),
     adjusted(
-        "adj_decode_duration",
+        tag::ADJ_DECODE_DURATION,
         "Decode Duration (error-adjusted)",
         Flag::STREAMING_TOKENS_ONLY,
-        &["decode_duration"],
+        &[tag::DECODE_DURATION],
     )
     .short("Adj Decode Duration")
     .says(
-        "Decode duration with an infinite one for each request that failed.",
+        "Decode duration, with an infinite value for each failed request.",
         "decode_duration and ∞ for each failure.",
     ),
 ];
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "a row keeps the reference")]
 const fn adjusted(
     tag: MetricTag,
     header: &'static str,
@@ -105,7 +109,7 @@ const fn adjusted(
         .flagged(flags)
 }
 
-/// What servers say of a prompt that is too long for the model.
+/// Texts in server errors about a prompt that is too long for the model.
 const OVERFLOWS: [&str; 4] =
     ["context length", "maximum context", "context_length_exceeded", "prompt is too long"];
 

@@ -3,24 +3,25 @@
 use super::{per_second, ratio};
 use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, Totals};
+use crate::metrics::tag;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Metrics of every run.";
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("request_latency", "Request Latency", Unit::Nanoseconds, |facts, _| {
+    Metric::record(tag::REQUEST_LATENCY, "Request Latency", Unit::Nanoseconds, |facts, _| {
         facts.response.content.last().map(|piece| facts.since_start(piece.arrival))
     })
     .short("Req Latency")
     .shown_in(Unit::Milliseconds)
     .at(Default, 300)
     .says(
-        "Time from sending the request to the last piece of its response.",
-        "content[last].arrival − request.start. A response that is not streamed is one piece. \
-         Absent without content.",
+        "Time from sending the request to its last content event.",
+        "content[last].arrival − request.start. A response that is not streamed is a single \
+         content event. Absent without content.",
     ),
     Metric::aggregate(
-        "request_count",
+        tag::REQUEST_COUNT,
         "Request Count",
         Unit::Requests,
         Kind::Sum(|observation, _| Some(if observation.error.is_none() { 1.0 } else { 0.0 })),
@@ -28,9 +29,9 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Requests")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::NO_INDIVIDUAL_RECORDS))
     .at(Default, 1100)
-    .says("Requests that succeeded.", "count(records without error). Absent without any record."),
+    .says("Successful requests.", "count(records without error). Absent without any record."),
     Metric::aggregate(
-        "error_request_count",
+        tag::ERROR_REQUEST_COUNT,
         "Error Request Count",
         Unit::Requests,
         Kind::Sum(|observation, _| observation.error.as_ref().map(|_| 1.0)),
@@ -39,10 +40,25 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
     .says(
         "Requests that failed or were cancelled.",
-        "count(records with an error). Absent where none failed.",
+        "count(records with an error). Absent if none failed.",
+    ),
+    Metric::aggregate(
+        tag::INCOMPLETE_HISTORY_COUNT,
+        "Incomplete History Count",
+        Unit::Requests,
+        Kind::Sum(|observation, _| (observation.missing_answers > 0).then_some(1.0)),
+    )
+    .short("Incomplete History")
+    .flagged(Flag::NO_INDIVIDUAL_RECORDS)
+    .off_console()
+    .says(
+        "Requests that were sent without an earlier response of their session, since that turn \
+         had failed.",
+        "count(records with `missing_answers` > 0), including failed requests. Absent if there are \
+         none.",
     ),
     Metric::derived(
-        "completed_request_count",
+        tag::COMPLETED_REQUEST_COUNT,
         "Completed Requests (Success + Error)",
         Unit::Requests,
         |totals| Some(completed(totals)).filter(|completed| *completed > 0.0),
@@ -51,83 +67,83 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Completed")
     .flagged(Flag::NO_INDIVIDUAL_RECORDS)
     .at(Default, 1075)
-    .requires(&["error_request_count", "request_count"])
+    .requires(&[tag::ERROR_REQUEST_COUNT, tag::REQUEST_COUNT])
     .says(
         "Requests that succeeded or failed.",
         "request_count + error_request_count. Absent without any record.",
     ),
-    Metric::derived("request_error_rate", "Request Error Rate", Unit::Percent, |totals| {
-        let failed = totals.total("error_request_count").unwrap_or(0.0);
+    Metric::derived(tag::REQUEST_ERROR_RATE, "Request Error Rate", Unit::Percent, |totals| {
+        let failed = totals.total(tag::ERROR_REQUEST_COUNT).unwrap_or(0.0);
         Some(ratio(failed, completed(totals))? * 100.0)
     })
     .short("Err %")
     .flagged(Flag::NO_INDIVIDUAL_RECORDS)
     .at(Default, 1080)
-    .requires(&["error_request_count", "request_count"])
+    .requires(&[tag::ERROR_REQUEST_COUNT, tag::REQUEST_COUNT])
     .says(
-        "Share of requests that failed or were cancelled.",
+        "Percentage of requests that failed or were cancelled.",
         "error_request_count / (request_count + error_request_count) · 100. Absent without any \
          record.",
     ),
     Metric::aggregate(
-        "min_request_timestamp",
+        tag::MIN_REQUEST_TIMESTAMP,
         "Minimum Request Timestamp",
         Unit::Nanoseconds,
         Kind::Earliest(|observation| Some(observation.start_wall_ns)),
     )
     .short("Min Req")
-    .flagged(Flag::INTERNAL.union(Flag::NO_INDIVIDUAL_RECORDS))
+    .flagged(Flag::NO_INDIVIDUAL_RECORDS)
     .off_console()
     .says(
-        "Wall time at which the first request was sent, in nanoseconds since the epoch.",
-        "min(request.start_wall), failed requests too.",
+        "Wall time at which the first request was sent, in nanoseconds since the Unix epoch.",
+        "min(request.start_wall), including failed requests.",
     ),
     Metric::aggregate(
-        "max_response_timestamp",
+        tag::MAX_RESPONSE_TIMESTAMP,
         "Maximum Response Timestamp",
         Unit::Nanoseconds,
         Kind::Latest(|observation| {
-            let latency = observation.values.scalar("request_latency")?;
+            let latency = observation.values.scalar(tag::REQUEST_LATENCY)?;
             Some(observation.start_wall_ns.saturating_add(latency.round() as u64))
         }),
     )
     .short("Max Resp")
-    .flagged(Flag::INTERNAL.union(Flag::NO_INDIVIDUAL_RECORDS))
+    .flagged(Flag::NO_INDIVIDUAL_RECORDS)
     .off_console()
-    .requires(&["request_latency"])
+    .requires(&[tag::REQUEST_LATENCY])
     .says(
-        "Wall time at which the last response ended, in nanoseconds since the epoch.",
-        "max(request.start_wall + request_latency). Absent where no request succeeded.",
+        "Wall time at which the last response ended, in nanoseconds since the Unix epoch.",
+        "max(request.start_wall + request_latency). Absent if no request succeeded.",
     ),
-    Metric::derived("benchmark_duration", "Benchmark Duration", Unit::Nanoseconds, |totals| {
-        let end = totals.instant("max_response_timestamp")?;
-        let start = totals.instant("min_request_timestamp")?;
+    Metric::derived(tag::BENCHMARK_DURATION, "Benchmark Duration", Unit::Nanoseconds, |totals| {
+        let end = totals.instant(tag::MAX_RESPONSE_TIMESTAMP)?;
+        let start = totals.instant(tag::MIN_REQUEST_TIMESTAMP)?;
         Some(end.saturating_sub(start) as f64)
     })
     .int()
     .short("Duration")
     .shown_in(Unit::Seconds)
     .off_console()
-    .requires(&["max_response_timestamp", "min_request_timestamp"])
+    .requires(&[tag::MAX_RESPONSE_TIMESTAMP, tag::MIN_REQUEST_TIMESTAMP])
     .says(
         "Time from the first request sent to the last response received.",
         "max_response_timestamp − min_request_timestamp.",
     ),
     Metric::derived(
-        "request_throughput",
+        tag::REQUEST_THROUGHPUT,
         "Request Throughput",
         Unit::RequestsPerSecond,
-        |totals| per_second(totals, totals.total("request_count")?),
+        |totals| per_second(totals, totals.total(tag::REQUEST_COUNT)?),
     )
     .short("Req/sec")
     .flagged(Flag::LARGER_IS_BETTER)
     .at(Default, 900)
-    .requires(&["benchmark_duration", "request_count"])
+    .requires(&[tag::BENCHMARK_DURATION, tag::REQUEST_COUNT])
     .says("Successful requests per second.", "request_count / benchmark_duration."),
 ];
 
-/// Requests that ended, in whatever way.
+/// Returns the number of requests that ended, successfully or not.
 fn completed(totals: &dyn Totals) -> f64 {
     let of = |tag| totals.total(tag).unwrap_or(0.0);
-    of("request_count") + of("error_request_count")
+    of(tag::REQUEST_COUNT) + of(tag::ERROR_REQUEST_COUNT)
 }

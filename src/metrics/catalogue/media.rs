@@ -1,49 +1,58 @@
-//! What requests bear beside their text, and what videos took.
+//! Metrics of images, audio and videos.
 
 use super::{SECOND, ratio};
 use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::tag;
 use crate::units::Unit;
 
-pub(super) const IMAGES: &str = "Images that requests bear, of endpoints that take some.";
+pub(super) const IMAGES: &str = "Images in requests, for endpoint types that accept images.";
 pub(super) const VIDEO: &str =
-    "What generating videos took, as the server says, of endpoints that generate some.";
-pub(super) const AUDIO: &str = "Sound that requests bear, of endpoints that take some.";
+    "Cost of generating videos as the server reports it, for endpoint types that generate videos.";
+pub(super) const AUDIO: &str = "Audio in requests, for endpoint types that accept audio.";
 
 pub(super) static IMAGE_ROWS: &[Metric] = &[
-    Metric::record("num_images", "Number of Images", Unit::Images, |facts, _| {
+    Metric::record(tag::NUM_IMAGES, "Number of Images", Unit::Images, |facts, _| {
         (facts.images > 0).then_some(facts.images as f64)
     })
     .short("Num Images")
     .flagged(Flag::SUPPORTS_IMAGE_ONLY)
     .off_console()
     .says(
-        "Images that the request bears.",
+        "Images in the request.",
         "count(images of the turn, and of the earlier turns that the request repeats). Absent \
-         without any.",
+         without images.",
     ),
-    Metric::record("image_throughput", "Image Throughput", Unit::ImagesPerSecond, |_, values| {
-        let latency = values.scalar("request_latency")? / SECOND;
-        ratio(values.scalar("num_images")?, latency)
-    })
+    Metric::record(
+        tag::IMAGE_THROUGHPUT,
+        "Image Throughput",
+        Unit::ImagesPerSecond,
+        |_, values| {
+            let latency = values.scalar(tag::REQUEST_LATENCY)? / SECOND;
+            ratio(values.scalar(tag::NUM_IMAGES)?, latency)
+        },
+    )
     .float()
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::SUPPORTS_IMAGE_ONLY))
     .at(Default, 860)
-    .requires(&["num_images", "request_latency"])
-    .says("Images per second of the request's latency.", "num_images / request_latency."),
-    Metric::record("image_latency", "Image Latency", Unit::MillisecondsPerImage, |_, values| {
-        let latency = values.scalar("request_latency")?;
-        ratio(Unit::Nanoseconds.convert(latency, Unit::Milliseconds), values.scalar("num_images")?)
+    .requires(&[tag::NUM_IMAGES, tag::REQUEST_LATENCY])
+    .says("Images per second of request latency.", "num_images / request_latency."),
+    Metric::record(tag::IMAGE_LATENCY, "Image Latency", Unit::MillisecondsPerImage, |_, values| {
+        let latency = values.scalar(tag::REQUEST_LATENCY)?;
+        ratio(
+            Unit::Nanoseconds.convert(latency, Unit::Milliseconds),
+            values.scalar(tag::NUM_IMAGES)?,
+        )
     })
     .float()
     .flagged(Flag::SUPPORTS_IMAGE_ONLY)
     .at(Default, 861)
-    .requires(&["num_images", "request_latency"])
-    .says("Latency of the request for each of its images.", "request_latency / num_images."),
+    .requires(&[tag::NUM_IMAGES, tag::REQUEST_LATENCY])
+    .says("Request latency per image.", "request_latency / num_images."),
 ];
 
 pub(super) static VIDEO_ROWS: &[Metric] = &[
-    Metric::record("video_inference_time", "Video Inference Time", Unit::Seconds, |facts, _| {
+    Metric::record(tag::VIDEO_INFERENCE_TIME, "Video Inference Time", Unit::Seconds, |facts, _| {
         facts.response.inference_seconds
     })
     .float()
@@ -52,10 +61,10 @@ pub(super) static VIDEO_ROWS: &[Metric] = &[
     .flagged(Flag::PRODUCES_VIDEO_ONLY)
     .at(Default, 310)
     .says(
-        "Time that the server says it took to generate the video.",
-        "`inference_time_s` of the job. Absent where the server does not say it.",
+        "Time to generate the video, as the server reports it.",
+        "`inference_time_s` of the job. Absent if the server does not report it.",
     ),
-    Metric::record("video_peak_memory", "Video Peak Memory", Unit::Megabytes, |facts, _| {
+    Metric::record(tag::VIDEO_PEAK_MEMORY, "Video Peak Memory", Unit::Megabytes, |facts, _| {
         facts.response.peak_memory_megabytes
     })
     .float()
@@ -63,13 +72,13 @@ pub(super) static VIDEO_ROWS: &[Metric] = &[
     .flagged(Flag::PRODUCES_VIDEO_ONLY)
     .at(Default, 311)
     .says(
-        "Most memory of the accelerator that the server says generating the video took.",
-        "`peak_memory_mb` of the job. Absent where the server does not say it.",
+        "Peak accelerator memory while generating the video, as the server reports it.",
+        "`peak_memory_mb` of the job. Absent if the server does not report it.",
     ),
 ];
 
 pub(super) static AUDIO_ROWS: &[Metric] = &[
-    Metric::record("audio_duration", "Audio Duration", Unit::Seconds, |facts, _| {
+    Metric::record(tag::AUDIO_DURATION, "Audio Duration", Unit::Seconds, |facts, _| {
         facts.audio_seconds
     })
     .float()
@@ -77,22 +86,22 @@ pub(super) static AUDIO_ROWS: &[Metric] = &[
     .flagged(Flag::SUPPORTS_AUDIO_ONLY)
     .off_console()
     .says(
-        "How long the sound that the request bears plays.",
-        "sum(seconds of each sound of the turn, and of the earlier turns that the request \
-         repeats), by the headers of their files. Absent without any, or where one does not say \
-         it.",
+        "Duration of the audio in the request.",
+        "sum(seconds of each audio file of the turn, and of the earlier turns that the request \
+         repeats), from the file headers. Absent without audio, or if the duration of a file is \
+         unknown.",
     ),
-    Metric::record("rtfx", "Inverse Real-Time Factor (RTFx)", Unit::Ratio, |_, values| {
-        let latency = values.scalar("request_latency")? / SECOND;
-        ratio(values.scalar("audio_duration")?, latency)
+    Metric::record(tag::RTFX, "Inverse Real-Time Factor (RTFx)", Unit::Ratio, |_, values| {
+        let latency = values.scalar(tag::REQUEST_LATENCY)? / SECOND;
+        ratio(values.scalar(tag::AUDIO_DURATION)?, latency)
     })
     .float()
     .short("RTFx")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::SUPPORTS_AUDIO_ONLY))
     .at(Default, 850)
-    .requires(&["audio_duration", "request_latency"])
+    .requires(&[tag::AUDIO_DURATION, tag::REQUEST_LATENCY])
     .says(
-        "How many times faster than it plays sound was dealt with.",
+        "How many times faster than real time audio was processed.",
         "audio_duration / request_latency.",
     ),
 ];

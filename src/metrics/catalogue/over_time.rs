@@ -1,44 +1,53 @@
-//! How much went on at a time.
+//! Concurrency and throughput over time.
 
 use crate::metrics::ConsoleGroup;
-use crate::metrics::metric::{Metric, MetricFlags as Flag, MetricTag};
+use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::tag;
+use crate::metrics::tag::MetricTag;
 use crate::metrics::timeline::{Curve, Span};
 use crate::units::Unit;
 
-pub(super) const ABOUT: &str = "How much went on at a time, from the first request's start to the \
-    last one's end, by the times of the requests themselves. Each value is weighed by how long it \
-    lasted: `avg`, `std`, `min`, `max` and the percentiles 50, 90, 95 and 99, each the least \
-    value that was not passed for so much of the time. A request is in prefill from its start to \
-    its first content and in decode from there to its end, which comes after the last content \
-    where the server sends usage or `[DONE]`. Requests that failed are in effective_concurrency \
-    and in the time of active_total_throughput alone. `active_*` leave out the time in which no \
-    request was in prefill, in decode or in flight.";
+pub(super) const ABOUT: &str = "Concurrency and throughput over time, from the start of the first \
+                                request to the end of the last, reconstructed from the timestamps \
+                                of the requests. Each value is weighted by how long it lasted: \
+                                `avg`, `std`, `min`, `max` and the percentiles 50, 90, 95 and 99, \
+                                each the smallest value that was not exceeded for that fraction of \
+                                the time. A request is in prefill from its start to its first \
+                                content event and in decode from there to its end, which is after \
+                                the last content event if the server sends usage or `[DONE]`. \
+                                Failed requests are included only in effective_concurrency and in \
+                                the time of active_total_throughput. `active_*` exclude the time \
+                                in which no request was in prefill, in decode or in flight, \
+                                respectively.";
 
-const TTFT: MetricTag = "time_to_first_token";
-const ISL: MetricTag = "input_sequence_length";
-const OSL: MetricTag = "output_sequence_length";
+const TTFT: MetricTag = tag::TIME_TO_FIRST_TOKEN;
+const ISL: MetricTag = tag::INPUT_SEQUENCE_LENGTH;
+const OSL: MetricTag = tag::OUTPUT_SEQUENCE_LENGTH;
 
-/// What a curve of a phase reads.
+/// The metrics that a curve depends on.
 const PHASE: &[MetricTag] = &[TTFT];
 const PREFILL: &[MetricTag] = &[TTFT, ISL];
-const DECODE: &[MetricTag] = &[TTFT, OSL, "inter_chunk_latency"];
+const DECODE: &[MetricTag] = &[TTFT, OSL, tag::INTER_CHUNK_LATENCY];
 const BOTH: &[MetricTag] = &[TTFT, ISL, OSL];
-const CHUNKS: &[MetricTag] = &[TTFT, ISL, OSL, "inter_chunk_latency"];
+const CHUNKS: &[MetricTag] = &[TTFT, ISL, OSL, tag::INTER_CHUNK_LATENCY];
 
 const BETTER: Flag = Flag::STREAMING_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER);
 
 pub(super) static ROWS: &[Metric] = &[
     effective(
-        "effective_concurrency",
+        tag::EFFECTIVE_CONCURRENCY,
         "Effective Concurrency",
         Unit::Requests,
         Curve::Concurrency,
         10,
     )
     .short("Eff Concurrency")
-    .says("Requests in flight.", "Requests from request.start to request.end, failed ones too."),
+    .says(
+        "Requests in flight.",
+        "Requests from request.start to request.end, including failed ones.",
+    ),
     effective(
-        "effective_decode_throughput",
+        tag::EFFECTIVE_DECODE_THROUGHPUT,
         "Effective Decode Throughput",
         Unit::TokensPerSecond,
         Curve::DecodeThroughput,
@@ -48,12 +57,12 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(BETTER)
     .requires(DECODE)
     .says(
-        "Output tokens per second, as they came.",
-        "Σ of the requests in decode: (output_sequence_length − 1) / (gaps that are not 0) / gap, \
-         in the gap between two pieces of content. Absent where no output came in pieces.",
+        "Output tokens per second, as they arrived.",
+        "Σ over requests in decode: (output_sequence_length − 1) / (number of nonzero gaps) / gap, \
+         in the gap between two content events. Absent if no output had several content events.",
     ),
     effective(
-        "effective_prefill_throughput",
+        tag::EFFECTIVE_PREFILL_THROUGHPUT,
         "Effective Prefill Throughput",
         Unit::TokensPerSecond,
         Curve::PrefillThroughput,
@@ -63,11 +72,11 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(BETTER)
     .requires(PREFILL)
     .says(
-        "Input tokens per second that the server takes in.",
-        "Σ of the requests in prefill: input_sequence_length / time_to_first_token.",
+        "Input tokens per second that the server processes.",
+        "Σ over requests in prefill: input_sequence_length / time_to_first_token.",
     ),
     effective(
-        "effective_decode_concurrency",
+        tag::EFFECTIVE_DECODE_CONCURRENCY,
         "Effective Decode Concurrency",
         Unit::Requests,
         Curve::DecodeConcurrency,
@@ -76,9 +85,9 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Eff Decode Conc")
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .requires(PHASE)
-    .says("Requests in decode.", "Requests from their first content to request.end."),
+    .says("Requests in decode.", "Requests from their first content event to request.end."),
     effective(
-        "effective_prefill_concurrency",
+        tag::EFFECTIVE_PREFILL_CONCURRENCY,
         "Effective Prefill Concurrency",
         Unit::Requests,
         Curve::PrefillConcurrency,
@@ -87,9 +96,9 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Eff Prefill Conc")
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .requires(PHASE)
-    .says("Requests in prefill.", "Requests from request.start to their first content."),
+    .says("Requests in prefill.", "Requests from request.start to their first content event."),
     effective(
-        "effective_total_throughput",
+        tag::EFFECTIVE_TOTAL_THROUGHPUT,
         "Effective Total Throughput",
         Unit::TokensPerSecond,
         Curve::TotalThroughput,
@@ -99,12 +108,12 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(BETTER)
     .requires(BOTH)
     .says(
-        "Tokens per second, in and out.",
-        "Σ of the requests in prefill: input_sequence_length / time_to_first_token; in decode: \
-         (output_sequence_length − 1) / (request.end − first content), evenly.",
+        "Input and output tokens per second.",
+        "Σ over requests in prefill: input_sequence_length / time_to_first_token; in decode: \
+         (output_sequence_length − 1) / (request.end − first content event).",
     ),
     effective(
-        "effective_decode_throughput_per_user",
+        tag::EFFECTIVE_DECODE_THROUGHPUT_PER_USER,
         "Effective Decode Throughput Per User",
         Unit::TokensPerSecondPerUser,
         Curve::DecodeThroughputPerUser,
@@ -114,12 +123,12 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(BETTER)
     .requires(DECODE)
     .says(
-        "Output tokens per second of a request in decode, as they came.",
-        "effective_decode_throughput / effective_decode_concurrency, at each moment; 0 where the \
-         latter is.",
+        "Output tokens per second per request in decode, as they arrived.",
+        "effective_decode_throughput / effective_decode_concurrency, at each moment; 0 if the \
+         latter is 0.",
     ),
     effective(
-        "effective_prefill_throughput_per_user",
+        tag::EFFECTIVE_PREFILL_THROUGHPUT_PER_USER,
         "Effective Prefill Throughput Per User",
         Unit::TokensPerSecondPerUser,
         Curve::PrefillThroughputPerUser,
@@ -129,21 +138,21 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(BETTER)
     .requires(PREFILL)
     .says(
-        "Input tokens per second of a request in prefill.",
-        "effective_prefill_throughput / effective_prefill_concurrency, at each moment; 0 where \
-         the latter is.",
+        "Input tokens per second per request in prefill.",
+        "effective_prefill_throughput / effective_prefill_concurrency, at each moment; 0 if \
+         the latter is 0.",
     ),
-    effective("tokens_in_flight", "Tokens In Flight", Unit::Tokens, Curve::TokensInFlight, 90)
+    effective(tag::TOKENS_IN_FLIGHT, "Tokens In Flight", Unit::Tokens, Curve::TokensInFlight, 90)
         .flagged(Flag::STREAMING_TOKENS_ONLY)
         .requires(CHUNKS)
         .says(
-            "Tokens that the server holds for the requests in flight: what fills its KV cache.",
-            "Σ of the requests: input_sequence_length from request.start, 1 more from the first \
-         content, (output_sequence_length − 1) / gaps more from each further piece, up to \
-         request.end. Output in one piece comes whole with it.",
+            "Tokens of the requests in flight, which the server holds in its KV cache.",
+            "Σ over requests: input_sequence_length from request.start, plus 1 from the first \
+         content event, plus (output_sequence_length − 1) / gaps from each further content event, \
+         until request.end. The output of a single content event is added with that event.",
         ),
     active(
-        "active_decode_throughput",
+        tag::ACTIVE_DECODE_THROUGHPUT,
         "Active Decode Throughput",
         Unit::TokensPerSecond,
         Curve::DecodeThroughput,
@@ -152,11 +161,11 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Act Decode TPS")
     .requires(DECODE)
     .says(
-        "Output tokens per second, as they came, while a request was in decode.",
-        "effective_decode_throughput where effective_decode_concurrency > 0.",
+        "Output tokens per second, as they arrived, while any request was in decode.",
+        "effective_decode_throughput while effective_decode_concurrency > 0.",
     ),
     active(
-        "active_prefill_throughput",
+        tag::ACTIVE_PREFILL_THROUGHPUT,
         "Active Prefill Throughput",
         Unit::TokensPerSecond,
         Curve::PrefillThroughput,
@@ -165,11 +174,11 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Act Prefill TPS")
     .requires(PREFILL)
     .says(
-        "Input tokens per second that the server takes in while a request is in prefill.",
-        "effective_prefill_throughput where effective_prefill_concurrency > 0.",
+        "Input tokens per second that the server processes while any request is in prefill.",
+        "effective_prefill_throughput while effective_prefill_concurrency > 0.",
     ),
     active(
-        "active_decode_throughput_per_user",
+        tag::ACTIVE_DECODE_THROUGHPUT_PER_USER,
         "Active Decode Throughput Per User",
         Unit::TokensPerSecondPerUser,
         Curve::DecodeThroughputPerUser,
@@ -178,11 +187,11 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Act Decode TPS/User")
     .requires(DECODE)
     .says(
-        "Output tokens per second of a request in decode, while there was one.",
-        "effective_decode_throughput_per_user where effective_decode_concurrency > 0.",
+        "Output tokens per second per request in decode, while there was any.",
+        "effective_decode_throughput_per_user while effective_decode_concurrency > 0.",
     ),
     active(
-        "active_prefill_throughput_per_user",
+        tag::ACTIVE_PREFILL_THROUGHPUT_PER_USER,
         "Active Prefill Throughput Per User",
         Unit::TokensPerSecondPerUser,
         Curve::PrefillThroughputPerUser,
@@ -191,11 +200,11 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Act Prefill TPS/User")
     .requires(PREFILL)
     .says(
-        "Input tokens per second of a request in prefill, while there was one.",
-        "effective_prefill_throughput_per_user where effective_prefill_concurrency > 0.",
+        "Input tokens per second per request in prefill, while there was any.",
+        "effective_prefill_throughput_per_user while effective_prefill_concurrency > 0.",
     ),
     active(
-        "active_total_throughput",
+        tag::ACTIVE_TOTAL_THROUGHPUT,
         "Active Total Throughput",
         Unit::TokensPerSecond,
         Curve::TotalThroughput,
@@ -204,8 +213,8 @@ pub(super) static ROWS: &[Metric] = &[
     .short("Act Total TPS")
     .requires(BOTH)
     .says(
-        "Tokens per second, in and out, while a request was in flight.",
-        "effective_total_throughput where effective_concurrency > 0.",
+        "Input and output tokens per second, while any request was in flight.",
+        "effective_total_throughput while effective_concurrency > 0.",
     ),
 ];
 

@@ -1,17 +1,21 @@
-//! Tokens of reasoning that the server sends apart from the answer.
+//! Reasoning tokens that the server reports separately from the output text.
 
 use super::ratio;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::tag;
 use crate::units::Unit;
 
-pub(super) const ABOUT: &str = "Tokens of reasoning that the server sends apart from the answer, \
-    as in `reasoning_content`. Reasoning inside the answer, as between `<think>` tags, counts as \
-    output.";
+pub(super) const ABOUT: &str = "Reasoning tokens that the server sends separately from the output \
+                                text, for example in `reasoning_content`. Reasoning within the \
+                                text, for example between `<think>` tags, counts as output text.";
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("reasoning_token_count", "Reasoning Token Count", Unit::Tokens, |facts, _| {
-        facts.reasoning_tokens.map(|tokens| tokens as f64)
-    })
+    Metric::record(
+        tag::REASONING_TOKEN_COUNT,
+        "Reasoning Token Count",
+        Unit::Tokens,
+        |facts, _| facts.reasoning_tokens.map(|tokens| tokens as f64),
+    )
     .short("Reasoning Tokens")
     .flagged(
         Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER).union(Flag::SUPPORTS_REASONING),
@@ -19,42 +23,45 @@ pub(super) static ROWS: &[Metric] = &[
     .off_console()
     .says(
         "Reasoning tokens of a request.",
-        "tokens(all reasoning text joined). Absent where there is no reasoning text.",
+        "tokens(all reasoning text joined). Absent without reasoning text.",
     ),
     Metric::sum_of(
-        "total_reasoning_tokens",
+        tag::TOTAL_REASONING_TOKENS,
         "Total Reasoning Tokens",
         Unit::Tokens,
-        &["reasoning_token_count"],
+        &[tag::REASONING_TOKEN_COUNT],
     )
     .short("Total Reasoning")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .off_console()
     .says("Reasoning tokens of all requests.", "Σ reasoning_token_count."),
-    Metric::record("thinking_efficiency", "Thinking Efficiency", Unit::Ratio, |_, values| {
-        ratio(values.scalar("reasoning_token_count")?, values.scalar("output_token_count")?)
+    Metric::record(tag::THINKING_EFFICIENCY, "Thinking Efficiency", Unit::Ratio, |_, values| {
+        ratio(values.scalar(tag::REASONING_TOKEN_COUNT)?, values.scalar(tag::OUTPUT_TOKEN_COUNT)?)
     })
     .float()
     .flagged(THINKING)
-    .requires(&["output_token_count", "reasoning_token_count"])
+    .requires(&[tag::OUTPUT_TOKEN_COUNT, tag::REASONING_TOKEN_COUNT])
     .says(
-        "Reasoning tokens of a request for each token of its answer.",
-        "reasoning_token_count / output_token_count. Absent where either is.",
+        "Reasoning tokens of a request per token of its output text.",
+        "reasoning_token_count / output_token_count. Absent if either is.",
     ),
     Metric::derived(
-        "overall_thinking_efficiency",
+        tag::OVERALL_THINKING_EFFICIENCY,
         "Overall Thinking Efficiency",
         Unit::Ratio,
         |totals| {
-            ratio(totals.total("total_reasoning_tokens")?, totals.total("total_output_tokens")?)
+            ratio(
+                totals.total(tag::TOTAL_REASONING_TOKENS)?,
+                totals.total(tag::TOTAL_OUTPUT_TOKENS)?,
+            )
         },
     )
     .short("Overall Eff.")
     .flagged(THINKING)
-    .requires(&["total_output_tokens", "total_reasoning_tokens"])
+    .requires(&[tag::TOTAL_OUTPUT_TOKENS, tag::TOTAL_REASONING_TOKENS])
     .says(
-        "Reasoning tokens of all requests for each token of their answers.",
-        "total_reasoning_tokens / total_output_tokens. Absent where the latter is zero.",
+        "Reasoning tokens of all requests per token of their output texts.",
+        "total_reasoning_tokens / total_output_tokens. Absent if the latter is zero.",
     ),
 ];
 

@@ -1,28 +1,33 @@
-//! When the pieces of a streamed response arrive.
+//! Arrival times of the content events of a streamed response.
 
 use super::{SECOND, ratio};
 use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::tag;
 use crate::units::Unit;
 
-pub(super) const ABOUT: &str = "When the pieces of a streamed response arrive. A piece is an \
-    event with text, reasoning or tool-call content; events with a role, usage or `[DONE]` alone \
-    are none. Only with `--streaming` and endpoints that produce tokens.";
+pub(super) const ABOUT: &str = "Arrival times of the content events of a streamed response. A \
+                                content event is a stream event with text, reasoning or tool-call \
+                                content; events with only a role, usage or `[DONE]` are not. Only \
+                                with `--streaming` and endpoint types that produce tokens.";
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("time_to_first_token", "Time to First Token", Unit::Nanoseconds, |facts, _| {
-        facts.until_content(0)
-    })
+    Metric::record(
+        tag::TIME_TO_FIRST_TOKEN,
+        "Time to First Token",
+        Unit::Nanoseconds,
+        |facts, _| facts.until_content(0),
+    )
     .short("TTFT")
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .at(Default, 100)
     .says(
-        "Time from sending the request to the first piece of content.",
+        "Time from sending the request to the first content event.",
         "content[0].arrival − request.start. Absent without content.",
     ),
     Metric::record(
-        "time_to_second_token",
+        tag::TIME_TO_SECOND_TOKEN,
         "Time to Second Token",
         Unit::Nanoseconds,
         |facts, _| Some(facts.until_content(1)? - facts.until_content(0)?),
@@ -32,11 +37,11 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .at(Default, 200)
     .says(
-        "Time between the first and the second piece of content.",
-        "content[1].arrival − content[0].arrival. Absent with fewer than two pieces.",
+        "Time between the first and the second content event.",
+        "content[1].arrival − content[0].arrival. Absent with fewer than two content events.",
     ),
     Metric::record(
-        "time_to_first_output_token",
+        tag::TIME_TO_FIRST_OUTPUT_TOKEN,
         "Time to First Output Token",
         Unit::Nanoseconds,
         |facts, _| {
@@ -49,30 +54,31 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::SUPPORTS_REASONING))
     .at(Default, 210)
     .says(
-        "Time from sending the request to the first piece of content that is not reasoning.",
-        "first(content that is output).arrival − request.start. Absent where all content is \
+        "Time from sending the request to the first content event that is not reasoning.",
+        "first(content that is not reasoning).arrival − request.start. Absent if all content is \
          reasoning.",
     ),
-    Metric::record("decode_duration", "Decode Duration", Unit::Nanoseconds, |_, values| {
-        Some(values.scalar("request_latency")? - values.scalar("time_to_first_token")?)
+    Metric::record(tag::DECODE_DURATION, "Decode Duration", Unit::Nanoseconds, |_, values| {
+        Some(values.scalar(tag::REQUEST_LATENCY)? - values.scalar(tag::TIME_TO_FIRST_TOKEN)?)
     })
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .at(Default, 350)
-    .requires(&["request_latency", "time_to_first_token"])
+    .requires(&[tag::REQUEST_LATENCY, tag::TIME_TO_FIRST_TOKEN])
     .says(
-        "Time from the first to the last piece of content.",
-        "request_latency − time_to_first_token; 0 with one piece.",
+        "Time from the first to the last content event.",
+        "request_latency − time_to_first_token; 0 with a single content event.",
     ),
     Metric::record(
-        "inter_token_latency",
+        tag::INTER_TOKEN_LATENCY,
         "Inter Token Latency",
         Unit::Nanoseconds,
         |facts, values| {
-            let tokens = values.scalar("output_sequence_length").filter(|tokens| *tokens >= 2.0)?;
+            let tokens =
+                values.scalar(tag::OUTPUT_SEQUENCE_LENGTH).filter(|tokens| *tokens >= 2.0)?;
             let streamed = facts.response.content.len() >= 2;
             let decode =
-                values.scalar("request_latency")? - values.scalar("time_to_first_token")?;
+                values.scalar(tag::REQUEST_LATENCY)? - values.scalar(tag::TIME_TO_FIRST_TOKEN)?;
             streamed.then(|| decode / (tokens - 1.0))
         },
     )
@@ -81,49 +87,54 @@ pub(super) static ROWS: &[Metric] = &[
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .at(Default, 400)
-    .requires(&["output_sequence_length", "request_latency", "time_to_first_token"])
+    .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::REQUEST_LATENCY, tag::TIME_TO_FIRST_TOKEN])
     .says(
         "Mean time between tokens after the first.",
         "(request_latency − time_to_first_token) / (output_sequence_length − 1). Absent with \
-         fewer than two pieces of content or two tokens.",
+         fewer than two content events or two tokens.",
     ),
-    Metric::record_list("inter_chunk_latency", "Inter Chunk Latency", Unit::Nanoseconds, |facts| {
-        let pieces = &facts.response.content;
-        (pieces.len() >= 2).then(|| {
-            pieces.windows(2).map(|two| two[1].arrival.since(two[0].arrival).0 as f64).collect()
-        })
-    })
+    Metric::record_list(
+        tag::INTER_CHUNK_LATENCY,
+        "Inter Chunk Latency",
+        Unit::Nanoseconds,
+        |facts| {
+            let pieces = &facts.response.content;
+            (pieces.len() >= 2).then(|| {
+                pieces.windows(2).map(|two| two[1].arrival.since(two[0].arrival).0 as f64).collect()
+            })
+        },
+    )
     .short("ICL")
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY)
     .off_console()
     .says(
-        "Times between consecutive pieces of content: a list for each request.",
+        "Times between consecutive content events: a list for each request.",
         "content[i].arrival − content[i − 1].arrival for i ≥ 1; statistics are over all of them. \
-         Absent with fewer than two pieces.",
+         Absent with fewer than two content events.",
     ),
     Metric::record(
-        "output_token_throughput_per_user",
+        tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER,
         "Output Token Throughput Per User",
         Unit::TokensPerSecondPerUser,
-        |_, values| ratio(1.0, values.scalar("inter_token_latency")? / SECOND),
+        |_, values| ratio(1.0, values.scalar(tag::INTER_TOKEN_LATENCY)? / SECOND),
     )
     .float()
     .short("Output TPS/User")
     .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .at(Default, 500)
-    .requires(&["inter_token_latency"])
+    .requires(&[tag::INTER_TOKEN_LATENCY])
     .says(
         "Tokens per second that one user sees after the first token.",
-        "1 / inter_token_latency in seconds. Absent where that is absent or zero.",
+        "1 / inter_token_latency in seconds. Absent if that is absent or zero.",
     ),
     Metric::record(
-        "prefill_throughput_per_user",
+        tag::PREFILL_THROUGHPUT_PER_USER,
         "Prefill Throughput Per User",
         Unit::TokensPerSecondPerUser,
         |_, values| {
-            let seconds = values.scalar("time_to_first_token")? / SECOND;
-            ratio(values.scalar("input_sequence_length")?, seconds)
+            let seconds = values.scalar(tag::TIME_TO_FIRST_TOKEN)? / SECOND;
+            ratio(values.scalar(tag::INPUT_SEQUENCE_LENGTH)?, seconds)
         },
     )
     .float()
@@ -132,13 +143,13 @@ pub(super) static ROWS: &[Metric] = &[
         Flag::STREAMING_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER).union(Flag::TOKENIZES_INPUT_ONLY),
     )
     .off_console()
-    .requires(&["input_sequence_length", "time_to_first_token"])
+    .requires(&[tag::INPUT_SEQUENCE_LENGTH, tag::TIME_TO_FIRST_TOKEN])
     .says(
         "Input tokens per second until the first token.",
         "input_sequence_length / time_to_first_token in seconds.",
     ),
     Metric::record(
-        "stream_setup_latency",
+        tag::STREAM_SETUP_LATENCY,
         "Stream Setup Latency",
         Unit::Nanoseconds,
         |facts, _| facts.record.ack.map(|ack| facts.since_start(ack)),
@@ -146,23 +157,26 @@ pub(super) static ROWS: &[Metric] = &[
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_ONLY.union(Flag::EXPERIMENTAL))
     .says(
-        "Time from sending the request to the response's headers. Some servers send them with \
-         the first token only; then it says nothing.",
+        "Time from sending the request to the response headers. Not meaningful for servers that \
+         send headers together with the first token.",
         "response.headers_complete − request.start.",
     ),
     Metric::record(
-        "stream_prefill_latency",
+        tag::STREAM_PREFILL_LATENCY,
         "Stream Prefill Latency",
         Unit::Nanoseconds,
         |_, values| {
-            Some(values.scalar("time_to_first_token")? - values.scalar("stream_setup_latency")?)
+            Some(
+                values.scalar(tag::TIME_TO_FIRST_TOKEN)?
+                    - values.scalar(tag::STREAM_SETUP_LATENCY)?,
+            )
         },
     )
     .shown_in(Unit::Milliseconds)
     .flagged(Flag::STREAMING_TOKENS_ONLY.union(Flag::EXPERIMENTAL))
-    .requires(&["stream_setup_latency", "time_to_first_token"])
+    .requires(&[tag::STREAM_SETUP_LATENCY, tag::TIME_TO_FIRST_TOKEN])
     .says(
-        "Time from the response's headers to the first piece of content.",
+        "Time from the response headers to the first content event.",
         "time_to_first_token − stream_setup_latency.",
     ),
 ];

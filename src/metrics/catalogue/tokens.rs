@@ -3,30 +3,32 @@
 use super::{SECOND, per_second, ratio};
 use crate::metrics::ConsoleGroup::Default;
 use crate::metrics::metric::{Metric, MetricFlags as Flag};
+use crate::metrics::tag;
 use crate::units::Unit;
 
 pub(super) const ABOUT: &str = "Lengths of inputs and outputs, counted by the tokenizer without \
-    special tokens; with `--use-server-token-count` they are the server's own counts.";
+    special tokens; with `--use-server-token-count` the counts that the server reports.";
 
 pub(super) static ROWS: &[Metric] = &[
-    Metric::record("output_token_count", "Output Token Count", Unit::Tokens, |facts, _| {
+    Metric::record(tag::OUTPUT_TOKEN_COUNT, "Output Token Count", Unit::Tokens, |facts, _| {
         facts.output_tokens.map(|tokens| tokens as f64)
     })
     .short("Output Tokens")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .off_console()
     .says(
-        "Output tokens of a request without reasoning; tool calls' names and arguments count.",
-        "tokens(all output text joined); of the server's counts, completion − reasoning tokens. \
-         Absent where there is no output text.",
+        "Output tokens of a request without reasoning, including names and arguments of tool \
+         calls.",
+        "tokens(all output text joined); with server counts, completion − reasoning tokens. \
+         Absent without output text.",
     ),
     Metric::record(
-        "output_sequence_length",
+        tag::OUTPUT_SEQUENCE_LENGTH,
         "Output Sequence Length",
         Unit::Tokens,
         |_, values| {
-            let output = values.scalar("output_token_count");
-            let reasoning = values.scalar("reasoning_token_count");
+            let output = values.scalar(tag::OUTPUT_TOKEN_COUNT);
+            let reasoning = values.scalar(tag::REASONING_TOKEN_COUNT);
             (output.is_some() || reasoning.is_some())
                 .then(|| output.unwrap_or(0.0) + reasoning.unwrap_or(0.0))
         },
@@ -34,110 +36,113 @@ pub(super) static ROWS: &[Metric] = &[
     .short("OSL")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .at(Default, 600)
-    .requires(&["output_token_count", "reasoning_token_count"])
+    .requires(&[tag::OUTPUT_TOKEN_COUNT, tag::REASONING_TOKEN_COUNT])
     .says(
-        "Tokens that a request generated, output and reasoning.",
-        "(output_token_count or 0) + (reasoning_token_count or 0). Absent where both are.",
+        "Tokens generated for a request, including reasoning.",
+        "(output_token_count or 0) + (reasoning_token_count or 0). Absent if both are.",
     ),
-    Metric::record("input_sequence_length", "Input Sequence Length", Unit::Tokens, |facts, _| {
-        facts.input_tokens.map(|tokens| tokens as f64)
-    })
+    Metric::record(
+        tag::INPUT_SEQUENCE_LENGTH,
+        "Input Sequence Length",
+        Unit::Tokens,
+        |facts, _| facts.input_tokens.map(|tokens| tokens as f64),
+    )
     .short("ISL")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::TOKENIZES_INPUT_ONLY))
     .at(Default, 700)
     .says(
-        "Tokens of a request's whole prompt: context, earlier turns and answers, this turn.",
-        "tokens(prompt); of a body that is sent as it is, the tokens of its texts, of the tools that it \
-         declares and of the calls that it repeats. Absent where it has none.",
+        "Tokens of a request's whole prompt: context, earlier turns and responses, and this turn.",
+        "tokens(prompt); for a body that is sent unchanged, the tokens of its texts, of the tools \
+         that it declares and of the tool calls that it repeats. Absent if there are none.",
     ),
     Metric::record(
-        "e2e_output_token_throughput",
+        tag::E2E_OUTPUT_TOKEN_THROUGHPUT,
         "E2E Output Token Throughput",
         Unit::TokensPerSecondPerUser,
         |_, values| {
-            let seconds = values.scalar("request_latency")? / SECOND;
-            ratio(values.scalar("output_sequence_length")?, seconds)
+            let seconds = values.scalar(tag::REQUEST_LATENCY)? / SECOND;
+            ratio(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?, seconds)
         },
     )
     .float()
     .short("E2E Output TPS/User")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .at(Default, 510)
-    .requires(&["output_sequence_length", "request_latency"])
+    .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::REQUEST_LATENCY])
     .says(
-        "Tokens per second of one request, the wait for the first token included.",
+        "Output tokens per second of one request, including the wait for the first token.",
         "output_sequence_length / request_latency in seconds.",
     ),
     Metric::sum_of(
-        "total_output_tokens",
+        tag::TOTAL_OUTPUT_TOKENS,
         "Total Output Tokens",
         Unit::Tokens,
-        &["output_token_count"],
+        &[tag::OUTPUT_TOKEN_COUNT],
     )
     .short("Total Output")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .off_console()
     .says("Output tokens of all requests, without reasoning.", "Σ output_token_count."),
     Metric::sum_of(
-        "total_osl",
+        tag::TOTAL_OSL,
         "Total Output Sequence Length",
         Unit::Tokens,
-        &["output_sequence_length"],
+        &[tag::OUTPUT_SEQUENCE_LENGTH],
     )
     .short("Total OSL")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .off_console()
-    .says("Tokens that all requests generated.", "Σ output_sequence_length."),
+    .says("Tokens generated for all requests, including reasoning.", "Σ output_sequence_length."),
     Metric::sum_of(
-        "total_isl",
+        tag::TOTAL_ISL,
         "Total Input Sequence Length",
         Unit::Tokens,
-        &["input_sequence_length"],
+        &[tag::INPUT_SEQUENCE_LENGTH],
     )
     .short("Total ISL")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::TOKENIZES_INPUT_ONLY))
     .off_console()
     .says("Input tokens of all successful requests.", "Σ input_sequence_length."),
     Metric::derived(
-        "output_token_throughput",
+        tag::OUTPUT_TOKEN_THROUGHPUT,
         "Output Token Throughput",
         Unit::TokensPerSecond,
-        |totals| per_second(totals, totals.total("total_osl")?),
+        |totals| per_second(totals, totals.total(tag::TOTAL_OSL)?),
     )
     .short("Output TPS")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .at(Default, 800)
-    .requires(&["benchmark_duration", "total_osl"])
+    .requires(&[tag::BENCHMARK_DURATION, tag::TOTAL_OSL])
     .says(
-        "Tokens that the server generates per second, over all requests.",
+        "Output tokens that the server generates per second, over all requests.",
         "total_osl / benchmark_duration in seconds.",
     ),
     Metric::derived(
-        "input_token_throughput",
+        tag::INPUT_TOKEN_THROUGHPUT,
         "Input Token Throughput",
         Unit::TokensPerSecond,
-        |totals| per_second(totals, totals.total("total_isl")?),
+        |totals| per_second(totals, totals.total(tag::TOTAL_ISL)?),
     )
     .short("Input TPS")
     .flagged(Flag::LARGER_IS_BETTER)
     .at(Default, 805)
-    .requires(&["benchmark_duration", "total_isl"])
+    .requires(&[tag::BENCHMARK_DURATION, tag::TOTAL_ISL])
     .says(
-        "Tokens that the server takes in per second, over all requests.",
+        "Input tokens that the server processes per second, over all requests.",
         "total_isl / benchmark_duration in seconds.",
     ),
     Metric::derived(
-        "total_token_throughput",
+        tag::TOTAL_TOKEN_THROUGHPUT,
         "Total Token Throughput",
         Unit::TokensPerSecond,
-        |totals| per_second(totals, totals.total("total_isl")? + totals.total("total_osl")?),
+        |totals| per_second(totals, totals.total(tag::TOTAL_ISL)? + totals.total(tag::TOTAL_OSL)?),
     )
     .short("Total TPS")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::LARGER_IS_BETTER))
     .off_console()
-    .requires(&["benchmark_duration", "total_isl", "total_osl"])
+    .requires(&[tag::BENCHMARK_DURATION, tag::TOTAL_ISL, tag::TOTAL_OSL])
     .says(
-        "Tokens that the server takes in and generates per second, over all requests.",
+        "Input and output tokens that the server processes per second, over all requests.",
         "(total_isl + total_osl) / benchmark_duration in seconds.",
     ),
 ];

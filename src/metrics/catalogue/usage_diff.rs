@@ -1,47 +1,49 @@
-//! How far the server's token counts are from our own.
+//! Difference between the server's and the client's token counts.
 
 use super::ratio;
 use crate::metrics::MetricTag;
 use crate::metrics::metric::{Kind, Metric, MetricFlags as Flag, RecordValues};
+use crate::metrics::tag;
 use crate::units::Unit;
 
-pub(super) const ABOUT: &str = "How far the token counts in the server's `usage` are from the \
-    tokenizer's: a tokenizer that is not the model's shows here. Not with \
-    `--use-server-token-count`, which leaves nothing to compare.";
+pub(super) const ABOUT: &str = "Difference between the token counts in the server's `usage` and \
+                                the tokenizer's. A large difference indicates that the tokenizer \
+                                is not the model's own. Not with `--use-server-token-count`, where \
+                                there is nothing to compare.";
 
-const PROMPT: MetricTag = "usage_prompt_tokens_diff_pct";
-const COMPLETION: MetricTag = "usage_completion_tokens_diff_pct";
-const REASONING: MetricTag = "usage_reasoning_tokens_diff_pct";
+const PROMPT: MetricTag = tag::USAGE_PROMPT_TOKENS_DIFF_PCT;
+const COMPLETION: MetricTag = tag::USAGE_COMPLETION_TOKENS_DIFF_PCT;
+const REASONING: MetricTag = tag::USAGE_REASONING_TOKENS_DIFF_PCT;
 
 pub(super) static ROWS: &[Metric] = &[
     Metric::record(PROMPT, "Usage Prompt Diff %", Unit::Percent, |_, values| {
-        difference(values, "usage_prompt_tokens", "input_sequence_length")
+        difference(values, tag::USAGE_PROMPT_TOKENS, tag::INPUT_SEQUENCE_LENGTH)
     })
     .float()
     .short("Prompt Diff")
     .flagged(Flag::TOKENIZES_INPUT_ONLY.union(Flag::USAGE_DIFF_ONLY))
     .off_console()
-    .requires(&["input_sequence_length", "usage_prompt_tokens"])
+    .requires(&[tag::INPUT_SEQUENCE_LENGTH, tag::USAGE_PROMPT_TOKENS])
     .says(
-        "Difference between the server's and our count of prompt tokens.",
+        "Difference between the server's and the client's count of prompt tokens.",
         "|usage_prompt_tokens − input_sequence_length| / input_sequence_length · 100. Absent \
-         where our count is zero.",
+         if the client's count is zero.",
     ),
     Metric::record(COMPLETION, "Usage Completion Diff %", Unit::Percent, |_, values| {
-        difference(values, "usage_completion_tokens", "output_sequence_length")
+        difference(values, tag::USAGE_COMPLETION_TOKENS, tag::OUTPUT_SEQUENCE_LENGTH)
     })
     .float()
     .short("Completion Diff")
     .flagged(Flag::PRODUCES_TOKENS_ONLY.union(Flag::USAGE_DIFF_ONLY))
     .off_console()
-    .requires(&["output_sequence_length", "usage_completion_tokens"])
+    .requires(&[tag::OUTPUT_SEQUENCE_LENGTH, tag::USAGE_COMPLETION_TOKENS])
     .says(
-        "Difference between the server's and our count of generated tokens.",
+        "Difference between the server's and the client's count of generated tokens.",
         "|usage_completion_tokens − output_sequence_length| / output_sequence_length · 100. \
-         Absent where our count is zero.",
+         Absent if the client's count is zero.",
     ),
     Metric::record(REASONING, "Usage Reasoning Diff %", Unit::Percent, |_, values| {
-        difference(values, "usage_reasoning_tokens", "reasoning_token_count")
+        difference(values, tag::USAGE_REASONING_TOKENS, tag::REASONING_TOKEN_COUNT)
     })
     .float()
     .short("Reasoning Diff")
@@ -49,14 +51,14 @@ pub(super) static ROWS: &[Metric] = &[
         Flag::PRODUCES_TOKENS_ONLY.union(Flag::SUPPORTS_REASONING).union(Flag::USAGE_DIFF_ONLY),
     )
     .off_console()
-    .requires(&["reasoning_token_count", "usage_reasoning_tokens"])
+    .requires(&[tag::REASONING_TOKEN_COUNT, tag::USAGE_REASONING_TOKENS])
     .says(
-        "Difference between the server's and our count of reasoning tokens.",
+        "Difference between the server's and the client's count of reasoning tokens.",
         "|usage_reasoning_tokens − reasoning_token_count| / reasoning_token_count · 100. Absent \
-         where our count is zero.",
+         if the client's count is zero.",
     ),
     Metric::aggregate(
-        "usage_discrepancy_count",
+        tag::USAGE_DISCREPANCY_COUNT,
         "Usage Discrepancy Count",
         Unit::Requests,
         Kind::Sum(|observation, settings| {
@@ -71,9 +73,9 @@ pub(super) static ROWS: &[Metric] = &[
     .flagged(Flag::NO_INDIVIDUAL_RECORDS.union(Flag::USAGE_DIFF_ONLY))
     .off_console()
     .says(
-        "Requests of which a count differs by more than a threshold.",
+        "Requests in which a count differs by more than a threshold.",
         "count(records with any difference > 10 %, or \
-         `AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD`). Absent where nothing was compared.",
+         `AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD`). Absent if nothing was compared.",
     ),
 ];
 

@@ -1,16 +1,16 @@
-//! The health of a run of several clients.
+//! Client health of the combined shards of a run.
 
-use super::{ClientHealth, Cpu, LoadReport, Queue, Reads, Reason, Spread, Verdict};
+use super::{ClientHealth, Cpu, LoadReport, Queue, Reads, Reason, TimeStatistics, Verdict};
 
-/// Reasons of several clients that are told; there may be a thousand.
-const MOST_REASONS: usize = 20;
+/// Maximum number of reasons listed; there may be a thousand shards.
+const MAX_REASONS: usize = 20;
 
 impl ClientHealth {
-    /// The health of all `clients` together, each under its name: counts are sums,
-    /// `slips` in nanoseconds and `retries` are those of all records, ratios those of
-    /// the whole `load`. The verdict is the worst of them, with all their reasons.
-    /// Percentiles of what only each client's own summary has are left out: they
-    /// cannot be made from one another. `None` where nothing is known.
+    /// Combines the health of `clients`, given by name. Counts are summed, `slips` in
+    /// nanoseconds and `retries` are those of all records, ratios those of the whole `load`. The
+    /// verdict is the worst one, with the reasons of all clients. Percentiles that only the
+    /// clients' own summaries have are left out, since percentiles cannot be combined. `None` if
+    /// nothing is known.
     #[must_use]
     pub fn combined(
         clients: &[(String, Self)],
@@ -27,7 +27,7 @@ impl ClientHealth {
         Some(Self {
             verdict: all().filter_map(|client| client.verdict).max(),
             reasons: reasons(clients),
-            schedule_slip_ms: Spread::of(slips),
+            schedule_slip_ms: TimeStatistics::of(slips),
             reads: all().filter_map(|client| client.reads).reduce(Reads::and),
             queue: all().filter_map(|client| client.queue).reduce(Queue::and),
             cpu: all().filter_map(|client| client.cpu).reduce(Cpu::and),
@@ -41,7 +41,7 @@ impl ClientHealth {
     }
 }
 
-/// The gravest first, each with its client's name.
+/// Returns the reasons, the most serious first, each with its client's name.
 fn reasons(clients: &[(String, ClientHealth)]) -> Vec<Reason> {
     let mut all: Vec<Reason> = clients
         .iter()
@@ -53,12 +53,12 @@ fn reasons(clients: &[(String, ClientHealth)]) -> Vec<Reason> {
         })
         .collect();
     all.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
-    if all.len() > MOST_REASONS {
-        let rest = all.split_off(MOST_REASONS);
+    if all.len() > MAX_REASONS {
+        let rest = all.split_off(MAX_REASONS);
         all.push(Reason {
             verdict: rest.first().map_or(Verdict::Suspect, |reason| reason.verdict),
-            finding: format!("{} further findings of the clients", rest.len()),
-            advice: "see each client's own summary".to_owned(),
+            finding: format!("{} further findings", rest.len()),
+            advice: "see the summary of each shard".to_owned(),
         });
     }
     all
@@ -74,7 +74,7 @@ impl Reads {
 }
 
 impl Queue {
-    /// Budget and peak of two hosts add up too: each has memory of its own.
+    /// Sums queue statistics, including limit and peak, since each host has its own memory.
     const fn and(self, other: Self) -> Self {
         Self {
             budget_bytes: self.budget_bytes.saturating_add(other.budget_bytes),
@@ -155,8 +155,8 @@ mod tests {
         let clients = [("shard 0".to_owned(), client(Verdict::Suspect, 0.5, 1000))];
         let health =
             ClientHealth::combined(&clients, Vec::new(), 0, &LoadReport::default()).unwrap();
-        assert_eq!(health.reasons.len(), MOST_REASONS + 1);
-        assert!(health.reasons[MOST_REASONS].finding.starts_with("980 further"));
+        assert_eq!(health.reasons.len(), MAX_REASONS + 1);
+        assert!(health.reasons[MAX_REASONS].finding.starts_with("980 further"));
         assert!(ClientHealth::combined(&[], Vec::new(), 0, &LoadReport::default()).is_none());
     }
 }

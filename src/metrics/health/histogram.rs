@@ -1,15 +1,15 @@
-//! Counts of lags, of which there may be hundreds of millions.
+//! A histogram for hundreds of millions of lags.
 
-/// Buckets of a doubling: a value is known to one part in this many.
+/// Number of buckets per doubling, which determines the relative precision.
 const BUCKETS: u32 = 128;
 const BUCKET_BITS: u32 = BUCKETS.trailing_zeros();
 
-/// A log-linear histogram of nanoseconds up to 2^32: below 128 each value has a
-/// bucket, above that each doubling has 128. Count, sum and maximum are exact,
-/// percentiles at most 0.8 % too high.
+/// A log-linear histogram of nanoseconds up to 2^32. Below 128 each value has its own bucket;
+/// above, each doubling has 128 buckets. Count, sum and maximum are exact, percentiles at most 0.8%
+/// too high.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LagHistogram {
-    /// Grows to the largest bucket that is used.
+    /// Counts by bucket, up to the largest bucket used.
     counts: Vec<u64>,
     count: u64,
     sum: u64,
@@ -17,7 +17,7 @@ pub(super) struct LagHistogram {
 }
 
 impl LagHistogram {
-    /// Adds `value`, `times` times.
+    /// Adds `value` `times` times.
     pub(super) fn add(&mut self, value: u32, times: u64) {
         let bucket = bucket(value);
         if bucket >= self.counts.len() {
@@ -37,13 +37,12 @@ impl LagHistogram {
         self.max
     }
 
-    /// `None` where there are no values.
+    /// Returns the statistics; `None` if there are no values.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The least value that `percent` of all values are not above, by nearest
-    /// rank; `None` where there are none.
+    /// Returns the percentile `percent` by nearest rank; `None` if there are no values.
     pub(super) fn percentile(&self, percent: f64) -> Option<u32> {
         let rank = (percent / 100.0 * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -56,12 +55,12 @@ impl LagHistogram {
 }
 
 fn bucket(value: u32) -> usize {
-    // How many low bits the bucket does not tell apart.
+    // Number of low bits that the bucket ignores.
     let shift = (u32::BITS - value.leading_zeros()).saturating_sub(BUCKET_BITS + 1);
     (shift * BUCKETS + (value >> shift)) as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 const fn last_of(bucket: usize) -> u32 {
     let bucket = bucket as u64;
     let buckets = BUCKETS as u64;
@@ -105,7 +104,7 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_a_gap() {
-        // A doubling of 128 buckets from 128 on: 128..255 one each, then two each.
+        // A doubling of 128 buckets from 128 on: one value each in 128..255, then two each.
         for (value, expected) in
             [(0, 0), (127, 127), (128, 128), (255, 255), (256, 256), (257, 256)]
         {

@@ -1,55 +1,55 @@
-//! What `aiperf selfcheck` found on this machine, as it travels with results.
+//! The saved result of `aiperf selfcheck`, as included in later results.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of this machine's load can be measured, and how well.
+/// How much load this machine can measure within an error bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfCheck {
-    /// Version of aiperf that was checked.
+    /// The aiperf version that performed the check.
     pub aiperf_version: String,
-    /// When, in the machine's own time zone.
+    /// When, in the machine's local time zone.
     pub date: String,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// What the 99th percentile of every error had to stay within, in milliseconds.
+    /// The bound on the 99th percentile of every error, in milliseconds.
     pub bound_ms: f64,
-    /// The loads up to which it did.
+    /// The highest loads within the bound.
     pub limits: Limits,
 }
 
-/// The highest loads at which every error stayed within the bound; absent where
-/// even the lowest failed.
+/// The highest loads at which every error stayed within the bound; absent if even the lowest
+/// load failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Concurrent streams.
+    /// Number of concurrent streams.
     pub concurrency: Option<u64>,
-    /// Requests a second.
+    /// Requests per second.
     pub request_rate: Option<f64>,
 }
 
-/// What decides how fast a machine is.
+/// Properties that identify a machine's performance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model of the processor, where the system tells it.
+    /// CPU model, if known.
     pub cpu: String,
-    /// Cores that the program may use.
+    /// Number of cores available to the program.
     pub cores: usize,
-    /// Release of the kernel.
+    /// Kernel release.
     pub kernel: String,
 }
 
 impl SelfCheck {
-    /// What to tell of a run that asks for more than was found to be measured well.
+    /// Returns warnings for a load above the limits.
     #[must_use]
     pub fn excess(&self, concurrency: Option<u64>, rate: Option<f64>) -> Vec<String> {
         let bound = self.bound_ms;
-        let advice = "see client_health, or spread the load over several machines";
+        let advice = "check client_health, or split the load across several machines";
         let streams = concurrency
             .filter(|asked| self.limits.concurrency.is_none_or(|limit| *asked > limit))
             .map(|asked| {
                 let limit = self.limits.concurrency.unwrap_or(0);
                 format!(
-                    "--concurrency {asked} is more than the {limit} streams for which the \
+                    "--concurrency {asked} exceeds the {limit} streams up to which the \
                      self-check found errors within {bound} ms; {advice}"
                 )
             });
@@ -58,7 +58,7 @@ impl SelfCheck {
             .map(|asked| {
                 let limit = self.limits.request_rate.unwrap_or(0.0);
                 format!(
-                    "--request-rate {asked} is more than the {limit} a second for which the \
+                    "--request-rate {asked} exceeds the {limit} per second up to which the \
                      self-check found errors within {bound} ms; {advice}"
                 )
             });
@@ -86,7 +86,7 @@ mod tests {
         assert!(check().excess(None, None).is_empty());
         let told = check().excess(Some(501), Some(1.0));
         assert!(told[0].contains("--concurrency 501") && told[0].contains("500 streams"));
-        // No rate was found to hold: every rate is more.
+        // No rate was within the bound, so every rate is above the limit.
         assert!(told[1].contains("--request-rate 1 "), "{told:?}");
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::metrics::MetricTag;
 use crate::metrics::Registry;
 use crate::metrics::fixture::{self, START};
 use crate::metrics::metric::{Distribution, Stats};
@@ -6,8 +7,7 @@ use crate::record::{Arrival, ResponseBody, SseEvent};
 
 const MS: u64 = 1_000_000;
 
-/// A request that was due at the start, taken up after `issued` and sent after
-/// `sent` microseconds.
+/// A request that was due at the start, issued after `issued` and sent after `sent` microseconds.
 fn due(issued: u64, sent: u64) -> RequestRecord {
     let mut record = fixture::record(START, ResponseBody::default());
     record.due = Some(START);
@@ -16,8 +16,8 @@ fn due(issued: u64, sent: u64) -> RequestRecord {
     record
 }
 
-/// A stream of events with these lags and uncertainties in microseconds, read by
-/// the kernel's stamps where `stamped`.
+/// A stream of events with these lags and uncertainties in microseconds, with kernel timestamps if
+/// `stamped`.
 fn events(lags: &[(u32, u32)], stamped: bool) -> RequestRecord {
     let event = |(number, (lag, uncertainty)): (usize, &(u32, u32))| SseEvent {
         arrival: Arrival {
@@ -36,10 +36,11 @@ fn events(lags: &[(u32, u32)], stamped: bool) -> RequestRecord {
 }
 
 /// Results with these medians, in milliseconds.
-fn medians(of: &[(&str, f64)]) -> Vec<MetricResult> {
-    let result = |(tag, p50): &(&str, f64)| MetricResult {
-        metric: Registry::find(tag).unwrap(),
+fn medians(of: &[(MetricTag, f64)]) -> Vec<MetricResult> {
+    let result = |(tag, p50): &(MetricTag, f64)| MetricResult {
+        metric: Registry::row(*tag).unwrap(),
         stats: Stats {
+            instant: None,
             avg: *p50,
             distribution: Some(Distribution { p50: *p50, ..Distribution::default() }),
         },
@@ -49,9 +50,9 @@ fn medians(of: &[(&str, f64)]) -> Vec<MetricResult> {
 
 fn streaming(ttft: f64, itl: f64) -> Vec<MetricResult> {
     medians(&[
-        ("request_latency", ttft + 100.0 * itl),
-        ("time_to_first_token", ttft),
-        ("inter_token_latency", itl),
+        (tag::REQUEST_LATENCY, ttft + 100.0 * itl),
+        (tag::TIME_TO_FIRST_TOKEN, ttft),
+        (tag::INTER_TOKEN_LATENCY, itl),
     ])
 }
 
@@ -59,7 +60,7 @@ fn shares(workers: &[f64]) -> CpuShares {
     CpuShares { workers: workers.to_vec(), ..CpuShares::default() }
 }
 
-/// The health of `records` in a quiet program.
+/// Returns the health for `records` in an idle program.
 fn health_of(
     records: &[RequestRecord],
     load: &LoadReport,
@@ -81,7 +82,8 @@ fn slip_is_exact() {
     let records: Vec<_> = (1..=101).map(|n| due(0, n * 1_000)).collect();
     let slip = health_of(&records, &LoadReport::default(), &[]).schedule_slip_ms.unwrap();
     // 1 to 101 ms: percentile p of 101 values is the value of rank p + 1.
-    let expected = Spread { count: 101, avg: 51.0, p50: 51.0, p90: 91.0, p99: 100.0, max: 101.0 };
+    let expected =
+        TimeStatistics { count: 101, avg: 51.0, p50: 51.0, p90: 91.0, p99: 100.0, max: 101.0 };
     assert_eq!(slip, expected);
 }
 
@@ -117,7 +119,7 @@ fn lateness_is_held_against_the_first_token() {
     assert_eq!(late(21, 200.0), Some(Verdict::Suspect));
     assert_eq!(late(66, 200.0), Some(Verdict::Suspect));
     assert_eq!(late(67, 200.0), Some(Verdict::Invalid));
-    // Long answers excuse no more than 100 ms, and no more than a second at all.
+    // Long responses excuse at most 100 ms, and never a second.
     assert_eq!(late(99, 20_000.0), Some(Verdict::Valid));
     assert_eq!(late(101, 20_000.0), Some(Verdict::Suspect));
     assert_eq!(late(1_001, 20_000.0), Some(Verdict::Invalid));
@@ -148,44 +150,34 @@ fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
         reached_rate: Some(5.0),
         requested_concurrency: Some(8),
         reached_concurrency: 8,
+        sends_held_back: 0,
     };
     let health = health_of(&[held_up], &load, &results);
     assert_eq!(health.verdict, Some(Verdict::Valid));
-    // It is told all the same.
+    // It is reported all the same.
     assert_eq!(health.schedule_slip_ms.unwrap().p99, 400.1);
     assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.5), Some(1.0)));
-    // What was late although nothing held it up, or since then, is.
+    // A request that was late although nothing delayed it, or late since then, counts.
     let verdict = |record| health_of(&[record], &load, &results).verdict;
     assert_eq!(verdict(due(400_000, 400_100)), Some(Verdict::Invalid));
     let later = RequestRecord { free_from: free, ..due(400_000, 800_000) };
     assert_eq!(verdict(later), Some(Verdict::Invalid));
-    // A slot that was had before the request was due excuses nothing.
+    // A slot that was free before the request was due is no excuse.
     let early = RequestRecord { free_from: START, ..due(0, 100_000) };
     assert_eq!(verdict(early), Some(Verdict::Invalid));
 }
 
 #[test]
-fn the_time_that_any_connection_takes_is_not_the_clients_fault() {
-    // Connections take 80 ms at least; the sends leave that much late.
-    let connected = |took: u64| {
-        let mut record = due(10, took * 1_000 + 100);
-        record.trace.dns_start = Some(START);
-        record.trace.connect_start = Some(START + Nanos(MS));
-        record.trace.connect_end = Some(START + Nanos(took * MS));
-        record
-    };
-    let results = streaming(200.0, 10.0);
-    let records = [connected(80), connected(81), due(10, 100)];
-    assert_eq!(verdict_of(&records, &results), Some(Verdict::Valid));
-    // What one takes longer than others is.
-    let records = [connected(80), connected(300)];
-    assert_eq!(verdict_of(&records, &results), Some(Verdict::Invalid));
-    // A connection that is made for a retry comes after the first byte.
-    let mut retried = due(10, 80_100);
-    retried.retry_count = 1;
-    retried.trace = connected(80).trace;
-    let health = health_of(&[retried], &LoadReport::default(), &results);
-    assert_eq!((health.verdict, health.retries), (Some(Verdict::Invalid), Some(1)));
+fn the_making_of_a_connection_is_the_servers_time() {
+    // Handed over 100 µs after it was due; the server took 300 ms for the connection.
+    let mut record = due(10, 100);
+    record.trace.dns_start = Some(record.start);
+    record.trace.connect_start = Some(record.start + Nanos(MS));
+    record.trace.connect_end = Some(record.start + Nanos(300 * MS));
+    record.sent = record.trace.connect_end;
+    let health = health_of(&[record], &LoadReport::default(), &streaming(200.0, 10.0));
+    assert_eq!(health.verdict, Some(Verdict::Valid));
+    assert_eq!(health.schedule_slip_ms.unwrap().max, 0.1);
 }
 
 #[test]
@@ -194,7 +186,7 @@ fn arrivals_are_held_against_the_finest_that_is_measured() {
     assert_eq!(vague(900, &streaming(2_000.0, 10.0)), Some(Verdict::Valid));
     assert_eq!(vague(2_000, &streaming(2_000.0, 10.0)), Some(Verdict::Suspect));
     assert_eq!(vague(2_000, &streaming(2_000.0, 5.0)), Some(Verdict::Invalid));
-    assert_eq!(vague(2_000, &medians(&[("request_latency", 2_000.0)])), Some(Verdict::Valid));
+    assert_eq!(vague(2_000, &medians(&[(tag::REQUEST_LATENCY, 2_000.0)])), Some(Verdict::Valid));
 }
 
 #[test]
@@ -202,7 +194,7 @@ fn the_kernels_stamps_make_read_lag_harmless() {
     let results = streaming(2_000.0, 10.0);
     let stamped = events(&[(5_000, 0)], true);
     assert_eq!(verdict_of(std::slice::from_ref(&stamped), &results), Some(Verdict::Valid));
-    // Where a tenth of the reads has none, the lag of the others tells their error.
+    // If a tenth of the reads have none, the lag of the others determines their error.
     let mut partly = stamped;
     partly.trace.kernel_stamps = 9;
     let health = health_of(&[partly], &LoadReport::default(), &results);
@@ -211,7 +203,8 @@ fn the_kernels_stamps_make_read_lag_harmless() {
     let finding = &health.reasons[0].finding;
     assert_eq!(
         finding,
-        "events were read late: arrivals are known only to within 5.00 ms at p99, 50% of the median inter-token latency (10.0 ms)"
+        "events were read late, so arrival times are uncertain by 5.00 ms at p99, 50% of the \
+         median inter-token latency (10.0 ms)"
     );
 }
 
@@ -222,26 +215,26 @@ fn no_share_is_told_of_what_is_next_to_nothing() {
     let health = health_of(&[partly], &LoadReport::default(), &streaming(2_000.0, 0.0));
     assert_eq!(
         health.reasons[0].finding,
-        "events were read late: arrivals are known only to within 5.00 ms at p99"
+        "events were read late, so arrival times are uncertain by 5.00 ms at p99"
     );
 }
 
 #[test]
 fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
-    // The end of a stream: three events in one write, 10 ms after the one before.
+    // The end of a stream: three events in one write, 10 ms after the previous one.
     let prompt = events(&[(30, 0), (30, 10_000), (30, 10_000), (30, 0)], true);
     let health = health_of(&[prompt], &LoadReport::default(), &streaming(200.0, 10.0));
     assert_eq!(health.verdict, Some(Verdict::Valid));
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 10.0);
     assert_eq!(health.arrival_error_ms.unwrap().max, 0.0);
-    // The same after the client was away for a while.
+    // The same after the client was delayed.
     let late = events(&[(30, 0), (600, 10_000), (600, 10_000), (600, 0)], true);
     let health = health_of(&[late], &LoadReport::default(), &streaming(200.0, 10.0));
     assert_eq!(health.verdict, Some(Verdict::Invalid));
     let error = health.arrival_error_ms.unwrap();
     assert_eq!((error.count, error.p50, error.max), (4, 0.0, 10.0));
-    // By the program's own time an event may have come ever since the last one:
-    // that says nothing of the client.
+    // With the program's own timestamps, an event may have arrived at any time since the previous
+    // one, which reveals nothing about the client.
     let health = health_of(
         &[events(&[(0, 10_000), (0, 10_000)], false)],
         &LoadReport::default(),
@@ -253,7 +246,7 @@ fn what_comes_merged_by_a_prompt_read_was_merged_by_the_server() {
 #[test]
 fn lags_are_per_event_and_absent_where_nothing_is_known() {
     let mut record = events(&[(50, 200), (50, 200), (100, 400)], true);
-    // The first two came by one read.
+    // The first two arrived in one read.
     record.body.events[1].arrival = record.body.events[0].arrival;
     let health = health_of(&[record], &LoadReport::default(), &[]);
     let lag = health.read_lag_ms.unwrap();
@@ -261,18 +254,18 @@ fn lags_are_per_event_and_absent_where_nothing_is_known() {
     assert!((lag.avg - 0.2 / 3.0).abs() < 1e-12);
     assert!(lag.p50 >= 0.05 && lag.p50 < 0.05 * 1.008, "{lag:?}");
     assert_eq!(health.stamp_uncertainty_ms.unwrap().max, 0.4);
-    // By the program's own time the lag of a read is not known.
+    // With the program's own timestamps, the lag of a read is unknown.
     let health = health_of(&[events(&[(0, 200)], false)], &LoadReport::default(), &[]);
     assert_eq!(health.read_lag_ms, None);
     assert_eq!(health.stamp_uncertainty_ms.unwrap().count, 1);
-    // Nor anything without a count of reads.
+    // Nor is anything known without a count of reads.
     let mut unknown = events(&[(1, 2)], true);
     unknown.trace.socket_reads = 0;
     let health = health_of(&[unknown], &LoadReport::default(), &[]);
     assert_eq!((health.read_lag_ms, health.stamp_uncertainty_ms, health.reads), (None, None, None));
 }
 
-/// The reasons of a sound run with such a queue and such workers.
+/// The reasons for a run without other problems, with this queue and these workers.
 fn reasons(queue: QueueStats, workers: &[f64]) -> Vec<Reason> {
     let mut health = Health::default();
     for _ in 0..100 {
@@ -293,20 +286,20 @@ fn the_queue_weighs_on_the_verdict() {
     assert_eq!(grave, Verdict::Suspect);
     assert_eq!(
         finding,
-        "10 sends were held back (10.0% of the requests) while records waited to be processed"
+        "10 sends were delayed (10.0% of the requests) while records were waiting to be processed"
     );
     assert_eq!(verdict(QueueStats { pauses: 11, ..quiet }).0, Verdict::Invalid);
     let spilled = QueueStats { spilled_records: 7, spilled_bytes: 2_500_000, ..quiet };
     let (grave, finding) = verdict(spilled);
     assert_eq!(grave, Verdict::Suspect);
-    assert!(finding.starts_with("7 records (2.5 MB) went through a file"), "{finding}");
+    assert!(finding.starts_with("7 records (2.5 MB) were spilled to a file"), "{finding}");
     let (grave, finding) = verdict(QueueStats { kept_over_budget: 1, ..quiet });
     assert_eq!(grave, Verdict::Suspect);
     assert!(finding.starts_with("1 record beyond the budget of 128 MB"), "{finding}");
-    // The gravest comes first.
+    // The most serious one comes first.
     let all = QueueStats { lost: 3, ..spilled };
     let (grave, finding) = verdict(all);
-    assert_eq!((grave, finding.as_str()), (Verdict::Invalid, "3 records never measured"));
+    assert_eq!((grave, finding.as_str()), (Verdict::Invalid, "3 records were never measured"));
     assert_eq!(reasons(all, &[0.3]).len(), 2);
 }
 
@@ -327,7 +320,7 @@ fn a_late_client_that_was_idle_is_told_to_look_elsewhere() {
         reason.finding,
         "requests left 50.0 ms late at p99, 50% of the median time to first token (100 ms)"
     );
-    assert!(reason.advice.contains("something else held them up"), "{}", reason.advice);
+    assert!(reason.advice.contains("other programs delayed them"), "{}", reason.advice);
     assert!(!reason.advice.contains("--workers-max"), "{}", reason.advice);
 }
 
@@ -353,7 +346,7 @@ fn what_records_do_not_say_is_kept_or_left_out() {
         (again.verdict, again.rate_ratio, again.retries),
         (earlier.verdict, Some(0.5), Some(2))
     );
-    // Without an earlier report there is no verdict, and no retries that nobody told of.
+    // Without an earlier report there is no verdict, and no retries that were not recorded.
     let again = ClientHealth::recomputed(None, vec![MS], 0).unwrap();
     assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
     assert_eq!(ClientHealth::recomputed(None, Vec::new(), 0), None);

@@ -1,44 +1,43 @@
-//! The rules: what makes a result doubtful, and what to do about it. Why they
-//! are as they are is in `docs/decisions/client-health.md`.
+//! The rules for the verdict, with advice. `docs/decisions/client-health.md` explains them.
 
-use super::{ClientHealth, Cpu, Queue, Reason, Spread, Verdict};
+use super::{ClientHealth, Cpu, Queue, Reason, TimeStatistics, Verdict};
 use crate::metrics::metric::MetricResult;
+use crate::metrics::tag;
 
-/// What is measured counts as no finer than this, in milliseconds: below it the
-/// noise of any machine would be doubtful.
+/// Lower limit for the measured values that errors are compared with, in milliseconds. Below
+/// it the noise of any machine would raise doubt.
 const FINEST_MS: f64 = 5.0;
-/// Errors above this are doubtful whatever is measured, in milliseconds.
+/// Errors above this are always suspect, in milliseconds.
 const DOUBTFUL_MS: f64 = 100.0;
-/// The same for results that are none.
+/// Errors above this are always invalid, in milliseconds.
 const RUINOUS_MS: f64 = 1000.0;
-/// An error is doubtful above this share of what is measured.
+/// An error above this fraction of the measured value is suspect.
 const DOUBTFUL_SHARE: f64 = 0.1;
-/// And leaves no result above this one.
+/// An error above this fraction of the measured value is invalid.
 const RUINOUS_SHARE: f64 = 1.0 / 3.0;
-/// Below this share of stamps by the kernel, the lag of the reads is among the
-/// errors that a 99th percentile sees.
+/// Below this fraction of kernel timestamps, read lag affects the 99th percentile of errors.
 const STAMPED_SHARE: f64 = 0.99;
-/// A worker this busy has no time to be on time.
+/// A worker above this CPU usage is overloaded.
 const SATURATED: f64 = 0.95;
-/// From here on it is the worker that is late, and not the machine.
+/// Above this CPU usage, delays are attributed to the worker and not to the machine.
 const BUSY: f64 = 0.8;
-/// Sends held back, as a share of the requests, above which the load was another.
+/// Fraction of delayed sends above which the load was not the configured one.
 const HELD_BACK_SHARE: f64 = 0.1;
 
-/// What the rules need beside [`ClientHealth`].
+/// Input of the rules in addition to [`ClientHealth`].
 pub(super) struct Facts {
     requests: u64,
-    /// How late requests left, 99th percentile.
+    /// 99th percentile of the slip.
     late_ms: Option<f64>,
-    /// The same of sends that were due while the worker slept.
+    /// 99th percentile of the slip of requests that were due while the worker slept.
     idle_late_ms: Option<f64>,
-    /// The median time to respond.
+    /// The median response time.
     response: Option<Scale>,
-    /// The smallest median of what arrivals are used for.
+    /// The smallest median of the metrics that arrival times are used for.
     finest: Option<Scale>,
 }
 
-/// Something measured that errors are held against.
+/// A measured value that errors are compared with.
 #[derive(Clone, Copy)]
 struct Scale {
     name: &'static str,
@@ -56,9 +55,9 @@ impl Facts {
             let result = results.iter().find(|result| result.metric.tag == tag)?;
             Some(Scale { name, ms: result.stats.distribution?.p50 })
         };
-        let latency = median("request_latency", "request latency");
-        let first_token = median("time_to_first_token", "time to first token");
-        let between = median("inter_token_latency", "inter-token latency");
+        let latency = median(tag::REQUEST_LATENCY, "request latency");
+        let first_token = median(tag::TIME_TO_FIRST_TOKEN, "time to first token");
+        let between = median(tag::INTER_TOKEN_LATENCY, "inter-token latency");
         let smaller = |one: Scale, other: Scale| if one.ms <= other.ms { one } else { other };
         Self {
             requests,
@@ -70,7 +69,7 @@ impl Facts {
     }
 }
 
-/// Every reason for doubt, the gravest first.
+/// Returns all reasons for doubt, the most serious first.
 pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
     let mut reasons: Vec<Reason> =
         [late_sends(health, facts), vague_arrivals(health, facts), saturated_worker(health)]
@@ -81,12 +80,12 @@ pub(super) fn reasons(health: &ClientHealth, facts: &Facts) -> Vec<Reason> {
         let of_queue = [lost_records(queue), held_back(queue, facts), spilled(queue), kept(queue)];
         reasons.extend(of_queue.into_iter().flatten());
     }
-    // Stable: of two that are as grave, the one that was told first.
+    // A stable sort keeps reasons of the same severity in order.
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
     reasons
 }
 
-/// How grave an error of `ms` is beside what is measured.
+/// Returns the severity of an error of `ms` relative to the measured value.
 fn gravity(ms: f64, scale: Option<Scale>) -> Option<Verdict> {
     let measured = scale.map_or(f64::INFINITY, |scale| scale.ms.max(FINEST_MS));
     let limit = |share: f64, most: f64| (measured * share).min(most);
@@ -99,8 +98,8 @@ fn gravity(ms: f64, scale: Option<Scale>) -> Option<Verdict> {
     }
 }
 
-/// `, 19% of the median time to first token (200 ms)`; nothing where the median is
-/// so small that the share says nothing.
+/// Formats `, 19% of the median time to first token (200 ms)`; empty if the median is too
+/// small for a meaningful percentage.
 fn beside(ms: f64, scale: Option<Scale>) -> String {
     scale.filter(|scale| scale.ms >= FINEST_MS).map_or_else(String::new, |scale| {
         let percent = 100.0 * ms / scale.ms;
@@ -119,8 +118,8 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
             beside(late, facts.response)
         ),
         advice: if slept {
-            "workers that slept were woken late, so something else had the processor: keep other \
-             programs, the server among them, off the client's cores"
+            "sleeping workers were woken late, so other programs used the CPU; keep other \
+             programs, including the server, off the client's cores"
                 .to_owned()
         } else {
             more_workers(health.cpu.as_ref(), "lower the rate")
@@ -128,18 +127,17 @@ fn late_sends(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
     })
 }
 
-/// Bytes that were read late have waited under a stamp that is not theirs. Where
-/// the program's own time stands in for the kernel's, the lag of its reads is an
-/// error too.
+/// Checks arrival times. Bytes that were read late may have arrived before their timestamp.
+/// Without kernel timestamps, read lag is an error too.
 fn vague_arrivals(health: &ClientHealth, facts: &Facts) -> Option<Reason> {
-    let p99 = |spread: &Option<Spread>| spread.map(|spread| spread.p99);
+    let p99 = |spread: &Option<TimeStatistics>| spread.map(|spread| spread.p99);
     let is_stamped = health.reads.is_some_and(|reads| reads.kernel_share >= STAMPED_SHARE);
     let lag = if is_stamped { None } else { p99(&health.read_lag_ms) };
     let error = [p99(&health.arrival_error_ms), lag].into_iter().flatten().reduce(f64::max)?;
     Some(Reason {
         verdict: gravity(error, facts.finest)?,
         finding: format!(
-            "events were read late: arrivals are known only to within {} at p99{}",
+            "events were read late, so arrival times are uncertain by {} at p99{}",
             shown(error),
             beside(error, facts.finest)
         ),
@@ -152,24 +150,25 @@ fn saturated_worker(health: &ClientHealth) -> Option<Reason> {
     (cpu.worker_max >= SATURATED).then(|| Reason {
         verdict: Verdict::Suspect,
         finding: format!(
-            "the busiest worker used {:.0}% of a core: rates and latencies may be the client's own",
+            "the busiest worker used {:.0}% of a core, so rates and latencies may be limited by \
+             the client",
             100.0 * cpu.worker_max
         ),
         advice: more_workers(Some(cpu), "lower the load"),
     })
 }
 
-/// What helps a client that is late: more threads if it is they that are busy
-/// and there are cores for them, else more of the machine.
+/// Returns advice for an overloaded client: more threads if the workers are busy and cores
+/// are available, otherwise more resources.
 fn more_workers(cpu: Option<&Cpu>, or: &str) -> String {
     match cpu {
         Some(cpu) if cpu.worker_max < BUSY => format!(
-            "the workers had time to spare ({:.0}% of a core at most), so something else held \
-             them up: keep other programs, the server among them, off the client's cores, or {or}",
+            "the workers were not busy ({:.0}% of a core at most), so other programs delayed \
+             them; keep other programs, including the server, off the client's cores, or {or}",
             100.0 * cpu.worker_max
         ),
         Some(cpu) if cpu.workers >= cpu.cores => format!(
-            "{} in use for {}: give the client more cores and raise --workers-max, or {or}",
+            "{} in use for {}; give the client more cores and raise --workers-max, or {or}",
             counted(cpu.cores, "core"),
             counted(cpu.workers, "worker"),
         ),
@@ -181,20 +180,20 @@ fn more_workers(cpu: Option<&Cpu>, or: &str) -> String {
 fn lost_records(queue: &Queue) -> Option<Reason> {
     (queue.lost_records > 0).then(|| Reason {
         verdict: Verdict::Invalid,
-        finding: format!("{} never measured", counted(queue.lost_records, "record")),
-        advice: "see logs/aiperf.log, check the disk of --artifact-dir, and let the run come to \
-                 its end"
+        finding: format!("{} were never measured", counted(queue.lost_records, "record")),
+        advice: "see logs/aiperf.log, check the disk of --artifact-dir, and let the run complete"
             .to_owned(),
     })
 }
 
-/// A closed loop that waits for its own processors is not the load asked for.
+/// Checks delayed sends: a closed loop that waits for its own record processors does not
+/// produce the configured load.
 fn held_back(queue: &Queue, facts: &Facts) -> Option<Reason> {
     let share = queue.pauses as f64 / facts.requests.max(1) as f64;
     (queue.pauses > 0).then(|| Reason {
         verdict: if share > HELD_BACK_SHARE { Verdict::Invalid } else { Verdict::Suspect },
         finding: format!(
-            "{} held back ({:.1}% of the requests) while records waited to be processed",
+            "{} delayed ({:.1}% of the requests) while records were waiting to be processed",
             if queue.pauses == 1 {
                 "1 send was".to_owned()
             } else {
@@ -210,7 +209,7 @@ fn spilled(queue: &Queue) -> Option<Reason> {
     (queue.spilled_records > 0).then(|| Reason {
         verdict: Verdict::Suspect,
         finding: format!(
-            "{} ({:.1} MB) went through a file, written by the threads that measure",
+            "{} ({:.1} MB) were spilled to a file, written by the threads that measure",
             counted(queue.spilled_records, "record"),
             queue.spilled_bytes as f64 / 1e6
         ),
@@ -226,19 +225,19 @@ fn kept(queue: &Queue) -> Option<Reason> {
             counted(queue.kept_over_budget, "record"),
             queue.budget_bytes as f64 / 1e6
         ),
-        advice: "free some disk space in --artifact-dir, or name another".to_owned(),
+        advice: "free disk space in --artifact-dir, or use another directory".to_owned(),
     })
 }
 
 const SLOW_PROCESSORS: &str = "raise --record-processors and give the client more cores, write \
      less with --export-level, or lower the load";
 
-/// `1 core`, `2 cores`
+/// Formats a count as `1 core`, `2 cores`.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Milliseconds with three digits that say something.
+/// Formats milliseconds with three significant digits.
 fn shown(ms: f64) -> String {
     let decimals = if ms < 1.0 {
         3

@@ -4,7 +4,8 @@ use crate::endpoint::EndpointType;
 use crate::metrics::fixture::{
     START, content, dataset, measure_chat, measurer, record, registry, stream, usage, whole,
 };
-use crate::metrics::metric::{MetricTag, Objective, Settings, Value};
+use crate::metrics::metric::{Objective, Settings, Value};
+use crate::metrics::tag::{self, MetricTag};
 use crate::record::{ErrorKind, ResponseBody};
 use crate::units::Nanos;
 
@@ -17,8 +18,7 @@ const OPENAI_USAGE: &str = r#""prompt_tokens":30,"completion_tokens":8,"total_to
     "completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":1,
         "accepted_prediction_tokens":5,"rejected_prediction_tokens":6}"#;
 
-/// Three words of reasoning at 30 ms, then four of the answer: one at 50 ms, two
-/// and one at 70 ms.
+/// Three words of reasoning at 30 ms, then four of output: one at 50 ms, two and one at 70 ms.
 fn answer(usage_members: &str) -> ResponseBody {
     stream(
         START,
@@ -36,19 +36,21 @@ fn answer(usage_members: &str) -> ResponseBody {
 }
 
 fn objectives(pairs: &[(MetricTag, f64)]) -> Settings {
-    let objectives =
-        pairs.iter().map(|(tag, threshold)| Objective { tag, threshold: *threshold }).collect();
+    let objectives = pairs
+        .iter()
+        .map(|(tag, threshold)| Objective { tag: *tag, threshold: *threshold })
+        .collect();
     Settings { objectives, ..Settings::default() }
 }
 
-/// Values in display units, lists first to last.
+/// Returns values in display units, with lists in order.
 fn shown(measured: &MeasuredRecord) -> Vec<(MetricTag, Vec<f64>)> {
     measured
         .observation
         .values
         .iter()
         .map(|(tag, value)| {
-            let metric = Registry::find(tag).unwrap();
+            let metric = Registry::row(tag).unwrap();
             let values = match value {
                 Value::Scalar(value) => vec![metric.to_display(*value)],
                 Value::List(values) => values.iter().map(|v| metric.to_display(*v)).collect(),
@@ -58,7 +60,7 @@ fn shown(measured: &MeasuredRecord) -> Vec<(MetricTag, Vec<f64>)> {
         .collect()
 }
 
-/// Holds that `measured` has exactly these values, in any order.
+/// Asserts that `measured` has exactly these values, in any order.
 fn assert_values(measured: &MeasuredRecord, expected: &[(MetricTag, &[f64])]) {
     let shown = shown(measured);
     for (tag, expected) in expected {
@@ -78,45 +80,45 @@ fn assert_values(measured: &MeasuredRecord, expected: &[(MetricTag, &[f64])]) {
 #[test]
 fn every_value_of_a_streamed_request() {
     let settings =
-        objectives(&[("time_to_first_token", 30.0), ("e2e_output_token_throughput", 99.0)]);
+        objectives(&[(tag::TIME_TO_FIRST_TOKEN, 30.0), (tag::E2E_OUTPUT_TOKEN_THROUGHPUT, 99.0)]);
     let measured = measure_chat(settings, answer(OPENAI_USAGE));
     assert_eq!(measured.observation.error, None);
     assert_values(
         &measured,
         &[
-            ("time_to_first_token", &[30.0]),
-            ("time_to_second_token", &[20.0]),
-            ("time_to_first_output_token", &[50.0]),
-            ("request_latency", &[70.0]),
-            ("decode_duration", &[40.0]),
+            (tag::TIME_TO_FIRST_TOKEN, &[30.0]),
+            (tag::TIME_TO_SECOND_TOKEN, &[20.0]),
+            (tag::TIME_TO_FIRST_OUTPUT_TOKEN, &[50.0]),
+            (tag::REQUEST_LATENCY, &[70.0]),
+            (tag::DECODE_DURATION, &[40.0]),
             // 40 ms over 6 tokens after the first.
-            ("inter_token_latency", &[20.0 / 3.0]),
-            ("inter_chunk_latency", &[20.0, 20.0, 0.0]),
-            ("output_token_throughput_per_user", &[150.0]),
-            ("prefill_throughput_per_user", &[2500.0 / 3.0]),
-            ("e2e_output_token_throughput", &[100.0]),
-            ("output_token_count", &[4.0]),
-            ("reasoning_token_count", &[3.0]),
-            ("output_sequence_length", &[7.0]),
-            // 5 of context, 10 and 6 of the turns, 4 of the answer between them.
-            ("input_sequence_length", &[25.0]),
-            ("usage_prompt_tokens", &[30.0]),
-            ("usage_completion_tokens", &[8.0]),
-            ("usage_total_tokens", &[38.0]),
-            ("usage_reasoning_tokens", &[4.0]),
-            ("usage_prompt_cache_read_tokens", &[16.0]),
-            ("usage_prompt_audio_tokens", &[2.0]),
-            ("usage_completion_audio_tokens", &[1.0]),
-            ("usage_accepted_prediction_tokens", &[5.0]),
-            ("usage_rejected_prediction_tokens", &[6.0]),
-            ("usage_prompt_tokens_diff_pct", &[20.0]),
-            ("usage_completion_tokens_diff_pct", &[100.0 / 7.0]),
-            ("usage_reasoning_tokens_diff_pct", &[100.0 / 3.0]),
-            ("osl_mismatch_diff_pct", &[-30.0]),
-            ("good_request_count", &[1.0]),
-            // In a closed loop, issued and sent at once.
-            ("effective_latency", &[70.0]),
-            ("credit_to_start_latency", &[0.0]),
+            (tag::INTER_TOKEN_LATENCY, &[20.0 / 3.0]),
+            (tag::INTER_CHUNK_LATENCY, &[20.0, 20.0, 0.0]),
+            (tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER, &[150.0]),
+            (tag::PREFILL_THROUGHPUT_PER_USER, &[2500.0 / 3.0]),
+            (tag::E2E_OUTPUT_TOKEN_THROUGHPUT, &[100.0]),
+            (tag::OUTPUT_TOKEN_COUNT, &[4.0]),
+            (tag::REASONING_TOKEN_COUNT, &[3.0]),
+            (tag::OUTPUT_SEQUENCE_LENGTH, &[7.0]),
+            // 5 of context, 10 and 6 of the turns, 4 of the response between them.
+            (tag::INPUT_SEQUENCE_LENGTH, &[25.0]),
+            (tag::USAGE_PROMPT_TOKENS, &[30.0]),
+            (tag::USAGE_COMPLETION_TOKENS, &[8.0]),
+            (tag::USAGE_TOTAL_TOKENS, &[38.0]),
+            (tag::USAGE_REASONING_TOKENS, &[4.0]),
+            (tag::USAGE_PROMPT_CACHE_READ_TOKENS, &[16.0]),
+            (tag::USAGE_PROMPT_AUDIO_TOKENS, &[2.0]),
+            (tag::USAGE_COMPLETION_AUDIO_TOKENS, &[1.0]),
+            (tag::USAGE_ACCEPTED_PREDICTION_TOKENS, &[5.0]),
+            (tag::USAGE_REJECTED_PREDICTION_TOKENS, &[6.0]),
+            (tag::USAGE_PROMPT_TOKENS_DIFF_PCT, &[20.0]),
+            (tag::USAGE_COMPLETION_TOKENS_DIFF_PCT, &[100.0 / 7.0]),
+            (tag::USAGE_REASONING_TOKENS_DIFF_PCT, &[100.0 / 3.0]),
+            (tag::OSL_MISMATCH_DIFF_PCT, &[-30.0]),
+            (tag::GOOD_REQUEST_COUNT, &[1.0]),
+            // In a closed loop, issued and sent at the same time.
+            (tag::EFFECTIVE_LATENCY, &[70.0]),
+            (tag::CREDIT_TO_START_LATENCY, &[0.0]),
         ],
     );
 }
@@ -132,11 +134,11 @@ fn latency_counts_from_when_a_request_was_due() {
         let registry = registry(EndpointType::CHAT, settings, true);
         let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(request);
         let tags = [
-            "request_latency",
-            "effective_latency",
-            "credit_to_start_latency",
-            "credit_drop_latency",
-            "replay_send_schedule_offset",
+            tag::REQUEST_LATENCY,
+            tag::EFFECTIVE_LATENCY,
+            tag::CREDIT_TO_START_LATENCY,
+            tag::CREDIT_DROP_LATENCY,
+            tag::REPLAY_SEND_SCHEDULE_OFFSET,
         ];
         tags.map(|tag| measured.observation.values.scalar(tag).map(|nanos| nanos / 1e6))
     };
@@ -144,7 +146,7 @@ fn latency_counts_from_when_a_request_was_due() {
         measured(Some(millis_before(40))),
         [Some(70.0), Some(110.0), Some(40.0), Some(15.0), Some(40.0)]
     );
-    // Nothing was due: the wait is for the connection alone.
+    // Nothing was due: it waited only for the connection.
     assert_eq!(measured(None), [Some(70.0), Some(85.0), Some(15.0), Some(15.0), None]);
 }
 
@@ -152,10 +154,11 @@ fn latency_counts_from_when_a_request_was_due() {
 fn usage_of_other_vendors() {
     let usage_values = |members: &str| -> Vec<(MetricTag, f64)> {
         let measured = measure_chat(Settings::default(), answer(members));
-        let is_usage = |tag: &str| tag.starts_with("usage_") && !tag.ends_with("_pct");
+        let is_usage =
+            |tag: MetricTag| tag.name().starts_with("usage_") && !tag.name().ends_with("_pct");
         shown(&measured)
             .into_iter()
-            .filter(|(tag, _)| is_usage(tag))
+            .filter(|(tag, _)| is_usage(*tag))
             .map(|(tag, values)| (tag, values[0]))
             .collect()
     };
@@ -164,10 +167,11 @@ fn usage_of_other_vendors() {
     assert_eq!(
         usage_values(anthropic),
         [
-            ("usage_prompt_tokens", 30.0),
-            ("usage_prompt_cache_read_tokens", 16.0),
-            ("usage_prompt_cache_write_tokens", 4.0),
-            ("usage_completion_tokens", 8.0),
+            // 30 tokens that the cache was not involved in, and those of the cache.
+            (tag::USAGE_PROMPT_TOKENS, 50.0),
+            (tag::USAGE_PROMPT_CACHE_READ_TOKENS, 16.0),
+            (tag::USAGE_PROMPT_CACHE_WRITE_TOKENS, 4.0),
+            (tag::USAGE_COMPLETION_TOKENS, 8.0),
         ]
     );
     let deepseek = r#""prompt_tokens":30,"completion_tokens":8,"total_tokens":38,
@@ -175,28 +179,28 @@ fn usage_of_other_vendors() {
     assert_eq!(
         usage_values(deepseek),
         [
-            ("usage_prompt_tokens", 30.0),
-            ("usage_prompt_cache_read_tokens", 20.0),
-            ("usage_prompt_cache_miss_tokens", 10.0),
-            ("usage_completion_tokens", 8.0),
-            ("usage_total_tokens", 38.0),
+            (tag::USAGE_PROMPT_TOKENS, 30.0),
+            (tag::USAGE_PROMPT_CACHE_READ_TOKENS, 20.0),
+            (tag::USAGE_PROMPT_CACHE_MISS_TOKENS, 10.0),
+            (tag::USAGE_COMPLETION_TOKENS, 8.0),
+            (tag::USAGE_TOTAL_TOKENS, 38.0),
         ]
     );
     let mistral = r#""prompt_tokens":30,"prompt_audio_seconds":12.5"#;
     assert_eq!(
         usage_values(mistral),
-        [("usage_prompt_tokens", 30.0), ("usage_prompt_audio_seconds", 12.5)]
+        [(tag::USAGE_PROMPT_TOKENS, 30.0), (tag::USAGE_PROMPT_AUDIO_SECONDS, 12.5)]
     );
     let gemini = r#""promptTokenCount":30,"candidatesTokenCount":5,"thoughtsTokenCount":3,
         "totalTokenCount":38,"toolUsePromptTokenCount":7"#;
     assert_eq!(
         usage_values(gemini),
         [
-            ("usage_prompt_tokens", 30.0),
-            ("usage_tool_use_prompt_tokens", 7.0),
-            ("usage_completion_tokens", 8.0),
-            ("usage_reasoning_tokens", 3.0),
-            ("usage_total_tokens", 38.0),
+            (tag::USAGE_PROMPT_TOKENS, 30.0),
+            (tag::USAGE_TOOL_USE_PROMPT_TOKENS, 7.0),
+            (tag::USAGE_COMPLETION_TOKENS, 8.0),
+            (tag::USAGE_REASONING_TOKENS, 3.0),
+            (tag::USAGE_TOTAL_TOKENS, 38.0),
         ]
     );
 }
@@ -205,46 +209,48 @@ fn usage_of_other_vendors() {
 fn the_servers_counts_when_asked_for() {
     let settings = Settings { use_server_token_count: true, ..Settings::default() };
     let values = measure_chat(settings.clone(), answer(OPENAI_USAGE)).observation.values;
-    assert_eq!(values.scalar("input_sequence_length"), Some(30.0));
-    assert_eq!(values.scalar("output_token_count"), Some(4.0));
-    assert_eq!(values.scalar("reasoning_token_count"), Some(4.0));
-    assert_eq!(values.scalar("output_sequence_length"), Some(8.0));
-    assert_eq!(values.scalar("usage_prompt_tokens_diff_pct"), None);
+    assert_eq!(values.scalar(tag::INPUT_SEQUENCE_LENGTH), Some(30.0));
+    assert_eq!(values.scalar(tag::OUTPUT_TOKEN_COUNT), Some(4.0));
+    assert_eq!(values.scalar(tag::REASONING_TOKEN_COUNT), Some(4.0));
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(8.0));
+    assert_eq!(values.scalar(tag::USAGE_PROMPT_TOKENS_DIFF_PCT), None);
     let values = measure_chat(settings, answer("")).observation.values;
-    assert_eq!(values.scalar("input_sequence_length"), None);
-    assert_eq!(values.scalar("output_sequence_length"), None);
-    assert_eq!(values.scalar("inter_token_latency"), None);
-    assert_eq!(values.scalar("time_to_first_token"), Some(30e6));
+    assert_eq!(values.scalar(tag::INPUT_SEQUENCE_LENGTH), None);
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), None);
+    assert_eq!(values.scalar(tag::INTER_TOKEN_LATENCY), None);
+    assert_eq!(values.scalar(tag::TIME_TO_FIRST_TOKEN), Some(30e6));
 }
 
 #[test]
 fn one_piece_has_no_gaps() {
     let body = stream(START, &[(40, &content("three words here")), (41, STOP), (42, "[DONE]")]);
     let values = measure_chat(Settings::default(), body).observation.values;
-    assert_eq!(values.scalar("time_to_first_token"), Some(40e6));
-    assert_eq!(values.scalar("output_sequence_length"), Some(3.0));
-    for tag in ["time_to_second_token", "inter_token_latency", "output_token_throughput_per_user"] {
+    assert_eq!(values.scalar(tag::TIME_TO_FIRST_TOKEN), Some(40e6));
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(3.0));
+    for tag in
+        [tag::TIME_TO_SECOND_TOKEN, tag::INTER_TOKEN_LATENCY, tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER]
+    {
         assert_eq!(values.scalar(tag), None, "{tag}");
     }
-    assert_eq!(values.get("inter_chunk_latency"), None);
+    assert_eq!(values.get(tag::INTER_CHUNK_LATENCY), None);
 }
 
 #[test]
 fn one_token_in_two_pieces_has_no_inter_token_latency() {
     let body = stream(START, &[(40, &content("lon")), (60, &content("ely")), (61, STOP)]);
     let values = measure_chat(Settings::default(), body).observation.values;
-    assert_eq!(values.scalar("output_sequence_length"), Some(1.0));
-    assert_eq!(values.scalar("time_to_second_token"), Some(20e6));
-    assert_eq!(values.scalar("inter_token_latency"), None);
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(1.0));
+    assert_eq!(values.scalar(tag::TIME_TO_SECOND_TOKEN), Some(20e6));
+    assert_eq!(values.scalar(tag::INTER_TOKEN_LATENCY), None);
 }
 
 #[test]
 fn reasoning_alone_is_no_first_output() {
     let body = stream(START, &[(30, REASONING), (35, STOP), (36, "[DONE]")]);
     let values = measure_chat(Settings::default(), body).observation.values;
-    assert_eq!(values.scalar("time_to_first_output_token"), None);
-    assert_eq!(values.scalar("output_token_count"), None);
-    assert_eq!(values.scalar("output_sequence_length"), Some(3.0));
+    assert_eq!(values.scalar(tag::TIME_TO_FIRST_OUTPUT_TOKEN), None);
+    assert_eq!(values.scalar(tag::OUTPUT_TOKEN_COUNT), None);
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(3.0));
 }
 
 #[test]
@@ -260,14 +266,14 @@ fn a_response_that_is_not_streamed_ends_once() {
     assert_values(
         &measured,
         &[
-            ("request_latency", &[90.0]),
-            ("output_token_count", &[2.0]),
-            ("output_sequence_length", &[2.0]),
-            ("input_sequence_length", &[25.0]),
-            ("e2e_output_token_throughput", &[2.0 / 0.09]),
-            ("osl_mismatch_diff_pct", &[-80.0]),
-            ("effective_latency", &[90.0]),
-            ("credit_to_start_latency", &[0.0]),
+            (tag::REQUEST_LATENCY, &[90.0]),
+            (tag::OUTPUT_TOKEN_COUNT, &[2.0]),
+            (tag::OUTPUT_SEQUENCE_LENGTH, &[2.0]),
+            (tag::INPUT_SEQUENCE_LENGTH, &[25.0]),
+            (tag::E2E_OUTPUT_TOKEN_THROUGHPUT, &[2.0 / 0.09]),
+            (tag::OSL_MISMATCH_DIFF_PCT, &[-80.0]),
+            (tag::EFFECTIVE_LATENCY, &[90.0]),
+            (tag::CREDIT_TO_START_LATENCY, &[0.0]),
         ],
     );
 }
@@ -281,33 +287,33 @@ fn embeddings_have_latency_and_input() {
     assert_values(
         &measured,
         &[
-            ("request_latency", &[12.0]),
+            (tag::REQUEST_LATENCY, &[12.0]),
             // The context and the turn's own text: earlier turns are not repeated.
-            ("input_sequence_length", &[11.0]),
-            ("usage_prompt_tokens", &[11.0]),
-            ("usage_prompt_tokens_diff_pct", &[0.0]),
-            ("effective_latency", &[12.0]),
-            ("credit_to_start_latency", &[0.0]),
+            (tag::INPUT_SEQUENCE_LENGTH, &[11.0]),
+            (tag::USAGE_PROMPT_TOKENS, &[11.0]),
+            (tag::USAGE_PROMPT_TOKENS_DIFF_PCT, &[0.0]),
+            (tag::EFFECTIVE_LATENCY, &[12.0]),
+            (tag::CREDIT_TO_START_LATENCY, &[0.0]),
         ],
     );
 }
 
 #[test]
 fn a_failed_request_has_its_input_alone() {
-    let settings = objectives(&[("request_latency", 1e9)]);
+    let settings = objectives(&[(tag::REQUEST_LATENCY, 1e9)]);
     let registry = registry(EndpointType::CHAT, settings, true);
     let mut refused = record(START, whole(START, 5, r#"{"error": "boom"}"#));
     refused.status = Some(500);
     let measured =
         measurer(EndpointType::CHAT, registry.clone(), dataset()).measure(refused.clone());
-    assert_values(&measured, &[("error_isl", &[25.0])]);
+    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0])]);
     let error = measured.observation.error.unwrap();
     assert_eq!((error.code, error.kind), (Some(500), ErrorKind::Http5xx));
 
     let mut cancelled = record(START, answer(OPENAI_USAGE));
     cancelled.error = Some(RequestError::new(ErrorKind::Cancelled, "Cancelled", "by the run"));
     let measured = measurer(EndpointType::CHAT, registry, dataset()).measure(cancelled);
-    assert_values(&measured, &[("error_isl", &[25.0])]);
+    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0])]);
     assert_eq!(measured.observation.error.unwrap().kind, ErrorKind::Cancelled);
     assert_eq!(measured.response.output_text, "Hello wide world !");
 }
@@ -317,20 +323,20 @@ fn an_error_inside_a_good_status_is_a_failure() {
     let body = stream(START, &[(30, &content("Hello")), (40, r#"{"error":{"message":"gone"}}"#)]);
     let measured = measure_chat(Settings::default(), body);
     assert_eq!(measured.observation.error.as_ref().unwrap().message, "gone");
-    assert_values(&measured, &[("error_isl", &[25.0])]);
+    assert_values(&measured, &[(tag::ERROR_ISL, &[25.0])]);
 }
 
 #[test]
 fn a_bound_is_met_up_to_its_edge_and_a_missing_metric_fails() {
     let good = |pairs: &[(MetricTag, f64)]| {
         let values = measure_chat(objectives(pairs), answer("")).observation.values;
-        values.scalar("good_request_count")
+        values.scalar(tag::GOOD_REQUEST_COUNT)
     };
-    assert_eq!(good(&[("request_latency", 70.0)]), Some(1.0));
-    assert_eq!(good(&[("request_latency", 69.999_999)]), None);
-    assert_eq!(good(&[("output_sequence_length", 7.0)]), Some(1.0));
-    assert_eq!(good(&[("output_sequence_length", 7.5)]), None);
-    assert_eq!(good(&[("request_latency", 70.0), ("usage_prompt_tokens", 1.0)]), None);
+    assert_eq!(good(&[(tag::REQUEST_LATENCY, 70.0)]), Some(1.0));
+    assert_eq!(good(&[(tag::REQUEST_LATENCY, 69.999_999)]), None);
+    assert_eq!(good(&[(tag::OUTPUT_SEQUENCE_LENGTH, 7.0)]), Some(1.0));
+    assert_eq!(good(&[(tag::OUTPUT_SEQUENCE_LENGTH, 7.5)]), None);
+    assert_eq!(good(&[(tag::REQUEST_LATENCY, 70.0), (tag::USAGE_PROMPT_TOKENS, 1.0)]), None);
 }
 
 #[test]
@@ -342,22 +348,23 @@ fn an_input_that_is_not_known_is_absent() {
         .measure(record(START, answer("")))
         .observation
         .values;
-    assert_eq!(values.scalar("input_sequence_length"), None);
-    assert_eq!(values.scalar("output_sequence_length"), Some(7.0));
+    assert_eq!(values.scalar(tag::INPUT_SEQUENCE_LENGTH), None);
+    assert_eq!(values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(7.0));
 
     let mut elsewhere = record(START, answer(""));
     elsewhere.turn.conversation = 7;
     let observation =
         measurer(EndpointType::CHAT, registry, dataset()).measure(elsewhere).observation;
-    assert_eq!(observation.values.scalar("input_sequence_length"), None);
-    assert_eq!(observation.requested_output_tokens, None);
+    assert_eq!(observation.values.scalar(tag::INPUT_SEQUENCE_LENGTH), None);
+    // The body specifies it.
+    assert_eq!(observation.requested_output_tokens, Some(10));
 }
 
 #[test]
 fn internal_metrics_are_for_developers() {
     let requested = |developer_mode| {
         let settings = Settings { developer_mode, ..Settings::default() };
-        measure_chat(settings, answer("")).observation.values.scalar("requested_osl")
+        measure_chat(settings, answer("")).observation.values.scalar(tag::REQUESTED_OSL)
     };
     assert_eq!(requested(false), None);
     assert_eq!(requested(true), Some(10.0));
@@ -377,6 +384,70 @@ fn the_observation_starts_in_wall_time() {
 }
 
 #[test]
+fn a_panic_is_the_error_of_its_record() {
+    let counter: Arc<CountTokens> = Arc::new(|text| {
+        assert!(!text.contains("boom"), "no such token");
+        text.split_whitespace().count() as u64
+    });
+    let chat = EndpointType::CHAT;
+    let registry = registry(chat, Settings::default(), true);
+    let mut measurer = measurer(chat, registry, dataset());
+    measurer.counter = Some(counter);
+    let answer = |text: &str| {
+        let events = [(20, content(text)), (30, STOP.to_owned()), (40, "[DONE]".to_owned())];
+        let events: Vec<(u64, &str)> = events.iter().map(|(at, e)| (*at, e.as_str())).collect();
+        measurer.measure(record(START, stream(START, &events))).observation
+    };
+    let failed = answer("this is a boom");
+    let error = failed.error.unwrap();
+    assert_eq!((&*error.name, error.kind), ("ProcessorPanic", ErrorKind::Other));
+    assert!(error.message.contains("no such token"), "{}", error.message);
+    assert_eq!(failed.values.iter().count(), 0);
+    // The next one is measured.
+    let fine = answer("three fine words");
+    assert_eq!(fine.error, None);
+    assert_eq!(fine.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(3.0));
+}
+
+#[test]
+fn choices_are_counted_apart() {
+    let choice = |index: u32, text: &str| {
+        format!(r#"{{"choices":[{{"index":{index},"delta":{{"content":"{text}"}}}}]}}"#)
+    };
+    let events = [
+        (20, choice(0, "one two")),
+        (21, choice(1, "three")),
+        (30, choice(0, " four")),
+        (31, choice(1, " five")),
+        (40, r#"{"choices":[{"index":0,"finish_reason":"stop"},{"index":1,"finish_reason":"stop"}]}"#.to_owned()),
+        (41, "[DONE]".to_owned()),
+    ];
+    let events: Vec<(u64, &str)> = events.iter().map(|(at, e)| (*at, e.as_str())).collect();
+    let measured = measure_chat(Settings::default(), stream(START, &events));
+    assert_eq!(measured.response.output_text, "one two four\nthree five");
+    // "fourthree" would be one word.
+    assert_eq!(measured.observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH), Some(5.0));
+}
+
+#[test]
+fn the_length_asked_for_is_the_one_that_was_sent() {
+    let chat = EndpointType::CHAT;
+    let measurer = measurer(chat, registry(chat, Settings::default(), true), dataset());
+    let asked = |body: &'static [u8]| {
+        let mut sent = record(START, answer(OPENAI_USAGE));
+        sent.payload = bytes::Bytes::from_static(body);
+        let observation = measurer.measure(sent).observation;
+        let difference = observation.values.scalar(tag::OSL_MISMATCH_DIFF_PCT);
+        (observation.requested_output_tokens, difference)
+    };
+    // Seven arrived; the turn's own 10 are not requested if the body specifies otherwise.
+    assert_eq!(asked(br#"{"max_tokens":14}"#), (Some(14), Some(-50.0)));
+    assert_eq!(asked(br#"{"max_completion_tokens":5}"#), (Some(5), Some(40.0)));
+    assert_eq!(asked(br#"{"input":{"config":{"max_new_tokens":7}}}"#), (Some(7), Some(0.0)));
+    assert_eq!(asked(b"{}"), (None, None));
+}
+
+#[test]
 fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     let call = |function: &str| {
         format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"function":{{{function}}}}}]}}}}]}}"#)
@@ -384,7 +455,7 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     let events = [
         (20, ROLE.to_owned()),
         (30, REASONING.to_owned()),
-        // A call without a name or arguments yet says nothing.
+        // A call without a name or arguments so far has no content.
         (40, call(r#""name":"","arguments":"""#)),
         (50, call(r#""name":"look up ""#)),
         (60, call(r#""arguments":"{ one }""#)),
@@ -395,14 +466,14 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     let measured = measure_chat(Settings::default(), stream(START, &events));
     let value = |tag| {
         let value = measured.observation.values.scalar(tag)?;
-        Some(Registry::find(tag).unwrap().to_display(value))
+        Some(Registry::row(tag).unwrap().to_display(value))
     };
-    assert_eq!(value("time_to_first_token"), Some(30.0));
-    assert_eq!(value("time_to_first_output_token"), Some(50.0));
-    assert_eq!(value("request_latency"), Some(70.0));
+    assert_eq!(value(tag::TIME_TO_FIRST_TOKEN), Some(30.0));
+    assert_eq!(value(tag::TIME_TO_FIRST_OUTPUT_TOKEN), Some(50.0));
+    assert_eq!(value(tag::REQUEST_LATENCY), Some(70.0));
     // look, up, {, one, }, I, cannot.
-    assert_eq!(value("output_token_count"), Some(7.0));
-    assert_eq!(value("output_sequence_length"), Some(10.0));
+    assert_eq!(value(tag::OUTPUT_TOKEN_COUNT), Some(7.0));
+    assert_eq!(value(tag::OUTPUT_SEQUENCE_LENGTH), Some(10.0));
 }
 
 fn medium(kind: MediaKinds, seconds: Option<f64>) -> Media {
@@ -410,12 +481,12 @@ fn medium(kind: MediaKinds, seconds: Option<f64>) -> Media {
     Media { kind, content, seconds }
 }
 
-/// What a request of the second of two turns is measured to, in display units.
+/// Returns the measured values of a request for the second of two turns, in display units.
 fn of_media(
     endpoint: EndpointType,
     turns: [Vec<Media>; 2],
     body: ResponseBody,
-) -> Vec<(&'static str, f64)> {
+) -> Vec<(MetricTag, f64)> {
     let turns = turns.map(|media| Turn { media, texts: vec!["x".into()], ..Turn::default() });
     let conversation = Conversation { turns: turns.to_vec(), ..Conversation::default() };
     let dataset = Arc::new(Dataset { conversations: vec![conversation] });
@@ -423,13 +494,13 @@ fn of_media(
     let measured = measurer(endpoint, registry, dataset).measure(record(START, body));
     assert_eq!(measured.observation.error, None);
     let of_media = [
-        "num_images",
-        "image_throughput",
-        "image_latency",
-        "audio_duration",
-        "rtfx",
-        "video_inference_time",
-        "video_peak_memory",
+        tag::NUM_IMAGES,
+        tag::IMAGE_THROUGHPUT,
+        tag::IMAGE_LATENCY,
+        tag::AUDIO_DURATION,
+        tag::RTFX,
+        tag::VIDEO_INFERENCE_TIME,
+        tag::VIDEO_PEAK_MEMORY,
     ];
     let mut shown = shown(&measured);
     shown.retain(|(tag, _)| of_media.contains(tag));
@@ -442,15 +513,18 @@ const ANSWER: &str = r#"{"choices":[{"message":{"content":"a cat"},"finish_reaso
 fn images_are_those_of_all_turns_that_a_chat_repeats() {
     let image = || medium(MediaKinds::IMAGE, None);
     let turns = || [vec![image()], vec![image(), image()]];
-    // Three images in 250 ms: 12 a second, 83.33 ms each.
+    // Three images in 250 ms: 12 per second, 83.33 ms each.
     let values = of_media(EndpointType::CHAT, turns(), whole(START, 250, ANSWER));
     let expected =
-        [("num_images", 3.0), ("image_throughput", 12.0), ("image_latency", 250.0 / 3.0)];
+        [(tag::NUM_IMAGES, 3.0), (tag::IMAGE_THROUGHPUT, 12.0), (tag::IMAGE_LATENCY, 250.0 / 3.0)];
     assert_eq!(values, expected);
-    // An edit bears its own turn's alone: two in 500 ms.
+    // An edit contains only the images of its own turn: two in 500 ms.
     let edited = whole(START, 500, r#"{"data":[{"b64_json":"AAAA"}]}"#);
     let values = of_media(EndpointType::IMAGE_EDIT, turns(), edited);
-    assert_eq!(values, [("num_images", 2.0), ("image_throughput", 4.0), ("image_latency", 250.0)]);
+    assert_eq!(
+        values,
+        [(tag::NUM_IMAGES, 2.0), (tag::IMAGE_THROUGHPUT, 4.0), (tag::IMAGE_LATENCY, 250.0)]
+    );
     assert_eq!(of_media(EndpointType::CHAT, [vec![], vec![]], whole(START, 1, ANSWER)), []);
 }
 
@@ -460,10 +534,10 @@ fn sound_is_dealt_with_faster_than_it_plays() {
     // 10 s and 5 s in 500 ms.
     let turns = [vec![sound(Some(10.0))], vec![sound(Some(5.0))]];
     let values = of_media(EndpointType::CHAT, turns.clone(), whole(START, 500, ANSWER));
-    assert_eq!(values, [("audio_duration", 15.0), ("rtfx", 30.0)]);
+    assert_eq!(values, [(tag::AUDIO_DURATION, 15.0), (tag::RTFX, 30.0)]);
     let transcript = whole(START, 500, r#"{"text":"hello"}"#);
     let values = of_media(EndpointType::AUDIO_TRANSCRIPTION, turns, transcript);
-    assert_eq!(values, [("audio_duration", 5.0), ("rtfx", 10.0)]);
+    assert_eq!(values, [(tag::AUDIO_DURATION, 5.0), (tag::RTFX, 10.0)]);
     let unknown = [vec![], vec![sound(Some(5.0)), sound(None)]];
     assert_eq!(of_media(EndpointType::CHAT, unknown, whole(START, 500, ANSWER)), []);
 }
@@ -473,5 +547,5 @@ fn videos_took_what_the_server_says() {
     let job = r#"{"id":"v","status":"completed","inference_time_s":12.5,"peak_memory_mb":20480}"#;
     let values =
         of_media(EndpointType::VIDEO_GENERATION, [vec![], vec![]], whole(START, 13_000, job));
-    assert_eq!(values, [("video_inference_time", 12_500.0), ("video_peak_memory", 20_480.0)]);
+    assert_eq!(values, [(tag::VIDEO_INFERENCE_TIME, 12_500.0), (tag::VIDEO_PEAK_MEMORY, 20_480.0)]);
 }

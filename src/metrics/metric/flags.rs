@@ -1,4 +1,4 @@
-//! When a metric is computed, and where it is shown.
+//! Flags and console groups of metrics.
 
 use bitflags::bitflags;
 
@@ -14,19 +14,19 @@ bitflags! {
         const PRODUCES_TOKENS_ONLY = 1 << 2;
         /// Higher is better.
         const LARGER_IS_BETTER = 1 << 3;
-        /// About aiperf itself; shown in developer mode only.
+        /// About aiperf itself; shown only in developer mode.
         const INTERNAL = 1 << 4;
         /// Only for audio endpoints.
         const SUPPORTS_AUDIO_ONLY = 1 << 5;
         /// Only for image endpoints.
         const SUPPORTS_IMAGE_ONLY = 1 << 6;
-        /// Only for models that report reasoning apart.
+        /// Only for models that report reasoning separately.
         const SUPPORTS_REASONING = 1 << 7;
-        /// May change; shown in developer mode only.
+        /// May change; shown only in developer mode.
         const EXPERIMENTAL = 1 << 8;
         /// Only with service level objectives.
         const GOODPUT = 1 << 9;
-        /// Not in the records of single requests.
+        /// Not in the records of individual requests.
         const NO_INDIVIDUAL_RECORDS = 1 << 10;
         /// Only for endpoints that tokenise their input.
         const TOKENIZES_INPUT_ONLY = 1 << 11;
@@ -34,26 +34,25 @@ bitflags! {
         const HTTP_TRACE_ONLY = 1 << 12;
         /// Only for video endpoints.
         const SUPPORTS_VIDEO_ONLY = 1 << 13;
-        /// Only where the server reports usage.
+        /// Only if the server reports usage.
         const USAGE_DIFF_ONLY = 1 << 14;
         /// Only for endpoints that produce video.
         const PRODUCES_VIDEO_ONLY = 1 << 15;
-        /// Only where every request has its own time: a fixed schedule.
+        /// Only with a fixed schedule, where every request has a due time.
         const FIXED_SCHEDULE_ONLY = 1 << 16;
-        /// Streamed tokens.
+        /// Only for streamed tokens.
         const STREAMING_TOKENS_ONLY = Self::STREAMING_ONLY.bits() | Self::PRODUCES_TOKENS_ONLY.bits();
     }
 }
 
-/// The console table a metric is in.
+/// The console table of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConsoleGroup {
-    /// No table: exported only.
+    /// No table; only exported.
     None,
-    /// As users and the server have it: over all the time, and from when requests
-    /// were due.
+    /// The effective metrics: over the whole time, and from the due time of requests.
     Effective,
-    /// Over the time in which there was something to do.
+    /// The active metrics: over the time in which there were requests.
     Active,
     /// API-reported usage.
     Usage,
@@ -70,7 +69,7 @@ pub enum ConsoleGroup {
 }
 
 impl ConsoleGroup {
-    /// As the catalogue's listing writes it.
+    /// Returns the name in the catalogue's listing.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

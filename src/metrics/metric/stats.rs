@@ -1,11 +1,11 @@
-//! What a metric came to over a phase.
+//! The results of a metric over a phase.
 
 use super::Metric;
 
-/// Statistics of a metric over a phase, in its display unit.
+/// The statistics of a metric over a phase, in its display unit.
 #[derive(Debug, Clone)]
 pub struct MetricResult {
-    /// The row.
+    /// The metric.
     pub metric: &'static Metric,
     /// The statistics.
     pub stats: Stats,
@@ -16,18 +16,20 @@ pub struct MetricResult {
 pub struct Stats {
     /// Mean, or the single value.
     pub avg: f64,
-    /// The distribution, for record metrics and what is followed over time.
+    /// The exact value if it is an instant, since a float cannot represent nanoseconds exactly.
+    pub instant: Option<u64>,
+    /// The distribution, for record metrics and metrics over time.
     pub distribution: Option<Distribution>,
 }
 
 /// Statistics that need a distribution.
 ///
-/// Percentiles interpolate linearly between order statistics, as numpy's
-/// default does; `std` is the population's. What a metric has not is no number,
-/// and no artifact has it.
+/// Percentiles interpolate linearly between order statistics, as numpy does by default; `std`
+/// is the population's. Statistics that a metric does not have are NaN, and are absent from
+/// the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Distribution {
-    /// Number of values; 0 where they are weighed, not counted.
+    /// Number of values; 0 if they are weighted rather than counted.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
@@ -58,7 +60,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Nothing is known.
+    /// A distribution without known values.
     pub const UNKNOWN: Self = Self {
         count: 0,
         sum: f64::NAN,

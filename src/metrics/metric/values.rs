@@ -1,7 +1,7 @@
-//! What metrics are computed from, and the values of a single request.
+//! The input of record metrics, and the values of a request.
 
-use super::MetricTag;
 use crate::endpoint::{ParsedResponse, Usage};
+use crate::metrics::tag::{MetricTag, TagMap};
 use crate::record::{RequestError, RequestRecord};
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
@@ -15,118 +15,114 @@ pub enum Value {
     List(Vec<f64>),
 }
 
-/// What record metrics are computed from.
+/// The input of record metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The request.
     pub record: &'a RequestRecord,
     /// Its response.
     pub response: &'a ParsedResponse,
-    /// Why it failed, if it did: the transport's error or the response's.
+    /// The error of the transport or the response, if the request failed.
     pub error: Option<&'a RequestError>,
-    /// Tokens of the whole prompt: context, earlier turns and answers, this turn.
+    /// Tokens of the whole prompt: context, earlier turns and responses, and this turn.
     pub input_tokens: Option<u64>,
     /// Tokens of the output text without reasoning.
     pub output_tokens: Option<u64>,
-    /// Tokens of the reasoning text, where there was any.
+    /// Tokens of the reasoning text, if there was any.
     pub reasoning_tokens: Option<u64>,
-    /// Output tokens that were asked for.
+    /// Output tokens that were requested.
     pub requested_output_tokens: Option<u64>,
-    /// Images that the request bears.
+    /// Number of images in the request.
     pub images: u64,
-    /// Seconds that its sound plays; `None` without any, or where one does not say it.
+    /// Duration of the audio in seconds; `None` without audio, or if a duration is unknown.
     pub audio_seconds: Option<f64>,
 }
 
 impl Facts<'_> {
-    /// Nanoseconds from the request's start to the arrival of the `n`th piece of content.
+    /// Returns the nanoseconds from the request's start to the arrival of the `n`th content event.
     #[must_use]
     pub fn until_content(&self, n: usize) -> Option<f64> {
         self.response.content.get(n).map(|piece| self.since_start(piece.arrival))
     }
 
-    /// Nanoseconds from the request's start to `at`.
+    /// Returns the nanoseconds from the request's start to `at`.
     #[must_use]
     pub fn since_start(&self, at: Nanos) -> f64 {
         at.since(self.record.start).0 as f64
     }
 
-    /// A field of the usage the server reported.
+    /// Returns a field of the usage that the server reported.
     #[must_use]
     pub fn usage(&self, field: fn(&Usage) -> Option<u64>) -> Option<f64> {
         self.response.usage.as_ref().and_then(field).map(|tokens| tokens as f64)
     }
 }
 
-/// The values of one request by metric, in order of computation: a metric comes
-/// after those it requires.
+/// The values of one request, by metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordValues {
-    values: Vec<(&'static str, Value)>,
+    slots: TagMap<Value>,
 }
 
 impl RecordValues {
-    /// No values, with room for `count`.
-    #[must_use]
-    pub fn with_capacity(count: usize) -> Self {
-        Self { values: Vec::with_capacity(count) }
+    /// Sets the value of `tag`.
+    pub fn set(&mut self, tag: MetricTag, value: Value) {
+        self.slots.insert(tag, value);
     }
 
-    /// Adds a value; the last one of a tag counts.
-    pub fn push(&mut self, tag: MetricTag, value: Value) {
-        self.values.push((tag, value));
+    /// Returns the value of `tag`.
+    #[must_use]
+    pub fn get(&self, tag: MetricTag) -> Option<&Value> {
+        self.slots.get(tag)
     }
 
-    /// The value of `tag`.
+    /// Returns the value of `tag`, if it is a single number.
     #[must_use]
-    pub fn get(&self, tag: &str) -> Option<&Value> {
-        self.values.iter().rev().find(|(have, _)| *have == tag).map(|(_, value)| value)
-    }
-
-    /// The value of `tag`, if it is one number.
-    #[must_use]
-    pub fn scalar(&self, tag: &str) -> Option<f64> {
+    pub fn scalar(&self, tag: MetricTag) -> Option<f64> {
         match self.get(tag) {
             Some(Value::Scalar(value)) => Some(*value),
             _ => None,
         }
     }
 
-    /// Every tag with its value.
+    /// Iterates over the tags with a value, in order of computation.
     pub fn iter(&self) -> impl Iterator<Item = (MetricTag, &Value)> {
-        self.values.iter().map(|(tag, value)| (*tag, value))
+        self.slots.iter()
     }
 
-    /// Drops the values of tags that `keep` refuses.
-    pub fn retain(&mut self, keep: impl Fn(MetricTag) -> bool) {
-        self.values.retain(|(tag, _)| keep(tag));
+    /// Removes the value of `tag`.
+    pub fn remove(&mut self, tag: MetricTag) {
+        *self.slots.slot_mut(tag) = None;
     }
 }
 
-/// What statistics need of a request: all of it is in its JSONL line, so that
-/// results can be rebuilt from the file.
+/// The part of a request that statistics need. All of it is in the JSONL line, so that results
+/// can be recomputed from the file.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// Phase of the request.
+    /// The request's phase.
     pub phase: PhaseKind,
-    /// Wall time of its start, in nanoseconds since the epoch.
+    /// Wall time of its start, in nanoseconds since the Unix epoch.
     pub start_wall_ns: u64,
-    /// Wall time at which its response ended or it failed.
+    /// Wall time at which its response ended or it failed, in the same unit.
     pub end_wall_ns: u64,
-    /// Output tokens that were asked for.
+    /// Output tokens that were requested.
     pub requested_output_tokens: Option<u64>,
-    /// Why it failed, if it did.
+    /// Number of earlier responses of its session that it should have repeated but are missing
+    /// because their turns failed.
+    pub missing_answers: u32,
+    /// The error, if it failed.
     pub error: Option<RequestError>,
     /// Its record metrics.
     pub values: RecordValues,
 }
 
-/// A request with everything that was found out about it.
+/// A measured request.
 #[derive(Debug, Clone)]
 pub struct MeasuredRecord {
-    /// As the transport saw it.
+    /// The request as recorded by the transport.
     pub record: RequestRecord,
-    /// Its response, read.
+    /// The parsed response.
     pub response: ParsedResponse,
     /// Its values.
     pub observation: Observation,

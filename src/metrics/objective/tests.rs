@@ -12,8 +12,8 @@ fn pairs_are_read_in_order() {
     assert_eq!(
         objectives,
         [
-            Objective { tag: "time_to_first_token", threshold: 50.0 },
-            Objective { tag: "inter_token_latency", threshold: 10.0 },
+            Objective { tag: tag::TIME_TO_FIRST_TOKEN, threshold: 50.0 },
+            Objective { tag: tag::INTER_TOKEN_LATENCY, threshold: 10.0 },
         ]
     );
     assert_eq!(parse_objectives("").unwrap(), []);
@@ -23,11 +23,14 @@ fn pairs_are_read_in_order() {
 fn what_is_wrong_is_said() {
     assert_eq!(error("x"), MetricsError::MalformedObjective("x".to_owned()));
     assert_eq!(error(":5"), MetricsError::MalformedObjective(":5".to_owned()));
-    assert_eq!(error("goodput:5"), MetricsError::NotPerRequest("goodput"));
-    assert_eq!(error("inter_chunk_latency:5"), MetricsError::NotPerRequest("inter_chunk_latency"));
+    assert_eq!(error("goodput:5"), MetricsError::NotPerRequest(tag::GOODPUT));
+    assert_eq!(
+        error("inter_chunk_latency:5"),
+        MetricsError::NotPerRequest(tag::INTER_CHUNK_LATENCY)
+    );
     assert_eq!(
         error("request_latency:1 request_latency:2"),
-        MetricsError::RepeatedObjective("request_latency")
+        MetricsError::RepeatedObjective(tag::REQUEST_LATENCY)
     );
     for bound in ["NaN", "inf", "5ms", "1:2"] {
         let error = error(&format!("request_latency:{bound}")).to_string();
@@ -40,7 +43,7 @@ fn a_name_that_is_not_there_gets_those_near_it() {
     let MetricsError::UnknownObjective { tag, near } = error("time_to_frist_token:5") else {
         panic!("another error")
     };
-    assert_eq!((tag.as_str(), near[0]), ("time_to_frist_token", "time_to_first_token"));
+    assert_eq!((tag.as_str(), near[0]), ("time_to_frist_token", tag::TIME_TO_FIRST_TOKEN));
     let unlike = error("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz:5").to_string();
     assert!(unlike.contains("aiperf metrics"), "{unlike}");
 }

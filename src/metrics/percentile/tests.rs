@@ -5,7 +5,7 @@ use super::*;
 
 const PERCENTS: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
 
-/// One entry of `numpy.json`, which `numpy_reference.py` writes.
+/// An entry of `numpy.json`, which `numpy_reference.py` writes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reference {
@@ -60,7 +60,7 @@ fn assert_near(ours: f64, theirs: f64) {
     assert!((ours - theirs).abs() <= 1e-9 * theirs.abs(), "{ours} is not {theirs}");
 }
 
-/// The definition, by repeated selection of the smallest and a weighted mean.
+/// The definition: repeated selection of the smallest value, and a weighted mean.
 fn naive(values: &[f64], percent: f64) -> f64 {
     let mut left = values.to_vec();
     let mut ascending = Vec::new();

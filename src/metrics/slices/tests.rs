@@ -1,34 +1,33 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Kind, Observation, RecordValues, Settings, Stats, Value};
+use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::record::{ErrorKind, RequestError};
 use crate::schedule::PhaseKind;
 
 const MS: u64 = 1_000_000;
-/// Start of the phase: wall time.
+/// Wall time of the start of the phase.
 const ORIGIN: u64 = 1_795_226_094_000_000_123;
 
 fn registry() -> Arc<Registry> {
     Arc::new(Registry::new(Settings::default(), EndpointType::CHAT.traits(), true).unwrap())
 }
 
-/// A request sent `start` ms after the origin that takes `latency` ms and gives so
-/// many tokens; without any it fails.
+/// A request that was sent `start` ms after the origin, takes `latency` ms and generates `tokens`
+/// tokens; with 0 tokens it fails.
 fn request(start: u64, latency: u64, tokens: u32) -> Observation {
     let mut values = RecordValues::default();
     let nanos = (latency * MS) as f64;
     let mut error = None;
     if tokens > 0 {
-        values.push("time_to_first_token", Value::Scalar(nanos / 2.0));
-        values.push("inter_chunk_latency", Value::List(vec![nanos / 4.0, nanos / 4.0]));
-        values.push("request_latency", Value::Scalar(nanos));
-        values.push("output_sequence_length", Value::Scalar(tokens.into()));
+        values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(nanos / 2.0));
+        values.set(tag::INTER_CHUNK_LATENCY, Value::List(vec![nanos / 4.0, nanos / 4.0]));
+        values.set(tag::REQUEST_LATENCY, Value::Scalar(nanos));
+        values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(tokens.into()));
     } else {
-        values.push("error_isl", Value::Scalar(9.0));
+        values.set(tag::ERROR_ISL, Value::Scalar(9.0));
         error = Some(RequestError::new(ErrorKind::Http5xx, "Busy", format!("at {start}")));
     }
     Observation {
@@ -36,6 +35,7 @@ fn request(start: u64, latency: u64, tokens: u32) -> Observation {
         start_wall_ns: ORIGIN + start * MS,
         end_wall_ns: ORIGIN + (start + latency) * MS,
         requested_output_tokens: start.is_multiple_of(2).then_some(5),
+        missing_answers: 0,
         error,
         values,
     }
@@ -49,8 +49,8 @@ fn observed(requests: &[Observation]) -> Accumulator {
     accumulator
 }
 
-/// The slices of 100 ms of a phase of `length` ms.
-fn slices(accumulator: &Accumulator, length: u64) -> Vec<(Slice, BTreeMap<&'static str, Stats>)> {
+/// Returns the slices of 100 ms of a phase of `length` ms.
+fn slices(accumulator: &Accumulator, length: u64) -> Vec<(Slice, TagMap<Stats>)> {
     let window = ORIGIN..ORIGIN + length * MS;
     let slices = accumulator.slices(&window, Nanos(100 * MS)).unwrap().unwrap();
     let by_tag = |results: Vec<MetricResult>| {
@@ -88,24 +88,27 @@ fn a_request_is_of_the_slice_in_which_it_was_sent() {
     let bounds: Vec<_> =
         slices.iter().map(|(slice, _)| (slice.seconds(), slice.is_complete)).collect();
     assert_eq!(bounds, [(0.1, true), (0.1, true), (0.1, true), (0.05, false)]);
-    let column = |tag: &str| -> Vec<Option<f64>> {
+    let column = |tag: MetricTag| -> Vec<Option<f64>> {
         slices.iter().map(|(_, of)| of.get(tag).map(|stats| stats.avg)).collect()
     };
     let (some, none) = (Some, None);
-    assert_eq!(column("request_latency"), [some(180.0), some(120.0), none, none]);
-    // What adds up is 0 where nothing was added.
-    assert_eq!(column("request_count"), [some(1.0), some(1.0), some(0.0), some(0.0)]);
-    assert_eq!(column("error_request_count"), [some(1.0), some(0.0), some(0.0), some(0.0)]);
-    assert_eq!(column("total_osl"), [some(8.0), some(2.0), some(0.0), some(0.0)]);
-    assert_eq!(column("total_isl"), [none; 4], "the phase has none");
-    assert_eq!(column("total_error_isl"), [some(9.0), some(0.0), some(0.0), some(0.0)]);
-    // Rates go by the length of the slice, 0.1 s, not by how long its requests took.
-    assert_eq!(column("request_throughput"), [some(10.0), some(10.0), some(0.0), some(0.0)]);
-    assert_eq!(column("output_token_throughput"), [some(80.0), some(20.0), some(0.0), some(0.0)]);
-    assert_eq!(column("benchmark_duration"), [some(0.18), some(0.12), none, none]);
-    // What went on in a slice is of the requests that were in flight, whenever sent:
-    // 90 + 30 ms, 90 + 100 ms, 20 ms, nothing.
-    let concurrency = column("effective_concurrency").into_iter().map(Option::unwrap);
+    assert_eq!(column(tag::REQUEST_LATENCY), [some(180.0), some(120.0), none, none]);
+    // Counts and sums are 0 in slices without requests.
+    assert_eq!(column(tag::REQUEST_COUNT), [some(1.0), some(1.0), some(0.0), some(0.0)]);
+    assert_eq!(column(tag::ERROR_REQUEST_COUNT), [some(1.0), some(0.0), some(0.0), some(0.0)]);
+    assert_eq!(column(tag::TOTAL_OSL), [some(8.0), some(2.0), some(0.0), some(0.0)]);
+    assert_eq!(column(tag::TOTAL_ISL), [none; 4], "the phase has none");
+    assert_eq!(column(tag::TOTAL_ERROR_ISL), [some(9.0), some(0.0), some(0.0), some(0.0)]);
+    // Rates are relative to the length of the slice, 0.1 s, not to the duration of its requests.
+    assert_eq!(column(tag::REQUEST_THROUGHPUT), [some(10.0), some(10.0), some(0.0), some(0.0)]);
+    assert_eq!(
+        column(tag::OUTPUT_TOKEN_THROUGHPUT),
+        [some(80.0), some(20.0), some(0.0), some(0.0)]
+    );
+    assert_eq!(column(tag::BENCHMARK_DURATION), [some(0.18), some(0.12), none, none]);
+    // Curves of a slice include all requests in flight, whenever they were sent: 90 + 30 ms, 90 +
+    // 100 ms, 20 ms, nothing.
+    let concurrency = column(tag::EFFECTIVE_CONCURRENCY).into_iter().map(Option::unwrap);
     for (got, expected) in concurrency.zip([1.2, 1.9, 0.2, 0.0]) {
         assert!((got - expected).abs() < 1e-12, "{got} {expected}");
     }
@@ -116,7 +119,8 @@ fn a_request_outside_of_the_phase_is_of_the_nearest_slice() {
     let mut early = request(0, 10, 1);
     early.start_wall_ns -= 7 * MS;
     let slices = slices(&observed(&[early, request(250, 10, 2), request(999, 10, 4)]), 250);
-    let tokens: Vec<f64> = slices.iter().map(|(_, of)| of["total_osl"].avg).collect();
+    let tokens: Vec<f64> =
+        slices.iter().map(|(_, of)| of.get(tag::TOTAL_OSL).unwrap().avg).collect();
     assert_eq!(tokens, [1.0, 0.0, 6.0]);
 }
 
@@ -124,7 +128,7 @@ fn a_request_outside_of_the_phase_is_of_the_nearest_slice() {
 fn without_requests_slices_are_empty() {
     let empty = slices(&observed(&[]), 150);
     assert_eq!(empty.len(), 2);
-    assert!(empty.iter().all(|(_, of)| !of.contains_key("request_count")));
+    assert!(empty.iter().all(|(_, of)| !of.contains(tag::REQUEST_COUNT)));
     let whole = Accumulator::new(registry());
     assert!(whole.slices(&(0..10), Nanos(1)).unwrap().is_none(), "not asked for");
 }
@@ -135,7 +139,7 @@ fn what_was_merged_is_in_the_slices_too() {
     let mut merged = observed(&all[..1]);
     merged.merge(observed(&all[1..]));
     let (merged, whole) = (slices(&merged, 350), slices(&observed(&all), 350));
-    // As text: what a statistic has not is no number, which equals nothing.
+    // As text, since unknown statistics are NaN, which is not equal to itself.
     assert!(format!("{merged:?}") == format!("{whole:?}"));
 }
 
@@ -154,7 +158,7 @@ proptest! {
             log.push(one, &registry);
         }
         for (at, one) in all.iter().enumerate() {
-            let back = log.observation(at as u32, &registry);
+            let back = log.observation(at as u32);
             prop_assert_eq!(format!("{back:?}"), format!("{one:?}"));
         }
     }

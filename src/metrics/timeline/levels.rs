@@ -1,43 +1,42 @@
-//! One request as a row of levels.
+//! A request as a sequence of levels.
 
 use std::num::NonZero;
 
 use super::{Curve, Gaps, Request};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
-/// What one request adds to a curve: a level at a time, each until the next.
+/// A request's contribution to a curve: a sequence of levels, each of which lasts until the next.
 #[derive(Debug)]
 pub(super) struct Levels<'a> {
-    /// When it begins to add.
+    /// Start of its first level.
     pub(super) from: u64,
     request: &'a Request,
     gaps: Gaps<'a>,
     shape: Shape,
     end: u64,
-    /// Levels that it has had.
+    /// Number of levels so far.
     step: u32,
     level: f64,
     until: u64,
 }
 
-/// How the levels follow each other.
+/// The shape of the sequence.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// One level.
+    /// A single level.
     Even(f64),
-    /// One up to the first content, one from there on.
+    /// One level up to the first content event, and one after it.
     Halves(f64, f64),
-    /// In each gap that is not empty so many tokens; nothing after the last.
+    /// The given number of tokens in each gap that is not empty; nothing after the last.
     Pieces(f64),
-    /// The input; with the first piece of content so many more, with each further
-    /// one so many.
+    /// The input, to which the first content event adds `first`, and each further one `more`.
     Filling { input: f64, first: f64, more: f64 },
 }
 
 impl<'a> Levels<'a> {
-    /// What `request` adds to `curve`; `None` where the curve does not follow it.
+    /// Returns the contribution of `request` to `curve`; `None` if the curve does not include it.
     pub(super) fn of(curve: Curve, request: &'a Request, gaps: Gaps<'a>) -> Option<Self> {
         let first = request.first_content();
         let end = request.end();
@@ -62,7 +61,7 @@ impl<'a> Levels<'a> {
         Some(Self { from, request, gaps, shape, end, step: 0, level: 0.0, until: from })
     }
 
-    /// Whether it adds anything at any time.
+    /// Returns whether it contributes anything at any time.
     pub(super) fn says_something(&self) -> bool {
         match self.shape {
             Shape::Even(level) | Shape::Pieces(level) => level > 0.0,
@@ -71,7 +70,7 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// Most levels that it has.
+    /// Returns its maximum number of levels.
     pub(super) const fn most(&self) -> usize {
         match self.shape {
             Shape::Even(_) => 1,
@@ -80,12 +79,12 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// The present level.
+    /// Returns the current level.
     pub(super) const fn level(&self) -> f64 {
         self.level
     }
 
-    /// Goes to the next level; gives its end, or `None` after the last.
+    /// Advances to the next level; returns its end, or `None` after the last.
     pub(super) fn advance(&mut self) -> Option<u64> {
         let (level, until) = self.next()?;
         self.step += 1;
@@ -94,7 +93,7 @@ impl<'a> Levels<'a> {
         Some(self.until)
     }
 
-    /// The next level and its end.
+    /// Returns the next level and its end.
     fn next(&self) -> Option<(f64, u64)> {
         let Self { step, until, end, .. } = *self;
         let first_content = self.request.first_content();
@@ -134,29 +133,29 @@ impl Request {
         self.first_content.map(NonZero::get)
     }
 
-    /// Its end, which is not before its content.
+    /// Returns its end, which is not before its content events.
     pub(super) fn end(&self) -> u64 {
         self.end.max(self.first_content().unwrap_or(0))
     }
 
-    /// Input tokens per second up to the first content.
+    /// Returns input tokens per second up to the first content event.
     fn prefill_rate(&self) -> f64 {
         let nanos = self.first_content().map_or(0, |first| first.saturating_sub(self.start));
         ratio(f64::from(self.input_tokens.unwrap_or(0)) * SECOND, nanos as f64)
     }
 
-    /// Output tokens after the first.
+    /// Returns the number of output tokens after the first.
     fn later_tokens(&self) -> f64 {
         f64::from(self.output_tokens.unwrap_or(0).saturating_sub(1))
     }
 
-    /// Output tokens per second from the first content to the end.
+    /// Returns output tokens per second from the first content event to the end.
     fn decode_rate(&self) -> f64 {
         let nanos = self.first_content().map_or(0, |first| self.end() - first);
         ratio(self.later_tokens() * SECOND, nanos as f64)
     }
 
-    /// Output tokens of each gap that is not empty.
+    /// Returns the number of output tokens for each gap that is not empty.
     fn tokens_a_piece(&self, gaps: Gaps<'_>) -> f64 {
         let all = self.gaps_from..self.gaps_from + self.gap_count as usize;
         let pieces = all.filter(|at| gaps.nanos(*at) > 0).count();
@@ -174,7 +173,7 @@ impl Request {
     }
 }
 
-/// `dividend / divisor`; 0 where the divisor is zero.
+/// Returns `dividend / divisor`; 0 if the divisor is zero.
 fn ratio(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 { dividend / divisor } else { 0.0 }
 }

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::endpoint::EndpointType;
+use crate::metrics::MetricTag;
 use crate::metrics::metric::{Kind, MetricResult, RecordValues, Settings, Value};
 use crate::metrics::{Accumulator, Registry, percentile};
 use crate::record::{ErrorKind, RequestError};
@@ -14,8 +15,8 @@ use crate::units::Nanos;
 const MS: u64 = 1_000_000;
 
 impl Timeline {
-    /// How long `curve` had which value in `window`; `None` where no request has what
-    /// it follows.
+    /// Returns the values of `curve` in `window` with their durations; `None` if no request
+    /// contributes to it.
     fn follow(&self, curve: Curve, gaps: Gaps<'_>, window: Range<u64>) -> Option<Durations> {
         let mut found = None;
         self.follow_each(curve, gaps, &[window], &mut |durations| found = Some(durations));
@@ -23,8 +24,8 @@ impl Timeline {
     }
 }
 
-/// A request that starts and ends so many milliseconds after the others' origin, and
-/// whose pieces of content come at `content`.
+/// A request that starts and ends the given numbers of milliseconds after a common origin, with
+/// content events at `content`.
 #[derive(Debug, Clone)]
 struct Sketch {
     start: u64,
@@ -41,14 +42,14 @@ impl Sketch {
         let mut error = Some(RequestError::new(ErrorKind::Other, "Refused", "by the test"));
         if let (Some(first), Some(last)) = (self.content.first(), self.content.last()) {
             error = None;
-            values.push("time_to_first_token", Value::Scalar(nanos(first - self.start)));
-            values.push("request_latency", Value::Scalar(nanos(last - self.start)));
-            values.push("input_sequence_length", Value::Scalar(self.input.into()));
-            values.push("output_sequence_length", Value::Scalar(self.output.into()));
+            values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(nanos(first - self.start)));
+            values.set(tag::REQUEST_LATENCY, Value::Scalar(nanos(last - self.start)));
+            values.set(tag::INPUT_SEQUENCE_LENGTH, Value::Scalar(self.input.into()));
+            values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(self.output.into()));
             let gaps: Vec<f64> =
                 self.content.windows(2).map(|two| nanos(two[1] - two[0])).collect();
             if !gaps.is_empty() {
-                values.push("inter_chunk_latency", Value::List(gaps));
+                values.set(tag::INTER_CHUNK_LATENCY, Value::List(gaps));
             }
         }
         Observation {
@@ -56,13 +57,14 @@ impl Sketch {
             start_wall_ns: 1_795_226_094_000_000_123 + self.start * MS,
             end_wall_ns: 1_795_226_094_000_000_123 + self.end * MS,
             requested_output_tokens: None,
+            missing_answers: 0,
             error,
             values,
         }
     }
 }
 
-/// Two that overlap, and one that is refused while nothing else goes on.
+/// Two requests that overlap, and one that is rejected while no other is in flight.
 ///
 /// ```text
 /// ms      0    10   20   30   40   50   60   70   80   90  100
@@ -92,7 +94,7 @@ fn observed(sketches: &[Sketch]) -> Accumulator {
     accumulator
 }
 
-fn over_time(results: &[MetricResult]) -> Vec<(&'static str, Stats)> {
+fn over_time(results: &[MetricResult]) -> Vec<(MetricTag, Stats)> {
     let is_it = |result: &&MetricResult| matches!(result.metric.kind, Kind::OverTime(..));
     results.iter().filter(is_it).map(|result| (result.metric.tag, result.stats)).collect()
 }
@@ -104,12 +106,12 @@ fn assert_near(got: f64, expected: f64, tolerance: f64, what: &str) {
 
 #[test]
 fn every_curve_of_three_requests() {
-    // Values and for how many of the 100 ms they last, by hand.
-    let expected: [(&str, &[(f64, f64)]); 14] = [
-        ("effective_concurrency", &[(0.0, 20.0), (1.0, 30.0), (2.0, 50.0)]),
+    // Values and their durations out of 100 ms, computed by hand.
+    let expected: [(MetricTag, &[(f64, f64)]); 14] = [
+        (tag::EFFECTIVE_CONCURRENCY, &[(0.0, 20.0), (1.0, 30.0), (2.0, 50.0)]),
         // 8 tokens in two gaps: 4 in 20 ms, 4 in 10 ms; 2 tokens in 30 ms.
         (
-            "effective_decode_throughput",
+            tag::EFFECTIVE_DECODE_THROUGHPUT,
             &[
                 (0.0, 60.0),
                 (200.0, 10.0),
@@ -120,14 +122,14 @@ fn every_curve_of_three_requests() {
         ),
         // 10 tokens in 20 ms, 20 tokens in 20 ms.
         (
-            "effective_prefill_throughput",
+            tag::EFFECTIVE_PREFILL_THROUGHPUT,
             &[(500.0, 10.0), (1500.0, 10.0), (1000.0, 10.0), (0.0, 70.0)],
         ),
-        ("effective_decode_concurrency", &[(0.0, 50.0), (1.0, 20.0), (2.0, 30.0)]),
-        ("effective_prefill_concurrency", &[(0.0, 70.0), (1.0, 20.0), (2.0, 10.0)]),
-        // In decode, 8 tokens in 40 ms and 2 in 40 ms.
+        (tag::EFFECTIVE_DECODE_CONCURRENCY, &[(0.0, 50.0), (1.0, 20.0), (2.0, 30.0)]),
+        (tag::EFFECTIVE_PREFILL_CONCURRENCY, &[(0.0, 70.0), (1.0, 20.0), (2.0, 10.0)]),
+        // While decoding, 8 tokens in 40 ms and 2 in 40 ms.
         (
-            "effective_total_throughput",
+            tag::EFFECTIVE_TOTAL_THROUGHPUT,
             &[
                 (500.0, 10.0),
                 (1500.0, 10.0),
@@ -138,7 +140,7 @@ fn every_curve_of_three_requests() {
             ],
         ),
         (
-            "effective_decode_throughput_per_user",
+            tag::EFFECTIVE_DECODE_THROUGHPUT_PER_USER,
             &[
                 (200.0, 10.0),
                 (400.0 / 3.0, 10.0),
@@ -148,12 +150,12 @@ fn every_curve_of_three_requests() {
             ],
         ),
         (
-            "effective_prefill_throughput_per_user",
+            tag::EFFECTIVE_PREFILL_THROUGHPUT_PER_USER,
             &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0), (0.0, 70.0)],
         ),
-        // 10, 30, 31, 32, then 4 more at 40 and 50 ms; at 60 ms the second has all.
+        // 10, 30, 31, 32, then 4 more at 40 and 50 ms; at 60 ms the second request has all.
         (
-            "tokens_in_flight",
+            tag::TOKENS_IN_FLIGHT,
             &[
                 (10.0, 10.0),
                 (30.0, 10.0),
@@ -166,7 +168,7 @@ fn every_curve_of_three_requests() {
             ],
         ),
         (
-            "active_decode_throughput",
+            tag::ACTIVE_DECODE_THROUGHPUT,
             &[
                 (0.0, 10.0),
                 (200.0, 10.0),
@@ -175,9 +177,9 @@ fn every_curve_of_three_requests() {
                 (400.0 + 200.0 / 3.0, 10.0),
             ],
         ),
-        ("active_prefill_throughput", &[(500.0, 10.0), (1500.0, 10.0), (1000.0, 10.0)]),
+        (tag::ACTIVE_PREFILL_THROUGHPUT, &[(500.0, 10.0), (1500.0, 10.0), (1000.0, 10.0)]),
         (
-            "active_decode_throughput_per_user",
+            tag::ACTIVE_DECODE_THROUGHPUT_PER_USER,
             &[
                 (200.0, 10.0),
                 (400.0 / 3.0, 10.0),
@@ -186,10 +188,10 @@ fn every_curve_of_three_requests() {
                 (0.0, 10.0),
             ],
         ),
-        ("active_prefill_throughput_per_user", &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0)]),
-        // The refused one is in flight, too, and bears no tokens.
+        (tag::ACTIVE_PREFILL_THROUGHPUT_PER_USER, &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0)]),
+        // The rejected one is in flight, too, but has no tokens.
         (
-            "active_total_throughput",
+            tag::ACTIVE_TOTAL_THROUGHPUT,
             &[
                 (500.0, 10.0),
                 (1500.0, 10.0),
@@ -205,12 +207,11 @@ fn every_curve_of_three_requests() {
     assert_eq!(results.len(), expected.len());
     for ((tag, stats), (expected_tag, values)) in results.iter().zip(expected) {
         assert_eq!(*tag, expected_tag);
-        assert_stats(tag, *stats, values);
+        assert_stats(tag.name(), *stats, values);
     }
 }
 
-/// Holds `stats` to those of `values`, each with its time, worked out from the
-/// definitions.
+/// Asserts that `stats` are those of `values` with their durations, computed from the definitions.
 fn assert_stats(tag: &str, stats: Stats, values: &[(f64, f64)]) {
     let mut values = values.to_vec();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -256,12 +257,12 @@ fn a_slice_has_what_went_on_in_it() {
     let busy = slice(25..45);
     assert_eq!(busy.len(), over_time(&accumulator.results()).len());
     let of = |tag| busy.iter().find(|(have, _)| *have == tag).unwrap().1;
-    assert_stats("concurrency", of("effective_concurrency"), &[(2.0, 20.0)]);
+    assert_stats("concurrency", of(tag::EFFECTIVE_CONCURRENCY), &[(2.0, 20.0)]);
     let tokens = [(31.0, 5.0), (32.0, 10.0), (36.0, 5.0)];
-    assert_stats("tokens_in_flight", of("tokens_in_flight"), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), of(tag::TOKENS_IN_FLIGHT), &tokens);
     let prefill = [(1000.0, 5.0), (0.0, 15.0)];
-    assert_stats("prefill", of("effective_prefill_throughput"), &prefill);
-    assert_stats("active prefill", of("active_prefill_throughput"), &prefill[..1]);
+    assert_stats("prefill", of(tag::EFFECTIVE_PREFILL_THROUGHPUT), &prefill);
+    assert_stats("active prefill", of(tag::ACTIVE_PREFILL_THROUGHPUT), &prefill[..1]);
     assert!(slice(75..80).is_empty());
 }
 
@@ -270,11 +271,11 @@ fn what_no_request_has_is_absent() {
     assert!(over_time(&accumulator().results()).is_empty());
     let refused = observed(&three()[2..]).results();
     let tags: Vec<_> = over_time(&refused).into_iter().map(|(tag, _)| tag).collect();
-    assert_eq!(tags, ["effective_concurrency"]);
+    assert_eq!(tags, [tag::EFFECTIVE_CONCURRENCY]);
     let chat = EndpointType::CHAT.traits();
     let plain = Registry::new(Settings::default(), chat, false).unwrap();
     let rows = plain.rows().iter().filter(|row| matches!(row.kind, Kind::OverTime(..)));
-    assert_eq!(rows.map(|row| row.tag).collect::<Vec<_>>(), ["effective_concurrency"]);
+    assert_eq!(rows.map(|row| row.tag).collect::<Vec<_>>(), [tag::EFFECTIVE_CONCURRENCY]);
 }
 
 #[test]
@@ -288,12 +289,20 @@ fn output_in_one_piece_has_no_rate_and_comes_whole() {
     let one = Sketch { start: 0, content: vec![30], end: 40, input: 10, output: 6 };
     let results = observed(&[one]).results();
     let results = over_time(&results);
-    assert!(!results.iter().any(|(tag, _)| *tag == "effective_decode_throughput"));
+    assert!(!results.iter().any(|(tag, _)| *tag == tag::EFFECTIVE_DECODE_THROUGHPUT));
     let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
-    assert_stats("tokens_in_flight", of("tokens_in_flight"), &[(10.0, 30.0), (16.0, 10.0)]);
+    assert_stats(
+        tag::TOKENS_IN_FLIGHT.name(),
+        of(tag::TOKENS_IN_FLIGHT),
+        &[(10.0, 30.0), (16.0, 10.0)],
+    );
     // 5 tokens in 10 ms, after 10 in 30 ms.
     let total = [(1000.0 / 3.0, 30.0), (500.0, 10.0)];
-    assert_stats("effective_total_throughput", of("effective_total_throughput"), &total);
+    assert_stats(
+        tag::EFFECTIVE_TOTAL_THROUGHPUT.name(),
+        of(tag::EFFECTIVE_TOTAL_THROUGHPUT),
+        &total,
+    );
 }
 
 #[test]
@@ -304,10 +313,10 @@ fn pieces_of_one_moment_come_with_the_next() {
     let results = over_time(&results);
     let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     let rates = [(0.0, 10.0), (300.0, 10.0), (150.0, 20.0)];
-    assert_stats("decode", of("effective_decode_throughput"), &rates);
-    // 2 tokens with each of the three further pieces; the last is there for no time.
+    assert_stats("decode", of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
+    // 2 tokens with each of the three further events; the last level has no duration.
     let tokens = [(1.0, 10.0), (4.0, 10.0), (6.0, 20.0)];
-    assert_stats("tokens_in_flight", of("tokens_in_flight"), &tokens);
+    assert_stats(tag::TOKENS_IN_FLIGHT.name(), of(tag::TOKENS_IN_FLIGHT), &tokens);
 }
 
 #[test]
@@ -323,7 +332,7 @@ fn a_change_costs_twelve_bytes() {
     let gaps = Gaps::new(&gaps, Unit::Nanoseconds);
     let window = timeline.window();
     let durations = timeline.follow(Curve::DecodeThroughput, gaps, window).unwrap();
-    // As many as there may be at most, and never more: 64 pieces and the way to the end.
+    // The maximum number of values, which is never exceeded: 64 events and the way to the end.
     assert!(durations.brief.len() > 70 && durations.brief.capacity() <= 66 * 100);
 }
 
@@ -334,8 +343,8 @@ fn absurd_times_cost_neither_memory_nor_the_program() {
     let gaps = Gaps::new(&[f64::MAX, f64::INFINITY], Unit::Milliseconds);
     let mut timeline = Timeline::default();
     timeline.observe(&observation, &(0..2));
-    observation.values.push("time_to_first_token", Value::Scalar(f64::NAN));
-    observation.values.push("output_sequence_length", Value::Scalar(-5.0));
+    observation.values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(f64::NAN));
+    observation.values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(-5.0));
     observation.start_wall_ns = 0;
     timeline.observe(&observation, &(2..9));
     let window = timeline.window();
@@ -352,17 +361,17 @@ fn a_value_may_last_longer_than_four_seconds() {
     let brief = Sketch { start: 0, content: vec![1], end: 2, input: 10, output: 1 };
     let results = observed(&[long, brief]).results();
     let expected = [(2.0, 2.0), (1.0, 19_998.0)];
-    assert_stats("effective_concurrency", over_time(&results)[0].1, &expected);
+    assert_stats(tag::EFFECTIVE_CONCURRENCY.name(), over_time(&results)[0].1, &expected);
 }
 
-/// Lines of AIPerf 0.13, less what is not needed, and what it says of them; its
-/// instants are floats, to 256 ns.
+/// Lines of AIPerf 0.13, without members that are not needed, and its results for them; its
+/// instants are floats with a precision of 256 ns.
 #[test]
 fn curves_and_adjusted_latencies_are_those_of_aiperf() {
     const LINES: &str = include_str!("../../../tests/golden/aiperf-0.13/over_time.jsonl");
     const SUMMARY: &str =
         include_str!("../../../tests/golden/aiperf-0.13/profile_export_aiperf.json");
-    /// The phase, as its manifest has it.
+    /// The phase as in its manifest.
     const PHASE: Range<u64> = 1_795_226_094_681_160_238..1_795_226_099_215_038_896;
     let mut timeline = Timeline::default();
     let mut gaps = Vec::new();
@@ -372,26 +381,27 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
         let line: Json = serde_json::from_str(line).unwrap();
         let metadata = &line["metadata"];
         let mut values = RecordValues::default();
-        let value = |tag: &str| line["metrics"][tag]["value"].clone();
+        let value = |tag: MetricTag| line["metrics"][tag.name()]["value"].clone();
         for (tag, factor) in [
-            ("time_to_first_token", 1e6),
-            ("input_sequence_length", 1.0),
-            ("output_sequence_length", 1.0),
+            (tag::TIME_TO_FIRST_TOKEN, 1e6),
+            (tag::INPUT_SEQUENCE_LENGTH, 1.0),
+            (tag::OUTPUT_SEQUENCE_LENGTH, 1.0),
         ] {
             if let Some(value) = value(tag).as_f64() {
-                values.push(tag, Value::Scalar(value * factor));
+                values.set(tag, Value::Scalar(value * factor));
             }
         }
-        latencies.extend(value("request_latency").as_f64());
+        latencies.extend(value(tag::REQUEST_LATENCY).as_f64());
         failures += usize::from(line.get("error").is_some());
         let before = gaps.len();
-        let list = value("inter_chunk_latency");
+        let list = value(tag::INTER_CHUNK_LATENCY);
         gaps.extend(list.as_array().into_iter().flatten().filter_map(Json::as_f64));
         let observation = Observation {
             phase: PhaseKind::Profiling,
             start_wall_ns: metadata["request_start_ns"].as_u64().unwrap(),
             end_wall_ns: metadata["request_end_ns"].as_u64().unwrap(),
             requested_output_tokens: None,
+            missing_answers: 0,
             error: None,
             values,
         };
@@ -401,7 +411,7 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
     let mut compared = 0;
     for metric in Registry::catalogue() {
         let Kind::OverTime(curve, span) = metric.kind else { continue };
-        let theirs = &summary[metric.tag];
+        let theirs = &summary[metric.tag.name()];
         let gaps = Gaps::new(&gaps, Unit::Milliseconds);
         let stats = timeline.follow(curve, gaps, PHASE).unwrap().stats(span).unwrap();
         let ours = stats.distribution.unwrap();
@@ -415,9 +425,9 @@ fn curves_and_adjusted_latencies_are_those_of_aiperf() {
             ("p95", ours.p95),
             ("p99", ours.p99),
         ] {
-            // Its rates and its counts of users are rounded apart, so that for less
-            // than a microsecond one user has the rate of two.
-            if name == "max" && metric.tag.ends_with("decode_throughput_per_user") {
+            // Its rates and its numbers of users are rounded separately, so that for less than a
+            // microsecond one user has the rate of two.
+            if name == "max" && metric.tag.name().ends_with("decode_throughput_per_user") {
                 assert!(theirs[name].as_f64().unwrap() > 1.4 * ours);
                 continue;
             }
@@ -494,7 +504,7 @@ proptest! {
         for sketch in &sketches {
             let observation = sketch.observation();
             let before = gaps.len();
-            if let Some(Value::List(list)) = observation.values.get("inter_chunk_latency") {
+            if let Some(Value::List(list)) = observation.values.get(tag::INTER_CHUNK_LATENCY) {
                 gaps.extend(list);
             }
             timeline.observe(&observation, &(before..gaps.len()));

@@ -44,7 +44,7 @@ impl Dialect for Chat {
         openai::opening(reply, "chatcmpl", "chat.completion.chunk")
     }
 
-    /// The role of each choice.
+    /// One event with the role of each choice.
     fn openings(&self, reply: &Reply) -> u64 {
         reply.choices
     }

@@ -1,4 +1,4 @@
-//! Embeddings: OpenAI's, those of a chat's messages as vLLM has them, and NIM's of images.
+//! Embeddings: OpenAI's, those of chat messages as in vLLM, and NIM's of images.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ struct Body<'a> {
     input: Option<Prompts<'a>>,
     #[serde(borrow)]
     messages: Option<Vec<Message<'a>>>,
-    /// NIM's.
+    /// A parameter of NIM.
     #[serde(borrow)]
     input_type: Option<Text<'a>>,
 }
@@ -44,24 +44,24 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What stands before the base64 of an image.
+/// Prefix of an image's base64.
 const IMAGE: &str = "data:image/";
 
-/// A query is text, a passage may have images.
+/// Checks NIM's `input_type`: a query is text, a passage may contain images.
 fn check_input_type(named: Option<&str>, inputs: &[Prompt<'_>]) -> Result<(), BadRequest> {
     let bad = |message: String| Err(BadRequest { message, param: Some("input_type") });
     let has_image =
         |input: &Prompt<'_>| matches!(input, Prompt::Text(text) if text.contains(IMAGE));
     match named {
         Some("query") if inputs.iter().any(has_image) => {
-            bad("Images are embedded as passages, not as queries.".to_owned())
+            bad("Images can only be embedded as passages, not as queries.".to_owned())
         }
         None | Some("query" | "passage") => Ok(()),
         Some(other) => bad(format!("input_type must be query or passage, not {other:?}.")),
     }
 }
 
-/// An image is no text whose tokens count.
+/// Returns an empty prompt in place of an image, which has no text to count tokens of.
 fn without_image(prompt: Prompt<'_>) -> Prompt<'_> {
     let Prompt::Text(text) = prompt else { return prompt };
     let end = text.find(IMAGE).unwrap_or(text.len());

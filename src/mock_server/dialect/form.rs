@@ -1,4 +1,4 @@
-//! Bodies of several parts (`multipart/form-data`, RFC 7578).
+//! Multipart bodies (`multipart/form-data`, RFC 7578).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use memchr::memmem;
 use super::Call;
 use crate::mock_server::request::{BadRequest, missing};
 
-/// Most parts of a body.
+/// Maximum number of parts of a body.
 const MAX_PARTS: usize = 256;
 
 /// The parts of a body.
@@ -50,19 +50,19 @@ impl<'a> Form<'a> {
         Ok(Self { parts })
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         let part = self.parts.iter().find(|part| part.name == name && !part.is_file)?;
         Some(String::from_utf8_lossy(part.content))
     }
 
-    /// The first file of a name.
+    /// Returns the first file with this name.
     pub(super) fn file(&self, name: &'static str) -> Result<&'a [u8], BadRequest> {
         let found = self.parts.iter().find(|part| part.name == name && part.is_file);
         found.map(|part| part.content).ok_or_else(|| missing(name))
     }
 
-    /// Whether a field says yes.
+    /// Returns whether a field has a true value.
     pub(super) fn is_set(&self, name: &str) -> bool {
         self.text(name).is_some_and(|text| text == "true" || text == "1")
     }

@@ -9,9 +9,8 @@ use crate::mock_server::activity::Finish;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Part, missing};
 
-/// `/v1beta/models/{model}:generateContent` and `:streamGenerateContent`, and the
-/// same below `/v1`.
-/// Reasoning is in parts that are thoughts; every event tells usage so far.
+/// `/v1beta/models/{model}:generateContent` and `:streamGenerateContent`, and the same below `/v1`.
+/// Reasoning is in parts marked as thoughts; every event contains the usage so far.
 #[derive(Debug)]
 pub(super) struct Gemini;
 
@@ -115,7 +114,7 @@ fn append_part(reply: &Reply, is_thought: bool, first: u64, count: u64, out: &mu
     out.push_str(if is_thought { r#"","thought":true}"# } else { r#""}"# });
 }
 
-/// The end of the parts and of all around them, when `said` tokens are out.
+/// Appends the end of the parts and of everything around them, after `said` tokens.
 fn finish(reply: &Reply, says_end: bool, said: u64, out: &mut String) {
     let Reply { id, model, reasoning, .. } = reply;
     out.push_str(r#"],"role":"model"},"#);

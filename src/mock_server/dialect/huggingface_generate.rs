@@ -9,8 +9,7 @@ use crate::mock_server::activity::Finish;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Text, missing};
 
-/// `/generate` and `/generate_stream`. Tokens are counted where details are
-/// asked for.
+/// `/generate` and `/generate_stream`. Token counts are included if details are requested.
 #[derive(Debug)]
 pub(super) struct HuggingFaceGenerate;
 

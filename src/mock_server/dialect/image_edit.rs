@@ -5,7 +5,7 @@ use super::{Call, Dialect, Route, image_generation};
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{Ask, BadRequest, Prompt, missing};
 
-/// `/v1/images/edits`. Answers are those of image generation.
+/// `/v1/images/edits`. Responses are those of image generation.
 #[derive(Debug)]
 pub(super) struct ImageEdit;
 
@@ -25,7 +25,7 @@ impl Dialect for ImageEdit {
                     .any(|magic| file.starts_with(magic))
             };
             if !is_image(file.map_err(|_| missing("image"))?) {
-                let message = "The image is none.".to_owned();
+                let message = "The file could not be decoded as an image.".to_owned();
                 return Err(BadRequest { message, param: Some("image") });
             }
         }

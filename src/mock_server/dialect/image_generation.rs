@@ -8,8 +8,7 @@ use super::{Call, Dialect, Route};
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Text, missing};
 
-/// `/v1/images/generations`. A stream has one image that is not finished, then
-/// the one that is.
+/// `/v1/images/generations`. A stream contains a partial image and then the complete one.
 #[derive(Debug)]
 pub(super) struct ImageGeneration;
 
@@ -60,7 +59,7 @@ impl Dialect for ImageGeneration {
     }
 }
 
-/// The smallest PNG, of one pixel, in base64.
+/// The smallest PNG, with one pixel, in base64.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 pub(super) fn whole(reply: &Reply) -> Vec<u8> {
@@ -72,7 +71,7 @@ pub(super) fn whole(reply: &Reply) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The event of an image that is not finished.
+/// Appends the event of a partial image.
 pub(super) fn partial(name: &str, chunk: &Chunk, out: &mut String) {
     let index = chunk.at;
     let _ = write!(
@@ -82,7 +81,7 @@ pub(super) fn partial(name: &str, chunk: &Chunk, out: &mut String) {
     );
 }
 
-/// The event of an image that is.
+/// Appends the event of a complete image.
 pub(super) fn completed(name: &str, reply: &Reply, out: &mut String) {
     let image = if reply.is_empty() { "" } else { PIXEL };
     let _ = write!(
@@ -97,7 +96,7 @@ pub(super) fn completed(name: &str, reply: &Reply, out: &mut String) {
 
 fn append_usage(reply: &Reply, out: &mut String) {
     if let Some(input) = reply.usage {
-        // What OpenAI's smallest image has.
+        // The token count of OpenAI's smallest image.
         let output = 272;
         let _ = write!(
             out,

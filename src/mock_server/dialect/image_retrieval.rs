@@ -1,4 +1,4 @@
-//! What NIM finds in images: the same table in each.
+//! NIM's detection in images, which finds the same table in each.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::{Call, Dialect, Route};
 use crate::mock_server::reply::Reply;
 use crate::mock_server::request::{self, Ask, BadRequest, Text, missing};
 
-/// `/v1/infer`, which is `/v1/page-elements` and `/v1/table-structure` in later versions.
+/// `/v1/infer`, which later versions call `/v1/page-elements` and `/v1/table-structure`.
 #[derive(Debug)]
 pub(super) struct ImageRetrieval;
 
@@ -48,7 +48,7 @@ impl Dialect for ImageRetrieval {
         let body: Body<'a> = request::json(call.body)?;
         let images = body.input.ok_or_else(|| missing("input"))?;
         if !images.iter().all(Image::is_one) {
-            let message = "An image is a PNG or a JPEG as a data URL.".to_owned();
+            let message = "Images must be PNG or JPEG data URLs.".to_owned();
             return Err(BadRequest { message, param: Some("input") });
         }
         let model = body.model.map(|text| text.0);

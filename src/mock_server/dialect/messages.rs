@@ -9,7 +9,7 @@ use crate::mock_server::activity::Finish;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Content, Message, Text, missing};
 
-/// `/v1/messages`. Reasoning is a block of thinking before the text.
+/// `/v1/messages`. Reasoning is a thinking block before the text.
 #[derive(Debug)]
 pub(super) struct Messages;
 
@@ -108,7 +108,7 @@ data: {{"type":"message_start","message":{{"id":"msg_{id:016x}","type":"message"
         out.push_str(r#""}}"#);
     }
 
-    /// The ends of the last block, of what the message is, and of the stream.
+    /// The end of the last block, the message delta, and the end of the stream.
     fn closings(&self, _reply: &Reply) -> u64 {
         3
     }
@@ -153,7 +153,7 @@ data: {{"type":"message_delta","delta":{{"stop_reason":"{}","stop_sequence":null
     }
 }
 
-/// What the client is to send back with the thinking.
+/// The signature that the client must send back with the thinking.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 fn start_block(index: u64, is_thinking: bool, out: &mut String) {
@@ -169,7 +169,7 @@ data: {{"type":"content_block_start","index":{index},"content_block":{block}}}"#
     );
 }
 
-/// A delta up to its text.
+/// Appends a delta up to its text.
 fn delta(index: u64, kind: &str, out: &mut String) {
     let _ = write!(
         out,

@@ -1,4 +1,4 @@
-//! What OpenAI's older dialects have in common.
+//! The common parts of OpenAI's older dialects.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Message, Prompt, Prompts, Text, missing};
 
-/// The body of a request. Members that do not matter here are ignored.
+/// The body of a request. Members that are not needed here are ignored.
 #[derive(Deserialize)]
 pub(super) struct Body<'a> {
     #[serde(borrow)]
@@ -33,7 +33,7 @@ impl<'a> Body<'a> {
         request::json(body)
     }
 
-    /// `n` answers to the messages.
+    /// Requests `n` choices for the messages.
     pub(super) fn chat(mut self) -> Result<Ask<'a>, BadRequest> {
         let messages = self.messages.take().ok_or_else(|| missing("messages"))?;
         let prompts = messages.into_iter().flat_map(Message::texts).collect();
@@ -41,7 +41,7 @@ impl<'a> Body<'a> {
         self.ask(prompts, choices)
     }
 
-    /// `n` answers to each prompt.
+    /// Requests `n` choices for each prompt.
     pub(super) fn completions(mut self) -> Result<Ask<'a>, BadRequest> {
         let prompts: Vec<_> = self.prompt.take().ok_or_else(|| missing("prompt"))?.into();
         let choices = self.n()?.saturating_mul(prompts.len() as u64);
@@ -71,7 +71,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// `{"id":…,"object":…,"created":…,"model":…,`
+/// Returns `{"id":…,"object":…,"created":…,"model":…,`.
 pub(super) fn opening(reply: &Reply, prefix: &str, object: &str) -> String {
     let Reply { id, created, model, .. } = reply;
     format!(
@@ -79,7 +79,7 @@ pub(super) fn opening(reply: &Reply, prefix: &str, object: &str) -> String {
     )
 }
 
-/// The rest of a whole body: a list with an entry for each choice, and usage.
+/// Appends the rest of a whole body: a list with an entry for each choice, and usage.
 pub(super) fn list(reply: &Reply, out: &mut String, name: &str, append: impl Fn(&mut String, u64)) {
     let _ = write!(out, r#""{name}":["#);
     for choice in 0..reply.choices {
@@ -96,18 +96,18 @@ pub(super) fn list(reply: &Reply, out: &mut String, name: &str, append: impl Fn(
     out.push('}');
 }
 
-/// The end of a choice in a whole body.
+/// Appends the end of a choice in a whole body.
 pub(super) fn finish_choice(reply: &Reply, out: &mut String) {
     let _ = write!(out, r#","logprobs":null,"finish_reason":"{}"}}"#, reply.finish.label());
 }
 
-/// An event's beginning.
+/// Appends the beginning of an event.
 pub(super) fn data(reply: &Reply, out: &mut String) {
     out.push_str("data: ");
     out.push_str(&reply.prelude);
 }
 
-/// The end of a chunk.
+/// Appends the end of a chunk.
 pub(super) fn finish_chunk(reply: &Reply, chunk: &Chunk, out: &mut String) {
     out.push_str(r#","logprobs":null,"finish_reason":"#);
     if chunk.is_last {
@@ -118,7 +118,7 @@ pub(super) fn finish_chunk(reply: &Reply, chunk: &Chunk, out: &mut String) {
     out.push_str("}]}");
 }
 
-/// Usage if it is told, and `[DONE]`.
+/// Returns the number of closing events: usage if it is reported, and `[DONE]`.
 pub(super) fn closings(reply: &Reply) -> u64 {
     if reply.usage.is_some() { 2 } else { 1 }
 }

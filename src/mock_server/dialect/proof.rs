@@ -1,5 +1,5 @@
-//! A dialect of tests alone: a job that is done when its script says so, and
-//! whose result is no text.
+//! A dialect for tests only: a job that is done when its script says so, and whose result is not
+//! text.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -44,7 +44,8 @@ impl Dialect for Proof {
     }
 }
 
-/// The head and the body of the answer to a request of one line and these headers.
+/// Sends a request of one line and these headers, and returns the head and the body of the
+/// response.
 fn ask(server: &MockServer, request: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect(server.addr()).unwrap();
     write!(stream, "{request}\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
@@ -67,7 +68,7 @@ fn a_job_is_answered_at_once_and_looked_up_later() {
     let ready = Nanos(id.parse().unwrap());
     let look = || ask(&server, &format!("GET /proof/{id} HTTP/1.1"));
     let before = look();
-    // Had the first look been late, it would have said nothing of the wait.
+    // If the first lookup was late, it proves nothing about the wait.
     if Clock::now() < ready {
         assert_eq!(before.1, b"wait");
         assert_eq!(server.requests_served(), 0);

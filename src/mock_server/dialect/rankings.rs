@@ -1,5 +1,5 @@
-//! Rankings: Cohere's, Text Embeddings Inference's and NIM's. The answer scores each
-//! passage; the later one stands, the lower its score.
+//! Rankings: Cohere's, Text Embeddings Inference's and NIM's. The response scores each passage;
+//! scores decrease with the position.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::{Call, Dialect, Route, json_string};
 use crate::mock_server::reply::Reply;
 use crate::mock_server::request::{self, Ask, BadRequest, Prompt, Text, missing};
 
-/// Whose they are.
+/// The API of the rankings.
 #[derive(Debug)]
 pub(super) enum Rankings {
     Cohere,

@@ -9,7 +9,7 @@ use crate::mock_server::activity::Finish;
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Message, Prompt, Text, missing};
 
-/// `/v1/responses`. Reasoning is an item of its own before the message.
+/// `/v1/responses`. Reasoning is a separate item before the message.
 #[derive(Debug)]
 pub(super) struct Responses;
 
@@ -97,7 +97,7 @@ impl Dialect for Responses {
         out.push_str(r#"","logprobs":[]}"#);
     }
 
-    /// The last item's three ends, and the response's.
+    /// The three ends of the last item, and that of the response.
     fn closings(&self, _reply: &Reply) -> u64 {
         4
     }
@@ -125,18 +125,18 @@ data: {{"type":"error","code":"server_error","message":"{SCRIPTED}","param":null
     }
 }
 
-/// Events before the first chunk.
+/// Number of events before the first chunk.
 const OPENINGS: u64 = 4;
-/// Events between reasoning and text.
+/// Number of events between reasoning and text.
 const BETWEEN: u64 = 5;
 
-/// The sequence number of the last chunk.
+/// Returns the sequence number of the last chunk.
 fn last_chunk(reply: &Reply) -> u64 {
     let has_both = reply.reasoning > 0 && reply.tokens > reply.reasoning;
     OPENINGS + reply.chunks() - 1 + if has_both { BETWEEN } else { 0 }
 }
 
-/// The items of an answer.
+/// The items of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Item {
     Reasoning,
@@ -144,7 +144,7 @@ enum Item {
 }
 
 impl Item {
-    /// `response.…` of the events of its part, without their ends.
+    /// Returns `response.…`, the name of the events of its part without their suffixes.
     const fn part_event(self) -> &'static str {
         match self {
             Self::Reasoning => "response.reasoning_text",
@@ -168,7 +168,7 @@ impl Item {
         }
     }
 
-    /// An event about the item, up to its own members.
+    /// Appends an event about the item, up to its own members.
     fn event(self, reply: &Reply, number: u64, kind: &str, out: &mut String) {
         let (id, index) = (self.id(reply), self.index(reply));
         begin(kind, number, out);
@@ -179,7 +179,7 @@ impl Item {
         self.whole_event(reply, number, "added", out);
     }
 
-    /// The item, as it begins or as it ends.
+    /// Appends the event with the whole item, at its beginning or end.
     fn whole_event(self, reply: &Reply, number: u64, end: &str, out: &mut String) {
         begin(&format!("response.output_item.{end}"), number, out);
         let _ = write!(out, r#""output_index":{},"item":"#, self.index(reply));
@@ -187,7 +187,7 @@ impl Item {
         out.push('}');
     }
 
-    /// A part of the item, as it begins or as it ends.
+    /// Appends the event with a part of the item, at its beginning or end.
     fn part(self, reply: &Reply, number: u64, end: &str, text: &str, out: &mut String) {
         self.event(reply, number, &format!("response.content_part.{end}"), out);
         out.push_str(r#""content_index":0,"part":"#);
@@ -241,7 +241,7 @@ impl Item {
     }
 }
 
-/// `event: …`, and its data up to the sequence number.
+/// Appends `event: …`, and its data up to the sequence number.
 fn begin(kind: &str, number: u64, out: &mut String) {
     let _ = write!(out, "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number},");
 }
@@ -260,7 +260,7 @@ const fn status(reply: &Reply) -> &'static str {
     }
 }
 
-/// The response object, with its output and its usage once it has ended.
+/// Appends the response object, with its output and usage once it has ended.
 fn response(reply: &Reply, out: &mut String, status: &str) {
     let Reply { id, created, model, tokens, reasoning, .. } = reply;
     let _ = write!(

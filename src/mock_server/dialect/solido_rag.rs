@@ -1,4 +1,4 @@
-//! Solido's answers by what it retrieves: one source, whatever is asked.
+//! Solido's responses from retrieved sources: a single source for every prompt.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::{Call, Dialect, Route};
 use crate::mock_server::reply::{Chunk, Reply};
 use crate::mock_server::request::{self, Ask, BadRequest, Prompts, Text, missing};
 
-/// `/rag/api/prompt`. It streams where `stream` is asked for, and tells no usage.
+/// `/rag/api/prompt`. Responses are streamed if `stream` is set, and contain no usage.
 #[derive(Debug)]
 pub(super) struct SolidoRag;
 

@@ -1,4 +1,4 @@
-//! OpenAI video generation, with what `SGLang` says beside it.
+//! OpenAI video generation, with the additional members of `SGLang`.
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ use crate::mock_server::request::{self, Ask, BadRequest, Prompt, Text, missing};
 use crate::mock_server::script::{Fault, JobFault};
 use crate::units::Nanos;
 
-/// `/v1/videos`. A job's identifier says all about it, so that nothing is kept:
-/// when it is done, how it ends, and what it took.
+/// `/v1/videos`. The identifier of a job contains all its state, so that nothing is stored: when it
+/// is done, how it ends, and how long it took.
 #[derive(Debug)]
 pub(super) struct VideoGeneration;
 
@@ -23,7 +23,7 @@ struct Body<'a> {
     prompt: Option<Text<'a>>,
 }
 
-/// What a job's identifier says.
+/// The content of a job's identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Job {
     ready: Nanos,
@@ -32,7 +32,7 @@ struct Job {
 }
 
 const PEAK_MEMORY_MB: f64 = 20480.0;
-/// Of a file of MP4, its first box.
+/// The first box of an MP4 file.
 const VIDEO: &[u8] = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom";
 
 impl Dialect for VideoGeneration {

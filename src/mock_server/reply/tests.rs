@@ -5,7 +5,7 @@ use crate::endpoint::{self, EndpointType, ParsedResponse};
 use crate::mock_server::dialect;
 use crate::record::{ResponseBody, SseEvent};
 
-/// A chat answer of three tokens, the chunks of which are due at 110, 120 and 130.
+/// A chat response of three tokens, whose chunks are due at 110, 120 and 130.
 fn reply(fault: Option<Fault>) -> Reply {
     Reply {
         material: Arc::new(Material::new(&Script::default())),
@@ -27,7 +27,7 @@ fn reply(fault: Option<Fault>) -> Reply {
     }
 }
 
-/// The dialect of a POST to `path`.
+/// Returns the dialect of a POST to `path`.
 fn dialect(path: &str) -> &'static dyn Dialect {
     dialect::find(&http::Method::POST, path).unwrap().0
 }
@@ -38,7 +38,7 @@ fn events(reply: Reply) -> Events {
     Events::new(reply, schedule)
 }
 
-/// The data of an event.
+/// Returns the data of an event.
 fn data(event: &Event) -> &str {
     let text = std::str::from_utf8(&event.bytes).unwrap();
     text.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap()
@@ -145,7 +145,7 @@ fn cuts_are_before_within_or_after_an_event() {
             .map(|event| event.cut.map(|cut| (cut, event.bytes.len())))
             .collect()
     };
-    // The role comes before the first token; after the cut nothing does.
+    // The role comes before the first token; nothing comes after the cut.
     let at_once = cuts(0, false);
     assert!(matches!(at_once[..], [Some((0, _))]));
     let after_two = cuts(2, false);
@@ -183,8 +183,8 @@ fn a_whole_chat() {
     );
 }
 
-/// The server's and the client's side of each dialect that streams text, and the
-/// client's that finds the dialect out.
+/// The server's and the client's side of each dialect that streams text, and the client's side that
+/// detects the dialect.
 fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpoint>)> {
     let streams = |kind: &&EndpointType| kind.traits().supports_streaming;
     let config = |endpoint_type| endpoint::Config {
@@ -202,14 +202,14 @@ fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpo
         let dialect = dialect(path.split('?').next().unwrap());
         config.map(|config| (dialect, endpoint::build(&config)))
     };
-    // Where the URL is the whole path, there is no side of the server's.
+    // If the URL is the whole path, there is no server side.
     let has_path = |kind: &&EndpointType| !kind.traits().path.is_empty();
     let produces = |kind: &&EndpointType| kind.traits().produces_tokens;
     let kinds = EndpointType::ALL.iter().filter(streams).filter(produces).filter(has_path);
     kinds.flat_map(pairs).collect()
 }
 
-/// Some of what leaves together is several events.
+/// Parses a stream. One item of `events` may contain several events, so the text is split again.
 fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedResponse {
     let text: String =
         events.map(|event| String::from_utf8(event.bytes.to_vec()).unwrap()).collect();
@@ -223,7 +223,7 @@ fn read_stream(client: &dyn endpoint::Endpoint, events: Events) -> ParsedRespons
     client.parse(&body)
 }
 
-/// A reply of 7 tokens, 3 of which are reasoning where the dialect has such.
+/// A response of 7 tokens, 3 of which are reasoning if the dialect supports it.
 fn reply_of(dialect: &'static dyn Dialect, fault: Option<Fault>) -> Reply {
     let reasoning = if dialect.reasons() { 3 } else { 0 };
     Reply { dialect, tokens: 7, reasoning, per_chunk: 2, usage: Some(5), ..reply(fault) }
@@ -243,7 +243,7 @@ fn check_answer(parsed: &ParsedResponse, dialect: &dyn Dialect) {
     let counts = parsed.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens));
     let told = (name != "SolidoRag").then_some((Some(5), Some(7)));
     assert_eq!(counts, told, "{name}");
-    // A transcript ends with its sound; Solido says nothing of its answer.
+    // A transcript ends with its audio; Solido does not report a finish reason.
     let says_no_reason = ["AudioTranscription", "SolidoRag"].contains(&&*name);
     assert_ne!(parsed.finish_reason.is_some(), says_no_reason, "{name}");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong, for which requests, and the text of both.
+//! Faults, the requests that they apply to, and the textual format of both.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,25 +7,25 @@ use super::parse_duration;
 use crate::mock_server::MockServerError;
 use crate::units::Nanos;
 
-/// One thing that goes wrong, and for which requests.
+/// A fault, and the requests that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRule {
-    /// Which requests.
+    /// The requests.
     pub selector: Selector,
-    /// What happens to them.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// Which inference requests, counted from 1 in order of arrival.
+/// A selection of inference requests, numbered from 1 in order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
-    /// All of them.
+    /// All requests.
     All,
-    /// The `n`th, the `2n`th and so on.
+    /// Every `n`th request.
     Every(u64),
-    /// The first so many.
+    /// The first `n` requests.
     First(u64),
-    /// These.
+    /// The requests with these numbers.
     Requests(Vec<u64>),
 }
 
@@ -40,69 +40,71 @@ impl Selector {
     }
 }
 
-/// What goes wrong. Events are content events: those that bear tokens.
+/// A fault. Events are content events, which contain tokens.
 ///
-/// An answer that is not streamed is one event, its body.
+/// A response that is not streamed is one event, its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers at once with this status.
+    /// Responds at once with this status.
     Status {
         /// The HTTP status, 200 to 599.
         code: u16,
-        /// The body; without one, an error in OpenAI's form.
+        /// The body; without one, an error in OpenAI's format.
         body: Option<String>,
     },
-    /// Closes the connection mid-stream; not at all where the stream is shorter.
+    /// Closes the connection mid-stream, unless the stream is shorter.
     CutStream {
-        /// Content events sent before.
+        /// Number of content events sent before.
         after_events: u64,
         /// Whether half of the next event is sent too.
         mid_event: bool,
     },
     /// One event is broken JSON.
     GarbageJson {
-        /// Which, from 0.
+        /// Index of the event, from 0.
         at_event: u64,
     },
-    /// 200, and nothing but the stream's end (`[DONE]`, say); an empty body where nothing is streamed.
+    /// Status 200 with only the stream's end marker (such as `[DONE]`); an empty body without
+    /// streaming.
     EmptyStream,
-    /// The stream lacks what says that it ends (`[DONE]`, say).
+    /// The stream lacks its end marker (such as `[DONE]`).
     NoDone,
-    /// An `error` event inside the 200 stream, then `[DONE]` where the dialect has it.
+    /// An `error` event inside the stream with status 200, then `[DONE]` if the dialect has it.
     ErrorEvent {
-        /// Content events sent before.
+        /// Number of content events sent before.
         after_events: u64,
     },
-    /// Accepts the request and never answers.
+    /// Accepts the request and never responds.
     Hang,
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     CloseBeforeResponse,
-    /// One byte at a time.
+    /// Sends one byte at a time.
     DripBytes {
-        /// From one byte to the next.
+        /// Pause between two bytes.
         pause: Nanos,
     },
-    /// Announces keep-alive and closes after the answer, as llama.cpp does after streams.
+    /// Announces keep-alive but closes the connection after the response, as llama.cpp does after
+    /// streams.
     CloseAfterEach,
-    /// A job comes to no good end; answers that are no jobs are as always.
+    /// A job does not complete normally; responses other than jobs are not affected.
     Job(JobFault),
-    /// One step of the schedule is late, and holds back those behind it.
+    /// One step of the schedule is late, and delays the following ones.
     Stall {
-        /// Which step, from 0.
+        /// Index of the step, from 0.
         at_event: u64,
-        /// By how much.
+        /// The delay.
         duration: Nanos,
     },
 }
 
-/// How a job goes wrong.
+/// The fault of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobFault {
     /// It fails when it should be done.
     Failed,
     /// It is never done.
     Never,
-    /// Its status is none that is known.
+    /// It has an unknown status.
     Odd,
 }
 
@@ -160,16 +162,16 @@ fn parse_fault(text: &str) -> Result<Fault, &'static str> {
         ("job", Some(end)) => {
             let mut known = JobFault::ALL.into_iter();
             let found = known.find(|fault| fault.name() == end);
-            Fault::Job(found.ok_or("needs job=failed, job=never or job=odd")?)
+            Fault::Job(found.ok_or("requires job=failed, job=never or job=odd")?)
         }
         ("drip", Some(pause)) => Fault::DripBytes { pause: duration(pause)? },
         ("close-after-each", None) => Fault::CloseAfterEach,
         ("stall", Some(argument)) => {
-            let (at, by) = argument.split_once(',').ok_or("needs stall=EVENT,DURATION")?;
+            let (at, by) = argument.split_once(',').ok_or("requires stall=EVENT,DURATION")?;
             Fault::Stall { at_event: count(at)?, duration: duration(by)? }
         }
         _ => {
-            return Err("has an unknown fault, or one with an argument too many or too few \
+            return Err("has an unknown fault, or one with the wrong number of arguments \
                         (status, cut, cut-mid, garbage, empty, no-done, error, hang, close, \
                         drip, close-after-each, job, stall)");
         }
@@ -184,23 +186,23 @@ fn parse_status(argument: &str) -> Result<Fault, &'static str> {
     };
     match code.parse() {
         Ok(code @ 200..600) => Ok(Fault::Status { code, body }),
-        _ => Err("needs a status from 200 to 599"),
+        _ => Err("requires a status from 200 to 599"),
     }
 }
 
 fn count(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "needs a whole number")
+    text.parse().map_err(|_| "requires a whole number")
 }
 
 fn positive(text: &str) -> Result<u64, &'static str> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(n),
-        _ => Err("needs a whole number from 1"),
+        _ => Err("requires a whole number of at least 1"),
     }
 }
 
 fn duration(text: &str) -> Result<Nanos, &'static str> {
-    parse_duration(text).map_err(|_| "needs a duration such as 250ms, 1.5s, 80us")
+    parse_duration(text).map_err(|_| "requires a duration such as 250ms, 1.5s or 80us")
 }
 
 impl fmt::Display for FaultRule {
@@ -288,7 +290,7 @@ mod tests {
     fn wrong_rules_name_the_problem() {
         let problem = |text: &str| text.parse::<FaultRule>().unwrap_err().to_string();
         assert!(problem("hang").contains("has no `:`"));
-        assert!(problem("every=0:hang").contains("whole number from 1"));
+        assert!(problem("every=0:hang").contains("whole number of at least 1"));
         assert!(problem("some:hang").contains("unknown selector"));
         assert!(problem("all:explode").contains("unknown fault"));
         assert!(problem("all:hang=1").contains("unknown fault"));

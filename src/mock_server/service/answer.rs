@@ -1,5 +1,4 @@
-//! Responses, and their bodies: whole, or a stream that hands its events over as they
-//! are due.
+//! Responses and their bodies: whole, or a stream that hands over its events when they are due.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,17 +12,17 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::Connection;
 use crate::mock_server::JSON;
 use crate::mock_server::activity::InFlight;
-use crate::mock_server::alarm::Pending;
 use crate::mock_server::connection::Handed;
 use crate::mock_server::dialect::{json_string, openai_error};
 use crate::mock_server::reply::{Event, Events};
+use crate::timer::Wait;
 
-/// A response's body.
+/// The body of a response.
 #[derive(Debug)]
 pub(in crate::mock_server) enum Answer {
-    /// All of it at once.
+    /// The whole body at once.
     Whole(Bytes),
-    /// Event by event.
+    /// One event after the other.
     Stream(Box<Stream>),
 }
 
@@ -32,14 +31,14 @@ impl Answer {
         Self::Whole(body.into())
     }
 
-    /// The stream of `next` and the events after it.
+    /// Returns the stream of `next` and the events after it.
     pub(super) fn stream(
         connection: Connection,
         next: Option<Event>,
         events: Events,
         in_flight: InFlight,
     ) -> Self {
-        let wait = Pending::default();
+        let wait = connection.timer.wait();
         Self::Stream(Box::new(Stream { events, next, in_flight, connection, wait }))
     }
 }
@@ -50,13 +49,13 @@ pub(in crate::mock_server) struct Stream {
     next: Option<Event>,
     in_flight: InFlight,
     connection: Connection,
-    wait: Pending,
+    wait: Wait,
 }
 
 impl Stream {
     fn poll_event(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         let Some(event) = &self.next else { return Poll::Ready(None) };
-        ready!(self.connection.alarm.poll_until(&mut self.wait, event.due, cx));
+        ready!(self.wait.poll_until(event.due, cx));
         let following = self.events.next();
         let Some(event) = std::mem::replace(&mut self.next, following) else {
             return Poll::Ready(None);
@@ -122,7 +121,7 @@ pub(super) fn plain(content_type: &'static str, body: Bytes) -> Response<Answer>
     response(StatusCode::OK, content_type, Answer::whole(body))
 }
 
-/// Promises to keep the connection, where the script wants the promise broken.
+/// Announces keep-alive if the script is to close the connection regardless.
 pub(super) fn announce(mut response: Response<Answer>, closes: bool) -> Response<Answer> {
     if closes {
         let headers = response.headers_mut();
@@ -136,7 +135,8 @@ pub(super) fn announce(mut response: Response<Answer>, closes: bool) -> Response
 }
 
 pub(super) fn not_found(path: &str) -> Response<Answer> {
-    let body = openai_error(&format!("There is no `{path}` here."), "NotFoundError", None, 404);
+    let body =
+        openai_error(&format!("The path `{path}` does not exist."), "NotFoundError", None, 404);
     response(StatusCode::NOT_FOUND, JSON, Answer::whole(body))
 }
 

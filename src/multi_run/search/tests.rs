@@ -97,7 +97,7 @@ proptest! {
             if of_sessions { Dimension::Concurrency } else { Dimension::RequestRate };
         let (min, max) = (min as f64, (min + length) as f64);
         let (tried, end) = search(config(dimension, min, max), capacity);
-        prop_assert!(tried.len() < MOST_POINTS, "{}", tried.len());
+        prop_assert!(tried.len() < MAX_POINTS, "{}", tried.len());
         prop_assert!(tried.iter().all(|at| (min..=max).contains(at)));
         prop_assert!(!of_sessions || tried.iter().all(|at| at.fract() == 0.0));
         let good = tried.iter().copied().filter(|at| *at <= capacity).max_by(f64::total_cmp);

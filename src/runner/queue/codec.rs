@@ -1,23 +1,23 @@
-//! Records as bytes, and back: `MessagePack` without names, one frame a record,
-//! each after its length in four bytes.
+//! Encoding of records: `MessagePack` without names, one frame per record, each with a prefix of
+//! four bytes for its length.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::record::RequestRecord;
 
-/// Bytes of a frame's length.
+/// Bytes of a frame's length prefix.
 const LENGTH: usize = size_of::<u32>();
 
-/// A record with its payload beside it.
+/// A record and its payload.
 #[derive(Serialize)]
 struct Frame<'a> {
     record: &'a RequestRecord,
-    /// Absent where it is the shared one of its conversation.
+    /// Absent if it is the shared payload of its conversation.
     payload: Option<Payload<'a>>,
 }
 
-/// Written as one piece, which a slice of serde's is not.
+/// Written in one piece, unlike a slice with serde.
 struct Payload<'a>(&'a [u8]);
 
 impl Serialize for Payload<'_> {
@@ -33,8 +33,8 @@ struct OwnFrame<'a> {
     payload: Option<&'a [u8]>,
 }
 
-/// The frame of `record`. A payload that is the one of `shared` at the index of
-/// its conversation is left out.
+/// Encodes `record` as a frame. The payload is left out if it is the one in `shared` at the index
+/// of its conversation.
 pub(super) fn encode(record: &RequestRecord, shared: &[Bytes]) -> Result<Vec<u8>, String> {
     let payload = (!has_shared_payload(record, shared)).then_some(Payload(&record.payload));
     let mut frame = vec![0; LENGTH];
@@ -45,12 +45,12 @@ pub(super) fn encode(record: &RequestRecord, shared: &[Bytes]) -> Result<Vec<u8>
     Ok(frame)
 }
 
-/// The record of the first frame of `bytes`, and the bytes after it.
+/// Decodes the first frame of `bytes`; returns its record and the remaining bytes.
 pub(super) fn decode<'a>(
     bytes: &'a [u8],
     shared: &[Bytes],
 ) -> Result<(RequestRecord, &'a [u8]), String> {
-    let cut = || "a frame is cut short".to_owned();
+    let cut = || "a frame is truncated".to_owned();
     let (length, rest) = bytes.split_first_chunk::<LENGTH>().ok_or_else(cut)?;
     let length = u32::from_le_bytes(*length) as usize;
     let (frame, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
@@ -60,23 +60,22 @@ pub(super) fn decode<'a>(
         Some(payload) => Bytes::copy_from_slice(payload),
         None => shared_payload(&record, shared)
             .cloned()
-            .ok_or_else(|| "a record names a conversation that there is not".to_owned())?,
+            .ok_or_else(|| "a record refers to an unknown conversation".to_owned())?,
     };
     Ok((record, rest))
 }
 
-/// Whether the payload of `record` is the one of `shared` at the index of its
-/// conversation.
+/// Returns whether the payload of `record` is the one in `shared` at the index of its conversation.
 pub(super) fn has_shared_payload(record: &RequestRecord, shared: &[Bytes]) -> bool {
     shared_payload(record, shared).is_some_and(|ours| is_same(ours, &record.payload))
 }
 
-/// The payload that a first turn shares with all others of its conversation.
+/// Returns the payload that a first turn shares with all other sessions of its conversation.
 fn shared_payload<'a>(record: &RequestRecord, shared: &'a [Bytes]) -> Option<&'a Bytes> {
     if record.turn.turn == 0 { shared.get(record.turn.conversation) } else { None }
 }
 
-/// Whether both are the same memory.
+/// Returns whether both refer to the same memory.
 fn is_same(one: &Bytes, other: &Bytes) -> bool {
     one.as_ptr() == other.as_ptr() && one.len() == other.len()
 }

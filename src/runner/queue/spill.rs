@@ -1,43 +1,42 @@
-//! Where records wait that memory has no room for: an unnamed file.
+//! An unnamed file for records that do not fit into memory.
 //!
-//! Frames are gathered and written in segments of a few hundred kilobytes, one
-//! after the other; a segment is read back as a whole. What cannot be written
-//! stays in memory, as the bytes that were to be written.
+//! Frames are collected and written in segments of a few hundred kilobytes, one after the other. A
+//! segment is read back as a whole. A segment that cannot be written stays in memory, as encoded
+//! bytes.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::codec;
+use crate::platform::files::UnnamedFile;
 use crate::record::RequestRecord;
 
-/// Bytes that are written at once.
+/// Size of a segment in bytes.
 const SEGMENT_BYTES: usize = 256 << 10;
 
-/// The records that were spilled and not yet read back.
+/// Records that were spilled and not yet read back.
 #[derive(Debug)]
 pub(super) struct Spill {
     directory: PathBuf,
-    file: Option<Arc<File>>,
-    /// Where the next segment goes.
+    file: Option<Arc<UnnamedFile>>,
+    /// Position of the next segment.
     end: u64,
     segments: VecDeque<Place>,
-    /// Frames of the segment that is not written yet.
+    /// Frames of the segment that has not been written yet.
     open: Vec<u8>,
     open_records: u64,
-    /// Why the file takes no more.
+    /// Why the file accepts no more records.
     failure: Option<io::Error>,
 }
 
-/// Where a segment is.
+/// Location of a segment.
 #[derive(Debug)]
 enum Place {
-    File { file: Arc<File>, at: u64, length: usize, records: u64 },
+    File { file: Arc<UnnamedFile>, at: u64, length: usize, records: u64 },
     Memory { bytes: Vec<u8>, records: u64 },
 }
 
@@ -56,12 +55,12 @@ pub(super) struct Unwritten {
     pub(super) bytes: u64,
 }
 
-/// A segment that was taken out, to be read without holding anything up.
+/// A segment taken out of the spill, which is read without holding a lock.
 #[derive(Debug)]
 pub(super) struct Segment(Place);
 
 impl Spill {
-    /// A spill to a file that is made in `directory` when it is first needed.
+    /// Creates a spill to a file that is created in `directory` when it is first needed.
     pub(super) const fn new(directory: PathBuf) -> Self {
         Self {
             directory,
@@ -74,17 +73,17 @@ impl Spill {
         }
     }
 
-    /// Whether it takes records: not after a write has failed.
+    /// Returns whether the spill accepts records; it does not after a failed write.
     pub(super) const fn is_usable(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// Whether no record waits here.
+    /// Returns whether no records are waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.open.is_empty()
     }
 
-    /// Drops all records; how many there were.
+    /// Drops all records and returns their number.
     pub(super) fn clear(&mut self) -> u64 {
         let written: u64 = self.segments.iter().map(Place::records).sum();
         let dropped = written + self.open_records;
@@ -92,8 +91,8 @@ impl Spill {
         dropped
     }
 
-    /// Adds the frame of a record. Where a segment could not be written: how many
-    /// records, of how many bytes, stay in memory.
+    /// Adds the frame of a record. If a segment could not be written, the error contains the number
+    /// and the bytes of the records that stay in memory.
     pub(super) fn push(&mut self, frame: &[u8]) -> Result<(), Unwritten> {
         self.open.extend_from_slice(frame);
         self.open_records += 1;
@@ -110,7 +109,7 @@ impl Spill {
             }
             Err(error) => {
                 tracing::warn!(
-                    "records cannot be spilled to a file in {}: {error}; they stay in memory",
+                    "cannot write records to a spill file in {}: {error}; they stay in memory",
                     self.directory.display()
                 );
                 self.failure = Some(error);
@@ -123,20 +122,22 @@ impl Spill {
     }
 
     #[cfg(test)]
-    pub(super) fn set_file(&mut self, file: File) {
+    pub(super) fn set_file(&mut self, file: UnnamedFile) {
         self.file = Some(Arc::new(file));
     }
 
     #[cfg(test)]
-    pub(super) const fn file(&self) -> Option<&Arc<File>> {
+    pub(super) const fn file(&self) -> Option<&Arc<UnnamedFile>> {
         self.file.as_ref()
     }
 
-    /// Writes the open segment; where it is.
-    fn write(&mut self) -> io::Result<(Arc<File>, u64)> {
-        let file = match &self.file {
-            Some(file) => Arc::clone(file),
-            None => Arc::clone(self.file.insert(Arc::new(tempfile::tempfile_in(&self.directory)?))),
+    /// Writes the open segment and returns its location.
+    fn write(&mut self) -> io::Result<(Arc<UnnamedFile>, u64)> {
+        let file = if let Some(file) = &self.file {
+            Arc::clone(file)
+        } else {
+            let file = UnnamedFile::in_directory(&self.directory)?;
+            Arc::clone(self.file.insert(Arc::new(file)))
         };
         let at = self.end;
         file.write_all_at(&self.open, at)?;
@@ -144,8 +145,8 @@ impl Spill {
         Ok((file, at))
     }
 
-    /// Takes a segment out; `None` when there is none. The last one out closes
-    /// the file, which gives its room back.
+    /// Takes a segment out; `None` if there is none. Taking the last segment closes the file, which
+    /// releases its disk space.
     pub(super) fn take(&mut self) -> Option<Segment> {
         if let Some(place) = self.segments.pop_front() {
             if self.segments.is_empty() && self.failure.is_none() {
@@ -160,7 +161,7 @@ impl Spill {
 }
 
 impl Segment {
-    /// The records of the segment, and how many of it could not be read.
+    /// Returns the records of the segment and the number of its records that could not be read.
     pub(super) fn read(self, shared: &[Bytes]) -> (Vec<RequestRecord>, u64) {
         let (bytes, expected) = match self.0 {
             Place::Memory { bytes, records } => (Ok(bytes), records),
@@ -181,7 +182,7 @@ impl Segment {
         });
         let lost = expected.saturating_sub(records.len() as u64);
         if let Err(error) = outcome {
-            tracing::error!("{lost} spilled records cannot be read back: {error}");
+            tracing::error!("cannot read {lost} spilled records back: {error}");
         }
         (records, lost)
     }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::platform::files::UnnamedFile;
 use crate::record::{
     Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId,
 };
@@ -13,7 +14,7 @@ use crate::schedule::PhaseKind;
 
 const AT_ONCE: Duration = Duration::ZERO;
 
-/// A record of session `number`: a stream of three events in `bytes` bytes.
+/// Creates a record of session `number`: a stream of three events in `bytes` bytes.
 fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
     let at = Nanos(1_000_000_000_000 + number);
     let arrival = Arrival { at, read_lag: 1_500, uncertainty: 70_000 };
@@ -26,6 +27,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         worker: 3,
         request_id: Uuid::from_u128(u128::from(number) << 70 | 5),
         correlation_id: Uuid::from_u128(u128::from(number)),
+        model: "m".into(),
         url: "http://127.0.0.1:8000/v1/chat/completions".into(),
         payload: payload.clone(),
         earlier_answers: Vec::new(),
@@ -34,6 +36,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
         free_from: Nanos(5),
         issued: at,
         start: at,
+        sent: Some(at),
         ack: None,
         end: at,
         status: Some(200),
@@ -49,7 +52,7 @@ fn record(number: u64, bytes: usize, payload: &Bytes) -> RequestRecord {
     }
 }
 
-/// Everything that a closed queue still has, by session.
+/// Returns all records that are left in a closed queue, by session.
 fn drain(queue: &RecordQueue) -> Vec<RequestRecord> {
     queue.close();
     let mut records: Vec<_> = std::iter::from_fn(|| queue.pop(AT_ONCE)).flatten().collect();
@@ -61,7 +64,7 @@ fn spilling(budget_bytes: usize, directory: PathBuf, payload: &Bytes) -> RecordQ
     RecordQueue::new(budget_bytes).spilling_to(directory, Arc::from([payload.clone()]))
 }
 
-/// 500 records of more than 10 000 bytes each.
+/// Creates 500 records of more than 10,000 bytes each.
 fn many(payload: &Bytes) -> Vec<RequestRecord> {
     (0..500).map(|number| record(number, 10_000 + number as usize, payload)).collect()
 }
@@ -80,7 +83,7 @@ fn what_memory_has_no_room_for_comes_back_from_the_file() {
     let records = many(&payload);
     push_all(&queue, &records);
     let stats = queue.stats();
-    // 10 000 bytes and their record each: nine fit below 100 000.
+    // Each takes 10,000 bytes plus its record, so nine fit below 100,000.
     let fit = records.iter().scan(0, |sum, record| {
         *sum += footprint(record);
         Some(*sum)
@@ -90,7 +93,7 @@ fn what_memory_has_no_room_for_comes_back_from_the_file() {
     assert_eq!((stats.spilled_records, stats.kept_over_budget), (500 - fit, 0));
     assert!(stats.spilled_bytes > (500 - fit) * 10_000);
     assert!(stats.peak_bytes <= 100_000, "{stats:?}");
-    // Unnamed: nothing is left behind, whatever becomes of the process.
+    // The file is unnamed, so nothing is left behind when the process ends in any way.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     assert_eq!(drain(&queue), records);
     assert_eq!(queue.stats().lost, 0);
@@ -106,7 +109,7 @@ fn a_segment_at_a_time_comes_back_into_memory() {
     push_all(&queue, &records);
     assert_eq!(queue.stats().peak_bytes, 0);
     assert_eq!(drain(&queue), records);
-    // A segment is 256 KiB and the record that fills it; footprints are a little more.
+    // A segment has 256 KiB plus the record that completes it; footprints are slightly larger.
     let peak = queue.stats().peak_bytes;
     assert!((200_000..400_000).contains(&peak), "{peak}");
 }
@@ -130,7 +133,7 @@ fn shared_payloads_are_not_written_and_come_back_shared() {
     let queue = spilling(0, directory.path().to_owned(), &shared);
     let mut later = record(1, 30, &Bytes::from(vec![b'y'; 40_000]));
     later.turn.turn = 1;
-    later.earlier_answers = vec!["an answer".into()];
+    later.earlier_answers = vec![Some("an answer".into())];
     push_all(&queue, &[record(0, 30, &shared), later.clone()]);
     let written = queue.stats().spilled_bytes;
     assert!((40_000..42_000).contains(&written), "{written}");
@@ -159,10 +162,10 @@ fn a_disk_that_fills_up_loses_nothing() {
     let queue = spilling(0, directory.path().to_owned(), &payload);
     let records = many(&payload);
     push_all(&queue, &records[..100]);
-    // From here on every write fails: the file is open for reading only.
+    // All further writes fail, because the file is open for reading only.
     let name = directory.path().join("full");
     File::create(&name).unwrap();
-    queue.lock().spill.as_mut().unwrap().set_file(File::open(&name).unwrap());
+    queue.lock().spill.as_mut().unwrap().set_file(UnnamedFile::of(File::open(&name).unwrap()));
     push_all(&queue, &records[100..]);
     let stats = queue.stats();
     assert!(stats.spilled_records > 50 && stats.spilled_records <= 100, "{stats:?}");
@@ -177,9 +180,9 @@ fn what_cannot_be_read_back_is_counted() {
     let payload = Bytes::from_static(b"{}");
     let queue = spilling(0, directory.path().to_owned(), &payload);
     push_all(&queue, &many(&payload));
-    queue.lock().spill.as_ref().unwrap().file().unwrap().set_len(0).unwrap();
+    queue.lock().spill.as_ref().unwrap().file().unwrap().clear().unwrap();
     let back = drain(&queue);
-    // The segment that was still open is whole.
+    // The segment that was still open is complete.
     assert!(back.len() < 30, "{}", back.len());
     assert_eq!(queue.stats().lost + back.len() as u64, 500);
 }
@@ -195,7 +198,10 @@ fn a_footprint_counts_all_that_a_record_holds() {
     };
     assert_eq!(added(&|record| record.body.bytes = Vec::with_capacity(77)), 77);
     assert_eq!(added(&|record| record.body.events = Vec::with_capacity(5)), 2 * 24);
-    assert_eq!(added(&|record| record.earlier_answers = vec!["four".into(); 2]), 2 * (4 + 16));
+    assert_eq!(
+        added(&|record| record.earlier_answers = vec![Some("four".into()); 2]),
+        2 * (4 + 16)
+    );
     let chunks = |record: &mut RequestRecord| {
         record.trace.response_chunk_log = Vec::with_capacity(3);
     };
@@ -211,7 +217,7 @@ fn a_footprint_counts_all_that_a_record_holds() {
 
     let directory = tempfile::tempdir().unwrap();
     let queue = spilling(0, directory.path().to_owned(), &payload);
-    // The first turn's payload is the workload's, and an equal one is its own.
+    // The first turn's payload belongs to the workload; an equal copy belongs to the record.
     assert_eq!(queue.footprint(&bare), footprint(&bare));
     let copied = record(0, 0, &Bytes::from(payload.to_vec()));
     assert_eq!(queue.footprint(&copied), footprint(&copied) + 1_000);
@@ -296,7 +302,7 @@ fn body() -> impl Strategy<Value = ResponseBody> {
 fn trace() -> impl Strategy<Value = HttpTrace> {
     let chunks = || vec((nanos(), any::<u64>()), 0..5);
     let headers = || vec((".*", ".*"), 0..4);
-    // An address and its port: scopes of IPv6 are not kept, and not exported.
+    // An address and its port. Scopes of IPv6 addresses are neither kept nor exported.
     let address = || option::of(any::<(std::net::IpAddr, u16)>().prop_map(Into::into));
     let stamps = (instant(), instant(), instant(), instant());
     let logs = (chunks(), chunks(), headers(), headers());
@@ -338,7 +344,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
     let turn = (any::<u64>(), 0..3_usize, 0..2_usize, any::<bool>());
     let ids = (any::<u128>(), any::<u128>(), ".*", vec(any::<u8>(), 0..100));
     let times = (instant(), nanos(), nanos(), instant(), nanos(), instant());
-    let answers = vec(".*".prop_map(Arc::<str>::from), 0..3);
+    let answers = vec(option::of(".*".prop_map(Arc::<str>::from)), 0..3);
     let rest = (option::of(any::<u16>()), any::<u32>(), option::of(error()), any::<bool>());
     (turn, ids, times, answers, body(), trace(), rest).prop_map(
         |(turn, ids, times, earlier_answers, body, trace, rest)| RequestRecord {
@@ -348,6 +354,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             worker: rest.1 / 2,
             request_id: Uuid::from_u128(ids.0),
             correlation_id: Uuid::from_u128(ids.1),
+            model: ids.2.as_str().into(),
             url: ids.2.into(),
             payload: ids.3.into(),
             earlier_answers,
@@ -356,6 +363,7 @@ fn records() -> impl Strategy<Value = RequestRecord> {
             free_from: times.1,
             issued: times.1,
             start: times.2,
+            sent: times.3,
             ack: times.3,
             end: times.4,
             status: rest.0,

@@ -1,4 +1,4 @@
-//! The thread that parses, keeps and shows what was fetched.
+//! The thread that parses and stores scrapes and passes them to the sink.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -10,81 +10,68 @@ use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 use super::phases::Shared;
-use crate::server_metrics::exposition::{Exposition, ExpositionError, Reason};
+use crate::server_metrics::exposition::{self, Exposition, ExpositionError, Fault};
 use crate::server_metrics::fetch::{Fetched, ScrapeError, clipped};
 use crate::server_metrics::scrape::{Endpoint, PhaseMark, Scrape, ScrapeSink};
 use crate::server_metrics::snapshot::Snapshot;
 
-/// Most warnings of values that cannot be used.
-const MOST_COMPLAINTS: usize = 100;
+/// Maximum number of warnings about the contents of expositions.
+const MAX_COMPLAINTS: usize = 100;
 
-/// Without an answer for so long the sink is told that none comes.
+/// Time without a response after which the sink is notified.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// An answer that is to be kept.
+/// A response to be stored.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// The endpoint's position among those configured.
+    /// Index of the endpoint in the configuration.
     pub(super) endpoint: usize,
-    /// The URL it came from, if it is a new one.
+    /// The URL of the response, if it is a new one.
     pub(super) moved_to: Option<Arc<str>>,
-    pub(super) time: Time,
+    /// The phase that it belongs to.
+    pub(super) phase: Option<PhaseMark>,
     pub(super) fetched: Fetched,
-    /// Is told how it went.
+    /// Receives the outcome.
     pub(super) outcome: oneshot::Sender<Result<(), ScrapeError>>,
 }
 
-/// Where in the run an answer belongs.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Time {
-    /// Within a phase, or before, between or after them.
-    Within(Option<PhaseMark>),
-    /// It ends the phase, which lasts until then.
-    EndOf(PhaseMark),
-}
-
-impl Time {
-    const fn phase(self) -> Option<PhaseMark> {
-        match self {
-            Self::Within(phase) => phase,
-            Self::EndOf(phase) => Some(phase),
-        }
-    }
-}
-
-/// What is known of an endpoint.
+/// State of an endpoint.
 #[derive(Debug)]
 struct Known {
     endpoint: Endpoint,
-    /// Hash of its last body that was of use.
+    /// Hash of its last usable body.
     body: Option<u64>,
+    /// Time of that response.
+    answered_ns: u64,
+    /// Whether its last body had an `# EOF`, so that a body without one was truncated.
+    has_eof: bool,
 }
 
-/// Parses, keeps and shows.
+/// Parses and stores scrapes and passes them on.
 #[derive(Debug)]
 pub(super) struct Keeper<S> {
     shared: Arc<Shared>,
     known: Vec<Known>,
     hasher: RandomState,
-    /// Families that were complained of, by endpoint.
-    complaints: HashSet<(usize, String)>,
+    complaints: Complaints,
     sink: S,
 }
 
 impl<S: ScrapeSink> Keeper<S> {
-    /// A keeper for the endpoints of `urls`, credentials removed.
+    /// Creates a keeper for the endpoints of `urls`, without credentials.
     pub(super) fn new(shared: Arc<Shared>, urls: Vec<Arc<str>>, sink: S) -> Self {
-        let known = |url| Known { endpoint: Endpoint { url }, body: None };
+        let known =
+            |url| Known { endpoint: Endpoint { url }, body: None, answered_ns: 0, has_eof: false };
         Self {
             shared,
             known: urls.into_iter().map(known).collect(),
             hasher: RandomState::default(),
-            complaints: HashSet::new(),
+            complaints: Complaints::default(),
             sink,
         }
     }
 
-    /// Works until all senders of `jobs` are gone; gives the sink back.
+    /// Works until all senders of `jobs` are dropped; returns the sink.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) -> S {
         loop {
             match jobs.recv_timeout(IDLE) {
@@ -96,27 +83,37 @@ impl<S: ScrapeSink> Keeper<S> {
     }
 
     fn take(&mut self, job: Job) {
-        let Job { endpoint, moved_to, time, fetched, outcome } = job;
+        let Job { endpoint, moved_to, phase, fetched, outcome } = job;
         let Some(known) = self.known.get_mut(endpoint) else { return };
-        let (times, format) = (fetched.times, fetched.format);
-        let body = match fetched.into_body() {
-            Ok(body) => body,
+        let (mut times, format) = (fetched.times, fetched.format);
+        let (body, is_repaired) = match fetched.into_body() {
+            Ok(body) => exposition::as_text(body),
             Err(error) => return answer(outcome, Err(error)),
         };
-        let exposition = match Exposition::parse(&body, format) {
+        let mut exposition = match Exposition::parse(&body, format) {
             Ok(exposition) => exposition,
             Err(error) => return answer(outcome, Err(known.refusal(&body, &error))),
         };
+        if is_repaired {
+            exposition.faults.push(Fault::NotUtf8);
+        }
+        if known.has_eof && exposition.faults.contains(&Fault::MissingEof) {
+            let error =
+                ScrapeError::Failed("its body is incomplete: it ends without `# EOF`".to_owned());
+            return answer(outcome, Err(error));
+        }
+        known.has_eof = exposition.has_eof;
         let (snapshot, dropped) = Snapshot::and_dropped(&exposition);
         let hash = self.hasher.hash_one((&body, format as u8));
         let is_duplicate = known.body.replace(hash) == Some(hash);
+        // The response may have begun while the previous one was still being read.
+        times.first_byte_ns = times.first_byte_ns.max(known.answered_ns + 1);
+        times.last_byte_ns = times.last_byte_ns.max(times.first_byte_ns);
+        known.answered_ns = times.first_byte_ns;
         if let Some(url) = &moved_to {
             known.endpoint.url = Arc::clone(url);
         }
         let mut is_too_much = false;
-        if let Time::EndOf(phase) = time {
-            self.shared.extend(phase.kind, times.first_byte_ns);
-        }
         self.shared.update(|store| {
             if let Some(url) = moved_to {
                 store.moved(endpoint, url);
@@ -128,16 +125,31 @@ impl<S: ScrapeSink> Keeper<S> {
                 is_too_much = store.is_too_large();
             }
         });
-        // Before the sink: a sink that hangs is no fault of the endpoint.
+        // Before the sink, since a blocked sink is not a failure of the endpoint.
         answer(outcome, if is_too_much { Err(ScrapeError::TooMuch) } else { Ok(()) });
+        let url = &known.endpoint.url;
+        for fault in &exposition.faults {
+            if self.complaints.is_new(endpoint, fault) {
+                tracing::warn!(
+                    "the exposition of {url} {}; it is used nevertheless",
+                    clipped(&fault.to_string())
+                );
+            }
+        }
         for family in dropped {
-            complain(&mut self.complaints, endpoint, &known.endpoint.url, &family);
+            if self.complaints.is_new(endpoint, &format!("values of {family}")) {
+                tracing::warn!(
+                    "`{}` of {url} has values that are infinite or NaN, or is not a complete \
+                     histogram; these values are ignored",
+                    family.escape_debug()
+                );
+            }
         }
         self.sink.scrape(&Scrape {
             index: endpoint,
             endpoint: &known.endpoint,
             times,
-            phase: time.phase(),
+            phase,
             is_duplicate,
             exposition: &exposition,
             snapshot: &snapshot,
@@ -146,35 +158,34 @@ impl<S: ScrapeSink> Keeper<S> {
 }
 
 impl Known {
-    /// What is wrong with a body that does not parse. One of a server that writes
-    /// expositions may merely have lost its end on the way.
+    /// Returns the error of a body that cannot be parsed. If the server has returned expositions
+    /// before, the body may merely be truncated.
     fn refusal(&self, body: &[u8], error: &ExpositionError) -> ScrapeError {
         if self.body.is_some() && looks_cut(body, error) {
-            ScrapeError::Failed(format!("its body was cut: {}", clipped(&error.to_string())))
+            ScrapeError::Failed(format!("its body is incomplete: {}", clipped(&error.to_string())))
         } else {
             ScrapeError::Unparsable(clipped(&error.to_string()))
         }
     }
 }
 
-/// Whoever asked may have gone: the answer is kept all the same.
+/// Reports the outcome. The receiver may be gone; the response is stored all the same.
 fn answer(to: oneshot::Sender<Result<(), ScrapeError>>, outcome: Result<(), ScrapeError>) {
     let _ = to.send(outcome);
 }
 
-/// Whether only the end of the body is missing.
+/// Returns whether only the end of the body is missing.
 fn looks_cut(body: &[u8], error: &ExpositionError) -> bool {
     let last = 1 + memchr::memchr_iter(b'\n', body).count();
-    error.reason == Reason::MissingEof || (error.line == last && !body.ends_with(b"\n"))
+    error.line == last && !body.ends_with(b"\n")
 }
 
-/// Says once of each family that some of its values are of no use.
-fn complain(made: &mut HashSet<(usize, String)>, endpoint: usize, url: &str, family: &str) {
-    if made.len() < MOST_COMPLAINTS && made.insert((endpoint, family.to_owned())) {
-        tracing::warn!(
-            "`{}` of {url} has values that are infinite or no number, or is no whole histogram; \
-             they are left out",
-            family.escape_debug()
-        );
+/// The complaints so far, by endpoint: each is logged once, and their number is limited.
+#[derive(Debug, Default)]
+struct Complaints(HashSet<(usize, String)>);
+
+impl Complaints {
+    fn is_new(&mut self, endpoint: usize, what: &impl ToString) -> bool {
+        self.0.len() < MAX_COMPLAINTS && self.0.insert((endpoint, what.to_string()))
     }
 }

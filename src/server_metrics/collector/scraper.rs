@@ -1,62 +1,112 @@
-//! What happens with one endpoint.
+//! Scrapes one endpoint.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
 use url::Url;
 
-use super::keeper::{Job, Time};
+use super::keeper::Job;
+use super::pace::Pace;
 use super::phases::Shared;
 use crate::server_metrics::fetch::{Fetched, Fetcher, ScrapeError, shown};
 use crate::server_metrics::scrape::PhaseMark;
 use crate::units::{Clock, Nanos};
 
-/// Between two scrapes, whatever is asked for.
-const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+/// Minimum interval between two scrapes.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A final scrape that is to be made at once.
+/// A request for an immediate final scrape.
 #[derive(Debug)]
 pub(super) struct Demand {
     /// The phase that ended.
     pub(super) phase: PhaseMark,
-    pub(super) deadline: Nanos,
-    /// Dropped when the scrape is kept, or has failed.
-    pub(super) done: oneshot::Sender<()>,
+    /// Dropped when the scrape is stored or has failed.
+    pub(super) done: mpsc::Sender<()>,
 }
 
-/// Where to look for an exposition when there is none.
+/// Another URL to try if there is no exposition.
 #[derive(Debug)]
 pub(super) enum Alternative {
-    /// Nowhere, or that was tried.
+    /// None, or it was tried before.
     None,
-    /// There; not yet tried.
+    /// A URL that has not been tried yet.
     Probe(Url),
-    /// There, which is scraped on its own account.
+    /// A URL that is configured as an endpoint of its own.
     Configured(Arc<str>),
 }
 
 /// Scrapes one endpoint.
 #[derive(Debug)]
 pub(super) struct Scraper {
-    /// Its position among those configured.
+    /// Index of the endpoint in the configuration.
     pub(super) index: usize,
     pub(super) url: Url,
     pub(super) is_discovered: bool,
     pub(super) alternative: Alternative,
     pub(super) interval: Nanos,
-    pub(super) scrape_timeout: Nanos,
+    pub(super) pace: Pace,
     pub(super) fetcher: Fetcher,
     pub(super) jobs: Sender<Job>,
     pub(super) shared: Arc<Shared>,
-    /// A failure was told of.
+    /// Whether a failure was logged.
     pub(super) has_warned: bool,
 }
 
-/// Counts an endpoint as scraped while it lives.
+/// The pending scrapes of one endpoint.
+#[derive(Debug, Default)]
+struct Flights {
+    tasks: JoinSet<Landed>,
+    /// In the order in which they were sent.
+    out: VecDeque<Flight>,
+    sent: u64,
+    /// Number of the latest that was stored.
+    kept: u64,
+}
+
+/// A pending scrape.
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    sent_at: Nanos,
+    /// The phase in which it was sent, or which it ends.
+    phase: Option<PhaseMark>,
+    /// Notifies the caller when dropped.
+    _done: Option<mpsc::Sender<()>>,
+    task: AbortHandle,
+}
+
+/// The number of a scrape and its outcome.
+type Landed = (u64, Result<Fetched, ScrapeError>);
+
+impl Flights {
+    /// Returns when the latest scrape was sent.
+    fn youngest(&self) -> Option<Nanos> {
+        self.out.back().map(|flight| flight.sent_at)
+    }
+
+    /// Cancels the scrapes before `number` that should have completed before it, and returns how
+    /// many there were.
+    fn overtaken(&mut self, number: u64, pace: &Pace) -> usize {
+        let now = Clock::now();
+        let before = self.out.len();
+        self.out.retain(|flight| {
+            let is_lost = flight.number < number && pace.is_overdue(now.since(flight.sent_at));
+            if is_lost {
+                flight.task.abort();
+            }
+            !is_lost
+        });
+        before - self.out.len()
+    }
+}
+
+/// Counts an endpoint as scraped until dropped.
 #[derive(Debug)]
 pub(super) struct Live(Arc<Shared>);
 
@@ -74,8 +124,8 @@ impl Drop for Live {
 }
 
 impl Scraper {
-    /// Scrapes once, until `deadline`, drops `started`, and goes on until the
-    /// endpoint turns out to be of no use.
+    /// Scrapes once, until `deadline`, drops `started`, and continues until the endpoint turns out
+    /// to be unusable.
     pub(super) async fn run(
         mut self,
         _live: Live,
@@ -84,75 +134,117 @@ impl Scraper {
         demands: UnboundedReceiver<Demand>,
     ) {
         let fetched = self.fetcher.fetch(&self.url, deadline).await;
-        if let Err(error) = self.take(fetched, Time::Within(None), deadline).await {
+        let latency = fetched.as_ref().map_or(Nanos::ZERO, |fetched| fetched.times.to_first_byte());
+        if let Err(error) = self.take(fetched, None).await {
             return self.give_up(&error);
         }
+        self.pace.answered(latency);
         drop(started);
         let error = self.go_on(demands).await;
         self.give_up(&error);
     }
 
-    /// Scrapes at intervals and on demand until an error is for good.
+    /// Scrapes at intervals and on demand until a permanent error.
+    ///
+    /// A scrape does not wait for the previous one, so a blocked request costs one sample only. The
+    /// final scrape of a phase is sent at once, in addition to those that overlap its end.
     async fn go_on(&mut self, mut demands: UnboundedReceiver<Demand>) -> ScrapeError {
-        let mut ticks = tokio::time::interval(Duration::from(self.interval).max(LEAST_INTERVAL));
+        let mut ticks = tokio::time::interval(Duration::from(self.interval).max(MIN_INTERVAL));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         ticks.reset();
-        let mut overtaker = None;
+        let mut flights = Flights::default();
         loop {
-            let demand = match overtaker.take() {
-                None => next(&mut demands, &mut ticks).await,
-                overtaker => overtaker,
-            };
-            let outcome = match demand {
-                Some(demand) => {
+            let outcome = tokio::select! {
+                biased;
+                Some(Demand { phase, done }) = demands.recv() => {
                     ticks.reset();
-                    self.meet(demand).await.map(|()| None)
+                    let deadline = self.pace.final_deadline();
+                    self.send(&mut flights, Some(phase), Some(done), deadline);
+                    Ok(())
                 }
-                None => self.scrape(&mut demands).await,
+                Some(landed) = flights.tasks.join_next() => self.land(&mut flights, landed).await,
+                _ = ticks.tick() => self.tick(&mut flights).await,
             };
-            match outcome {
-                Ok(demand) => overtaker = demand,
-                Err(ScrapeError::Failed(reason)) => self.fail(&reason),
-                Err(error) => return error,
+            if let Err(error) = outcome {
+                return error;
             }
         }
     }
 
-    /// Scrapes, unless a demand comes in the meantime: the final scrape of a phase
-    /// does not wait for an answer that hangs.
-    async fn scrape(
+    /// Sends the next scrape, unless the endpoint is slow and one is pending.
+    async fn tick(&mut self, flights: &mut Flights) -> Result<(), ScrapeError> {
+        // This thread may not have run while responses arrived.
+        tokio::task::yield_now().await;
+        while let Some(landed) = flights.tasks.try_join_next() {
+            self.land(flights, landed).await?;
+        }
+        let ago = flights.youngest().map_or(Nanos::ZERO, |at| Clock::now().since(at));
+        if self.pace.may_send(flights.out.len(), ago) {
+            self.send(flights, self.shared.phase(), None, self.pace.deadline());
+        }
+        Ok(())
+    }
+
+    /// Sends a scrape with the timeout `patience`.
+    fn send(
+        &self,
+        flights: &mut Flights,
+        phase: Option<PhaseMark>,
+        done: Option<mpsc::Sender<()>>,
+        patience: Nanos,
+    ) {
+        flights.sent += 1;
+        let (number, sent_at) = (flights.sent, Clock::now());
+        let (fetcher, url) = (self.fetcher.clone(), self.url.clone());
+        let fetch = async move { (number, fetcher.fetch(&url, sent_at + patience).await) };
+        let task = flights.tasks.spawn(fetch);
+        flights.out.push_back(Flight { number, sent_at, phase, _done: done, task });
+    }
+
+    /// Processes the outcome of a scrape. Earlier scrapes that should have completed before it are
+    /// cancelled, since they would describe an earlier time.
+    async fn land(
         &mut self,
-        demands: &mut UnboundedReceiver<Demand>,
-    ) -> Result<Option<Demand>, ScrapeError> {
-        let before = self.shared.phase();
-        let deadline = Clock::now() + self.scrape_timeout;
-        let fetched = tokio::select! {
-            biased;
-            Some(demand) = demands.recv() => return Ok(Some(demand)),
-            fetched = self.fetcher.fetch(&self.url, deadline) => fetched,
-        };
-        let answered_ns = fetched.as_ref().ok().map(|fetched| fetched.times.first_byte_ns);
-        let now = answered_ns.and_then(|at_ns| self.shared.phase_at(at_ns));
-        self.take(fetched, Time::Within(before.or(now)), deadline).await.map(|()| None)
+        flights: &mut Flights,
+        landed: Result<Landed, JoinError>,
+    ) -> Result<(), ScrapeError> {
+        // Cancelled, and counted when it was.
+        let Ok((number, fetched)) = landed else { return Ok(()) };
+        let at = flights.out.iter().position(|flight| flight.number == number);
+        let Some(flight) = at.and_then(|at| flights.out.remove(at)) else { return Ok(()) };
+        if number < flights.kept {
+            // A scrape that was sent later has already arrived.
+            return Ok(());
+        }
+        let answered = fetched.as_ref().ok().map(|fetched| fetched.times);
+        let phase = flight.phase.or_else(|| self.shared.phase_at(answered?.first_byte_ns));
+        match self.take(fetched, phase).await {
+            Ok(()) => {
+                flights.kept = number;
+                self.pace.answered(answered.unwrap_or_default().to_first_byte());
+                for _ in 0..flights.overtaken(number, &self.pace) {
+                    self.fail("there was no response before the next scrape");
+                }
+                Ok(())
+            }
+            Err(ScrapeError::Failed(reason)) => {
+                self.pace.failed();
+                self.fail(&reason);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Makes the final scrape of a phase.
-    async fn meet(&mut self, demand: Demand) -> Result<(), ScrapeError> {
-        let Demand { phase, deadline, done: _done } = demand;
-        let fetched = self.fetcher.fetch(&self.url, deadline).await;
-        self.take(fetched, Time::EndOf(phase), deadline).await
-    }
-
-    /// Has an answer kept, or looks for a better one elsewhere.
+    /// Stores a response, or looks for an exposition elsewhere.
     async fn take(
         &mut self,
         fetched: Result<Fetched, ScrapeError>,
-        time: Time,
-        deadline: Nanos,
+        phase: Option<PhaseMark>,
     ) -> Result<(), ScrapeError> {
-        match self.keep(fetched, time, None).await {
+        match self.keep(fetched, phase, None).await {
             Err(error @ (ScrapeError::ContentType(_) | ScrapeError::Unparsable(_))) => {
-                self.probe(error, time, deadline).await
+                self.probe(error, phase).await
             }
             outcome => outcome,
         }
@@ -161,55 +253,51 @@ impl Scraper {
     async fn keep(
         &self,
         fetched: Result<Fetched, ScrapeError>,
-        time: Time,
+        phase: Option<PhaseMark>,
         moved_to: Option<Arc<str>>,
     ) -> Result<(), ScrapeError> {
         let fetched = fetched?;
         let (outcome, kept) = oneshot::channel();
         let gone = || ScrapeError::Failed("the collection has ended".to_owned());
         self.jobs
-            .send(Job { endpoint: self.index, moved_to, time, fetched, outcome })
+            .send(Job { endpoint: self.index, moved_to, phase, fetched, outcome })
             .map_err(|_| gone())?;
         kept.await.map_err(|_| gone())?
     }
 
-    /// Tries the other place, once in a run. Returns `error`, which led here,
-    /// where there is no exposition either.
+    /// Tries the alternative URL, once per run. Returns `error`, the original error, if there is no
+    /// exposition either.
     async fn probe(
         &mut self,
         error: ScrapeError,
-        time: Time,
-        deadline: Nanos,
+        phase: Option<PhaseMark>,
     ) -> Result<(), ScrapeError> {
         let Alternative::Probe(url) = &self.alternative else { return Err(error) };
         let url = url.clone();
         self.alternative = Alternative::None;
+        let deadline = Clock::now() + self.pace.final_deadline();
         let fetched = self.fetcher.fetch(&url, deadline).await;
-        if self.keep(fetched, time, Some(shown(&url))).await.is_err() {
+        if self.keep(fetched, phase, Some(shown(&url))).await.is_err() {
             return Err(error);
         }
-        tracing::info!(
-            "{} {error}; {} has one and is scraped in its stead",
-            shown(&self.url),
-            shown(&url)
-        );
+        tracing::info!("{} {error}; scraping {} instead", shown(&self.url), shown(&url));
         self.url = url;
         Ok(())
     }
 
-    /// Counts a failure. The first one is told of.
+    /// Counts a failure. The first one is logged.
     fn fail(&mut self, reason: &str) {
         self.shared.update(|store| store.fail(self.index));
         if !std::mem::replace(&mut self.has_warned, true) {
             tracing::warn!(
-                "a scrape of {} failed: {reason}; it is tried again, and what fails from now on is \
+                "a scrape of {} failed: {reason}; scraping continues, and further failures are \
                  only counted",
                 shown(&self.url)
             );
         }
     }
 
-    /// Says why the endpoint is not scraped any more.
+    /// Logs why the endpoint is no longer scraped.
     fn give_up(&self, error: &ScrapeError) {
         let url = shown(&self.url);
         match (error, &self.alternative) {
@@ -217,7 +305,7 @@ impl Scraper {
             (
                 ScrapeError::ContentType(_) | ScrapeError::Unparsable(_),
                 Alternative::Configured(other),
-            ) => tracing::info!("{url} {error}; {other} is scraped, as configured"),
+            ) => tracing::info!("{url} {error}; scraping {other} as configured"),
             _ => tracing::warn!(
                 "Disabling server metrics collection for {url}: endpoint '{url}' {error}. To \
                  suppress this warning, pass --no-server-metrics."
@@ -229,21 +317,14 @@ impl Scraper {
         self.shared.update(|store| store.fail(self.index));
         let url = shown(&self.url);
         if self.is_discovered {
-            tracing::info!(
-                "there are no server metrics at {url}: {reason}; --server-metrics URL names \
-                 another place"
+            tracing::warn!(
+                "no server metrics at {url}: {reason}; use --server-metrics URL to set another \
+                 endpoint, or --no-server-metrics to disable scraping"
             );
         } else {
-            tracing::warn!("no server metrics from {url}: {reason}; the run goes on without them");
+            tracing::warn!(
+                "no server metrics from {url}: {reason}; the run continues without them"
+            );
         }
-    }
-}
-
-/// The next demand; `None` where a tick comes before it.
-async fn next(demands: &mut UnboundedReceiver<Demand>, ticks: &mut Interval) -> Option<Demand> {
-    tokio::select! {
-        biased;
-        Some(demand) = demands.recv() => Some(demand),
-        _ = ticks.tick() => None,
     }
 }

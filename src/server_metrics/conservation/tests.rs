@@ -9,7 +9,7 @@ use crate::server_metrics::exposition::{Exposition, Format};
 use crate::server_metrics::scrape::FetchTimes;
 use crate::server_metrics::snapshot::Snapshot;
 
-/// The recorded scrapes `files`, an endpoint each.
+/// A store with the recorded scrapes `files`, each of which is an endpoint.
 fn captured(files: &[&str]) -> Store {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut store = Store::new(files.iter().map(|file| Arc::from(*file)));
@@ -30,7 +30,7 @@ fn push(store: &mut Store, endpoint: usize, body: &str) {
     store.push(endpoint, FetchTimes::default(), &Snapshot::of(&exposition));
 }
 
-/// What the client of the recorded load saw.
+/// The counts of the client that generated the recorded load.
 fn client(server: &str) -> ClientCounts {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let lines = fs::read_to_string(golden.join(server).join("requests.jsonl")).unwrap();
@@ -46,7 +46,7 @@ fn client(server: &str) -> ClientCounts {
     }
 }
 
-/// A store of one endpoint that exposed `bodies`.
+/// A store with one endpoint that exposed `bodies`.
 fn exposed(bodies: &[&str]) -> Store {
     let mut store = Store::new([Arc::from("http://a/metrics")]);
     for body in bodies {
@@ -148,9 +148,9 @@ fn what_the_client_gave_up_may_be_counted() {
     };
     assert_eq!(agree(198, 2, 500), [true, true, true]);
     assert_eq!(agree(200, 2, 0), [true, true, true]);
-    // More successes than requests were made.
+    // More successes than requests were sent.
     assert_eq!(agree(197, 2, 500), [false, true, true]);
-    // The server lacks a success.
+    // The server's count lacks a success.
     assert_eq!(agree(201, 2, 0), [false, true, true]);
 }
 

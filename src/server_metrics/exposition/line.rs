@@ -1,4 +1,4 @@
-//! The pieces of one line, taken from its front.
+//! Parses the parts of a line, from its beginning.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use memchr::{memchr, memchr2};
 
 use super::{Label, Reason};
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a>(&'a str);
 
-/// What may stand between the pieces of a line; `\r` where lines end with it.
+/// Separators between the parts of a line, including `\r` of CRLF line ends.
 const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
 impl<'a> Line<'a> {
@@ -22,12 +22,12 @@ impl<'a> Line<'a> {
         self.0.is_empty()
     }
 
-    /// What stands behind a `#` at the front.
+    /// Returns the text after a leading `#`.
     pub(super) fn comment(self) -> Option<Self> {
         self.0.strip_prefix('#').map(|rest| Self(rest.trim_start_matches(BLANKS)))
     }
 
-    /// Up to the next blank.
+    /// Takes the text up to the next separator.
     pub(super) fn word(&mut self) -> &'a str {
         let bytes = self.0.as_bytes();
         let end = memchr2(b' ', b'\t', bytes).unwrap_or(bytes.len());
@@ -36,12 +36,12 @@ impl<'a> Line<'a> {
         word
     }
 
-    /// The rest as the text of a `HELP`: `\\`, `\n` and `\"` are escapes.
+    /// Returns the rest as the text of a `HELP`, where `\\`, `\n` and `\"` are escapes.
     pub(super) fn help(&mut self) -> Cow<'a, str> {
         unescaped(std::mem::take(&mut self.0))
     }
 
-    /// A metric's name, quoted or not, without labels.
+    /// Takes a metric name, quoted or not, without labels.
     pub(super) fn metric_name(&mut self) -> Result<Cow<'a, str>, Reason> {
         if self.0.starts_with('"') {
             return self.quoted();
@@ -49,8 +49,8 @@ impl<'a> Line<'a> {
         self.bare_name().map(Cow::Borrowed).ok_or(Reason::MetricName)
     }
 
-    /// A metric's name with the labels of the series, which are added to
-    /// `labels`; a name in quotes stands among them.
+    /// Takes a metric name and the labels of the series, which are appended to `labels`; a quoted
+    /// name is among them.
     pub(super) fn series(&mut self, labels: &mut Vec<Label<'a>>) -> Result<Cow<'a, str>, Reason> {
         if let Some(name) = self.bare_name() {
             if self.0.starts_with('{') {
@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
         Ok(name)
     }
 
-    /// `{name="value",…}`.
+    /// Takes `{name="value",…}`.
     pub(super) fn labels(&mut self, labels: &mut Vec<Label<'a>>) -> Result<(), Reason> {
         if self.eat('{') { self.rest_of_labels(labels) } else { Err(Reason::Label) }
     }
@@ -99,7 +99,7 @@ impl<'a> Line<'a> {
         Ok(Label { name, value: self.quoted()? })
     }
 
-    /// A number, which must be there.
+    /// Takes a number, which is required.
     pub(super) fn number(&mut self) -> Result<f64, Reason> {
         match self.word() {
             "" => Err(Reason::MissingValue),
@@ -107,22 +107,22 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A number, unless the line ends or an exemplar begins.
+    /// Takes a number, unless the line ends or an exemplar begins.
     pub(super) fn optional_number(&mut self) -> Result<Option<f64>, Reason> {
         if self.is_empty() || self.0.starts_with('#') { Ok(None) } else { self.number().map(Some) }
     }
 
-    /// What stands behind the `#` of an exemplar.
+    /// Returns the text after the `#` of an exemplar.
     pub(super) fn exemplar(self) -> Option<Self> {
         self.comment().filter(|rest| rest.0.starts_with('{'))
     }
 
-    /// An error where something is left.
+    /// Returns an error if any text is left.
     pub(super) fn finish(self) -> Result<(), Reason> {
         if self.is_empty() { Ok(()) } else { Err(Reason::Trailing(shown(self.0))) }
     }
 
-    /// A name without quotes: letters, digits, `_` and `:`, no digit first.
+    /// Takes a name without quotes: letters, digits, `_` and `:`, beginning with a non-digit.
     fn bare_name(&mut self) -> Option<&'a str> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':');
         let bytes = self.0.as_bytes();
@@ -135,7 +135,7 @@ impl<'a> Line<'a> {
         Some(name)
     }
 
-    /// A text in quotes, escapes resolved.
+    /// Takes a quoted text and resolves its escapes.
     fn quoted(&mut self) -> Result<Cow<'a, str>, Reason> {
         let text = &self.0[1..];
         let mut end = 0;
@@ -145,7 +145,7 @@ impl<'a> Line<'a> {
             if text.as_bytes()[end] == b'"' {
                 break;
             }
-            // The escaped byte may be the first of several of a character.
+            // The escaped byte may be the first of a multi-byte character.
             end += 2;
             if end > text.len() {
                 return Err(Reason::OpenQuote);
@@ -155,7 +155,7 @@ impl<'a> Line<'a> {
         Ok(unescaped(&text[..end]))
     }
 
-    /// Takes `wanted` and the blanks behind it; whether it was there.
+    /// Takes `wanted` and the separators after it; returns whether it was there.
     fn eat(&mut self, wanted: char) -> bool {
         match self.0.strip_prefix(wanted) {
             Some(rest) => {
@@ -171,7 +171,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `text` with `\\`, `\n` and `\"` resolved; other backslashes stay.
+/// Returns `text` with `\\`, `\n` and `\"` resolved; other backslashes are kept.
 fn unescaped(text: &str) -> Cow<'_, str> {
     if memchr(b'\\', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -193,10 +193,10 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The beginning of `text`, for a message.
+/// Returns the beginning of `text`, for a message.
 fn shown(text: &str) -> String {
-    const MOST: usize = 40;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN_CHARS: usize = 40;
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

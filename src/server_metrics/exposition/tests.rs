@@ -26,7 +26,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The example of the Prometheus documentation, as it stands there.
+/// The example of the Prometheus documentation, unchanged.
 const DOCUMENTED: &str = r#"# HELP http_requests_total The total number of HTTP requests.
 # TYPE http_requests_total counter
 http_requests_total{method="post",code="200"} 1027 1395066363000
@@ -132,7 +132,7 @@ fn open_metrics_has_suffixes_units_and_exemplars() {
     assert_eq!((exemplar.value, exemplar.timestamp), (0.67, Some(1.5)));
     assert_eq!(exemplar.labels[0].value, "KOO5");
     assert_eq!(read.samples[3].exemplar.as_ref().unwrap().labels, []);
-    // The labels of an exemplar are not the sample's.
+    // The labels of an exemplar are not those of the sample.
     assert_eq!(labels(&read, 1), pairs(&[("a", "b")]));
 }
 
@@ -151,8 +151,8 @@ fn names_in_quotes_may_have_any_character() {
 
 #[test]
 fn what_servers_really_send_is_taken() {
-    // Blanks wherever they may stand, CRLF, `Nan`, an empty label value, a comma
-    // before the brace, `le` anywhere, a histogram whose name ends in `_total`.
+    // Blanks in all allowed places, CRLF, `Nan`, an empty label value, a comma before the brace,
+    // `le` in any position, a histogram whose name ends in `_total`.
     let read = text(
         "\r\n # HELP  a  words  here\r\n\ta { x = \"\" , y=\"}\" , } \t Nan \r\n\
          # TYPE vllm:tokens_total histogram\nvllm:tokens_total_bucket{le=\"1.0\",m=\"q\"} 2e0\n",
@@ -204,16 +204,37 @@ fn what_cannot_be_read_is_an_error_that_names_its_line() {
     assert_eq!(bad("a one"), (1, Reason::Number("one".into())));
     assert_eq!(bad("a 1 2 3"), (1, Reason::Trailing("3".into())));
     assert_eq!(bad("a 1\n# TYPE b speed"), (2, Reason::Type("speed".into())));
-    assert_eq!(bad("# TYPE b gauge\n# TYPE b counter"), (2, Reason::TwoTypes("b".into())));
     let error = Exposition::parse(b"a 1\nb{c=\"\xff\"} 1\n", Format::Text).unwrap_err();
     assert_eq!((error.line, &error.reason), (2, &Reason::NotUtf8));
-    assert_eq!(error.to_string(), "line 2: it is not UTF-8");
-    let cut = |body| refusal(body, Format::OpenMetrics);
-    assert_eq!(cut("a 1\nb 2\n"), (2, Reason::MissingEof));
-    assert_eq!(cut(""), (1, Reason::MissingEof));
-    assert_eq!(cut("# EOF\n\na 1\n"), (3, Reason::AfterEof));
+    assert_eq!(error.to_string(), "line 2: not valid UTF-8");
     let long = refusal(&format!("a {}", "x".repeat(1 << 20)), Format::Text).1;
     assert_eq!(long, Reason::Number(format!("{}…", "x".repeat(40))));
+}
+
+/// `prometheus_client` accepts these too; nothing in them is lost.
+#[test]
+fn what_is_against_the_rules_and_plain_is_read_and_told() {
+    let read = open_metrics("a 1\nb 2\n");
+    assert_eq!((read.samples.len(), read.has_eof), (2, false));
+    assert_eq!(read.faults, [Fault::MissingEof]);
+    let read = open_metrics("a 1\n# EOF\n\nb 2\n# EOF\nc 3\n");
+    assert_eq!((read.samples.len(), read.faults), (3, vec![Fault::AfterEof]));
+    // The last type applies.
+    let read =
+        text("# TYPE b gauge\n# TYPE b counter\nb_total 1\n# TYPE b gauge\n# TYPE c gauge\n");
+    assert_eq!(read.faults, [Fault::TwoTypes("b".into())]);
+    let read = text("# TYPE b gauge\n# TYPE b counter\nb_total 1\n# TYPE b counter\n");
+    assert_eq!(read.families[0].metric_type, MetricType::Counter);
+    assert_eq!((read.samples[0].family, read.samples[0].part), (0, Part::Value));
+    let (body, is_repaired) = as_text(b"a{b=\"x\xff\"} 1\nc 2\n".to_vec());
+    assert!(is_repaired);
+    let read = Exposition::parse(&body, Format::Text).unwrap();
+    assert_eq!((read.samples.len(), labels(&read, 0)), (2, pairs(&[("b", "x\u{fffd}")])));
+    assert_eq!(as_text(b"a 1\n".to_vec()), (b"a 1\n".to_vec(), false));
+    assert_eq!(text("a 1\n# EOF\n").faults, []);
+    let told = [Fault::MissingEof, Fault::NotUtf8].map(|fault| fault.to_string());
+    assert_eq!(told[0], "ends without `# EOF`");
+    assert_eq!(told[1], "is not valid UTF-8; invalid bytes are replaced by U+FFFD");
 }
 
 #[test]
@@ -225,7 +246,7 @@ fn the_content_type_tells_the_format() {
     assert_eq!(format(""), Format::Text);
 }
 
-/// A series as a test makes it up.
+/// A generated series.
 #[derive(Debug, Clone)]
 struct Made {
     name: String,
@@ -289,8 +310,8 @@ proptest! {
         }
     }
 
-    /// On names without `:` and labels without `,`, `=` and escapes, which are
-    /// all it can do, `prometheus-parse` reads the same.
+    /// `prometheus-parse` gives the same result for names without `:` and labels without `,`, `=`
+    /// and escapes, which is all that it supports.
     #[test]
     fn prometheus_parse_reads_the_same(
         series in prop::collection::vec(

@@ -1,69 +1,69 @@
-//! Phase 1: what scrape intervals tell of each bucket.
+//! Step 1: what scrape intervals reveal about each bucket.
 
 use super::Bucket;
 
-/// Most intervals that are kept: 45 minutes at 3 Hz. Of a longer run it is every
-/// second, fourth… one, from its start to its end: more tell little more.
-const MOST_INTERVALS: usize = 8192;
-/// Rounds of estimating means by spreads and spreads by means.
+/// Maximum number of intervals kept: 45 minutes at 3 Hz. Of a longer run, every second, fourth…
+/// interval is kept, from its start to its end, since more would add little information.
+const MAX_INTERVALS: usize = 8192;
+/// Number of rounds that alternate between estimating means and spreads.
 const ROUNDS: usize = 6;
-/// Most passes over the buckets, and the change, in widths, that needs no further one.
-const MOST_PASSES: usize = 20;
+/// Maximum number of passes over the buckets, and the change, in widths, below which no further
+/// pass is needed.
+const MAX_PASSES: usize = 20;
 const NO_CHANGE: f64 = 1e-7;
-/// Least variance of observations, in that of an even spread.
-const LEAST_VARIANCE: f64 = 1e-12;
-/// Weight of an even spread beside one interval.
+/// Minimum variance of observations, relative to that of an even distribution.
+const MIN_VARIANCE: f64 = 1e-12;
+/// Weight of an even distribution relative to one interval.
 const PRIOR_INTERVALS: f64 = 0.02;
 
-/// What scrape intervals told of each bucket.
+/// The information of scrape intervals about each bucket.
 ///
-/// An interval with observations in one bucket tells their mean. One with
-/// observations in several tells a sum of means, weighted by the counts: as
-/// intervals differ, together they tell each. How much the intervals' sums
-/// scatter around what the means say tells how the observations are spread.
+/// An interval with observations in one bucket yields their mean. One with observations in several
+/// buckets yields a sum of means, weighted by the counts; since intervals differ, together they
+/// determine each mean. The scatter of the intervals' sums around those that the means predict
+/// determines the spread of the observations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LearnedBuckets {
     buckets: Vec<Bucket>,
     intervals: Vec<Interval>,
-    /// Buckets and observations of all intervals, one after the other.
+    /// Buckets and observations of all intervals, concatenated.
     risen: Vec<(u32, f64)>,
-    /// Intervals that made sense, kept or not.
+    /// Number of consistent intervals, kept or not.
     seen: usize,
-    /// How often every second interval was left out.
+    /// How often every second interval was dropped.
     halvings: u32,
 }
 
 /// The observations between two scrapes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Interval {
-    /// Where its buckets end.
+    /// The end of its buckets.
     end: usize,
-    /// The sum, less what it would be with every observation at a centre.
+    /// The sum, less what it would be with every observation at the centre of its bucket.
     excess: f64,
 }
 
-/// What is known of a bucket's observations.
+/// The estimate for a bucket's observations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) mean: f64,
-    /// How unsure the mean is, as a variance.
+    /// Uncertainty of the mean, as a variance.
     pub(super) doubt: f64,
-    /// Variance of the observations around what is their mean at the time.
+    /// Variance of the observations around their current mean.
     variance: f64,
-    /// Variance of that mean from interval to interval: load changes.
+    /// Variance of that mean between intervals, since the load changes.
     drift: f64,
 }
 
 impl LearnedBuckets {
-    /// Nothing learned yet of buckets with these upper bounds, ascending, `+Inf` last.
+    /// Creates an empty state for buckets with these upper bounds, ascending, `+Inf` last.
     #[must_use]
     pub fn new(bounds: &[f64]) -> Self {
         Self { buckets: Bucket::all(bounds).unwrap_or_default(), ..Self::default() }
     }
 
-    /// Takes one scrape interval: the rise of each cumulative count, `+Inf`
-    /// last, and of the sum. One in which anything fell, or whose sum its
-    /// counts cannot have, tells nothing.
+    /// Adds a scrape interval: the increase of each cumulative count, `+Inf` last, and of the sum.
+    /// An interval is ignored if anything decreased, or if its sum is impossible for its counts.
     pub fn observe(&mut self, cumulative_deltas: &[f64], sum_delta: f64) {
         if cumulative_deltas.len() != self.buckets.len() || !sum_delta.is_finite() {
             return;
@@ -94,12 +94,12 @@ impl LearnedBuckets {
             return self.risen.truncate(start);
         }
         self.intervals.push(Interval { end: self.risen.len(), excess: sum_delta - central });
-        if self.intervals.len() == MOST_INTERVALS {
+        if self.intervals.len() == MAX_INTERVALS {
             self.halve();
         }
     }
 
-    /// Leaves out every second interval.
+    /// Drops every second interval.
     fn halve(&mut self) {
         let (mut intervals, mut risen) = (Vec::new(), Vec::new());
         for (buckets, excess) in self.each().step_by(2) {
@@ -110,14 +110,13 @@ impl LearnedBuckets {
         self.halvings += 1;
     }
 
-    /// What is known of each of `buckets`; what nothing is known of is spread
-    /// evenly around its centre.
+    /// Returns the estimate for each of `buckets`; without information, it is an even distribution
+    /// around the centre.
     ///
-    /// Means: least squares over the intervals, each by the inverse of its
-    /// noise, and a single observation at each centre; they stay in their
-    /// buckets. Spreads: expectation maximisation of the variance components, so
-    /// that intervals with several buckets count too (Dempster, Laird and Rubin
-    /// 1977; the means' own doubt is allowed for).
+    /// Means: least squares over the intervals, each weighted by the inverse of its noise, and a
+    /// single observation at each centre; they stay within their buckets. Spreads: expectation
+    /// maximisation of the variance components, so that intervals with several buckets count too
+    /// (Dempster, Laird and Rubin 1977), taking the uncertainty of the means into account.
     pub(super) fn estimates(&self, buckets: &[Bucket]) -> Vec<Estimate> {
         if self.buckets != buckets || self.intervals.is_empty() {
             let unlearned =
@@ -133,7 +132,7 @@ impl LearnedBuckets {
         estimates
     }
 
-    /// The buckets with observations and the excess of each interval.
+    /// Iterates over the buckets with observations and the excess of each interval.
     fn each(&self) -> impl Iterator<Item = (&[(u32, f64)], f64)> {
         let starts = [0].into_iter().chain(self.intervals.iter().map(|interval| interval.end));
         self.intervals
@@ -163,7 +162,7 @@ impl LearnedBuckets {
         self.solve(&matrix, &right, estimates);
     }
 
-    /// Gauss and Seidel's passes, each mean held within its bucket.
+    /// Performs Gauss-Seidel passes, with each mean limited to its bucket.
     fn solve(&self, matrix: &[f64], right: &[f64], estimates: &mut [Estimate]) {
         let size = right.len();
         let mut shifts: Vec<f64> = estimates
@@ -171,7 +170,7 @@ impl LearnedBuckets {
             .zip(&self.buckets)
             .map(|(e, bucket)| e.mean - bucket.centre())
             .collect();
-        for _ in 0..MOST_PASSES {
+        for _ in 0..MAX_PASSES {
             let mut change = 0.0_f64;
             for (at, row) in matrix.chunks_exact(size).enumerate() {
                 let bucket = &self.buckets[at];
@@ -196,7 +195,7 @@ impl LearnedBuckets {
         }
     }
 
-    /// What the means leave of an interval's excess.
+    /// Returns the part of an interval's excess that the means do not explain.
     fn left(&self, risen: &[(u32, f64)], excess: f64, estimates: &[Estimate]) -> f64 {
         let explained = |&(at, count): &(u32, f64)| {
             count * (estimates[at as usize].mean - self.buckets[at as usize].centre())
@@ -204,8 +203,8 @@ impl LearnedBuckets {
         excess - risen.iter().map(explained).sum::<f64>()
     }
 
-    /// A mean that drifts makes neighbouring intervals err the same way: their
-    /// covariance is its variance, as far as it is more than chance.
+    /// Estimates drifts. A drifting mean makes neighbouring intervals err in the same way: their
+    /// covariance is its variance, as far as it exceeds chance.
     fn learn_drifts(&self, estimates: &mut [Estimate]) {
         let mut pairs = vec![Pairs::default(); estimates.len()];
         for (risen, excess) in self.each() {
@@ -220,8 +219,8 @@ impl LearnedBuckets {
             estimate.drift = pairs.covariance().min(bucket.greatest_variance(estimate.mean));
             if estimate.drift > 0.0 {
                 let variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
-                // Without any an interval would have no noise, and no weight.
-                estimate.variance = variance.max(LEAST_VARIANCE * bucket.spread());
+                // Without variance an interval would have no noise, and no finite weight.
+                estimate.variance = variance.max(MIN_VARIANCE * bucket.spread());
             }
         }
     }
@@ -256,12 +255,12 @@ impl LearnedBuckets {
 }
 
 impl Estimate {
-    /// Variance of all observations.
+    /// Returns the variance of all observations.
     pub(super) fn spread(&self) -> f64 {
         self.variance + self.drift
     }
 
-    /// By how much the sum of `count` observations of one interval varies.
+    /// Returns the variance of the sum of `count` observations in one interval.
     fn noise(&self, count: f64) -> f64 {
         count.mul_add(self.drift, self.variance) * count
     }
@@ -276,16 +275,16 @@ impl Estimate {
     }
 }
 
-/// By how much an interval's mean is off.
+/// The error of an interval's mean.
 #[derive(Debug, Clone, Copy)]
 struct Error {
     mean: f64,
-    /// The bucket's part of the interval's noise.
+    /// The bucket's share of the interval's noise.
     share: f64,
     count: f64,
 }
 
-/// Errors of one bucket in intervals that follow one another.
+/// The errors of one bucket in consecutive intervals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
     last: Option<Error>,
@@ -309,7 +308,7 @@ impl Pairs {
         self.last = Some(next);
     }
 
-    /// Of the mean; less its standard error, so one pair tells nothing.
+    /// Returns the covariance of the mean less its standard error, so that one pair yields nothing.
     fn covariance(&self) -> f64 {
         if self.weight <= 0.0 {
             return 0.0;
@@ -318,13 +317,14 @@ impl Pairs {
         (beyond_chance / self.weight).max(0.0)
     }
 
-    /// Of observations around the mean at the time, from its steps (von Neumann 1941).
+    /// Returns the variance of observations around the current mean, from its steps (von Neumann
+    /// 1941).
     fn variance(&self) -> f64 {
         self.steps / self.weight
     }
 }
 
-/// By how much the sum of these observations varies.
+/// Returns the variance of the sum of these observations.
 fn noise(risen: &[(u32, f64)], estimates: &[Estimate]) -> f64 {
     risen.iter().map(|&(at, count)| estimates[at as usize].noise(count)).sum()
 }

@@ -1,19 +1,19 @@
-//! Phases 2 to 4: sums, the `+Inf` bucket, and where the observations lie.
+//! Steps 2 to 4: sums, the `+Inf` bucket, and the distribution of the observations.
 
 use super::Bucket;
 use super::learned::Estimate;
 
-/// Passes that share out what of the sum is missing.
+/// Number of passes that distribute the missing part of the sum.
 const PASSES: usize = 8;
-/// Least part of the sum that is shared out.
+/// Smallest part of the sum that is distributed.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// Four layers that make a bell: a normal distribution is a mixture of even
-/// spreads whose squared reach is chi-squared with three degrees of freedom, in
-/// variances. These are its means in each quarter.
+/// Four layers that form a bell: a normal distribution is a mixture of even distributions whose
+/// squared reach, in variances, is chi-squared with three degrees of freedom. These are its means
+/// in each quarter.
 const LAYERS: [f64; 4] = [0.675_964, 1.765_661, 3.151_256, 6.407_089];
 
-/// Observations spread evenly between two values.
+/// Observations distributed evenly between two values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece {
     pub(super) low: f64,
@@ -21,12 +21,12 @@ pub(super) struct Piece {
     pub(super) count: f64,
 }
 
-/// The means of the buckets, moved so that they give `sum`.
+/// Adjusts the means of the buckets so that they yield `sum`.
 ///
-/// What the estimates miss of it is shared out by how unsure each mean is and
-/// how many observations stand behind it, which is what least squares says; no
-/// mean leaves its bucket. The `+Inf` bucket is by far the least sure one unless
-/// intervals told its mean, so it gets the most.
+/// The part of the sum that the estimates miss is distributed by the uncertainty of each mean and
+/// the number of its observations, which is the least squares solution; each mean stays within its
+/// bucket. The `+Inf` bucket is by far the most uncertain unless intervals determined its mean, so
+/// it gets the largest part.
 pub(super) fn balance(estimates: &mut [Estimate], buckets: &[Bucket], counts: &[f64], sum: f64) {
     for _ in 0..PASSES {
         let have: f64 = estimates.iter().zip(counts).map(|(e, count)| count * e.mean).sum();
@@ -51,14 +51,13 @@ pub(super) fn balance(estimates: &mut [Estimate], buckets: &[Bucket], counts: &[
     }
 }
 
-/// `count` observations around their mean, with their variance, within the bucket.
+/// Distributes `count` observations around their mean, with their variance, within the bucket.
 ///
-/// Spread evenly over a below the mean and over b above it, b/(a+b) of them
-/// below, observations have that mean and the variance ab/3. A bell is a mixture
-/// of such [layers](LAYERS), and an even spread is one layer: the nearer the
-/// variance is to that of the whole bucket, the more even. a and b are equal
-/// where the bucket has room for it. What is above the last bound with nothing
-/// learned mirrors what is below its mean.
+/// Observations that are distributed evenly over a distance a below the mean and b above it, with
+/// b/(a+b) of them below, have that mean and the variance ab/3. A bell is a mixture of such
+/// [layers](LAYERS), and an even distribution is one layer: the closer the variance is to that of
+/// the whole bucket, the more even. a and b are equal if the bucket has room for it. Above the last
+/// bound, without information, the distribution above the mean mirrors the one below it.
 pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Piece> {
     let (mean, variance) = (estimate.mean, estimate.spread());
     let below = mean - bucket.low;
@@ -85,8 +84,8 @@ pub(super) fn around(bucket: &Bucket, count: f64, estimate: &Estimate) -> Vec<Pi
     pieces
 }
 
-/// How far below and above the mean a layer reaches: two distances with this
-/// product, equal if there is room.
+/// Returns how far a layer reaches below and above the mean: two distances with this product, equal
+/// if there is room.
 fn reach(product: f64, below: f64, above: f64) -> (f64, f64) {
     let even = product.sqrt();
     if even > below {
@@ -98,8 +97,8 @@ fn reach(product: f64, below: f64, above: f64) -> (f64, f64) {
     }
 }
 
-/// One side of the layers, ever wider, each a distance and a count: as pieces
-/// that do not overlap, from the mean outwards.
+/// Converts one side of the layers, in order of width and each with a distance and a count, to
+/// pieces that do not overlap, from the mean outwards.
 fn side(layers: [(f64, f64); 4], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Piece> {
     let mut from = 0.0;
     let piece = |at: usize| {
@@ -115,16 +114,16 @@ fn side(layers: [(f64, f64); 4], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<
     (0..layers.len()).map(piece).collect()
 }
 
-/// The value at a place among the observations in order, the first at 0: between
-/// two of them by linear interpolation, as `numpy.percentile` does it. Each
-/// stands in the middle of its share of the pieces.
+/// Returns the value at a position among the ordered observations, the first of which is at 0, with
+/// linear interpolation between two of them, as in `numpy.percentile`. Each observation is at the
+/// middle of its share of the pieces.
 pub(super) fn between_observations(pieces: &[Piece], place: f64) -> f64 {
     let lower = at_rank(pieces, place.floor() + 0.5);
     let upper = at_rank(pieces, place.ceil() + 0.5);
     place.fract().mul_add(upper - lower, lower)
 }
 
-/// The value with `rank` observations up to it.
+/// Returns the value that `rank` observations do not exceed.
 pub(super) fn at_rank(pieces: &[Piece], rank: f64) -> f64 {
     let mut below = 0.0;
     for piece in pieces.iter().filter(|piece| piece.count > 0.0) {

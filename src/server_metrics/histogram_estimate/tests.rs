@@ -48,8 +48,8 @@ fn one_observation_is_the_sum() {
     close(unlearned(&[1.0, 2.0, INF], &[0.0, 0.0, 1.0], 7.0).unwrap(), [7.0; 9], 1e-12);
 }
 
-/// 100 observations with the mean 0.5 between 0 and 1 are even: the rank of p is
-/// 99p + 0.5, so p50 is 0.5 and p1 is 0.0149.
+/// 100 observations between 0 and 1 with the mean 0.5 are even: the rank of p is 99p + 0.5, so p50
+/// is 0.5 and p1 is 0.0149.
 #[test]
 fn a_mean_at_the_centre_is_an_even_spread() {
     let even = unlearned(&[1.0, INF], &[100.0, 100.0], 50.0).unwrap();
@@ -58,7 +58,7 @@ fn a_mean_at_the_centre_is_an_even_spread() {
     close(even, expected, 1e-12);
 }
 
-/// The mean 0.2 of observations between 0 and 1: 0.8 of them below it, 0.2 above.
+/// Observations between 0 and 1 with the mean 0.2: 0.8 of them are below it, 0.2 above.
 #[test]
 fn the_sum_moves_the_observations() {
     let low = unlearned(&[1.0, INF], &[100.0, 100.0], 20.0).unwrap();
@@ -66,7 +66,7 @@ fn the_sum_moves_the_observations() {
     assert!((low[7] - (0.2 + 0.8 * (94.55 - 80.0) / 20.0)).abs() < 1e-12, "{low:?}");
 }
 
-/// Four above 1 with the sum 12: their mean is 3, so they reach from 1 to 5.
+/// Four observations above 1 with the sum 12: their mean is 3, so they reach from 1 to 5.
 #[test]
 fn above_the_last_bound_the_sum_tells_the_mean() {
     let above = unlearned(&[1.0, INF], &[0.0, 4.0], 12.0).unwrap();
@@ -90,22 +90,22 @@ fn a_constant_is_found_again() {
     }
 }
 
-/// `numpy.percentile([0.5, 5.5], …)`: what stands between buckets is interpolated.
+/// `numpy.percentile([0.5, 5.5], …)`: values between buckets are interpolated.
 #[test]
 fn few_observations_have_the_percentiles_of_numpy() {
     let found = unlearned(&[1.0, 10.0, INF], &[1.0, 2.0, 2.0], 6.0).unwrap();
     close(found, [0.55, 0.75, 1.0, 1.75, 3.0, 4.25, 5.0, 5.25, 5.45], 1e-12);
 }
 
-/// Ten observations at a time, all at 2 or all at 10: taken for independent, as a
-/// mean of ten varies, they would reach beyond 100. The mean is 6, 5 above the
-/// bound: of an exponential tail one in 2000 is more than 5 ln 2000 above it.
+/// Ten observations at a time, all at 2 or all at 10: assumed to be independent, as a mean of ten
+/// varies, they would reach beyond 100. The mean is 6, 5 above the bound: in an exponential tail,
+/// one of 2000 is more than 5 ln 2000 above it.
 #[test]
 fn above_the_last_bound_the_spread_is_at_most_an_exponential_one() {
     let bounds = [1.0, INF];
     let mut learned = LearnedBuckets::new(&bounds);
     for round in 0..40_u32 {
-        // Neither together nor in turns.
+        // Neither together nor alternating.
         let value = if round.count_ones() % 2 == 0 { 2.0 } else { 10.0 };
         learned.observe(&[0.0, 10.0], 10.0 * value);
     }
@@ -113,8 +113,8 @@ fn above_the_last_bound_the_spread_is_at_most_an_exponential_one() {
     assert!(found[8] <= 1.0 + 5.0 * 2000.0_f64.ln(), "{found:?}");
 }
 
-/// The first half of a long run at 0.1, the second at 0.9: were only its start kept,
-/// all would be at 0.1.
+/// The first half of a long run is at 0.1, the second at 0.9; if only the beginning were kept, all
+/// would be at 0.1.
 #[test]
 fn of_a_long_run_some_intervals_are_kept_from_start_to_end() {
     let bounds = [0.5, 1.0, INF];
@@ -130,7 +130,7 @@ fn of_a_long_run_some_intervals_are_kept_from_start_to_end() {
     assert!((estimates[1].mean - 0.9).abs() < 1e-3, "{estimates:?}");
 }
 
-/// No interval has a single bucket only, yet together they tell both means.
+/// No interval has a single bucket only, but together they determine both means.
 #[test]
 fn mixed_intervals_tell_the_means_together() {
     let bounds = [0.1, 0.2, 0.5, 1.0, INF];
@@ -200,7 +200,7 @@ proptest! {
         }
     }
 
-    /// Observations of any kind, seen scrape by scrape.
+    /// Any observations, scrape by scrape.
     #[test]
     fn percentiles_lie_within_the_buckets_that_hold_observations(
         scrapes in prop::collection::vec(prop::collection::vec(0.0..200.0_f64, 0..9), 1..30),

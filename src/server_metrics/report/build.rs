@@ -1,10 +1,11 @@
-//! From series to the report.
+//! Computes the statistics of stored series.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::metrics::percentile::percentile;
+use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
 use super::super::snapshot::Kind;
@@ -12,29 +13,27 @@ use super::super::statistics::Phase;
 use super::super::store::{EndpointStore, FamilyStore, Store};
 use super::super::unit;
 use super::{
-    EndpointInfo, MetricReport, SeriesReport, ServerMetricsReport, Summary, Window, Windows,
+    Edges, EndpointInfo, MetricReport, SeriesReport, ServerMetricsReport, Summary, Windows,
 };
 
-/// Sums up what `store` has of each phase, in slices of `slice_duration` where one
-/// is wanted.
+/// Computes the statistics of `store` for each phase, and for slices of `slice_duration` if it is
+/// given.
 #[must_use]
 pub fn build(
     store: &Store,
     windows: Windows,
     slice_duration: Option<Nanos>,
 ) -> ServerMetricsReport {
-    let of = |window: Option<Window>| {
-        window.map(|window| metrics(store, window, slice_duration)).unwrap_or_default()
-    };
+    let of = |kind| metrics(store, &windows, kind, slice_duration);
     ServerMetricsReport {
         summary: summary(store, windows),
-        metrics: of(windows.profiling),
-        warmup_metrics: of(windows.warmup),
+        metrics: of(PhaseKind::Profiling),
+        warmup_metrics: of(PhaseKind::Warmup),
     }
 }
 
-/// A key for each of `metrics`, which are sorted by name: the name, and behind it
-/// the kind in brackets for all but the first metric of that name.
+/// Returns a key for each of `metrics`, which are sorted by name: the name, followed by the kind in
+/// parentheses for all but the first metric of that name.
 #[must_use]
 pub fn keys(metrics: &[MetricReport]) -> Vec<Cow<'_, str>> {
     let mut before = None;
@@ -52,7 +51,9 @@ fn summary(store: &Store, windows: Windows) -> Summary {
     let endpoints = store.endpoints();
     let info: Vec<(Arc<str>, EndpointInfo)> = endpoints
         .iter()
-        .filter_map(|endpoint| Some((Arc::clone(&endpoint.url), endpoint_info(endpoint)?)))
+        .filter_map(|endpoint| {
+            Some((Arc::clone(&endpoint.url), endpoint_info(endpoint, &windows)?))
+        })
         .collect();
     Summary {
         endpoints_configured: endpoints
@@ -65,9 +66,9 @@ fn summary(store: &Store, windows: Windows) -> Summary {
     }
 }
 
-/// How `endpoint` was scraped; `None` where it never gave metrics.
+/// Returns how `endpoint` was scraped; `None` if it never exposed metrics.
 #[must_use]
-pub fn endpoint_info(endpoint: &EndpointStore) -> Option<EndpointInfo> {
+pub fn endpoint_info(endpoint: &EndpointStore, windows: &Windows) -> Option<EndpointInfo> {
     let scrapes = endpoint.scrapes();
     let (first, last) = (scrapes.first()?, scrapes.last()?);
     let latencies: f64 = scrapes.iter().map(|times| Nanos(times.latency_ns()).as_millis()).sum();
@@ -87,27 +88,50 @@ pub fn endpoint_info(endpoint: &EndpointStore) -> Option<EndpointInfo> {
         avg_update_interval_ms: duration.as_millis() / intervals,
         median_update_interval_ms: median_update_interval_ns(endpoint).map(|median| median / 1e6),
         failed_fetches: endpoint.failures(),
+        profiling: edges(endpoint, windows),
     })
 }
 
-/// Median time between the scrapes that said something new; `None` below two intervals.
+fn edges(endpoint: &EndpointStore, windows: &Windows) -> Option<Edges> {
+    let span = endpoint.span(windows, PhaseKind::Profiling)?;
+    let time = |scrape: usize| endpoint.scrapes().get(scrape).map(|times| times.first_byte_ns);
+    Some(Edges {
+        reference_ns: span.reference.and_then(time),
+        final_ns: span.last().and_then(time),
+        has_exact_start: span.has_exact_start,
+        has_exact_end: span.has_exact_end,
+    })
+}
+
+/// Returns the median time between scrapes with new values; `None` with fewer than two intervals.
 pub(in super::super) fn median_update_interval_ns(endpoint: &EndpointStore) -> Option<f64> {
+    median_interval_ns(&update_times(endpoint))
+}
+
+/// Returns the median time between ascending `times`; `None` with fewer than two intervals.
+pub(in super::super) fn median_interval_ns(times: &[u64]) -> Option<f64> {
     let interval = |pair: &[u64]| pair[1].saturating_sub(pair[0]) as f64;
-    let mut intervals: Vec<f64> = update_times(endpoint).windows(2).map(interval).collect();
+    let mut intervals: Vec<f64> = times.windows(2).map(interval).collect();
     intervals.sort_unstable_by(f64::total_cmp);
     if intervals.len() < 2 { None } else { percentile(&intervals, 50.0) }
 }
 
-fn update_times(endpoint: &EndpointStore) -> Vec<u64> {
+/// Returns the times of scrapes with new values.
+pub(in super::super) fn update_times(endpoint: &EndpointStore) -> Vec<u64> {
     let scrapes = endpoint.scrapes();
     let updates = endpoint.updates().iter();
     updates.filter_map(|update| Some(scrapes.get(*update as usize)?.first_byte_ns)).collect()
 }
 
-fn metrics(store: &Store, window: Window, slice_duration: Option<Nanos>) -> Vec<MetricReport> {
+fn metrics(
+    store: &Store,
+    windows: &Windows,
+    kind: PhaseKind,
+    slice_duration: Option<Nanos>,
+) -> Vec<MetricReport> {
     let mut metrics: BTreeMap<(Arc<str>, Kind), Gathered> = BTreeMap::new();
     for endpoint in store.endpoints() {
-        let phase = Phase::new(endpoint, window, slice_duration);
+        let Some(phase) = Phase::new(endpoint, windows, kind, slice_duration) else { continue };
         for family in &endpoint.families {
             let series = series(endpoint, family, &phase);
             if !series.is_empty() {
@@ -132,7 +156,7 @@ fn series(endpoint: &EndpointStore, family: &FamilyStore, phase: &Phase<'_>) -> 
     family.series.iter().filter_map(report).collect()
 }
 
-/// One metric, as the endpoints have it. What the first one declares counts.
+/// A metric of all endpoints. The first declaration applies.
 #[derive(Default)]
 struct Gathered {
     description: Option<Arc<str>>,

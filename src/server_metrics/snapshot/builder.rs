@@ -1,4 +1,4 @@
-//! From the samples of a body to families of series, in one pass.
+//! Converts the samples of a body to families of series, in one pass.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::mem;
 use super::super::exposition::{Exposition, Label, MetricFamily, MetricType, Part, Sample};
 use super::{Family, Kind, Point, Snapshot, Value};
 
-/// Labels that tell series apart, sorted by name.
+/// The labels that identify a series, sorted by name.
 type Key<'e> = Vec<(&'e str, &'e str)>;
 
 pub(super) fn snapshot<'a>(exposition: &Exposition<'a>) -> (Snapshot<'a>, Vec<Cow<'a, str>>) {
@@ -24,7 +24,7 @@ pub(super) fn snapshot<'a>(exposition: &Exposition<'a>) -> (Snapshot<'a>, Vec<Co
     families.finish()
 }
 
-/// The families of a snapshot in the making.
+/// The families of a snapshot that is being built.
 #[derive(Default)]
 struct Families<'e, 'a> {
     all: Vec<FamilyBuilder<'e, 'a>>,
@@ -33,24 +33,24 @@ struct Families<'e, 'a> {
 
 struct FamilyBuilder<'e, 'a> {
     family: Family<'a>,
-    /// The parts of the series, one for each.
+    /// The parts of each series.
     parts: Vec<Parts<'a>>,
     by_key: HashMap<Key<'e>, usize>,
 }
 
-/// What was read of a series.
+/// The parsed parts of a series.
 #[derive(Default)]
 struct Parts<'a> {
-    /// Of a single number.
+    /// A single number.
     value: Option<f64>,
-    /// Bounds or quantiles as numbers and as sent, and their values.
+    /// Bounds or quantiles as numbers and as exposed, and their values.
     named: Vec<(f64, Cow<'a, str>, f64)>,
     sum: Option<f64>,
     count: Option<f64>,
 }
 
 impl<'a> Families<'_, 'a> {
-    /// Where the samples of `family` go; `None` where they are left out.
+    /// Returns the family for the samples of `family`; `None` if they are left out.
     fn target(&mut self, family: &MetricFamily<'a>) -> Option<usize> {
         let kind = kind_of(family)?;
         let name = name_in_files(family);
@@ -92,7 +92,8 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
         let apart = match (self.family.kind, sample.part) {
             (Kind::Histogram, Part::Bucket) => Some("le"),
             (Kind::Summary, Part::Value) => Some("quantile"),
-            // When a series began is no value of it, and a histogram's bare name says nothing.
+            // The start time of a series is not one of its values, and the bare name of a histogram
+            // has no meaning.
             (_, Part::Created) | (Kind::Histogram, Part::Value) => return,
             _ => None,
         };
@@ -110,7 +111,7 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
         }
     }
 
-    /// The parts of the series that `key` names: mostly the one before.
+    /// Returns the parts of the series with this `key`, which is usually the previous one.
     fn parts(&mut self, key: &Key<'e>, labels: &'e [Label<'a>]) -> &mut Parts<'a> {
         let last = self.parts.len().wrapping_sub(1);
         if self.family.series.last().is_some_and(|point| is_named(point, key)) {
@@ -142,7 +143,7 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
         index
     }
 
-    /// The family with the series that are whole.
+    /// Returns the family with the series that are complete.
     fn finish(mut self) -> Family<'a> {
         let kind = self.family.kind;
         let points = mem::take(&mut self.family.series);
@@ -155,8 +156,8 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
     }
 }
 
-/// Reads `labels` into `key`, but for the one named `apart`. Of a label that
-/// stands there twice the last value counts.
+/// Collects `labels` in `key`, except the one named `apart`. If a label is repeated, the last value
+/// applies.
 fn read_key<'e>(labels: &'e [Label<'_>], apart: Option<&str>, key: &mut Key<'e>) {
     key.clear();
     let others = labels.iter().filter(|label| Some(&*label.name) != apart);
@@ -177,7 +178,7 @@ fn is_named(point: &Point<'_>, key: &Key<'_>) -> bool {
 }
 
 impl<'a> Parts<'a> {
-    /// Takes a bucket or a quantile.
+    /// Adds a bucket or a quantile.
     fn set(&mut self, text: Cow<'a, str>, value: f64) {
         let (at, text) = match text.parse::<f64>() {
             Ok(f64::INFINITY) => (f64::INFINITY, Cow::Borrowed("+Inf")),
@@ -217,7 +218,7 @@ impl<'a> Parts<'a> {
         has_any.then(|| Value::Summary { quantiles: named(self.named), sum, count })
     }
 
-    /// Ascending; what is said twice has the value said last.
+    /// Sorts in ascending order; if an entry is repeated, the last value applies.
     fn sort_named(&mut self) {
         self.named.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.named.dedup_by(|later, earlier| {
@@ -234,7 +235,7 @@ fn named(parts: Vec<(f64, Cow<'_, str>, f64)>) -> Vec<(Cow<'_, str>, f64)> {
     parts.into_iter().map(|(_, text, value)| (text, value)).collect()
 }
 
-/// What the series of `family` are; `None` for those that no statistic can use.
+/// Returns the kind of the series of `family`; `None` if statistics cannot use them.
 fn kind_of(family: &MetricFamily<'_>) -> Option<Kind> {
     match family.metric_type {
         MetricType::Counter => Some(Kind::Counter),

@@ -6,7 +6,7 @@ fn read(body: &str) -> (Snapshot<'_>, Vec<Cow<'_, str>>) {
     Snapshot::and_dropped(&exposition)
 }
 
-/// `kind name{labels} value` of each series, labels and buckets as they stand.
+/// Formats `kind name{labels} value` for each series, with labels and buckets in their order.
 fn lines(snapshot: &Snapshot<'_>) -> Vec<String> {
     let line = |family: &Family<'_>, point: &Point<'_>| {
         let labels: Vec<String> =

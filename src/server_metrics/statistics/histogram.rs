@@ -1,4 +1,4 @@
-//! What a histogram counted.
+//! Statistics of a histogram.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::super::report::{Buckets, HistogramSlice, HistogramStats, Timeslice};
 use super::super::store::{Column, HistogramColumns, bound};
 use super::cumulative::Rise;
 use super::slices::Slice;
-use super::{Phase, per_second};
+use super::{Phase, Span};
 
-/// A histogram's samples in a phase, the baseline first.
+/// A histogram's samples in a phase, beginning with the baseline.
 struct Samples<'a> {
     counts: Rise,
     sums: Rise,
-    /// Bounds that some sample has, and the counts at each point; no number where
-    /// the sample did not have it.
+    /// The bounds of all samples, with the count at each point; NaN if the sample does not have the
+    /// bound.
     buckets: Vec<(&'a Arc<str>, Vec<f64>)>,
-    /// For each point but the last, whether the server began anew before the next.
+    /// For each point but the last, whether the server restarted before the next.
     falls: Vec<bool>,
 }
 
@@ -31,28 +31,31 @@ pub(super) fn statistics(phase: &Phase<'_>, columns: &HistogramColumns) -> Optio
     } else {
         buckets = Some(samples.rises(&samples.whole()));
     }
-    let seconds = samples.counts.seconds();
     Some(HistogramStats {
         count,
         sum,
-        count_rate: per_second(count, seconds),
-        sum_rate: per_second(sum, seconds),
+        count_rate: samples.counts.rate(count),
+        sum_rate: samples.sums.rate(sum),
         percentiles: buckets.as_deref().and_then(|buckets| samples.percentiles(buckets, sum)),
         buckets,
         resets,
+        doubts: phase.doubts(samples.counts.has_large_first_value()),
         timeslices: samples.slices(&phase.slices),
     })
 }
 
 impl<'a> Samples<'a> {
     fn of(phase: &Phase<'_>, columns: &'a HistogramColumns) -> Option<Self> {
-        let counts = Rise::of(phase, &columns.count)?;
-        let sums = Rise::of(phase, &columns.sum)?;
+        let late = phase.span.late_of(&columns.count);
+        let counts = Rise::and_late(phase, &columns.count, late.clone())?;
+        let mut sums = Rise::and_late(phase, &columns.sum, late)?;
+        sums.from = counts.from;
         let along = |column: &Column| -> Vec<f64> {
             let scrapes = counts.points.iter().map(|point| point.scrape);
             let mut values = column.along(scrapes);
             if let Some(first) = values.first_mut() {
-                let known = columns.bucket_baseline(column, phase.reference, phase.within.clone());
+                let Span { reference, samples, .. } = &phase.span;
+                let known = columns.bucket_baseline(column, *reference, samples.clone());
                 *first = known.unwrap_or(f64::NAN);
             }
             values
@@ -61,7 +64,7 @@ impl<'a> Samples<'a> {
             columns.buckets.iter().map(|(name, column)| (name, along(column))).collect();
         let mut falls = counts.falls();
         for (_, counts) in &buckets {
-            // A bound that was away is compared with its last count before.
+            // A bound that was missing is compared with its last count before.
             let mut before = f64::NAN;
             for (index, count) in counts.iter().enumerate().filter(|(_, count)| !count.is_nan()) {
                 if *count < before {
@@ -77,7 +80,7 @@ impl<'a> Samples<'a> {
         0..self.counts.points.len().saturating_sub(1)
     }
 
-    /// By how much the buckets rose that both ends of `cut` have.
+    /// Returns the increases of the buckets that both ends of `cut` have.
     fn rises(&self, cut: &Range<usize>) -> Buckets {
         let rise = |(name, counts): &(&Arc<str>, Vec<f64>)| {
             let by = counts[cut.end] - counts[cut.start];
@@ -86,7 +89,7 @@ impl<'a> Samples<'a> {
         self.buckets.iter().filter_map(rise).collect()
     }
 
-    /// The estimate, from the buckets' `rises` and what each scrape interval tells.
+    /// Returns the estimate from the buckets' `rises` and the information of each scrape interval.
     fn percentiles(&self, rises: &[(Arc<str>, f64)], sum: f64) -> Option<[f64; 9]> {
         let bounds: Vec<f64> = rises.iter().map(|(name, _)| bound(name)).collect();
         let cumulative: Vec<f64> = rises.iter().map(|(_, rise)| *rise).collect();
@@ -109,7 +112,7 @@ impl<'a> Samples<'a> {
         percentiles(&bounds, &cumulative, sum, &learned)
     }
 
-    /// The slices in which the server did not begin anew.
+    /// Returns the slices without a restart of the server.
     fn slices(&self, slices: &[Slice]) -> Vec<Timeslice<HistogramSlice>> {
         let cuts = self.counts.cuts(slices);
         let is_steady = |cut: &Range<usize>| !self.falls[cut.clone()].contains(&true);

@@ -1,4 +1,4 @@
-//! A phase cut into slices.
+//! Divides a phase into slices.
 
 use crate::metrics::slices::cut;
 use crate::units::Nanos;
@@ -10,33 +10,44 @@ use super::super::report::{self, Timeslice, Window};
 use super::super::store::EndpointStore;
 
 impl Slice {
-    /// This slice with its statistics.
+    /// Returns this slice with its statistics.
     pub(super) fn with<T>(&self, stats: T) -> Timeslice<T> {
         let Self { start_ns, end_ns, is_complete } = *self;
         Timeslice { start_ns, end_ns, is_complete, stats }
     }
 }
 
-/// The slices of `window`.
+/// Returns the slices of `window`.
 pub(super) fn of(endpoint: &EndpointStore, window: Window, duration: Nanos) -> Vec<Slice> {
-    let is_too_short = report::median_update_interval_ns(endpoint)
-        .is_some_and(|interval| (duration.0 as f64) < interval);
+    let is_too_short =
+        update_interval_ns(endpoint).is_some_and(|interval| (duration.0 as f64) < interval);
     let equal = || cut(&(window.start_ns..window.end_ns), duration).ok();
     let equal = if is_too_short { None } else { equal() };
     equal.unwrap_or_else(|| between_updates(endpoint, window))
 }
 
-/// From each update to the next one. The first slice begins with the phase; the
-/// last ends with it, and is complete where an update stands there.
+/// Returns the median interval between scrapes with new values, or between all scrapes if values
+/// never change.
+fn update_interval_ns(endpoint: &EndpointStore) -> Option<f64> {
+    report::median_update_interval_ns(endpoint)
+        .or_else(|| report::median_interval_ns(&scrape_times(endpoint)))
+}
+
+fn scrape_times(endpoint: &EndpointStore) -> Vec<u64> {
+    endpoint.scrapes().iter().map(|scrape| scrape.first_byte_ns).collect()
+}
+
+/// Returns slices from each update to the next, or from each scrape to the next if there are too
+/// few updates. The first slice begins with the phase; the last ends with it, and is complete if
+/// there is an update at its end.
 fn between_updates(endpoint: &EndpointStore, window: Window) -> Vec<Slice> {
-    let scrapes = endpoint.scrapes();
+    let times = match report::median_update_interval_ns(endpoint) {
+        Some(_) => report::update_times(endpoint),
+        None => scrape_times(endpoint),
+    };
     let mut bounds = vec![window.start_ns];
-    let times = endpoint.updates().iter().filter_map(|update| scrapes.get(*update as usize));
-    bounds.extend(
-        times
-            .map(|times| times.first_byte_ns)
-            .filter(|time| *time > window.start_ns && *time <= window.end_ns),
-    );
+    bounds
+        .extend(times.into_iter().filter(|time| *time > window.start_ns && *time <= window.end_ns));
     bounds.dedup();
     let ends_with_update = bounds.len() > 1 && bounds.last() == Some(&window.end_ns);
     if !ends_with_update && window.end_ns > window.start_ns {

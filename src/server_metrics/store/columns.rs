@@ -1,4 +1,4 @@
-//! The values of one series, by scrape: their changes only.
+//! The values of a series, by scrape, stored as changes.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,45 +10,45 @@ use super::super::snapshot::Value;
 /// The values of a series, by scrape.
 #[derive(Debug)]
 pub enum Values {
-    /// Of a gauge, a counter, an info or an unknown.
+    /// Values of a gauge, counter, info or unknown metric.
     Number(Column),
-    /// Of a histogram.
+    /// Values of a histogram.
     Histogram(HistogramColumns),
-    /// Of a summary.
+    /// Values of a summary.
     Summary(SummaryColumns),
 }
 
 /// A histogram's values, by scrape.
 #[derive(Debug, Default)]
 pub struct HistogramColumns {
-    /// Upper bounds as sent, ascending, and the counts of observations up to each.
+    /// Upper bounds as exposed, ascending, with the number of observations up to each.
     pub buckets: Vec<(Arc<str>, Column)>,
     /// Sum of the observations.
     pub sum: Column,
-    /// Number of the observations.
+    /// Number of observations.
     pub count: Column,
 }
 
 /// A summary's values, by scrape.
 #[derive(Debug, Default)]
 pub struct SummaryColumns {
-    /// Quantiles as sent, ascending, and their values.
+    /// Quantiles as exposed, ascending, with their values.
     pub quantiles: Vec<(Arc<str>, Column)>,
     /// Sum of the observations.
     pub sum: Column,
-    /// Number of the observations.
+    /// Number of observations.
     pub count: Column,
 }
 
-/// One number over the run.
+/// A number over the run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Column {
-    /// From which scrape on which value; no number where there is none.
+    /// The scrape from which each value applies; NaN if there is no value.
     pub(super) changes: Vec<(u32, f64)>,
 }
 
 impl Values {
-    /// Those of one that begins with `value`.
+    /// Creates columns for the shape of `value`.
     pub(super) fn of(value: &Value<'_>) -> Self {
         match value {
             Value::Number(_) => Self::Number(Column::default()),
@@ -57,7 +57,7 @@ impl Values {
         }
     }
 
-    /// Sets the value; `has_room` is asked for each bucket or quantile that is new.
+    /// Sets the value; `has_room` is called for each new bucket or quantile.
     pub(super) fn set(&mut self, scrape: usize, value: &Value<'_>, has_room: impl FnMut() -> bool) {
         match (self, value) {
             (Self::Number(column), Value::Number(number)) => column.set(scrape, *number),
@@ -90,7 +90,7 @@ impl Values {
         named.iter().map(|(_, column)| column).chain(single.into_iter().flatten())
     }
 
-    /// Bytes that they take, the room for more included.
+    /// Returns their size in bytes, including reserved memory.
     pub(super) fn bytes(&self) -> usize {
         self.columns().map(|column| column.changes.capacity() * size_of::<(u32, f64)>()).sum()
     }
@@ -112,7 +112,7 @@ impl Values {
     }
 }
 
-/// Sets the columns that `values` name; those it does not name have no value.
+/// Sets the columns that `values` names; others get no value.
 fn set_named(
     columns: &mut Vec<(Arc<str>, Column)>,
     scrape: usize,
@@ -150,16 +150,16 @@ fn set_named(
     }
 }
 
-/// The number that an upper bound or a quantile stands for; `+Inf` for infinity.
+/// Parses an upper bound or a quantile; `+Inf` is infinity.
 #[must_use]
 pub fn bound(text: &str) -> f64 {
     text.parse().unwrap_or(f64::INFINITY)
 }
 
 impl HistogramColumns {
-    /// What the count of `bucket`, one of these, has risen from in the scrapes `within`
-    /// a window: what the sample had that the whole histogram is compared with, by the
-    /// rules of [`Column::baseline`]. `None` where that sample did not have the bound.
+    /// Returns the baseline of the count of `bucket`, one of these, for the scrapes `within` a
+    /// window: its value in the sample that the whole histogram is compared with, by the rules of
+    /// [`Column::baseline`]. `None` if that sample does not have the bound.
     #[must_use]
     pub fn bucket_baseline(
         &self,
@@ -179,7 +179,7 @@ impl HistogramColumns {
 }
 
 impl Column {
-    /// Sets the value from `scrape` on; NaN where there is none. Scrapes ascend.
+    /// Sets the value from `scrape` on; NaN for none. Scrapes ascend.
     pub(super) fn set(&mut self, scrape: usize, value: f64) {
         let before = self.changes.last().map_or(f64::NAN, |(_, value)| *value);
         if before.to_bits() != value.to_bits() && !(before.is_nan() && value.is_nan()) {
@@ -187,7 +187,7 @@ impl Column {
         }
     }
 
-    /// The value at `scrape`, if there was one.
+    /// Returns the value at `scrape`, if there is one.
     #[must_use]
     pub fn at(&self, scrape: usize) -> Option<f64> {
         let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
@@ -195,36 +195,35 @@ impl Column {
         (!value.is_nan()).then_some(*value)
     }
 
-    /// The last value at `scrape` or before it.
+    /// Returns the last value at or before `scrape`.
     #[must_use]
     pub fn last_until(&self, scrape: usize) -> Option<f64> {
         self.at(self.last_known(scrape)?)
     }
 
-    /// The last scrape that had a value: `scrape` or one before it.
+    /// Returns the last scrape with a value, at or before `scrape`.
     fn last_known(&self, scrape: usize) -> Option<usize> {
         let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
         let (from, value) = self.changes.get(after.checked_sub(1)?)?;
         if value.is_nan() { (*from as usize).checked_sub(1) } else { Some(scrape) }
     }
 
-    /// The last scrape in `range` that has a value.
+    /// Returns the last scrape in `range` with a value.
     #[must_use]
     pub fn last_in(&self, range: Range<usize>) -> Option<usize> {
         self.iter(range).last().map(|(scrape, _)| scrape)
     }
 
-    /// What a cumulative number rose from, as the scrape `reference` has it: the
-    /// last value known then, and 0 where none was, for the server had not begun to
-    /// count.
+    /// Returns the baseline of a cumulative value at the scrape `reference`: the last known value,
+    /// or 0 if there is none, since the server had not begun to count.
     #[must_use]
     pub fn before(&self, reference: usize) -> f64 {
         self.last_until(reference).unwrap_or(0.0)
     }
 
-    /// From which scrape and which value a cumulative number has risen in the scrapes
-    /// `within` a window: from that [before](Self::before) `reference`, and without
-    /// one from the first in the window.
+    /// Returns the scrape and the value from which a cumulative value increased in the scrapes
+    /// `within` a window: the value [before](Self::before) `reference`, or without one the first
+    /// value in the window.
     #[must_use]
     pub fn baseline(&self, reference: Option<usize>, within: Range<usize>) -> Option<(usize, f64)> {
         match reference {
@@ -233,7 +232,7 @@ impl Column {
         }
     }
 
-    /// The values at `scrapes`, ascending; no number where there is none.
+    /// Returns the values at `scrapes`, which ascend; NaN if there is none.
     pub fn along(&self, scrapes: impl IntoIterator<Item = usize>) -> Vec<f64> {
         let mut changes = self.changes.iter().peekable();
         let mut value = f64::NAN;
@@ -246,7 +245,7 @@ impl Column {
         scrapes.into_iter().map(at).collect()
     }
 
-    /// The values at the scrapes in `range`, those that there are.
+    /// Iterates over the values at the scrapes in `range`, as far as they exist.
     pub fn iter(&self, range: Range<usize>) -> impl Iterator<Item = (usize, f64)> + '_ {
         let mut next = self.changes.partition_point(|(from, _)| *from as usize <= range.start);
         let mut value = next.checked_sub(1).map_or(f64::NAN, |last| self.changes[last].1);

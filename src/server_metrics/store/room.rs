@@ -1,5 +1,5 @@
-//! How much a store takes: a server whose series never end must not take all memory,
-//! nor make files that nobody can write.
+//! Limits of a store, so that a server with an unlimited number of series neither exhausts memory
+//! nor produces files that cannot be written.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::Labels;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 
-/// Most bytes that the values of a store may take unless other [limits](Limits) are set.
-pub const MOST_VALUE_BYTES: usize = 1 << 30;
+/// Default limit of the size of a store's values in bytes, unless other [limits](Limits) are set.
+pub const MAX_VALUE_BYTES: usize = 1 << 30;
 
-/// How much is kept: of each endpoint, and of the values over time of all.
+/// Limits of what is stored for each endpoint, and of the values of all endpoints.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Families and series.
+    /// Number of series, and also of families.
     pub series: usize,
-    /// Numbers of a scrape: one of a gauge, one for each bucket of a histogram.
+    /// Number of values in a scrape: one for a gauge, one for each bucket of a histogram.
     pub numbers: usize,
-    /// Names of labels: each is a column of some files.
+    /// Number of label names, each of which is a column in some files.
     pub label_names: usize,
-    /// Bytes of names, labels and descriptions.
+    /// Size of names, labels and descriptions in bytes.
     pub text: usize,
-    /// Bytes of the values of all endpoints together.
+    /// Size of the values of all endpoints together in bytes.
     pub value_bytes: usize,
 }
 
@@ -32,18 +32,18 @@ impl Default for Limits {
             numbers: 1_000_000,
             label_names: 1_000,
             text: 64 << 20,
-            value_bytes: MOST_VALUE_BYTES,
+            value_bytes: MAX_VALUE_BYTES,
         }
     }
 }
 
-/// What each endpoint has taken, and may.
+/// The usage of each endpoint, and the limits.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     limits: Limits,
-    /// By endpoint.
+    /// Usage by endpoint.
     used: Vec<Used>,
-    /// The endpoint that takes room.
+    /// The endpoint to which usage is attributed.
     current: usize,
     labels: HashSet<Labels>,
 }
@@ -51,6 +51,7 @@ pub(super) struct Room {
 #[derive(Debug, Default)]
 struct Used {
     url: Arc<str>,
+    families: usize,
     series: usize,
     numbers: usize,
     text: usize,
@@ -63,7 +64,7 @@ impl Room {
         Self { limits, ..Self::default() }
     }
 
-    /// What is taken from now on is of endpoint number `endpoint`.
+    /// Attributes further usage to the endpoint with the index `endpoint`.
     pub(super) fn enter(&mut self, endpoint: usize, url: &Arc<str>) {
         if self.used.len() <= endpoint {
             self.used.resize_with(endpoint + 1, Used::default);
@@ -72,24 +73,24 @@ impl Room {
         self.current = endpoint;
     }
 
-    /// Whether values may take `bytes`.
+    /// Returns whether values may take `bytes`.
     pub(super) const fn has_room_for_values(&self, bytes: usize) -> bool {
         bytes <= self.limits.value_bytes
     }
 
-    /// Whether nothing was refused.
+    /// Returns whether nothing was rejected.
     pub(super) fn is_enough(&self) -> bool {
         self.used.iter().all(|used| !used.has_refused)
     }
 
-    /// Whether there is room for a family, which is then taken.
+    /// Reserves room for a family; returns false if there is none.
     pub(super) fn take_family(&mut self, family: &Family<'_>) -> bool {
         let description = family.description.as_deref().map_or(0, str::len);
         let text = family.name.len() + description + family.unit.as_deref().map_or(0, str::len);
-        self.take(&family.name, 1, 0, text)
+        self.take(&family.name, &Used { families: 1, text, ..Used::default() })
     }
 
-    /// The labels of a new series of `family`, shared; `None` where there is no room.
+    /// Returns the shared labels of a new series of `family`; `None` if there is no room.
     pub(super) fn take_series(&mut self, family: &str, point: &Point<'_>) -> Option<Labels> {
         let used = self.used.get_mut(self.current)?;
         let is_new = |name: &str| !used.label_names.contains(name);
@@ -99,7 +100,8 @@ impl Room {
             return None;
         }
         let text = point.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if !self.take(family, 1, numbers(&point.value), text) {
+        let numbers = numbers(&point.value);
+        if !self.take(family, &Used { series: 1, numbers, text, ..Used::default() }) {
             return None;
         }
         let labels = labels(point);
@@ -112,21 +114,24 @@ impl Room {
         Some(labels)
     }
 
-    /// Whether there is room for one more bucket or quantile of a series of `family`.
+    /// Reserves room for another bucket or quantile of a series of `family`; returns false if there
+    /// is none.
     pub(super) fn take_number(&mut self, family: &str) -> bool {
-        self.take(family, 0, 1, 0)
+        self.take(family, &Used { numbers: 1, ..Used::default() })
     }
 
-    fn take(&mut self, family: &str, series: usize, numbers: usize, text: usize) -> bool {
+    fn take(&mut self, family: &str, more: &Used) -> bool {
         let limits = self.limits;
         let Some(used) = self.used.get_mut(self.current) else { return false };
-        let fits = used.series + series <= limits.series
-            && used.numbers + numbers <= limits.numbers
-            && used.text.saturating_add(text) <= limits.text;
+        let fits = used.families + more.families <= limits.series
+            && used.series + more.series <= limits.series
+            && used.numbers + more.numbers <= limits.numbers
+            && used.text.saturating_add(more.text) <= limits.text;
         if fits {
-            used.series += series;
-            used.numbers += numbers;
-            used.text += text;
+            used.families += more.families;
+            used.series += more.series;
+            used.numbers += more.numbers;
+            used.text += more.text;
         } else {
             used.refuse(family, limits);
         }
@@ -135,7 +140,7 @@ impl Room {
 }
 
 impl Used {
-    /// Says once that something is left out.
+    /// Warns once that something is left out.
     fn refuse(&mut self, family: &str, limits: Limits) {
         if std::mem::replace(&mut self.has_refused, true) {
             return;
@@ -143,9 +148,9 @@ impl Used {
         let Limits { series, numbers, label_names, text, .. } = limits;
         let shown: String = family.chars().take(100).collect();
         tracing::warn!(
-            "{} has more metrics than are kept ({series} families and series, {numbers} numbers, \
-             {label_names} names of labels, {} MiB of text): some of `{}`, and new ones from now \
-             on, are left out",
+            "{} has more metrics than can be stored ({series} series, {numbers} numbers, \
+             {label_names} label names, {} MiB of text); some of `{}`, and any new ones, are \
+             ignored",
             self.url,
             text >> 20,
             shown.escape_debug()
@@ -153,7 +158,7 @@ impl Used {
     }
 }
 
-/// The labels of a series, on their own.
+/// Returns the labels of a series, not shared.
 pub(super) fn labels(point: &Point<'_>) -> Labels {
     let each = point.labels.iter();
     each.map(|(name, value)| (Arc::from(&**name), Arc::from(&**value))).collect()

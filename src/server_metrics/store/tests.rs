@@ -27,7 +27,7 @@ fn a_column_keeps_changes_only() {
     assert_eq!(from_three, [(3, 5.0), (4, 7.0), (7, 7.0)]);
 }
 
-/// A scrape: what each series has, by its label, in the body's order.
+/// A scrape: the values of each series by its label, in the order of the body.
 type Body = Vec<(u8, Held)>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ fn held() -> impl Strategy<Value = Held> {
     ]
 }
 
-/// A body, or `None` for one that repeats the one before.
+/// A body, or `None` for one that repeats the previous one.
 fn bodies() -> impl Strategy<Value = Vec<Option<Body>>> {
     let body = prop::collection::hash_map(0..6u8, held(), 0..6);
     let body = body.prop_map(|series| series.into_iter().collect::<Body>()).prop_shuffle();
@@ -76,7 +76,7 @@ fn snapshot(body: &Body) -> Snapshot<'static> {
     Snapshot { families: families.into() }
 }
 
-/// What the store has of scrape number `scrape`.
+/// Returns what the store contains for the scrape with the index `scrape`.
 fn kept(store: &Store, scrape: usize) -> BTreeMap<u8, Held> {
     let mut all = BTreeMap::new();
     for series in store.endpoints()[0].families.iter().flat_map(|family| &family.series) {
@@ -163,18 +163,29 @@ fn series_that_never_end_are_kept_up_to_a_limit_and_the_known_ones_go_on() {
     let scrape = |number: usize| {
         let of = |id: usize| ("id".to_owned(), id.to_string());
         let churning: Vec<_> = (0..3).map(|each| of(3 * number + each)).collect();
-        // New ones stand before and behind one that stays.
+        // New series are before and after one that remains.
         vec![gauges("churning", &churning), gauges("steady", &[of(0)])]
     };
     let limits = Limits { series: 10, ..Limits::default() };
     let store = pushed(limits, (0..5).map(scrape));
-    // Two families and a steady series leave room for seven.
-    assert_eq!(series_of(&store), [("churning", 7), ("steady", 1)]);
+    // A steady series leaves room for nine.
+    assert_eq!(series_of(&store), [("churning", 9), ("steady", 1)]);
     let Values::Number(steady) = &store.endpoints()[0].families[1].series[0].values else {
         panic!("no number");
     };
     assert_eq!(steady.at(4), Some(1.0));
     assert_eq!(store.endpoints()[0].scrapes().len(), 5);
+}
+
+#[test]
+fn as_many_as_the_limit_are_all_kept() {
+    let of = |id: usize| ("id".to_owned(), id.to_string());
+    let all: Vec<_> = (0..100_000).map(of).collect();
+    let store = pushed(Limits::default(), [vec![gauges("f", &all)]]);
+    assert_eq!(series_of(&store), [("f", 100_000)]);
+    assert!(store.is_whole());
+    let more: Vec<_> = (0..100_001).map(of).collect();
+    assert!(!pushed(Limits::default(), [vec![gauges("f", &more)]]).is_whole());
 }
 
 #[test]
@@ -184,7 +195,7 @@ fn families_names_of_labels_and_text_are_limited_too() {
         Limits { series: 6, ..Limits::default() },
         (0..9).map(|number| one(format!("f{number}"), "l".to_owned(), String::new())),
     );
-    assert_eq!(families.endpoints()[0].families.len(), 3);
+    assert_eq!(families.endpoints()[0].families.len(), 6);
     let names = pushed(
         Limits { label_names: 4, ..Limits::default() },
         (0..9).map(|number| one("f".to_owned(), format!("l{number}"), String::new())),
@@ -220,10 +231,10 @@ fn an_endpoint_without_end_takes_no_room_of_another() {
     let mut store = Store::limited(["http://a".into(), "http://b".into()], limits);
     let of = |id: usize| ("id".to_owned(), id.to_string());
     let many: Vec<_> = (0..9).map(of).collect();
-    for (endpoint, labels) in [(0, &many[..]), (1, &many[..4])] {
+    for (endpoint, labels, kept) in [(0, &many[..], 5), (1, &many[..4], 4)] {
         let families = vec![gauges("f", labels)];
         store.push(endpoint, FetchTimes::default(), &Snapshot { families });
-        assert_eq!(store.endpoints()[endpoint].families[0].series.len(), 4);
+        assert_eq!(store.endpoints()[endpoint].families[0].series.len(), kept);
     }
     assert!(!store.is_whole());
 }
@@ -235,7 +246,7 @@ fn values_over_time_are_limited() {
         let series = vec![point];
         vec![Family { name: "f".into(), kind: Kind::Gauge, description: None, unit: None, series }]
     };
-    // A change takes 16 bytes; room is made for four, then for eight.
+    // A change takes 16 bytes; memory is reserved for four, then for eight.
     let limits = Limits { value_bytes: 64, ..Limits::default() };
     assert!(!pushed(limits, (0..4).map(scrape)).is_too_large());
     assert!(pushed(limits, (0..5).map(scrape)).is_too_large());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The unit of a gauge of this name that says nothing of itself.
+/// Returns the unit of a gauge with this name and without a description.
 fn by_name(name: &str) -> Option<&'static str> {
     infer(name, Kind::Gauge, "")
 }
@@ -59,6 +59,14 @@ fn descriptions_come_before_names() {
         ("From 0 to 1", "ratio"),
         ("KV-cache usage as a fraction of available cache blocks.", "ratio"),
         ("Load, 1 = 100%.", "ratio"),
+        ("KV cache usage [0.0 - 1.0]", "ratio"),
+        ("Usage from 0.0 to 1.0.", "ratio"),
+        ("Cache usage (1=100%)", "ratio"),
+        ("USAGE, 1 MEANS 100 PERCENT", "ratio"),
+        ("GPU utilization, 0 to 100%", "percent"),
+        ("Time spent IN SECOND(S)", "seconds"),
+        ("Wait in millisecond(s).", "milliseconds"),
+        ("Fan speed (in Percent)", "percent"),
         ("Utilization (0-100)", "percent"),
         ("Utilization 0-100%", "percent"),
         ("Memory (in MiB)", "megabytes"),
@@ -76,9 +84,17 @@ fn descriptions_come_before_names() {
     for (description, unit) in rows {
         assert_eq!(by_description(description), Some(unit), "{description}");
     }
-    for description in
-        ["From 0 to 1000", "10 to 1", "Diffraction often", "in secondsworth", "Blocks (in zz)", ""]
-    {
+    for description in [
+        "From 0 to 1000",
+        "10 to 1",
+        "10.0 - 1.0",
+        "0 - 1000 items",
+        "11=100%",
+        "Diffraction often",
+        "in secondsworth",
+        "Blocks (in zz)",
+        "",
+    ] {
         assert_eq!(by_description(description), Some("count"), "{description}");
     }
 }

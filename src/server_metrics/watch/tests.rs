@@ -55,7 +55,7 @@ fn an_earlier_name_counts_only_where_the_later_one_is_missing() {
     let later = || metric("vllm:kv_cache_usage_perc", Kind::Gauge, &[0.5]);
     assert_eq!(names(vec![earlier()])[0].1, ["vllm:gpu_cache_usage_perc"]);
     assert_eq!(names(vec![earlier(), later()])[0].1, ["vllm:kv_cache_usage_perc"]);
-    // Another kind under the name is another metric.
+    // A metric of the same name but another kind is a different metric.
     assert_eq!(names(vec![metric("vllm:kv_cache_usage_perc", Kind::Counter, &[1.0])]), []);
 }
 
@@ -78,7 +78,7 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
         values.iter().map(|(_, value)| *value).collect::<Vec<_>>()
     };
     assert_eq!(values(&requests), [5.0]);
-    // An endpoint that got no load at all is worth a row.
+    // An endpoint without any load deserves a row.
     requests.series[2].endpoint_url = "http://idle/metrics".into();
     assert_eq!(values(&requests), [5.0, 0.0]);
     let failures = metric("nv_inference_request_failure", Kind::Counter, &[0.0, 0.0]);

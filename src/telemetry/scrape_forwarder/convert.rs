@@ -1,5 +1,5 @@
-//! An exposition to OTLP metrics, by the OpenTelemetry specification's
-//! "Prometheus and OpenMetrics Compatibility", "Prometheus Metric points to OTLP".
+//! Converts an exposition to OTLP metrics according to the OpenTelemetry specification, "Prometheus
+//! and OpenMetrics Compatibility", "Prometheus Metric points to OTLP".
 
 use std::collections::HashMap;
 
@@ -18,33 +18,34 @@ use crate::server_metrics::exposition::{
     Exposition, Label, MetricFamily, MetricType, Part, Sample,
 };
 
-/// Cumulative, as everything that Prometheus exposes.
+/// The temporality of all Prometheus metrics.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// Names the server as OpenTelemetry's exporters do: its labels are attributes
-/// of the resource.
+/// The info metric with which OpenTelemetry's exporters describe the server; its labels are
+/// attributes of the resource.
 const TARGET: &str = "target_info";
 
-/// An older way to describe scopes; the labels of the samples name them.
+/// The info metric of an older way to describe scopes; the labels of the samples name them.
 const SCOPES: &str = "otel_scope_info";
 
-/// Ends the name of what says when a series began.
+/// Suffix of the metric with the start time of a series.
 const CREATED: &str = "_created";
 
-/// No server runs since before 2001: such a `…_created` is a count of something.
+/// Earliest plausible start time (2001) in nanoseconds since the epoch; a `…_created` metric with a
+/// lower value is a count of something.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The samples of one family.
 type Samples<'e, 'a> = Vec<&'e Sample<'a>>;
 
-/// What a server says of itself: the labels of `target_info`.
+/// Returns the server's description of itself: the labels of `target_info`.
 pub(super) fn target_labels<'e, 'a>(exposition: &'e Exposition<'a>) -> &'e [Label<'a>] {
     let is_target = |sample: &&Sample<'a>| is_named(exposition, sample, TARGET);
     let found = exposition.samples.iter().find(is_target);
     found.map(|sample| exposition.labels(sample)).unwrap_or_default()
 }
 
-/// Whether a sample of an info, or of a gauge in its place, has this name.
+/// Returns whether a sample of an info metric, or of a gauge in its place, has this name.
 fn is_named(exposition: &Exposition<'_>, sample: &Sample<'_>, name: &str) -> bool {
     let is_info = |family: &MetricFamily<'_>| {
         matches!(family.metric_type, MetricType::Info | MetricType::Gauge)
@@ -52,8 +53,8 @@ fn is_named(exposition: &Exposition<'_>, sample: &Sample<'_>, name: &str) -> boo
     sample.name == name && exposition.family(sample).is_some_and(is_info)
 }
 
-/// Packs all metrics of `exposition`, which was fetched at `time`, in
-/// nanoseconds since the epoch. Returns how many series OTLP cannot express.
+/// Packs all metrics of `exposition`, which was scraped at `time`, in nanoseconds since the epoch.
+/// Returns the number of series that OTLP cannot represent.
 pub(super) fn convert(exposition: &Exposition<'_>, time: u64, packer: &mut Packer) -> u64 {
     let mut samples: Vec<Samples<'_, '_>> = vec![Vec::new(); exposition.families.len()];
     for sample in &exposition.samples {
@@ -84,8 +85,8 @@ pub(super) fn convert(exposition: &Exposition<'_>, time: u64, packer: &mut Packe
     inexpressible
 }
 
-/// When the series of a family began, by their labels in order. Told by samples
-/// of the family, or, in the text format, by a gauge of that name beside it.
+/// The start times of a family's series, by their labels in order. They come from samples of the
+/// family or, in the text format, from a separate gauge of that name.
 struct Starts<'e>(HashMap<Vec<(&'e str, &'e str)>, u64>);
 
 impl<'e> Starts<'e> {
@@ -104,7 +105,7 @@ impl<'e> Starts<'e> {
         Self(all.filter_map(start).collect())
     }
 
-    /// 0, as OTLP writes it, where it is not known.
+    /// Returns the start time; 0 if it is not known, as in OTLP.
     fn of_series(&self, labels: &[Label<'_>], but: Option<&str>) -> u64 {
         if self.0.is_empty() {
             return 0;
@@ -113,9 +114,9 @@ impl<'e> Starts<'e> {
     }
 }
 
-/// Points of a family, by name and scope.
+/// The points of a family, by name and scope.
 struct Groups<'e, P> {
-    /// In order of their first points.
+    /// In the order of their first points.
     all: Vec<((&'e str, usize), Vec<P>)>,
     places: HashMap<(&'e str, usize), usize>,
     current: usize,
@@ -126,7 +127,7 @@ impl<'e, P> Groups<'e, P> {
         Self { all: Vec::new(), places: HashMap::new(), current: 0 }
     }
 
-    /// Adds a point. Those of one group mostly follow each other.
+    /// Adds a point. Points of the same group usually follow each other.
     fn add(&mut self, name: &'e str, scope: usize, point: P) {
         let key = (name, scope);
         if self.all.get(self.current).is_none_or(|(have, _)| *have != key) {
@@ -158,7 +159,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
             | MetricType::Unknown => self.numbers(),
             MetricType::Histogram => self.histograms(),
             MetricType::Summary => self.summaries(),
-            // OTLP has none whose counts may fall: the specification drops them.
+            // OTLP has no histogram whose counts may fall; the specification drops them.
             MetricType::GaugeHistogram => {
                 distribution::series(self.exposition, self.samples, "le").len() as u64
             }
@@ -174,7 +175,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
         let metric_type = self.family.metric_type;
         self.push(groups, |data_points| match metric_type {
             MetricType::Gauge | MetricType::Unknown => Data::Gauge(Gauge { data_points }),
-            // Info and state sets count what has the labels: sums that may fall.
+            // Info and state set metrics count what has the labels: sums that may fall.
             _ => Data::Sum(Sum {
                 data_points,
                 aggregation_temporality: CUMULATIVE,
@@ -238,7 +239,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
         inexpressible
     }
 
-    /// Attributes, start, time and scope of a distribution.
+    /// Returns the attributes, start, time and scope of a distribution.
     fn identity(&mut self, series: &Series<'e, 'a>, but: &str) -> (Vec<KeyValue>, u64, u64, usize) {
         let labels = series.labels;
         let time = series.timestamp.and_then(nanos).unwrap_or(self.time);

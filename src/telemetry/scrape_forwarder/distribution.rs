@@ -1,4 +1,4 @@
-//! Lines of a histogram or a summary to one data point.
+//! Converts the lines of a histogram or a summary to one data point.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use opentelemetry_proto::tonic::metrics::v1::{Exemplar, HistogramDataPoint, Summ
 use super::point::exemplar;
 use crate::server_metrics::exposition::{Exposition, Label, Part, Sample};
 
-/// Counts above are not told apart by a double.
-const MOST: f64 = 9_007_199_254_740_992.0;
+/// Largest count up to which a double represents every integer.
+const MAX_EXACT_COUNT: f64 = 9_007_199_254_740_992.0;
 
 /// One label set of a distribution.
 pub(super) struct Series<'e, 'a> {
-    /// Of its first line, the one of bounds or quantiles maybe among them.
+    /// Labels of its first line, possibly including that of bounds or quantiles.
     pub(super) labels: &'e [Label<'a>],
-    /// The server's own time, in seconds since the epoch.
+    /// The server's own timestamp, in seconds since the epoch.
     pub(super) timestamp: Option<f64>,
-    /// Bound and count, or quantile and value, as the lines have them.
+    /// Bound and count, or quantile and value, of each line.
     lines: Vec<(f64, &'e Sample<'a>)>,
     sum: Option<f64>,
     count: Option<f64>,
 }
 
-/// Labels in order but for the one named `but`: what tells series apart.
+/// Returns the labels in order without the one named `but`, which identify a series.
 pub(super) fn key<'e>(labels: &'e [Label<'_>], but: Option<&str>) -> Vec<(&'e str, &'e str)> {
     let labels = labels.iter().filter(|label| Some(&*label.name) != but);
     let mut key: Vec<_> = labels.map(|label| (label.name.as_ref(), label.value.as_ref())).collect();
@@ -31,8 +31,8 @@ pub(super) fn key<'e>(labels: &'e [Label<'_>], but: Option<&str>) -> Vec<(&'e st
     key
 }
 
-/// The label sets among `samples`, in order of their first lines; `by` is the
-/// label of bounds or quantiles.
+/// Returns the label sets among `samples`, in the order of their first lines; `by` is the label of
+/// bounds or quantiles.
 pub(super) fn series<'e, 'a>(
     exposition: &'e Exposition<'a>,
     samples: &[&'e Sample<'a>],
@@ -55,7 +55,7 @@ pub(super) fn series<'e, 'a>(
     all
 }
 
-/// Whether both have the same labels in the same order, but for the one named `by`.
+/// Returns whether both have the same labels in the same order, apart from the one named `by`.
 fn same(one: &[Label<'_>], other: &[Label<'_>], by: &str) -> bool {
     let is_own = |label: &&Label<'_>| label.name != by;
     one.iter().filter(is_own).eq(other.iter().filter(is_own))
@@ -71,7 +71,7 @@ impl<'e, 'a> Series<'e, 'a> {
         match sample.part {
             Part::Sum => self.sum = Some(sample.value),
             Part::Count => self.count = Some(sample.value),
-            // A bound that is no number makes the buckets inconsistent.
+            // A bound that is not a number makes the buckets inconsistent.
             Part::Bucket | Part::Value => {
                 let place = labels.iter().find(|label| label.name == by);
                 let place = place.and_then(|label| label.value.parse().ok());
@@ -81,9 +81,9 @@ impl<'e, 'a> Series<'e, 'a> {
         }
     }
 
-    /// As a histogram without attributes and times. `None` where the specification
-    /// drops it, for want of a count, or where the buckets contradict each other:
-    /// they fall, are no whole numbers, or make more or less than the count.
+    /// Converts it to a histogram without attributes and times. `None` if there is no count, in
+    /// which case the specification drops it, or if the buckets are inconsistent: they decrease,
+    /// are not whole numbers, or do not add up to the count.
     pub(super) fn histogram(&self) -> Option<HistogramDataPoint> {
         let count = whole(self.count?)?;
         let mut lines: Vec<_> = self.lines.iter().collect();
@@ -119,9 +119,9 @@ impl<'e, 'a> Series<'e, 'a> {
             .collect()
     }
 
-    /// As a summary without attributes and times. `None` where the specification
-    /// drops it, for want of a count, or where a quantile is none. A sum that is
-    /// missing is 0 by the same rules.
+    /// Converts it to a summary without attributes and times. `None` if there is no count, in which
+    /// case the specification drops it, or if a quantile is invalid. By the same rules, a missing
+    /// sum is 0.
     pub(super) fn summary(&self) -> Option<SummaryDataPoint> {
         if !self.lines.iter().all(|(quantile, _)| (0.0..=1.0).contains(quantile)) {
             return None;
@@ -141,7 +141,7 @@ impl<'e, 'a> Series<'e, 'a> {
     }
 }
 
-/// A count, if it is one.
+/// Returns a count as an integer; `None` if it is not a valid count.
 fn whole(count: f64) -> Option<u64> {
-    ((0.0..=MOST).contains(&count) && count.fract() == 0.0).then_some(count as u64)
+    ((0.0..=MAX_EXACT_COUNT).contains(&count) && count.fract() == 0.0).then_some(count as u64)
 }

@@ -1,8 +1,7 @@
-//! Metrics to requests that a collector takes.
+//! Packs metrics into requests of a size that a collector accepts.
 //!
-//! Each metric is encoded once, as it comes; what is kept is bytes alone, whose
-//! size is known. A request is its resource and scopes, encoded before, with the
-//! metrics behind them.
+//! Each metric is encoded once, when it arrives, and only the bytes are kept, whose size is known.
+//! A request consists of its resource and scopes, encoded beforehand, followed by the metrics.
 
 use std::collections::HashMap;
 
@@ -29,44 +28,44 @@ const METRICS: u32 = 2;
 pub(super) struct Request {
     /// The message.
     pub(super) body: Bytes,
-    /// Data points in it.
+    /// Number of data points in it.
     pub(super) points: u64,
 }
 
-/// Who made a metric, and the conventions it is named by.
+/// The scope of a metric, with the conventions that its name follows.
 pub(super) struct Scope {
     /// Name, version and attributes.
     pub(super) scope: InstrumentationScope,
-    /// May be empty.
+    /// The schema URL, which may be empty.
     pub(super) schema_url: String,
 }
 
 /// Fills requests with the metrics of one resource.
 pub(super) struct Packer {
-    /// `ResourceMetrics` but for its metrics.
+    /// An encoded `ResourceMetrics` without its metrics.
     resource: Vec<u8>,
     scopes: Vec<Filling>,
-    /// Places in `scopes`, by their heads.
+    /// Indices in `scopes`, by their heads.
     places: HashMap<Vec<u8>, usize>,
-    /// Bytes and points of the request under way.
+    /// Size in bytes and number of points of the current request.
     bytes: usize,
     points: u64,
     most_bytes: usize,
     requests: Vec<Request>,
-    /// Points that are too large for any request.
+    /// Number of points that are too large for any request.
     oversized: u64,
 }
 
-/// The metrics of one scope in the request under way.
+/// The metrics of one scope in the current request.
 struct Filling {
-    /// `ScopeMetrics` but for its metrics.
+    /// An encoded `ScopeMetrics` without its metrics.
     head: Vec<u8>,
     metrics: Vec<u8>,
 }
 
 impl Packer {
-    /// A packer for requests of `most_bytes`, whose metrics are of `resource`
-    /// and, where nothing else is said, of `scope`, which is number 0.
+    /// Creates a packer for requests of at most `most_bytes`, whose metrics have the resource
+    /// `resource` and, by default, the scope `scope`, which has the index 0.
     pub(super) fn new(resource: &ResourceMetrics, scope: Scope, most_bytes: usize) -> Self {
         let resource = resource.encode_to_vec();
         let bytes = FRAME + resource.len();
@@ -84,7 +83,7 @@ impl Packer {
         packer
     }
 
-    /// The number of `scope`.
+    /// Returns the index of `scope`.
     pub(super) fn scope(&mut self, scope: Scope) -> usize {
         let Scope { scope, schema_url } = scope;
         let head = ScopeMetrics { scope: Some(scope), metrics: Vec::new(), schema_url };
@@ -96,7 +95,7 @@ impl Packer {
         number
     }
 
-    /// Adds `metric` to a scope, in as many requests as it takes.
+    /// Adds `metric` to a scope, split into as many requests as necessary.
     pub(super) fn push(&mut self, scope: usize, metric: Metric) {
         let length = FRAME + metric.encoded_len();
         let alone = 2 * FRAME + self.resource.len() + self.scopes[scope].head.len() + length;
@@ -122,13 +121,13 @@ impl Packer {
         }
     }
 
-    /// What the first metric of a scope adds to a request.
+    /// Returns the size that the first metric of a scope adds to a request.
     fn cost_of_scope(&self, scope: usize) -> usize {
         let scope = &self.scopes[scope];
         if scope.metrics.is_empty() { FRAME + scope.head.len() } else { 0 }
     }
 
-    /// Ends the request under way.
+    /// Ends the current request.
     fn close(&mut self) {
         if self.points == 0 {
             return;
@@ -145,14 +144,14 @@ impl Packer {
         self.points = 0;
     }
 
-    /// The requests, and how many points fit in none.
+    /// Returns the requests, and the number of points that do not fit into any.
     pub(super) fn finish(mut self) -> (Vec<Request>, u64) {
         self.close();
         (self.requests, self.oversized)
     }
 }
 
-/// How many data points a metric has.
+/// Returns the number of data points of a metric.
 fn points(metric: &Metric) -> u64 {
     let count = match &metric.data {
         Some(Data::Gauge(gauge)) => gauge.data_points.len(),
@@ -165,7 +164,7 @@ fn points(metric: &Metric) -> u64 {
     count as u64
 }
 
-/// The metric twice, each with half of the points; `None` where there is but one.
+/// Splits a metric into two, each with half of the points; `None` if there is only one point.
 fn halves(mut first: Metric) -> Option<(Metric, Metric)> {
     fn half<T>(points: &mut Vec<T>) -> Vec<T> {
         points.split_off(points.len() / 2)

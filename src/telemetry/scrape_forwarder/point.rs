@@ -1,4 +1,4 @@
-//! What data points are made of: attributes, times, exemplars.
+//! The parts of data points: attributes, times, exemplars.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -7,21 +7,21 @@ use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 use super::pack::Scope;
 use crate::server_metrics::exposition::{Exemplar as Observed, Label};
 
-/// Labels that say which library of the server made the metric.
+/// Prefix of the labels that name the library in the server that created the metric.
 const SCOPE_PREFIX: &str = "otel_scope_";
 
-/// An attribute with a text.
+/// Returns a string attribute.
 pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-/// An attribute.
+/// Returns an attribute.
 pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-/// Labels as attributes, but for the one named `but` and those of the scope.
+/// Returns labels as attributes, without the one named `but` and those of the scope.
 pub(super) fn attributes(labels: &[Label<'_>], but: Option<&str>) -> Vec<KeyValue> {
     labels
         .iter()
@@ -30,7 +30,7 @@ pub(super) fn attributes(labels: &[Label<'_>], but: Option<&str>) -> Vec<KeyValu
         .collect()
 }
 
-/// The scope that labels name; `None` where they name none.
+/// Returns the scope that the labels name, if any.
 pub(super) fn scope(labels: &[Label<'_>]) -> Option<Scope> {
     let mut own = labels
         .iter()
@@ -48,15 +48,15 @@ pub(super) fn scope(labels: &[Label<'_>]) -> Option<Scope> {
     Some(found)
 }
 
-/// Seconds since the epoch as nanoseconds; `None` for what is no time. A double
-/// tells microseconds apart, so that is what is kept.
+/// Converts seconds since the epoch to nanoseconds; `None` if the value is not a valid time. The
+/// result has microsecond precision, like a double of this magnitude.
 pub(super) fn nanos(seconds: f64) -> Option<u64> {
     let micros = (seconds * 1e6).round();
-    // Until the year 2554, where nanoseconds end.
+    // Nanoseconds overflow in the year 2554.
     (micros > 0.0 && micros < u64::MAX as f64 / 1e3).then(|| micros as u64 * 1_000)
 }
 
-/// An exemplar with its trace and span, if it names them as W3C does.
+/// Returns an exemplar with its trace and span, if they have the W3C format.
 pub(super) fn exemplar(of: &Observed<'_>) -> Exemplar {
     let mut exemplar = Exemplar {
         time_unix_nano: of.timestamp.and_then(nanos).unwrap_or_default(),
@@ -73,7 +73,7 @@ pub(super) fn exemplar(of: &Observed<'_>) -> Exemplar {
     exemplar
 }
 
-/// Hexadecimal digits as bytes.
+/// Decodes hexadecimal digits.
 fn id(hex: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {

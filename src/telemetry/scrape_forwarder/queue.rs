@@ -1,27 +1,27 @@
-//! The scrapes that wait for the collector, and what became of them.
+//! The queue of scrapes for the collector, and their outcomes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::super::lock;
-use super::super::protobuf::MOST_REQUEST_BYTES;
+use super::super::protobuf::MAX_REQUEST_BYTES;
 use super::super::queue::{Bounds, Parcel, Queue};
 use super::ScrapesReport;
 use super::pack::Request;
 
-/// Waiting requests take less than this: some minutes of a large server's scrapes.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// Maximum size of the queue: some minutes of a large server's scrapes.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// As many scrapes wait at most, be they ever so small.
-const MOST_SCRAPES: usize = 10_000;
+/// Maximum number of waiting scrapes, whatever their size.
+const MAX_SCRAPES: usize = 10_000;
 
-/// A scrape on its way.
+/// A scrape to be sent.
 pub(super) struct PackedScrape {
-    /// The endpoint's number.
+    /// Index of the endpoint.
     endpoint: usize,
-    /// The how manieth of all scrapes.
+    /// Sequence number among all scrapes.
     number: u64,
-    /// It in pieces that a collector takes.
+    /// The scrape, in requests of a size that a collector accepts.
     requests: Vec<Request>,
     bytes: usize,
     points: u64,
@@ -33,8 +33,8 @@ impl Parcel for PackedScrape {
     }
 }
 
-/// A bounded queue that lets the oldest scrape go: values are cumulative, so the
-/// latest say the most.
+/// A bounded queue that drops the oldest scrape, since values are cumulative and the latest are the
+/// most useful.
 pub(super) struct ScrapeQueue {
     waiting: Queue<PackedScrape>,
     tally: Mutex<Tally>,
@@ -42,7 +42,7 @@ pub(super) struct ScrapeQueue {
 
 #[derive(Default)]
 struct Tally {
-    /// Of each endpoint its last scrape, and whether the collector has it.
+    /// The last scrape of each endpoint, and whether the collector has it.
     last: BTreeMap<usize, (u64, bool)>,
     handed_scrapes: u64,
     handed_points: u64,
@@ -56,16 +56,16 @@ struct Tally {
 
 impl ScrapeQueue {
     pub(super) fn new() -> Self {
-        Self::with_room(MOST_BYTES)
+        Self::with_room(MAX_BYTES)
     }
 
-    /// A queue for so many bytes.
+    /// Creates a queue with a limit of `bytes`.
     pub(super) fn with_room(bytes: usize) -> Self {
-        let bounds = Bounds { bytes, parcels: MOST_SCRAPES, batch: MOST_REQUEST_BYTES };
+        let bounds = Bounds { bytes, parcels: MAX_SCRAPES, batch: MAX_REQUEST_BYTES };
         Self { waiting: Queue::new(bounds), tally: Mutex::default() }
     }
 
-    /// Appends a scrape, and lets the oldest go where there is no room.
+    /// Appends a scrape, and drops the oldest ones if there is no room.
     pub(super) fn push(&self, endpoint: usize, requests: Vec<Request>, inexpressible: u64) {
         let bytes = requests.iter().map(|request| request.body.len()).sum();
         let points = requests.iter().map(|request| request.points).sum();
@@ -79,7 +79,7 @@ impl ScrapeQueue {
         self.waiting.push(PackedScrape { endpoint, number, requests, bytes, points });
     }
 
-    /// No scrape comes any more.
+    /// Closes the queue to further scrapes.
     pub(super) fn close(&self) {
         self.waiting.close();
     }
@@ -88,13 +88,13 @@ impl ScrapeQueue {
         self.waiting.is_closed()
     }
 
-    /// Waits for scrapes: as many as fit in one request, or one that is larger.
+    /// Waits for scrapes, and returns as many as fit into one request, or a single larger one.
     /// `None` once the queue is closed and empty.
     pub(super) async fn next(&self) -> Option<Vec<PackedScrape>> {
         self.waiting.next().await
     }
 
-    /// The collector took a request of `points`, of which it rejected some.
+    /// Records that the collector accepted a request of `points`, of which it rejected some.
     pub(super) fn taken(&self, points: u64, rejected: u64) {
         let mut tally = self.lock();
         tally.requests_ok += 1;
@@ -102,12 +102,12 @@ impl ScrapeQueue {
         tally.rejected_points += rejected.min(points);
     }
 
-    /// The collector did not take a request.
+    /// Records that a request failed.
     pub(super) fn failed(&self) {
         self.lock().requests_failed += 1;
     }
 
-    /// The collector took all requests of these scrapes.
+    /// Records that the collector accepted all requests of these scrapes.
     pub(super) fn delivered(&self, scrapes: &[PackedScrape]) {
         let mut tally = self.lock();
         tally.taken_scrapes += scrapes.len() as u64;
@@ -118,7 +118,7 @@ impl ScrapeQueue {
         }
     }
 
-    /// What became of all scrapes; `None` where there were none.
+    /// Returns the outcome of all scrapes; `None` if there were none.
     pub(super) fn report(&self) -> Option<ScrapesReport> {
         let tally = self.lock();
         (tally.handed_scrapes > 0).then(|| ScrapesReport {
@@ -139,13 +139,13 @@ impl ScrapeQueue {
     }
 }
 
-/// The requests of `batch`; several scrapes become one.
+/// Returns the requests of `batch`; several scrapes are merged into one.
 pub(super) fn requests(batch: &[PackedScrape]) -> Vec<Request> {
     match batch {
         [one] => one.requests.clone(),
         many => {
             let pieces = many.iter().flat_map(|scrape| &scrape.requests);
-            // Messages one behind the other are one message with the contents of all.
+            // Concatenated messages are one message with the contents of all.
             let body: Vec<u8> = pieces.flat_map(|piece| piece.body.iter().copied()).collect();
             let points = many.iter().map(|scrape| scrape.points).sum();
             vec![Request { body: body.into(), points }]

@@ -1,4 +1,4 @@
-//! The resource of a server's samples: which server, and which run looked at it.
+//! The resource of server metrics: identifies the server and the run that scraped it.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -12,18 +12,18 @@ use crate::redact;
 use crate::semconv;
 use crate::server_metrics::exposition::Label;
 
-/// The job of every server: what it serves with shows in the names of its metrics.
+/// Service name of every server; the names of its metrics show which software it runs.
 const SERVICE_NAME: &str = "inference-server";
 
-/// What the user says of aiperf itself is not said of the servers.
+/// Attributes that the user sets for aiperf itself, which do not apply to the servers.
 const OF_THE_CLIENT: [&str; 4] =
     ["service.name", "service.instance.id", "service.version", "service.namespace"];
 
-/// What the resources of all servers have in common.
+/// The attributes that the resources of all servers have in common.
 pub(super) struct Run(Vec<KeyValue>);
 
 impl Run {
-    /// The run's identifier, which the client's own series have too, and
+    /// Creates them from the run's identifier, which the client's own series have too, and
     /// `--otel-resource-attributes`.
     pub(super) fn new(config: &Config, identity: &Identity) -> Self {
         let id = identity.benchmark_id.to_string();
@@ -36,8 +36,8 @@ impl Run {
         Self(attributes)
     }
 
-    /// The resource of the server at `url`, which says `labels` of itself. What
-    /// tells servers apart wins over what the user says, and that over the labels.
+    /// Returns the resource of the server at `url`, which describes itself with `labels`.
+    /// Identifying attributes override those of the user, which override the labels.
     pub(super) fn resource(&self, url: &str, labels: &[Label<'_>]) -> ResourceMetrics {
         let mut attributes: Vec<KeyValue> = Vec::new();
         let of_labels = labels.iter().map(|label| text(&label.name, &label.value));
@@ -51,13 +51,13 @@ impl Run {
     }
 }
 
-/// Sets an attribute; a later value overrides.
+/// Sets an attribute, overriding an earlier value.
 fn put(attributes: &mut Vec<KeyValue>, attribute: KeyValue) {
     attributes.retain(|have| have.key != attribute.key);
     attributes.push(attribute);
 }
 
-/// What tells a server from others.
+/// Returns the attributes that identify a server.
 fn identity(url: &str) -> Vec<KeyValue> {
     let mut attributes = vec![text("service.name", SERVICE_NAME)];
     let parsed = Url::parse(url).ok();
@@ -65,7 +65,7 @@ fn identity(url: &str) -> Vec<KeyValue> {
         attributes.push(text("service.instance.id", &redact::url(url)));
         return attributes;
     };
-    // An address of IPv6 stands in brackets before a port only.
+    // An IPv6 address is in brackets only if a port follows.
     let address = match host {
         Host::Ipv6(address) => address.to_string(),
         _ => host.to_string(),

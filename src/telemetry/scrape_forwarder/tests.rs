@@ -17,7 +17,7 @@ use super::*;
 use crate::endpoint::EndpointType;
 use crate::server_metrics::exposition::{Exposition, Format};
 
-/// When every body here was fetched.
+/// The time at which all bodies in these tests were scraped.
 const TIME: u64 = 1_800_000_000_000_000_000;
 
 fn run() -> Run {
@@ -32,12 +32,13 @@ fn run() -> Run {
     Run::new(&Config::default(), &identity)
 }
 
-/// What a collector makes of a body, and how many series could not be expressed.
+/// Returns the metrics that a collector decodes from a body, and the number of series that cannot
+/// be represented.
 fn converted(body: &str, format: Format) -> (ResourceMetrics, u64) {
     let exposition = Exposition::parse(body.as_bytes(), format).unwrap_or_else(|e| panic!("{e}"));
     let labels = convert::target_labels(&exposition);
     let resource = run().resource("http://10.0.0.1:8000/metrics", labels);
-    let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
+    let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
     let inexpressible = convert::convert(&exposition, TIME, &mut packer);
     let (requests, oversized) = packer.finish();
     let body = requests.first().map(|request| request.body.clone()).unwrap_or_default();
@@ -50,7 +51,7 @@ fn metrics(resource: &ResourceMetrics) -> Vec<&Metric> {
     resource.scope_metrics.iter().flat_map(|scope| &scope.metrics).collect()
 }
 
-/// The only metric of a body in OpenMetrics, without its end.
+/// Returns the only metric of an OpenMetrics body that lacks its end.
 fn only(body: &str) -> Metric {
     let (resource, inexpressible) = converted(&format!("{body}# EOF\n"), Format::OpenMetrics);
     assert_eq!(inexpressible, 0);
@@ -207,7 +208,7 @@ fn buckets_are_made_exclusive_and_bear_exemplars() {
     assert_eq!(full.span_id, [0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31]);
     assert_eq!(pairs(&full.filtered_attributes), [("user", "u".to_owned())]);
     assert_eq!(full.time_unix_nano, 1_799_999_999_500_000_000);
-    // What is no identifier is an attribute like any other.
+    // A value that is not an identifier is an attribute like any other.
     assert_eq!(pairs(&bare.filtered_attributes), [("trace_id", "short".to_owned())]);
     assert_eq!((bare.trace_id.len(), bare.time_unix_nano), (0, 0));
 }
@@ -354,8 +355,8 @@ fn labels_of_the_scope_are_no_attributes() {
     }
 }
 
-/// Packs gauges of so many points into requests of `most_bytes`; returns the
-/// points of each request by metric.
+/// Packs gauges with these numbers of points into requests of `most_bytes`; returns the points of
+/// each request by metric.
 fn packed(metrics: &[usize], most_bytes: usize) -> (Vec<Vec<(String, usize)>>, u64) {
     use opentelemetry_proto::tonic::metrics::v1::Gauge;
     let resource = run().resource("http://a:1/metrics", &[]);
@@ -394,7 +395,7 @@ fn a_point_that_no_request_holds_is_counted() {
 }
 
 proptest! {
-    /// Whatever the sizes: every point is in one request, and none is too large.
+    /// For any sizes, every point is in exactly one request, and no request is too large.
     #[test]
     fn packing_loses_nothing(
         metrics in proptest::collection::vec(1usize..200, 1..20),
@@ -409,7 +410,7 @@ proptest! {
         prop_assert_eq!(found, metrics);
     }
 
-    /// Nothing that parses makes the conversion fail.
+    /// The conversion does not fail for anything that can be parsed.
     #[test]
     fn any_exposition_is_converted(lines in proptest::collection::vec(
         "(# TYPE [ab] (counter|histogram|summary|gauge|gaugehistogram|info)|\
@@ -419,7 +420,7 @@ proptest! {
         let body = lines.join("\n");
         if let Ok(exposition) = Exposition::parse(body.as_bytes(), Format::Text) {
             let resource = run().resource("http://a:1/metrics", &[]);
-            let mut packer = Packer::new(&resource, scope(), MOST_REQUEST_BYTES);
+            let mut packer = Packer::new(&resource, scope(), MAX_REQUEST_BYTES);
             convert::convert(&exposition, TIME, &mut packer);
             for request in packer.finish().0 {
                 prop_assert!(ExportMetricsServiceRequest::decode(request.body).is_ok());
@@ -441,7 +442,7 @@ fn the_queue_is_bounded_by_bytes_and_lets_the_oldest_go() {
     queue.close();
     let batch = futures_now(queue.next());
     let bodies: Vec<_> = requests(&batch).iter().map(|request| request.body.clone()).collect();
-    // What fits in one request goes in one.
+    // Scrapes that fit into one request are sent in one.
     assert_eq!(bodies, [&b"bbbbcccc"[..]]);
     queue.taken(3, 1);
     queue.delivered(&batch);
@@ -468,7 +469,7 @@ fn a_scrape_that_is_larger_than_the_queue_is_dropped() {
     assert!(!report.delivered_final);
 }
 
-/// The batch of a queue that has one.
+/// Returns the batch of a queue that has one.
 fn futures_now(next: impl Future<Output = Option<Vec<PackedScrape>>>) -> Vec<PackedScrape> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap_or_else(|e| panic!("{e}")).block_on(next).unwrap_or_default()

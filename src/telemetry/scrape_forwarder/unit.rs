@@ -1,10 +1,10 @@
-//! Units of `# UNIT` as OpenTelemetry writes them: UCUM.
+//! Converts the units of `# UNIT` to UCUM, which OpenTelemetry uses.
 
-/// The unit of OTLP for a unit of OpenMetrics: `seconds` is `s`, `ratio` is `1`,
-/// `bytes_per_second` is `By/s`. What is not known stays as it is.
+/// Returns the OTLP unit for an OpenMetrics unit: `seconds` is `s`, `ratio` is `1`,
+/// `bytes_per_second` is `By/s`. Unknown units are returned unchanged.
 ///
-/// Source: the OpenTelemetry specification, "Prometheus and OpenMetrics
-/// Compatibility", metric metadata.
+/// Source: the OpenTelemetry specification, "Prometheus and OpenMetrics Compatibility", metric
+/// metadata.
 pub(super) fn ucum(unit: &str) -> String {
     match unit.split_once("_per_") {
         Some((of, per)) => format!("{}/{}", symbol(of), symbol_of_one(per)),

@@ -1,35 +1,35 @@
-//! The URL and protocol of a signal, by OpenTelemetry's "OTLP Exporter
-//! Configuration": the variable for all signals is a base that the signal's path
-//! is added to, a signal's own variable is used as it is. The flag takes either.
+//! The URL and protocol of a signal according to OpenTelemetry's "OTLP Exporter Configuration": the
+//! variable for all signals is a base that the signal's path is appended to, and a signal's own
+//! variable is used unchanged. The flag accepts either.
 
 use url::Url;
 
 use super::{Environment, Protocol, Signal, first};
 use crate::telemetry::TelemetryError;
 
-/// What a collector's URL for metrics ends with, over HTTP.
+/// End of a collector's URL for metrics over HTTP.
 pub(super) const METRICS_PATH: &str = "/v1/metrics";
-/// Likewise for traces.
+/// End of a collector's URL for traces over HTTP.
 pub(super) const TRACES_PATH: &str = "/v1/traces";
 
-/// The endpoint of all signals, as a base.
+/// The variable with the base endpoint of all signals.
 pub(super) const BASE_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Port of OTLP over HTTP; the one of gRPC, 4317, needs no mention.
-const HTTP_PORT: u16 = 4318;
+/// Port of OTLP over gRPC. Any other port implies HTTP, OpenTelemetry's default.
+const GRPC_PORT: u16 = 4317;
 
-/// Where an endpoint was named, which decides what becomes of its path.
+/// The source of an endpoint, which determines how its path is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// `--otel-url`: a base, or the URL of a signal, whose siblings the others are.
+    /// `--otel-url`: a base, or the URL of one signal, from which those of the others are derived.
     Flag,
-    /// The signal's own variable: the URL is used as it is.
+    /// The signal's own variable; the URL is used unchanged.
     Signal,
-    /// The variable for all signals: a base.
+    /// The variable for all signals, a base.
     Base,
 }
 
-/// An endpoint as it was given.
+/// An endpoint as given.
 struct Named {
     text: String,
     origin: Origin,
@@ -37,7 +37,7 @@ struct Named {
     by: &'static str,
 }
 
-/// Where `signal` goes and how, if the flag or a variable says so.
+/// Returns the URL and transport of `signal`, if the flag or a variable sets them.
 pub(super) fn find(
     signal: &'static Signal,
     flag: Option<&str>,
@@ -52,8 +52,8 @@ pub(super) fn find(
             return Err(named.grpc_has_no_path(&url, variable));
         }
         Some((_, protocol)) => protocol,
-        None if !path.is_empty() || url.port() == Some(HTTP_PORT) => Protocol::Http,
-        None => Protocol::Grpc,
+        None if path.is_empty() && url.port() == Some(GRPC_PORT) => Protocol::Grpc,
+        None => Protocol::Http,
     };
     let path = match protocol {
         Protocol::Grpc => path,
@@ -63,8 +63,8 @@ pub(super) fn find(
     Ok(Some((url, protocol)))
 }
 
-/// The endpoint of `signal`: of the flag, unless there is none; then the variables',
-/// unless others turn the export off.
+/// Returns the endpoint of `signal`: that of the flag, or else that of the variables, unless other
+/// variables disable the export.
 fn named(
     signal: &Signal,
     flag: Option<&str>,
@@ -81,12 +81,12 @@ fn named(
     Ok(Some(Named { text, origin, by }))
 }
 
-/// OpenTelemetry: whatever is not `true`, in any case, is false.
+/// Parses a boolean as OpenTelemetry does: everything except `true`, in any case, is false.
 fn is_true(value: &str) -> bool {
     value.eq_ignore_ascii_case("true")
 }
 
-/// What `OTEL_METRICS_EXPORTER` and `OTEL_TRACES_EXPORTER` choose.
+/// Returns whether `OTEL_METRICS_EXPORTER` or `OTEL_TRACES_EXPORTER` selects OTLP.
 fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
     let name = signal.exporter;
     let Some(value) = given(name) else { return Ok(true) };
@@ -94,7 +94,7 @@ fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, Telemetry
     if has("otlp") || has("none") {
         return Ok(has("otlp"));
     }
-    let reason = format!("is {value:?}; aiperf exports by otlp alone: set it to otlp, or to none");
+    let reason = format!("must be otlp or none, got {value:?}");
     Err(TelemetryError::Setting { name, reason })
 }
 
@@ -108,13 +108,13 @@ fn protocol(
         "http/protobuf" => Ok(Some((name, Protocol::Http))),
         _ => Err(TelemetryError::Setting {
             name,
-            reason: format!("is {value:?}; aiperf speaks grpc and http/protobuf"),
+            reason: format!("must be grpc or http/protobuf, got {value:?}"),
         }),
     }
 }
 
 impl Named {
-    /// Reads the URL; without a scheme it is `http`, unless `is_secure`.
+    /// Parses the URL; without a scheme it is `http`, unless `is_secure`.
     fn parse(&self, is_secure: bool) -> Result<Url, TelemetryError> {
         let scheme = if is_secure { "https" } else { "http" };
         let text = &self.text;
@@ -125,24 +125,24 @@ impl Named {
             reason: reason.to_owned(),
         };
         let url = Url::parse(&with_scheme)
-            .map_err(|e| refuse(&format!("{e}; give one like http://localhost:4317")))?;
+            .map_err(|e| refuse(&format!("{e}; expected a URL such as http://localhost:4317")))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refuse("its scheme must be http or https, for gRPC too"));
+            return Err(refuse("the scheme must be http or https, also for gRPC"));
         }
         let has_more = url.query().is_some() || url.fragment().is_some();
         if !url.username().is_empty() || url.password().is_some() || has_more {
             return Err(refuse(
-                "write it without user, query and fragment; credentials belong into \
-                 OTEL_EXPORTER_OTLP_HEADERS",
+                "user, query and fragment are not supported; use OTEL_EXPORTER_OTLP_HEADERS for \
+                 credentials",
             ));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(refuse("it names no host"));
+            return Err(refuse("it has no host"));
         }
         Ok(url)
     }
 
-    /// The path over HTTP of `signal`; `path` is that of `url` without a slash at its end.
+    /// Returns the HTTP path of `signal`; `path` is that of `url` without a trailing slash.
     fn http_path(&self, url: &Url, path: &str, signal: &Signal) -> Result<String, TelemetryError> {
         let own = signal.path;
         let of_signal = [METRICS_PATH, TRACES_PATH].into_iter().find(|end| path.ends_with(end));
@@ -151,15 +151,15 @@ impl Named {
             (Origin::Base, Some(_)) => Err(refuse(
                 url,
                 format!(
-                    "{BASE_ENDPOINT} is a base, to which {own} is added: set it to {}, or set {} \
-                     to the whole URL",
+                    "{BASE_ENDPOINT} is a base URL, to which {own} is appended; set it to {}, or \
+                     set {} to the full URL",
                     with_path(url, base),
                     signal.endpoint,
                 ),
             )),
             (Origin::Signal, Some(end)) if end != own => Err(refuse(
                 url,
-                format!("{} is used as it is: set it to {}", self.by, at(url, base, own)),
+                format!("{} is used unchanged; set it to {}", self.by, at(url, base, own)),
             )),
             (Origin::Signal, _) => Ok(url.path().to_owned()),
             (Origin::Flag | Origin::Base, _) => Ok(format!("{base}{own}")),
@@ -169,7 +169,7 @@ impl Named {
     fn grpc_has_no_path(&self, url: &Url, variable: &str) -> TelemetryError {
         let root = with_path(url, "");
         let reason = format!(
-            "{variable} is grpc, which has no paths: write {root} as {}, or set {variable} to \
+            "{variable} is grpc, which has no paths; write {root} as {}, or set {variable} to \
              http/protobuf",
             self.by
         );
@@ -181,7 +181,7 @@ fn refuse(url: &Url, reason: String) -> TelemetryError {
     TelemetryError::Url { url: url.to_string(), reason }
 }
 
-/// `url` with another path, without a slash at its end.
+/// Returns `url` with another path, without a trailing slash.
 fn with_path(url: &Url, path: &str) -> String {
     let mut url = url.clone();
     url.set_path(path);
@@ -192,7 +192,7 @@ fn at(url: &Url, base: &str, own: &str) -> String {
     with_path(url, &format!("{base}{own}"))
 }
 
-/// `scheme://host/path` of a URL that may not even parse.
+/// Returns `scheme://host/path` of a URL, even if it cannot be parsed.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let rest = rest.split(['?', '#']).next().unwrap_or_default();

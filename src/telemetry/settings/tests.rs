@@ -21,8 +21,8 @@ fn complaint(url: Option<&str>, variables: &[(&str, &str)]) -> String {
     resolve(url, variables).err().expect("was accepted").to_string()
 }
 
-/// What the flag says, where metrics go and where traces go.
-const FLAGS: [(&str, &str, &str, Protocol); 14] = [
+/// The flag's value, and the resulting destinations of metrics and traces.
+const FLAGS: [(&str, &str, &str, Protocol); 15] = [
     ("localhost:4317", "http://localhost:4317/", "http://localhost:4317/", Protocol::Grpc),
     (
         "https://c.example:4317",
@@ -30,7 +30,8 @@ const FLAGS: [(&str, &str, &str, Protocol); 14] = [
         "https://c.example:4317/",
         Protocol::Grpc,
     ),
-    ("http://c:9999/", "http://c:9999/", "http://c:9999/", Protocol::Grpc),
+    ("http://c:9999/", "http://c:9999/v1/metrics", "http://c:9999/v1/traces", Protocol::Http),
+    ("http://c", "http://c/v1/metrics", "http://c/v1/traces", Protocol::Http),
     ("http://c:4318", "http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
     ("c:4318/", "http://c:4318/v1/metrics", "http://c:4318/v1/traces", Protocol::Http),
     (
@@ -100,8 +101,8 @@ fn the_flag_is_a_base_or_the_url_of_a_signal() {
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// "OTLP Exporter Configuration", "Endpoint URLs for OTLP/HTTP": its examples, and
-/// that a base is one with and without a slash at its end.
+/// The examples of "OTLP Exporter Configuration", "Endpoint URLs for OTLP/HTTP", and bases with and
+/// without a trailing slash.
 #[test]
 fn variables_are_used_as_opentelemetry_says() {
     const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -153,7 +154,7 @@ fn variables_are_used_as_opentelemetry_says() {
     }
 }
 
-/// Flag, variables, and words of the refusal.
+/// Flag, variables, and words of the error message.
 type Case<'a> = (Option<&'a str>, Vec<(&'a str, &'a str)>, &'a [&'a str]);
 
 #[test]
@@ -214,9 +215,9 @@ fn variables_turn_off_what_variables_turned_on() {
         assert!(is_on(Some("f:4317"), off), "the flag wins over {off:?}");
     }
     let other = ("OTEL_METRICS_EXPORTER", "prometheus");
-    assert!(complaint(None, &[base, other]).contains("set it to otlp, or to none"));
+    assert!(complaint(None, &[base, other]).contains("must be otlp or none"));
     assert!(is_on(Some("f:4317"), other));
-    // Nothing is exported anyway.
+    // Nothing is exported in any case.
     assert!(resolve(None, &[other]).unwrap().destination.is_none());
     // Each signal has its own.
     let (url, _, _) = traces(None, &[base, ("OTEL_METRICS_EXPORTER", "none")]);
@@ -275,7 +276,7 @@ fn a_certificate_without_its_key_is_refused() {
     assert!(resolve(Some("c:4317"), &[(certificate, file), (key, file)]).is_ok());
 }
 
-/// Where traces go, and whether they go with the metrics.
+/// Returns the destination of traces, and whether they share the connection of the metrics.
 fn traces(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol, bool) {
     let config = traced(url);
     let found = |name: &str| {
@@ -310,11 +311,11 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     let slow = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "30000");
     assert!(!of(&[base, slow]).2, "a channel has one timeout");
 
-    // What is said of metrics alone is not said of traces.
+    // Settings for metrics alone do not apply to traces.
     let refused =
         Settings::resolve(&traced(None), &|name| (name == metrics.0).then(|| metrics.1.to_owned()));
     assert!(refused.err().expect("was accepted").to_string().contains("--trace-sample"));
-    // Without the flag the variables of traces are not read.
+    // Without the flag, the variables for traces are not read.
     let broken = [base, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zip")];
     assert!(resolve(None, &broken).unwrap().traces.is_none());
 }
@@ -352,7 +353,7 @@ fn the_flag_wins_over_the_variables() {
 #[test]
 fn delta_is_refused() {
     let delta = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta")];
-    assert!(complaint(Some("http://c:4317"), &delta).contains("cumulative values only"));
+    assert!(complaint(Some("http://c:4317"), &delta).contains("only cumulative values"));
     let cumulative = [("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Cumulative")];
     assert!(resolve(Some("http://c:4317"), &cumulative).is_ok());
 }

@@ -3,18 +3,18 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Keeps the `count` slowest of all that it is given; of equals the earliest.
+/// Keeps the `count` slowest requests, preferring the earliest of equally slow ones.
 pub(super) struct Slowest<T> {
     count: usize,
     given: u64,
-    /// The fastest of those kept is on top.
+    /// The fastest kept request is on top.
     kept: BinaryHeap<Reverse<Entry<T>>>,
 }
 
 struct Entry<T> {
     latency: u64,
     number: u64,
-    /// `None` for what was told already.
+    /// `None` if it was already exported.
     what: Option<T>,
 }
 
@@ -49,14 +49,14 @@ impl<T> Slowest<T> {
         Self { count, given: 0, kept: BinaryHeap::new() }
     }
 
-    /// Whether a request of this latency would be among the slowest.
+    /// Returns whether a request of this latency would be among the slowest.
     pub(super) fn has_place_for(&self, latency: u64) -> bool {
         self.kept.len() < self.count
             || self.kept.peek().is_some_and(|Reverse(fastest)| latency > fastest.latency)
     }
 
-    /// Takes a request, and lets the fastest go where there are too many;
-    /// `what` is absent where it was told of already.
+    /// Adds a request, and drops the fastest if there are too many; `what` is absent if it was
+    /// already exported.
     pub(super) fn put(&mut self, latency: u64, what: Option<T>) {
         let number = self.given;
         self.given += 1;
@@ -66,7 +66,7 @@ impl<T> Slowest<T> {
         }
     }
 
-    /// Those of the slowest that were not told yet, the slowest first.
+    /// Returns those of the slowest that were not exported yet, the slowest first.
     pub(super) fn untold(self) -> impl Iterator<Item = T> {
         self.kept.into_sorted_vec().into_iter().filter_map(|Reverse(entry)| entry.what)
     }

@@ -1,7 +1,7 @@
-//! The spans of a request: all that its record says of where the time went.
+//! The spans of a request: everything in its record about where the time was spent.
 //!
-//! No prompt and no answer is in them, nor what the server says of a failure,
-//! which may repeat the prompt: the files have that.
+//! They contain neither prompts nor outputs nor the server's error messages, which may repeat the
+//! prompt; these are in the files.
 
 use std::borrow::Cow;
 
@@ -15,16 +15,18 @@ use serde_json::Value;
 
 use super::super::attributes::Interner;
 use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::tag;
 use crate::record::{HttpTrace, RequestError, ResponseBody, TraceContext};
 use crate::semconv::{attribute, span};
 use crate::units::Nanos;
 
-/// Bytes of what a server names, such as its model; what is longer is no name.
+/// Maximum length in bytes of names from the server, such as its model; a longer value is not a
+/// name.
 const LONGEST_NAME: usize = 256;
 
-/// The spans of a request, the whole first.
+/// Returns the spans of a request, beginning with that of the whole request.
 ///
-/// `is_sampled` is what the server was told in `traceparent`.
+/// `is_sampled` is the flag that the server received in `traceparent`.
 pub(super) fn of(
     measured: &MeasuredRecord,
     interner: &mut Interner,
@@ -52,9 +54,9 @@ struct Maker<'a> {
 struct Phase {
     name: &'static str,
     start: Option<Nanos>,
-    /// Absent where the exchange failed in it.
+    /// The end; absent if the exchange failed in this phase.
     end: Option<Nanos>,
-    /// Place in the list of the phase that it is part of; else of the request.
+    /// Index of the parent phase in the list; `None` if the parent is the request.
     within: Option<u8>,
     attributes: Vec<KeyValue>,
 }
@@ -66,8 +68,8 @@ impl Phase {
 }
 
 impl Maker<'_> {
-    /// Nanoseconds since the epoch, as the files have them: all of a record are
-    /// as far from its start as on the monotonic clock.
+    /// Returns nanoseconds since the epoch, as in the files: all times of a record have the same
+    /// distance from its start as on the monotonic clock.
     fn wall_ns(&self, at: Nanos) -> u64 {
         let (start, wall) = (self.measured.record.start, self.measured.observation.start_wall_ns);
         wall.saturating_add(at.0).saturating_sub(start.0)
@@ -86,15 +88,12 @@ impl Maker<'_> {
         }
     }
 
-    /// The whole request, from its first wait on, so that all phases are in it.
+    /// Returns the span of the whole request.
     fn request(&self, shared: Vec<KeyValue>) -> Span {
         let record = &self.measured.record;
-        let trace = &record.trace;
-        let waits = [trace.pool_wait_start, trace.dns_start, trace.connect_start];
-        let start = waits.into_iter().flatten().fold(record.start, Nanos::min);
         let error = self.measured.observation.error.as_ref();
         let attributes = self.attributes(shared);
-        let span = self.span(name(&attributes), self.context.span_id, start, record.end);
+        let span = self.span(name(&attributes), self.context.span_id, record.start, record.end);
         Span {
             kind: SpanKind::Client as i32,
             attributes: Attributes::from(attributes).0,
@@ -104,7 +103,7 @@ impl Maker<'_> {
         }
     }
 
-    /// When the first and the last piece of a stream's content came.
+    /// Returns the arrivals of the first and the last content event of a stream.
     fn events(&self) -> Vec<Event> {
         let content = &self.measured.response.content;
         let ends = [
@@ -119,8 +118,8 @@ impl Maker<'_> {
         ends.into_iter().filter(|_| is_stream).filter_map(event).collect()
     }
 
-    /// A span for each phase that was begun; one in which the exchange failed
-    /// ends there.
+    /// Returns a span for each phase that was begun; a phase in which the exchange failed ends at
+    /// the failure.
     fn phases(&self) -> impl Iterator<Item = Span> {
         let trace = &self.measured.record.trace;
         let numbered = (0_u8..).zip(phases(trace));
@@ -143,7 +142,7 @@ impl Maker<'_> {
         let MeasuredRecord { record, observation, response } = self.measured;
         let scalar = |tag| observation.values.scalar(tag);
         let mut list = shared;
-        // A trace has room for every name, within reason.
+        // Unlike a metric, a trace can contain every name of reasonable length.
         list.retain(|pair| pair.key.as_str() != attribute::GEN_AI_RESPONSE_MODEL);
         let mut put = |key: &'static str, value: Option<opentelemetry::Value>| {
             list.extend(value.map(|value| KeyValue::new(key, value)));
@@ -152,7 +151,7 @@ impl Maker<'_> {
         put(attribute::AIPERF_REQUEST_ID, Some(text(&record.request_id)));
         put(attribute::AIPERF_SESSION_NUMBER, int(record.turn.session));
         put(attribute::AIPERF_TURN_INDEX, int(record.turn.turn as u64));
-        let latency = scalar("request_latency").filter(|_| observation.error.is_none());
+        let latency = scalar(tag::REQUEST_LATENCY).filter(|_| observation.error.is_none());
         put(attribute::AIPERF_REQUEST_LATENCY, latency.map(|ns| (ns / 1e9).into()));
         let slip = record.due.map(|due| record.start.since(due).as_seconds().into());
         put(attribute::AIPERF_REQUEST_SLIP, slip);
@@ -187,17 +186,17 @@ impl Maker<'_> {
             opentelemetry::Value::Array(vec![opentelemetry::StringValue::from(reason)].into())
         });
         put(attribute::GEN_AI_RESPONSE_FINISH_REASONS, reasons);
-        let first = scalar("time_to_first_token").map(|ns| (ns / 1e9).into());
+        let first = scalar(tag::TIME_TO_FIRST_TOKEN).map(|ns| (ns / 1e9).into());
         put(attribute::GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK, first);
         let tokens = |tag| scalar(tag).and_then(|count| int(count.round() as u64));
-        put(attribute::GEN_AI_USAGE_INPUT_TOKENS, tokens("input_sequence_length"));
-        put(attribute::GEN_AI_USAGE_OUTPUT_TOKENS, tokens("output_sequence_length"));
+        put(attribute::GEN_AI_USAGE_INPUT_TOKENS, tokens(tag::INPUT_SEQUENCE_LENGTH));
+        put(attribute::GEN_AI_USAGE_OUTPUT_TOKENS, tokens(tag::OUTPUT_SEQUENCE_LENGTH));
         list
     }
 }
 
-/// The phases in the order of their child spans' numbers. Their bounds are those
-/// of the durations in the files.
+/// Returns the phases in the order of their child spans' numbers. Their bounds are those of the
+/// durations in the files.
 fn phases(trace: &HttpTrace) -> [Phase; 7] {
     const CONNECT: u8 = 2;
     let hit = trace.dns_cache_hit.map(|_| true).or(trace.dns_cache_miss.map(|_| false));
@@ -216,11 +215,15 @@ fn phases(trace: &HttpTrace) -> [Phase; 7] {
         },
         Phase::new(span::AIPERF_HTTP_SEND, trace.send_start, sent),
         Phase::new(span::AIPERF_HTTP_WAIT, sent, trace.receive_start),
-        Phase::new(span::AIPERF_HTTP_RECEIVE, trace.receive_start, trace.receive_end),
+        Phase::new(
+            span::AIPERF_HTTP_RECEIVE,
+            trace.receive_start,
+            trace.receive_end.filter(|_| trace.error_at.is_none()),
+        ),
     ]
 }
 
-/// `{gen_ai.operation.name} {gen_ai.request.model}`, as the conventions say.
+/// Returns `{gen_ai.operation.name} {gen_ai.request.model}`, as the conventions specify.
 fn name(attributes: &[KeyValue]) -> String {
     let value = |key: &str| {
         let pair = attributes.iter().find(|pair| pair.key.as_str() == key);
@@ -230,7 +233,7 @@ fn name(attributes: &[KeyValue]) -> String {
     format!("{operation} {}", value(attribute::GEN_AI_REQUEST_MODEL))
 }
 
-/// The failure's name, and its status if the server gave one.
+/// Returns the failure's name, with its status if the server returned one.
 fn failed(error: &RequestError) -> Status {
     let name = error.name.chars().take(LONGEST_NAME);
     let message = match error.code {
@@ -244,7 +247,7 @@ fn text(of: &impl ToString) -> opentelemetry::Value {
     of.to_string().into()
 }
 
-/// A name that the server gave.
+/// Returns a name that the server chose, if it is not too long.
 fn named(name: &str) -> Option<opentelemetry::Value> {
     (!name.is_empty() && name.len() <= LONGEST_NAME).then(|| name.to_owned().into())
 }
@@ -257,7 +260,7 @@ fn double(of: Option<&Value>) -> Option<opentelemetry::Value> {
     of.and_then(Value::as_f64).map(Into::into)
 }
 
-/// What the request's body asks for, of whatever type it is.
+/// The parameters in the request's body, of any type.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Asked {
@@ -277,7 +280,7 @@ impl Asked {
     }
 }
 
-/// The identifier that the first event, or the whole body, bears.
+/// Returns the identifier in the first event, or in the whole body.
 fn response_id(body: &ResponseBody) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Identified<'a> {

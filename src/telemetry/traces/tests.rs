@@ -10,7 +10,7 @@ use crate::metrics::metric::{Observation, RecordValues};
 use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
 use crate::units::Nanos;
 
-/// A request that the server refused, saying `message`.
+/// A request that the server rejected with `message`.
 fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
     let record = RequestRecord {
         turn: TurnId::default(),
@@ -19,6 +19,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         worker: 0,
         request_id: Uuid::from_u128(number),
         correlation_id: Uuid::from_u128(1),
+        model: "m".into(),
         url: "http://127.0.0.1:8000".into(),
         payload: Bytes::from_static(b"{\"prompt\":\"pr0mpt\"}"),
         earlier_answers: Vec::new(),
@@ -27,6 +28,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         free_from: Nanos(0),
         issued: Nanos(100),
         start: Nanos(200),
+        sent: None,
         ack: None,
         end: Nanos(300),
         status: None,
@@ -41,6 +43,7 @@ fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
         start_wall_ns: 1_000_000_200,
         end_wall_ns: 1_000_000_300,
         requested_output_tokens: None,
+        missing_answers: 0,
         error: Some(RequestError::new(kind, "Refused", message)),
         values: RecordValues::default(),
     };
@@ -58,7 +61,7 @@ fn identity() -> Identity {
     }
 }
 
-/// Traces to where nobody listens.
+/// Traces for an address on which nothing listens.
 fn traces(sample: &str) -> Traces {
     let sample = sample.parse().unwrap();
     let url = Some("http://127.0.0.1:9".to_owned());
@@ -79,7 +82,7 @@ fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
     for number in 0..10 {
         traces.observe(&failed(number + 1, ErrorKind::Cancelled, ""));
     }
-    let report = traces.finish(Duration::ZERO);
+    let report = traces.finish(Duration::ZERO, &|| false);
     let expected =
         TracesReport { sampled: 1_000, lost: 1_000, errors_left_out: 234, ..Default::default() };
     assert_eq!(report, expected);
@@ -118,7 +121,7 @@ proptest! {
             }
         }
         let mut sorted: Vec<_> = requests.iter().enumerate().collect();
-        // Stable: of equals the earliest come first.
+        // Stable: of equally slow ones the earliest come first.
         sorted.sort_by_key(|(_, (latency, _))| std::cmp::Reverse(*latency));
         let expected: Vec<_> =
             sorted.iter().take(count).filter(|(_, (_, told))| !told).map(|(n, _)| *n).collect();

@@ -32,7 +32,7 @@ fn a_template_is_found_wherever_it_is_kept() {
     assert_eq!(render(&[(CONFIG, &named.to_string())]).unwrap(), "<s>hi");
     let specials = r#"{"bos_token": "<b>"}"#;
     assert_eq!(render(&[(TEMPLATE, text), (SPECIALS, specials)]).unwrap(), "<b>hi");
-    // The file of its own goes before the member.
+    // The template file takes precedence over the member.
     assert_eq!(render(&[(TEMPLATE, "file"), (CONFIG, &config)]).unwrap(), "file");
 }
 
@@ -42,7 +42,9 @@ fn what_is_no_template_is_refused() {
     assert!(render(&[(CONFIG, "{}")]).unwrap_err().contains("no chat template"));
     assert!(render(&[(CONFIG, "[")]).unwrap_err().contains(CONFIG));
     let named = json!({"chat_template": [{"name": "rag", "template": ""}]}).to_string();
-    assert!(render(&[(CONFIG, &named)]).unwrap_err().contains("named `default`: there are rag"));
+    assert!(
+        render(&[(CONFIG, &named)]).unwrap_err().contains("named `default`; available are rag")
+    );
     assert!(render(&[(TEMPLATE, "{% if %}")]).unwrap_err().contains("line 1: syntax error"));
     let raised = render(&[(TEMPLATE, "\n{{ raise_exception('no user') }}")]).unwrap_err();
     assert!(raised.contains("line 2") && raised.contains("no user"), "{raised}");

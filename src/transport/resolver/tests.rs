@@ -6,7 +6,7 @@ use super::*;
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// A resolver that answers with the number of the look-up, and the numbers so far.
+/// Creates a resolver that returns the number of the lookup as the address, and the counter.
 fn counting(ttl: Option<Nanos>) -> (Resolver, Arc<AtomicU8>) {
     let count = Arc::new(AtomicU8::new(0));
     let counter = Arc::clone(&count);
@@ -33,7 +33,7 @@ fn those_who_ask_at_once_share_one_look_up() {
     let counter = Arc::clone(&asked);
     let look_up = move |_: &str| {
         counter.fetch_add(1, Ordering::SeqCst);
-        // Goes on until the test says so.
+        // The lookup runs until the test lets it end.
         answers.lock().unwrap().recv().map_err(io::Error::other)
     };
     let resolver = Resolver::asking(Arc::new(look_up), Some(Nanos::from_seconds(300.0)));
@@ -67,7 +67,7 @@ fn those_who_ask_at_once_share_one_look_up() {
 fn addresses_are_kept_as_long_as_asked_for() {
     run(async {
         let host = host();
-        // (time they are kept, look-ups of two who ask one after the other)
+        // (cache time, number of lookups for two requests one after the other)
         for (ttl, look_ups) in
             [(Some(Nanos::from_seconds(300.0)), 1), (Some(Nanos::ZERO), 2), (None, 2)]
         {
@@ -78,7 +78,7 @@ fn addresses_are_kept_as_long_as_asked_for() {
             assert_eq!(count.load(Ordering::SeqCst), look_ups, "{ttl:?}");
             assert_eq!(addresses[0], IpAddr::V4(Ipv4Addr::new(192, 0, 2, look_ups)));
             assert_eq!(trace.dns_cache_hit.is_some(), look_ups == 1);
-            // Where there is no cache, nothing is missed in it.
+            // Without a cache, there are no cache misses.
             assert_eq!(trace.dns_cache_miss.is_some(), look_ups == 2 && ttl.is_some());
             assert_eq!(trace.dns_lookup().is_some(), look_ups == 2);
         }
@@ -121,7 +121,7 @@ fn a_look_up_that_hangs_is_given_up_and_asked_again() {
         let error = resolver.addresses(&host, &mut trace).await.unwrap_err();
         assert_eq!((error.kind, error.name.as_str()), (ErrorKind::Timeout, "DnsTimeout"));
         resolver.timeout = LOOK_UP_TIMEOUT;
-        // The one that hangs is younger than that: forget it as time would.
+        // The hanging lookup is younger than its timeout; age it.
         resolver.known.lock().unwrap().get_mut(&host).unwrap().begun = Nanos::ZERO;
         resolver.addresses(&host, &mut trace).await.unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 2);

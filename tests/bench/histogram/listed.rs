@@ -7,7 +7,7 @@ pub(crate) struct Listed {
     means: Vec<Vec<(f64, f64)>>,
 }
 
-const MOST_OBSERVATIONS: f64 = 100_000.0;
+const MAX_OBSERVATIONS: f64 = 100_000.0;
 
 /// `numpy.percentile`, linear, of sorted values.
 pub(super) fn numpy_percentile(sorted: &[f64], fraction: f64) -> f64 {
@@ -62,7 +62,7 @@ impl Listed {
         if sum == 0.0 {
             return Some([0.0; 9]);
         }
-        let scale = (MOST_OBSERVATIONS / total).min(1.0);
+        let scale = (MAX_OBSERVATIONS / total).min(1.0);
         for count in &mut counts {
             *count *= scale;
         }

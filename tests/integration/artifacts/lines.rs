@@ -31,6 +31,7 @@ fn each_request_has_its_line() {
         assert_eq!(metadata.request_start_ns - metadata.credit_issued_ns, 1_234);
         assert_eq!(metadata.request_end_ns, run.clock.wall_ns(request.end));
         assert_eq!(metadata.request_ack_ns, request.ack.map(|at| run.clock.wall_ns(at)));
+        assert_eq!(metadata.request_sent_ns, request.sent.map(|at| run.clock.wall_ns(at)));
         assert_eq!(metadata.request_due_ns, request.due.map(|at| run.clock.wall_ns(at)));
         assert_eq!(metadata.worker_id, format!("worker_{}", request.worker));
         assert!(metadata.record_processor_id.starts_with("record_processor_"));
@@ -167,15 +168,26 @@ fn raw_lines_have_request_and_response() {
     assert_eq!(records.len(), run.measured.len());
     let (streamed, measured) = (&records[0], &run.measured[0]);
     assert_eq!(streamed.metadata.session_num, 0);
+    assert_eq!(streamed.metadata.model, "m");
+    assert_eq!(*streamed.metadata.url, *measured.record.url);
+    assert_eq!(streamed.metadata.endpoint_type, "chat");
     assert_eq!(streamed.start_perf_ns, measured.record.start.0);
     assert_eq!(streamed.status, Some(200));
-    assert_eq!(streamed.payload, serde_json::json!({"model": "m", "stream": true}));
+    assert_eq!(
+        streamed.payload,
+        serde_json::json!({"model": "m", "stream": true, "max_tokens": 10})
+    );
     assert_eq!(streamed.request_headers["Authorization"], "<redacted>");
     assert_eq!(streamed.response_headers["Set-Cookie"], "<redacted>");
     assert_eq!(streamed.responses.len(), measured.record.body.events.len());
     let event = &streamed.responses[0];
     assert_eq!(event.perf_ns, measured.record.body.events[0].arrival.at.0);
-    assert_eq!((event.read_lag_ns, event.uncertainty_ns), (Some(1_500), Some(2_500)));
+    assert_eq!(streamed.response_read_lag_ns.len(), streamed.responses.len());
+    assert_eq!(streamed.response_uncertainty_ns.len(), streamed.responses.len());
+    assert_eq!(
+        (streamed.response_read_lag_ns[0], streamed.response_uncertainty_ns[0]),
+        (1_500, 2_500)
+    );
     assert_eq!((&event.content_type, &event.text), (&None, &None));
     let packets = event.packets.as_ref().unwrap();
     assert_eq!(packets[0].name, "data");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::ServerMetricsFiles;
-use aiperf::artifacts::{ArtifactSet, Config, ExportLevel, RunDescription, RunReport, report};
+use aiperf::artifacts::{ArtifactError, ArtifactSet, Claim, Config, ExportLevel, rebuild};
 use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
@@ -16,6 +16,7 @@ use aiperf::metrics::{
 };
 use aiperf::record::{Arrival, ErrorKind, HttpTrace, RequestError, RequestRecord, ResponseBody};
 use aiperf::record::{SseEvent, TurnId};
+use aiperf::run::{RunDescription, RunOutcome, RunReport};
 use aiperf::runner::{CpuShares, QueueStats};
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::TelemetryReport;
@@ -50,6 +51,7 @@ impl TestRun {
             config: Config {
                 directory: directory.path().to_owned(),
                 prefix: None,
+                overwrite: true,
                 export_level,
                 http_trace: false,
                 server_metrics: ServerMetricsFiles::default(),
@@ -67,17 +69,26 @@ impl TestRun {
     }
 
     pub(crate) fn create(&self) -> ArtifactSet {
-        ArtifactSet::create(&self.config, &self.description, &self.registry).unwrap()
+        self.create_in(&self.claim()).unwrap()
+    }
+
+    /// The directory, from which the files of an earlier run are gone.
+    pub(crate) fn claim(&self) -> Claim {
+        Claim::take(self.config.wanted()).unwrap()
+    }
+
+    pub(crate) fn create_in(&self, claim: &Claim) -> Result<ArtifactSet, ArtifactError> {
+        ArtifactSet::create(claim, &self.config, &self.description, &self.registry)
     }
 
     /// Writes every file.
     pub(crate) fn complete(&self) -> Vec<PathBuf> {
         let mut set = self.create();
         let body = br#"{"model":"m","messages":[]}"#.to_vec();
-        set.write_inputs([
-            ("first".to_owned(), vec![body.clone()]),
-            ("second".to_owned(), vec![body]),
-        ]);
+        assert!(set.write_inputs(
+            [("first".to_owned(), vec![body.clone()]), ("second".to_owned(), vec![body])],
+            &|| true,
+        ));
         for measured in &self.measured {
             set.record(measured, &self.clock);
         }
@@ -94,34 +105,41 @@ impl TestRun {
             let accumulator = if is_profiling(measured) { &mut profiling } else { &mut warmup };
             accumulator.observe(&measured.observation);
         }
+        let of_profiling = || self.measured.iter().filter(|measured| is_profiling(measured));
+        let starts = of_profiling().map(|measured| measured.observation.start_wall_ns);
+        let ends = of_profiling().map(|measured| measured.observation.end_wall_ns);
         RunReport {
             run: self.description.clone(),
-            // Whole microseconds: that is what local times in a summary keep.
-            start_wall_ns: 1_795_226_094_681_160_000,
-            end_wall_ns: 1_795_226_099_215_039_000,
-            was_cancelled: false,
-            incomplete_reason: None,
+            outcome: RunOutcome {
+                // Whole microseconds: that is what local times in a summary keep.
+                start_wall_ns: starts.min().unwrap() / 1000 * 1000,
+                end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
+                was_cancelled: false,
+                incomplete_reason: None,
+                telemetry: Some(TelemetryReport {
+                    endpoint: Some("http://localhost:4317".to_owned()),
+                    exports_ok: 3,
+                    delivered_final: true,
+                    reconciled: true,
+                    ..TelemetryReport::default()
+                }),
+                load: LoadReport {
+                    requested_concurrency: Some(4),
+                    reached_concurrency: 3,
+                    sends_held_back: 0,
+                    requested_rate: Some(10.0),
+                    reached_rate: Some(9.876_543_210_123),
+                },
+                client_health: Some(self.health(&profiling.results())),
+                shards: None,
+            },
             results: profiling.results(),
             slices: None,
+            breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),
-            errors: report::error_counts(&profiling),
+            errors: rebuild::error_counts(&profiling),
             phases: Vec::new(),
-            telemetry: Some(TelemetryReport {
-                endpoint: Some("http://localhost:4317".to_owned()),
-                exports_ok: 3,
-                delivered_final: true,
-                reconciled: true,
-                ..TelemetryReport::default()
-            }),
-            load: LoadReport {
-                requested_concurrency: Some(4),
-                reached_concurrency: 3,
-                requested_rate: Some(10.0),
-                reached_rate: Some(9.876_543_210_123),
-            },
-            client_health: Some(self.health(&profiling.results())),
             server_metrics: None,
-            shards: None,
         }
     }
 
@@ -163,6 +181,8 @@ fn description(settings: Settings) -> RunDescription {
             "endpoint": {"urls": ["http://127.0.0.1"], "type": "chat", "streaming": true},
             "slos": {"time_to_first_token": 40.0},
         }),
+        other_config: serde_json::Value::Null,
+        provenance: aiperf::run::provenance::Provenance::default(),
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
         member: None,
@@ -216,14 +236,16 @@ fn record(number: u64, origin: Nanos) -> RequestRecord {
         worker: (number % 3) as u32,
         request_id: Uuid::from_u128(u128::from(number)),
         correlation_id: Uuid::from_u128(u128::from(number) << 64),
+        model: "m".into(),
         url: "http://127.0.0.1/v1/chat/completions".into(),
-        payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true}"#),
+        payload: bytes::Bytes::from_static(br#"{"model":"m","stream":true,"max_tokens":10}"#),
         earlier_answers: Vec::new(),
         due: number.is_multiple_of(2).then_some(start),
         due_while_asleep: number.is_multiple_of(4),
         free_from: Nanos::ZERO,
         issued: start,
         start: start + Nanos(1_234),
+        sent: Some(start + Nanos(2_345)),
         ack: (!refused).then_some(start + Nanos(7_000_000)),
         end,
         status: Some(if refused { 500 } else { 200 }),

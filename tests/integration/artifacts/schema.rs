@@ -76,6 +76,12 @@ pub(crate) struct RunInfo {
     _trial: u64,
     #[serde(rename = "cli_command")]
     _cli_command: String,
+    #[serde(rename = "start_time")]
+    _start_time: String,
+    #[serde(rename = "program")]
+    _program: Value,
+    #[serde(rename = "host")]
+    _host: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,12 +110,12 @@ struct Load {
 pub(crate) struct ClientHealth {
     pub(crate) verdict: String,
     pub(crate) reasons: Vec<Reason>,
-    pub(crate) schedule_slip_ms: Option<Spread>,
-    pub(crate) schedule_slip_idle_ms: Option<Spread>,
-    pub(crate) schedule_slip_loaded_ms: Option<Spread>,
-    pub(crate) read_lag_ms: Option<Spread>,
-    pub(crate) stamp_uncertainty_ms: Option<Spread>,
-    pub(crate) arrival_error_ms: Option<Spread>,
+    pub(crate) schedule_slip_ms: Option<TimeStatistics>,
+    pub(crate) schedule_slip_idle_ms: Option<TimeStatistics>,
+    pub(crate) schedule_slip_loaded_ms: Option<TimeStatistics>,
+    pub(crate) read_lag_ms: Option<TimeStatistics>,
+    pub(crate) stamp_uncertainty_ms: Option<TimeStatistics>,
+    pub(crate) arrival_error_ms: Option<TimeStatistics>,
     pub(crate) reads: Option<Reads>,
     pub(crate) queue: Queue,
     pub(crate) cpu: Cpu,
@@ -128,7 +134,7 @@ pub(crate) struct Reason {
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Spread {
+pub(crate) struct TimeStatistics {
     pub(crate) count: u64,
     pub(crate) avg: f64,
     pub(crate) p50: f64,
@@ -200,6 +206,12 @@ pub(crate) struct Metadata {
     pub(crate) x_correlation_id: String,
     pub(crate) conversation_id: String,
     pub(crate) turn_index: u64,
+    #[serde(default)]
+    pub(crate) model: String,
+    #[serde(default)]
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) endpoint_type: String,
     pub(crate) credit_issued_ns: u64,
     pub(crate) request_start_ns: u64,
     pub(crate) request_ack_ns: Option<u64>,
@@ -214,6 +226,7 @@ pub(crate) struct Metadata {
     pub(crate) was_cancelled: bool,
     pub(crate) cancellation_time_ns: Option<u64>,
     pub(crate) request_due_ns: Option<u64>,
+    pub(crate) request_sent_ns: Option<u64>,
     pub(crate) requested_output_tokens: Option<u64>,
     pub(crate) retry_count: Option<u64>,
 }
@@ -244,6 +257,10 @@ pub(crate) struct RawRecord {
     #[serde(default)]
     pub(crate) response_headers: BTreeMap<String, String>,
     pub(crate) responses: Vec<Response>,
+    #[serde(default)]
+    pub(crate) response_read_lag_ns: Vec<u64>,
+    #[serde(default)]
+    pub(crate) response_uncertainty_ns: Vec<u64>,
     pub(crate) payload: Value,
     pub(crate) error: Option<Error>,
 }
@@ -253,8 +270,6 @@ pub(crate) struct RawRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Response {
     pub(crate) perf_ns: u64,
-    pub(crate) read_lag_ns: Option<u64>,
-    pub(crate) uncertainty_ns: Option<u64>,
     pub(crate) packets: Option<Vec<Packet>>,
     pub(crate) content_type: Option<String>,
     pub(crate) text: Option<String>,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use aiperf::artifacts::report::{self as rebuild, ReportError};
+use aiperf::artifacts::rebuild;
 use aiperf::artifacts::server_metrics::{Formats, ScrapeLines};
 use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel};
 use aiperf::console::{self, Style};
@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::run::TestRun;
-use super::table::run_python;
-use crate::metrics_endpoint::recorded;
+use crate::support::metrics_endpoint::recorded;
+use crate::support::python::run_python;
 
 const LINES: &str = "server_metrics_export.jsonl";
 const TABLE: &str = "server_metrics_export.parquet";
@@ -79,14 +79,16 @@ impl ServedRun {
     fn vllm() -> Self {
         let fetches: Vec<Fetch> = recorded("vllm/scrapes");
         let at = |number: usize| fetches[number].first_byte_ns;
+        let sent = |number: usize| fetches[number].request_sent_ns;
         let (last, middle) = (fetches.len() - 6, fetches.len() / 2);
         let windows = Windows {
-            warmup: Some(Window { start_ns: at(6) + 1, end_ns: at(middle) }),
-            profiling: Some(Window { start_ns: at(middle) + 1000, end_ns: at(last) }),
+            warmup: Some(Window { start_ns: at(6) + 1, end_ns: sent(middle) }),
+            profiling: Some(Window { start_ns: at(middle) + 1000, end_ns: sent(last) }),
         };
         Self::new(vec![("http://127.0.0.1:8801/metrics", fetches)], windows)
     }
 
+    /// The phase in which a scrape was asked for.
     fn phase(&self, at: u64) -> Option<PhaseMark> {
         let has = |window: Option<Window>| {
             window.is_some_and(|window| (window.start_ns..=window.end_ns).contains(&at))
@@ -125,7 +127,7 @@ impl ServedRun {
                     index,
                     endpoint,
                     times,
-                    phase: self.phase(times.first_byte_ns),
+                    phase: self.phase(times.request_sent_ns),
                     is_duplicate,
                     exposition: &exposition,
                     snapshot: &snapshot,
@@ -146,7 +148,10 @@ impl ServedRun {
 
     /// The open files of a run that is scraped to its end.
     fn scraped(&self) -> (ArtifactSet, Store) {
-        let mut set = self.run.create();
+        self.scraped_into(self.run.create())
+    }
+
+    fn scraped_into(&self, mut set: ArtifactSet) -> (ArtifactSet, Store) {
         for measured in &self.run.measured {
             set.record(measured, &self.run.clock);
         }
@@ -208,7 +213,7 @@ fn scrapes_give_every_file_again_to_the_last_byte() {
 fn endpoints_that_moved_failed_or_never_answered_come_back_too() {
     let steps = ["a 1\n", "a 1\n", "a 2\n# TYPE b_total counter\nb_total 3\n", "a 4\n"];
     let windows =
-        Windows { warmup: None, profiling: Some(Window { start_ns: 1, end_ns: u64::MAX }) };
+        Windows { warmup: None, profiling: Some(Window { start_ns: 1, end_ns: 3_500_000_000 }) };
     let mut served = ServedRun::new(
         vec![
             ("http://one/metrics", bodies(&steps)),
@@ -246,7 +251,7 @@ fn a_killed_run_is_reported_by_its_lines() {
     let profiling = served.windows.profiling.unwrap();
     let windows = metrics.report.summary.windows;
     assert_eq!(windows.profiling.unwrap().end_ns, profiling.end_ns);
-    let starts = store.endpoints()[0].scrapes().iter().map(|scrape| scrape.first_byte_ns);
+    let starts = store.endpoints()[0].scrapes().iter().map(|scrape| scrape.request_sent_ns);
     let first = starts.filter(|at| *at >= profiling.start_ns).min();
     assert_eq!(Some(windows.profiling.unwrap().start_ns), first);
     assert_eq!(windows.warmup.unwrap().end_ns, served.windows.warmup.unwrap().end_ns);
@@ -290,7 +295,7 @@ fn samples_give_the_statistics_of_the_profiling_phase() {
     let table = served.bytes(TABLE);
     served.remove(&STATISTICS);
     let notes = served.report();
-    assert!(notes[0].contains("no warmup and no summaries"), "{notes:?}");
+    assert!(notes[0].contains("does not contain the warmup or summaries"), "{notes:?}");
     assert!(served.bytes(TABLE) == table);
     let again: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
     for member in ["summary", "metrics", "input_config"] {
@@ -307,7 +312,7 @@ fn samples_of_a_server_that_grows_are_rebuilt_too() {
         ["frontend", "worker"].map(|name| recorded::<Fetch>(&format!("dynamo/scrapes_{name}")));
     let profiling = Window {
         start_ns: frontend[2].first_byte_ns + 1,
-        end_ns: frontend.last().unwrap().first_byte_ns,
+        end_ns: frontend.last().unwrap().request_sent_ns,
     };
     let served = ServedRun::new(
         vec![("http://frontend/metrics", frontend), ("http://worker/metrics", worker)],
@@ -338,7 +343,7 @@ fn samples_of_buckets_that_come_and_go_are_rebuilt_too() {
         body(&[("1", 15), ("2", 18), ("+Inf", 30)]),
         body(&[("1", 16), ("2", 20), ("+Inf", 33)]),
     ];
-    let profiling = Window { start_ns: 2_000_000_001, end_ns: 4_000_000_000 };
+    let profiling = Window { start_ns: 2_000_000_001, end_ns: 3_999_999_990 };
     let served = ServedRun::new(
         vec![("http://a/metrics", bodies(&all.each_ref().map(String::as_str)))],
         Windows { warmup: None, profiling: Some(profiling) },
@@ -391,7 +396,7 @@ fn rows_are_what_rose_since_the_reference() {
     let second = 1_000_000_000;
     let windows = Windows {
         warmup: None,
-        profiling: Some(Window { start_ns: second + 1, end_ns: 2 * second }),
+        profiling: Some(Window { start_ns: second + 1, end_ns: 2 * second - 10 }),
     };
     let served = ServedRun::new(vec![("http://u/metrics", bodies(&[before, after]))], windows);
     served.complete();
@@ -426,7 +431,7 @@ fn rows_are_what_rose_since_the_reference() {
     assert_eq!(rows(&served.path(TABLE)), expected);
     served.remove(&[LINES, STATISTICS[0], STATISTICS[1]]);
     let notes = served.report();
-    assert!(notes[0].contains("nor what a series counted after it began anew"), "{notes:?}");
+    assert!(notes[0].contains("nor the counts of a series after it was reset"), "{notes:?}");
     let json: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
     let labels = &json["metrics"]["c"]["series"];
     assert_eq!(labels[0]["labels"], serde_json::json!({"value": "new"}));
@@ -446,7 +451,10 @@ fn the_table_says_what_it_is_of() {
     let profiling = served.windows.profiling.unwrap();
     assert_eq!(value("schema_version"), "1.0");
     assert_eq!(value("benchmark_id"), served.run.description.benchmark_id.to_string());
-    assert_eq!(value("export_timestamp_utc"), "2026-11-21T01:54:59.215039+00:00");
+    let end = i128::from(served.run.report().outcome.end_wall_ns);
+    let end = jiff::Timestamp::from_nanosecond(end).unwrap();
+    let end = end.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string();
+    assert_eq!(value("export_timestamp_utc"), end);
     assert_eq!(value("time_filter_start_ns"), profiling.start_ns.to_string());
     assert_eq!(value("time_filter_end_ns"), profiling.end_ns.to_string());
     assert_eq!(value("concurrency"), "4");
@@ -477,7 +485,7 @@ fn many_rows_are_several_groups_and_come_back() {
     };
     let all: Vec<String> = (0..100).map(body).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let profiling = Window { start_ns: second + 1, end_ns: 100 * second };
+    let profiling = Window { start_ns: second + 1, end_ns: 100 * second - 10 };
     let windows = Windows { warmup: None, profiling: Some(profiling) };
     let served = ServedRun::new(vec![("http://u/metrics", bodies(&all))], windows);
     served.complete();
@@ -493,8 +501,9 @@ fn many_rows_are_several_groups_and_come_back() {
 }
 
 #[test]
-fn a_line_that_is_no_scrape_is_named_and_a_cut_one_left_out() {
+fn a_line_that_is_no_scrape_is_named_and_left_out_and_so_is_a_cut_one() {
     let served = ServedRun::vllm();
+    let scrapes = served.endpoints[0].1.len();
     served.complete();
     let whole = served.bytes(LINES);
     let text = String::from_utf8(whole.clone()).unwrap();
@@ -503,9 +512,36 @@ fn a_line_that_is_no_scrape_is_named_and_a_cut_one_left_out() {
     assert!(notes[0].contains("the last line (line "), "{notes:?}");
     let broken = text.replacen("\n{\"endpoint_url\"", "\n{\"endpoint\"", 1);
     fs::write(served.path(LINES), broken).unwrap();
-    let error = rebuild::rebuild(served.run.directory()).unwrap_err();
-    assert!(matches!(error, ReportError::MalformedScrape { line: 2, .. }), "{error}");
-    assert!(error.to_string().contains("line 2"), "{error}");
+    let rebuilt = rebuild::rebuild(served.run.directory()).unwrap();
+    assert_eq!(rebuilt.notes.len(), 1, "{:?}", rebuilt.notes);
+    assert!(rebuilt.notes[0].contains("line 2: not a valid scrape"), "{:?}", rebuilt.notes);
+    assert!(rebuilt.notes[0].contains("it is ignored"), "{:?}", rebuilt.notes);
+    let info = rebuilt.report.server_metrics.unwrap().report.summary.endpoint_info;
+    assert_eq!(info[0].1.total_fetches, scrapes as u64 - 1);
+}
+
+#[test]
+fn lines_that_cannot_be_used_leave_the_clients_results_alone() {
+    let served = ServedRun::vllm();
+    served.complete();
+    let original = served.bytes(STATISTICS[0]);
+    let whole = served.bytes(LINES);
+    // Of an endpoint of which no line says what its metrics are.
+    let foreign = r#"{"endpoint_url":"http://new/metrics","timestamp_ns":1,"endpoint_latency_ns":1,"metrics":{"a":[{"value":1.0}]},"request_sent_ns":1,"first_byte_ns":1}"#;
+    let both = [&whole[..], format!("{foreign}\n{foreign}\n").as_bytes()].concat();
+    fs::write(served.path(LINES), both).unwrap();
+    let notes = served.report();
+    assert!(notes[0].contains("it and another line are ignored"), "{notes:?}");
+    assert!(notes[0].contains("no line so far contains the type of a"), "{notes:?}");
+    assert!(served.bytes(STATISTICS[0]) == original, "the others' are the same again");
+    // A file that cannot be read at all.
+    served.remove(&[LINES]);
+    fs::create_dir(served.path(LINES)).unwrap();
+    let notes = served.report();
+    assert!(notes[0].contains("cannot read") && notes[0].contains("left unchanged"), "{notes:?}");
+    assert!(served.bytes(STATISTICS[0]) == original);
+    let records = rebuild::rebuild(served.run.directory()).unwrap().report.results;
+    assert!(!records.is_empty());
 }
 
 #[test]
@@ -516,13 +552,13 @@ fn lines_and_tables_of_others_leave_the_files_alone() {
     let foreign = r#"{"endpoint_url":"http://u/metrics","timestamp_ns":1,"endpoint_latency_ns":1,"metrics":{"a":[{"value":1.0}]},"request_sent_ns":1,"first_byte_ns":1}"#;
     fs::write(served.path(LINES), format!("{foreign}\n{foreign}\n")).unwrap();
     let notes = served.report();
-    assert!(notes[0].contains("left as they are"), "{notes:?}");
+    assert!(notes[0].contains("left unchanged"), "{notes:?}");
     assert!(served.bytes(STATISTICS[0]) == original);
     // Neither scrapes nor a table that can be read.
     served.remove(&[LINES, STATISTICS[0]]);
     fs::write(served.path(TABLE), b"PAR1 and no more").unwrap();
     let notes = served.report();
-    assert!(notes[0].contains("cannot be read"), "{notes:?}");
+    assert!(notes[0].contains("cannot read"), "{notes:?}");
     served.remove(&[TABLE]);
     assert_eq!(served.report(), [""; 0]);
     assert!(!served.path(STATISTICS[0]).exists());
@@ -548,8 +584,9 @@ fn a_damaged_table_is_a_note() {
 #[test]
 fn a_full_disk_is_told_at_the_end() {
     let served = ServedRun::vllm();
+    let claim = served.run.claim();
     std::os::unix::fs::symlink("/dev/full", served.path(LINES)).unwrap();
-    let (set, store) = served.scraped();
+    let (set, store) = served.scraped_into(served.run.create_in(&claim).unwrap());
     let mut report = served.run.report();
     report.server_metrics = Some(served.metrics(store));
     let error = set.finish(&report, "").unwrap_err();
@@ -563,19 +600,18 @@ fn a_full_disk_is_told_at_the_end() {
 fn paths_that_cannot_be_written_are_told_before_the_run() {
     for name in [LINES, TABLE] {
         let served = ServedRun::vllm();
-        fs::create_dir(served.path(name)).unwrap();
         let run = &served.run;
-        let error = ArtifactSet::create(&run.config, &run.description, &run.registry)
-            .and_then(|mut set| set.open_scrapes().map(drop))
-            .unwrap_err();
+        let claim = run.claim();
+        fs::create_dir(served.path(name)).unwrap();
+        let error =
+            run.create_in(&claim).and_then(|mut set| set.open_scrapes().map(drop)).unwrap_err();
         assert!(matches!(error, ArtifactError::NotWritable { .. }), "{error}");
     }
 }
 
 #[test]
-fn a_run_without_scrapes_removes_those_of_an_earlier_one() {
+fn a_run_that_writes_no_scrapes_opens_no_file_for_them() {
     let mut served = ServedRun::vllm();
-    served.complete();
     served.run.config.server_metrics.formats.jsonl = false;
     let mut set = served.run.create();
     assert!(set.open_scrapes().unwrap().is_none());

@@ -4,11 +4,11 @@ use std::fs;
 use std::sync::Arc;
 
 use aiperf::artifacts::server_metrics::{Formats, JsonLayout};
-use aiperf::artifacts::{ArtifactError, ArtifactSet, ExportLevel, report as rebuild};
+use aiperf::artifacts::{ArtifactError, ExportLevel, rebuild};
 use aiperf::server_metrics::FetchTimes;
 use aiperf::server_metrics::exposition::{Exposition, Format};
 use aiperf::server_metrics::report::{
-    CounterSlice, CounterStats, EndpointInfo, GaugeSlice, GaugeStats, HistogramSlice,
+    CounterSlice, CounterStats, Doubts, EndpointInfo, GaugeSlice, GaugeStats, HistogramSlice,
     HistogramStats, MetricReport, RateSpread, Resets, SeriesReport, ServerMetrics,
     ServerMetricsReport, Stats, Summary, SummaryStats, Timeslice, Window, Windows, build,
 };
@@ -18,8 +18,8 @@ use aiperf::units::Nanos;
 use serde_json::{Value, json};
 
 use super::run::TestRun;
-use super::table::run_python;
-use crate::metrics_endpoint::recorded;
+use crate::support::metrics_endpoint::recorded;
+use crate::support::python::run_python;
 
 const FIRST: &str = "http://node1:8000/metrics";
 const SECOND: &str = "http://node2:9000/metrics";
@@ -57,6 +57,7 @@ fn counter(total: f64, rate: f64) -> Stats {
         slice_rates: (total > 0.0).then_some(spread),
         point_rates: (total > 0.0).then_some(spread),
         resets: None,
+        doubts: Doubts::default(),
         timeslices: vec![first_slice(slice)],
     })
 }
@@ -72,6 +73,7 @@ fn histogram(count: f64, sum: f64) -> Stats {
         percentiles: (count > 0.0).then_some([0.1, 0.2, 0.3, 0.4, 0.5, 0.9, 1.1, 1.2, 1.375]),
         buckets: Some(buckets),
         resets: None,
+        doubts: Doubts::default(),
         timeslices: vec![first_slice(slice)],
     })
 }
@@ -171,6 +173,7 @@ fn server_metrics() -> ServerMetrics {
         avg_update_interval_ms: 281.690_140_845_070_4,
         median_update_interval_ms: Some(334.012_710_5),
         failed_fetches: 1,
+        profiling: None,
     };
     let urls: Vec<Arc<str>> = vec![FIRST.into(), SECOND.into()];
     let windows = Windows {
@@ -204,6 +207,11 @@ fn finish(run: &TestRun, server_metrics: Option<ServerMetrics>) {
     run.create().finish(&report, "").unwrap();
 }
 
+/// Puts a file of the run before beside those of the last.
+fn bring_back(run: &TestRun, name: &str) {
+    fs::rename(run.directory().join("previous-1").join(name), run.directory().join(name)).unwrap();
+}
+
 fn read(run: &TestRun, name: &str) -> Value {
     serde_json::from_slice(&fs::read(run.directory().join(name)).unwrap()).unwrap()
 }
@@ -215,6 +223,8 @@ fn pandas_and_jq_read_what_is_meant() {
     run.config.prefix = Some("flat".to_owned());
     run.config.server_metrics.json_layout = JsonLayout::Flat;
     finish(&run, Some(server_metrics()));
+    bring_back(&run, "server_metrics_export.json");
+    bring_back(&run, "server_metrics_export.csv");
     // By hand, from the numbers above.
     let answers = json!({
         "p99_of_latency": 1.375,
@@ -252,11 +262,11 @@ fn of_captures(names: &[&str]) -> ServerMetrics {
         }
     }
     let scrapes = &captures[0];
-    let at = |scrape: &Value| scrape["first_byte_ns"].as_u64().unwrap();
+    let at = |scrape: &Value| scrape["request_sent_ns"].as_u64().unwrap();
     let (start, end) = (at(&scrapes[scrapes.len() / 4]), at(&scrapes[scrapes.len() - 1]));
     let windows = Windows {
-        warmup: Some(Window { start_ns: at(&scrapes[0]), end_ns: start - 1 }),
-        profiling: Some(Window { start_ns: start, end_ns: end }),
+        warmup: Some(Window { start_ns: at(&scrapes[0]), end_ns: start - 2 }),
+        profiling: Some(Window { start_ns: start - 1, end_ns: end - 1 }),
     };
     let report = build(&store, windows, Some(Nanos::from_seconds(2.0)));
     ServerMetrics { report, store: Arc::new(store), ..ServerMetrics::default() }
@@ -278,6 +288,8 @@ fn pandas_reads_what_real_servers_expose() {
         run.config.prefix = Some("flat".to_owned());
         run.config.server_metrics.json_layout = JsonLayout::Flat;
         finish(&run, Some(server_metrics));
+        bring_back(&run, "server_metrics_export.json");
+        bring_back(&run, "server_metrics_export.csv");
         run_python("tests/read_server_metrics.py", run.directory());
     }
 }
@@ -315,17 +327,15 @@ fn the_files_are_of_the_run() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_written_and_nothing_stale_stays() {
+fn only_what_is_asked_for_is_written() {
     let files = ["server_metrics_export.json", "server_metrics_export.csv"];
     let there = |run: &TestRun| files.map(|name| run.directory().join(name).exists());
     let mut run = scraping();
     finish(&run, Some(server_metrics()));
     assert_eq!(there(&run), [true, true]);
-    // Gone before the run, so that one that is killed has none of another's.
     run.config.server_metrics.formats =
         Formats { json: false, ..run.config.server_metrics.formats };
     let set = run.create();
-    assert_eq!(there(&run), [false, true]);
     let mut report = run.report();
     report.server_metrics = Some(server_metrics());
     let written = set.finish(&report, "").unwrap();
@@ -346,10 +356,9 @@ fn only_what_is_asked_for_is_written_and_nothing_stale_stays() {
 fn paths_are_tried_before_the_run_where_they_are_needed() {
     for name in ["server_metrics_export.json", "server_metrics_export.csv"] {
         let mut run = scraping();
+        let claim = run.claim();
         fs::create_dir(run.directory().join(name)).unwrap();
-        let create = |run: &TestRun| {
-            ArtifactSet::create(&run.config, &run.description, &run.registry).map(drop)
-        };
+        let create = |run: &TestRun| run.create_in(&claim).map(drop);
         let error = create(&run).unwrap_err();
         assert!(matches!(error, ArtifactError::NotWritable { .. }), "{error}");
         assert!(error.to_string().contains(name), "{error}");

@@ -2,8 +2,6 @@
 //! parquet crate in any case.
 
 use std::fs::File;
-use std::path::Path;
-use std::process::Command;
 
 use aiperf::artifacts::ExportLevel;
 use aiperf::metrics::metric::Kind;
@@ -11,20 +9,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, Row, RowAccessor};
 
 use super::run::TestRun;
-
-/// Runs a checker by the interpreter that `AIPERF_TEST_PYTHON` names, which must
-/// have what `.ci/run` installs; says so where there is none.
-pub(crate) fn run_python(script: &str, directory: &Path) {
-    let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
-        eprintln!("{script} was not run: AIPERF_TEST_PYTHON names no interpreter");
-        return;
-    };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
-    let output = Command::new(python).arg(script).arg(directory).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{complained}");
-}
+use crate::support::python::run_python;
 
 fn column<'a>(row: &'a Row, name: &str) -> (usize, &'a Field) {
     let found = row.get_column_iter().enumerate().find(|(_, (column, _))| *column == name);
@@ -82,7 +67,7 @@ fn the_file_says_what_it_is_of() {
     let report = run.report();
     let health: serde_json::Value =
         serde_json::from_str(&value("aiperf.client_health").unwrap()).unwrap();
-    assert_eq!(health, serde_json::to_value(&report.client_health).unwrap());
+    assert_eq!(health, serde_json::to_value(&report.outcome.client_health).unwrap());
     for result in &report.results {
         let kept = value(&format!("aiperf.metric.{}", result.metric.tag));
         // What each request has can be computed from the rows.

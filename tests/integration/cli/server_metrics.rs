@@ -68,7 +68,7 @@ fn what_cannot_be_scraped_is_refused() {
     for flags in ["--server-metrics h", "--server-metrics-summary"] {
         let error = refusal(&format!("{flags} --no-server-metrics"));
         let flag = flags.split(' ').next().unwrap();
-        assert!(error.contains(flag) && error.contains("leave one of the two out"), "{error}");
+        assert!(error.contains(flag) && error.contains("remove one of the two"), "{error}");
     }
 }
 
@@ -106,16 +106,19 @@ fn slices_and_the_table() {
 fn the_environment_says_how_often_and_how_long() {
     let seconds = |config: &RunConfig| {
         let c = &config.server_metrics;
-        let all = [c.interval, c.flush_period, c.reachability_timeout, c.scrape_timeout];
+        let timeout = c.scrape_timeout.unwrap_or(Nanos::ZERO);
+        let all = [c.interval, c.flush_period, c.reachability_timeout, timeout];
         (all.map(Nanos::as_seconds), c.shutdown_delay.as_seconds())
     };
-    assert_eq!(seconds(&profile("")), ([0.333, 2.0, 10.0, 30.0], 5.0));
+    assert_eq!(seconds(&profile("")), ([0.333, 2.0, 10.0, 0.0], 5.0));
     let name = |name: &str| format!("AIPERF_SERVER_METRICS_{name}");
     let set = |variable, value| with_variable(&name(variable), value).unwrap();
     assert_eq!(seconds(&set("COLLECTION_INTERVAL", "1")).0[0], 1.0);
     assert_eq!(seconds(&set("COLLECTION_FLUSH_PERIOD", "0")).0[1], 0.0);
     assert_eq!(seconds(&set("REACHABILITY_TIMEOUT", "0.5")).0[2], 0.5);
     assert_eq!(seconds(&set("SCRAPE_TIMEOUT", "7")).0[3], 7.0);
+    assert_eq!(seconds(&profile("--server-metrics-timeout 0.25")).0[3], 0.25);
+    assert!(refusal("--server-metrics-timeout 0").contains("--server-metrics-timeout"));
     assert_eq!(seconds(&set("SHUTDOWN_DELAY", "9")).1, 9.0);
     assert_eq!(set("EXPORT_BATCH_SIZE", "3").artifacts.server_metrics.batch_size, 3);
     for (variable, wrong) in [
@@ -143,7 +146,11 @@ fn input_config_tells_what_is_scraped() {
             "--server-metrics http://u:p@node:8081 --server-metrics-json-layout flat \
              --server-metrics-formats json --server-metrics-summary"
         ),
-        json!({"enabled": true, "urls": ["http://node:8081/metrics"], "formats": ["json"],
-               "json_layout": "flat", "summary": true})
+        json!({"enabled": true, "urls": ["http://node:8081/metrics"], "formats": ["json"]})
+    );
+    let config = profile("--server-metrics-json-layout flat --server-metrics-summary");
+    assert_eq!(
+        config.other_config["server_metrics"],
+        json!({"json_layout": "flat", "summary": true, "collection_interval": 0.333})
     );
 }

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span, Status};
 
 use super::registry::Registry;
 use super::{differences, exports, server, spans};
-use crate::otlp_receiver::{OtlpReceiver, attribute};
+use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 
 /// Changes something, as a wrong program would say it.
 type Mistake = (&'static str, fn(&mut ResourceMetrics));

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use rustix::process::Signal;
 
 use super::{Exports, command, server};
-use crate::otlp_receiver::OtlpReceiver;
-use crate::profile::signal;
-use crate::raw_server::{self, accept_tls, read_request, tls_file, write};
+use crate::support::otlp_receiver::OtlpReceiver;
+use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
+use crate::support::run::signal;
 
 /// A usage of all that any vendor reports, which is not what the answer has.
 const USAGE: &str = r#"{"prompt_tokens":900,"completion_tokens":700,"total_tokens":1600,

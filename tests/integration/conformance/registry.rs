@@ -107,6 +107,7 @@ impl Registry {
         let mut files: Vec<_> = fs::read_dir(repository().join("semconv"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
             .filter(|path| path.file_name().unwrap() != "manifest.yaml")
             .collect();
         files.sort();
@@ -156,6 +157,7 @@ impl Registry {
         }
         for event in files.iter().flat_map(|file| list(file, "events")) {
             let _ = registry.resolve(event);
+            registry.leveled(event, "name");
             registry.events.insert(text(event, "name"));
         }
         for entity in files.iter().flat_map(|file| list(file, "entities")) {
@@ -240,6 +242,7 @@ impl Registry {
     /// A span; its name is what its note has in backticks.
     fn span(&mut self, span: &Value) {
         let attributes = self.resolve(span);
+        self.leveled(span, "type");
         let (id, kind) = (text(span, "type"), text(span, "kind"));
         let note = span.get("name").map(|name| text(name, "note")).unwrap_or_default();
         let name = note.trim_matches('`').to_owned();
@@ -263,7 +266,16 @@ impl Registry {
             boundaries: boundaries(metric),
             attributes,
         };
+        self.leveled(metric, "name");
         self.insert(&text(metric, "name"), entry, &text(metric, "stability"));
+    }
+
+    /// What is sent says how much it is wanted.
+    fn leveled(&mut self, signal: &Value, name: &str) {
+        let levels = ["required", "recommended", "opt_in"];
+        if !levels.contains(&text(signal, "requirement_level").as_str()) {
+            self.problems.push(format!("{} has no requirement level", text(signal, name)));
+        }
     }
 
     fn insert(&mut self, name: &str, entry: Entry, stability: &str) {

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::registry::{Registry, SpanEntry};
 use super::{SCHEMA_URL, of_attributes, of_scope, unlisted};
-use crate::otlp_receiver::attribute;
+use crate::support::otlp_receiver::attribute;
 
 /// The span of the whole request, which alone has no parent.
 const ROOT: &str = "aiperf.request";

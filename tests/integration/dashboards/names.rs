@@ -6,7 +6,7 @@ use aiperf::semconv::{InstrumentKind, prometheus_label, prometheus_name};
 use serde_json::Value;
 
 use crate::conformance::registry::Registry;
-use crate::metrics_endpoint::recorded;
+use crate::support::metrics_endpoint::recorded;
 
 /// Labels by series.
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::page::Block;
-use crate::otlp_receiver::OtlpReceiver;
+use crate::support::otlp_receiver::OtlpReceiver;
 
 /// Longest time that a block may take.
 const BOUND: Duration = Duration::from_mins(2);

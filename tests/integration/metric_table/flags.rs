@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::artifacts::{RunDescription, RunReport};
 use aiperf::console::{self, Style};
 use aiperf::endpoint::{self, EndpointTraits, EndpointType};
 use aiperf::metrics::metric::{Objective, Settings};
-use aiperf::metrics::{LoadReport, Metric, MetricFlags as Flag, Registry};
+use aiperf::metrics::tag::{self, MetricTag};
+use aiperf::metrics::{Metric, MetricFlags as Flag, Registry};
 use aiperf::record::HttpTrace;
+use aiperf::run::{RunDescription, RunOutcome, RunReport};
 use aiperf::units::Unit;
 
 use super::{Run, requests};
@@ -20,7 +21,7 @@ static WITHOUT_TEXT: EndpointTraits = EndpointTraits {
 /// Switches on all that settings can.
 fn all() -> Settings {
     Settings {
-        objectives: vec![Objective { tag: "request_latency", threshold: 65.0 }],
+        objectives: vec![Objective { tag: tag::REQUEST_LATENCY, threshold: 65.0 }],
         fixed_schedule: true,
         developer_mode: true,
         ..Settings::default()
@@ -56,7 +57,7 @@ fn what_a_run_cannot_have_is_not_computed() {
             assert!(without.position(metric.tag).is_none(), "{} without {flag:?}", metric.tag);
         }
         assert!(flagged > 0, "{flag:?}");
-        let other = without.rows().iter().any(|metric| metric.tag == "request_latency");
+        let other = without.rows().iter().any(|metric| metric.tag == tag::REQUEST_LATENCY);
         assert!(other, "{flag:?} takes no others away");
     }
 }
@@ -65,13 +66,13 @@ fn what_a_run_cannot_have_is_not_computed() {
 /// requests bear.
 #[test]
 fn media_need_an_endpoint_that_has_them() {
-    const fn made_up(tag: &'static str, flag: Flag) -> Metric {
+    const fn made_up(tag: MetricTag, flag: Flag) -> Metric {
         Metric::record(tag, "Made Up", Unit::Count, |_, _| Some(1.0)).flagged(flag)
     }
     static ROWS: [Metric; 3] = [
-        made_up("image", Flag::SUPPORTS_IMAGE_ONLY),
-        made_up("video", Flag::SUPPORTS_VIDEO_ONLY),
-        made_up("made_video", Flag::PRODUCES_VIDEO_ONLY),
+        made_up(tag::NUM_IMAGES, Flag::SUPPORTS_IMAGE_ONLY),
+        made_up(tag::AUDIO_DURATION, Flag::SUPPORTS_VIDEO_ONLY),
+        made_up(tag::VIDEO_INFERENCE_TIME, Flag::PRODUCES_VIDEO_ONLY),
     ];
     let rows: Vec<&'static Metric> = ROWS.iter().collect();
     for endpoint in [EndpointType::COMPLETIONS, EndpointType::EMBEDDINGS] {
@@ -80,13 +81,13 @@ fn media_need_an_endpoint_that_has_them() {
         assert!(registry.rows().is_empty(), "{}", endpoint.traits().name);
     }
     for (endpoint, tags) in [
-        (EndpointType::CHAT, vec!["image", "video"]),
-        (EndpointType::IMAGE_EDIT, vec!["image"]),
-        (EndpointType::VIDEO_GENERATION, vec!["made_video"]),
+        (EndpointType::CHAT, vec![tag::NUM_IMAGES, tag::AUDIO_DURATION]),
+        (EndpointType::IMAGE_EDIT, vec![tag::NUM_IMAGES]),
+        (EndpointType::VIDEO_GENERATION, vec![tag::VIDEO_INFERENCE_TIME]),
     ] {
         let registry =
             Registry::from_rows(&rows, Settings::default(), endpoint.traits(), false).unwrap();
-        let have: Vec<&str> = registry.rows().iter().map(|metric| metric.tag).collect();
+        let have: Vec<MetricTag> = registry.rows().iter().map(|metric| metric.tag).collect();
         assert_eq!(have, tags, "{}", endpoint.traits().name);
     }
 }
@@ -98,8 +99,9 @@ fn failed_requests_have_what_is_for_errors_alone_and_others_the_rest() {
         let failed = measured.observation.error.is_some();
         let mut count = 0;
         for (tag, _) in measured.observation.values.iter() {
-            let flags = Registry::find(tag).unwrap().flags;
-            assert_eq!(flags.contains(Flag::ERROR_ONLY), failed, "{tag}");
+            let flags = Registry::row(tag).unwrap().flags;
+            let of_exchange = failed && flags.contains(Flag::HTTP_TRACE_ONLY);
+            assert_eq!(flags.contains(Flag::ERROR_ONLY) || of_exchange, failed, "{tag}");
             count += 1;
         }
         assert!(count > 0);
@@ -129,7 +131,7 @@ fn internal_and_experimental_metrics_are_for_developers() {
     }
     assert_eq!(found.len(), 2);
     // What is computed from them is there all the same.
-    assert!(user.has("osl_mismatch_count") && user.has("benchmark_duration"));
+    assert!(user.has(tag::OSL_MISMATCH_COUNT) && user.has(tag::BENCHMARK_DURATION));
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn reasoning_is_there_where_a_model_says_it() {
     {
         assert!(with.has(metric.tag), "{}", metric.tag);
         // Without reasoning the first output token is the first token.
-        let is_there = metric.tag == "time_to_first_output_token";
+        let is_there = metric.tag == tag::TIME_TO_FIRST_OUTPUT_TOKEN;
         assert_eq!(without.has(metric.tag), is_there, "{}", metric.tag);
     }
 }
@@ -194,7 +196,7 @@ fn an_objective_is_a_floor_where_larger_is_better() {
         let objectives = vec![Objective { tag, threshold }];
         let settings = Settings { objectives, ..Settings::default() };
         let run = Run::of(EndpointType::CHAT, settings, true, &requests(true));
-        let count = run.results.iter().find(|result| result.metric.tag == "good_request_count");
+        let count = run.results.iter().find(|result| result.metric.tag == tag::GOOD_REQUEST_COUNT);
         count.unwrap().stats.avg
     };
     for metric in Registry::catalogue() {
@@ -280,6 +282,8 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
             streaming: true,
             settings,
             input_config: serde_json::Value::Null,
+            other_config: serde_json::Value::Null,
+            provenance: aiperf::run::provenance::Provenance::default(),
             cli_command: String::new(),
             random_seed: None,
             member: None,
@@ -288,19 +292,13 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
             show_trace_timing: false,
             show_server_metrics: false,
         },
-        start_wall_ns: 0,
-        end_wall_ns: 0,
-        was_cancelled: false,
-        incomplete_reason: None,
+        outcome: RunOutcome::default(),
         results,
         slices: None,
+        breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),
         errors: Vec::new(),
         phases: Vec::new(),
-        telemetry: None,
-        load: LoadReport::default(),
-        client_health: None,
         server_metrics: None,
-        shards: None,
     }
 }

@@ -13,7 +13,7 @@ const AIPERF: [&str; 2] = [
     r#"{"endpoint_url":"http://127.0.0.1:18473/metrics","timestamp_ns":1795226094812758965,"endpoint_latency_ns":752790,"metrics":{"vllm:num_requests_running":[{"labels":{"engine":"0"},"value":1.0}],"vllm:generation_tokens":[{"labels":{"engine":"0"},"value":24.0}],"vllm:ttft_seconds":[{"buckets":{"0.02":0.0,"0.05":3.0,"+Inf":3.0},"sum":0.093,"count":3.0}]},"request_sent_ns":1795226094812038049,"first_byte_ns":1795226094812758965,"benchmark_phase":"profiling","phase_index":1,"profiling_index":0,"phase_name":"profiling","phase_kind":"profiling"}"#,
 ];
 
-/// The body that a server sends for [`AIPERF`], by its numbers.
+/// The body with which a server yields [`AIPERF`], with these numbers.
 fn body(running: u32, tokens: u32, ttft: (u32, f64)) -> String {
     let (count, sum) = ttft;
     format!(
@@ -146,7 +146,7 @@ fn what_is_no_scrape_is_refused_with_a_reason() {
     assert!(refusal("{}").contains("endpoint_url"));
     assert!(refusal(&line(r#"{"value":1}"#, "sundial")).contains("sundial"));
     assert!(refusal(&line(r#"{"value":1e999}"#, "gauge")).contains("out of range"));
-    let wrong_shape = "a series of a has not the values that its type has";
+    let wrong_shape = "a series of a does not have the values of its type";
     for (series, kind) in [
         (r#"{"value":1}"#, "histogram"),
         (r#"{"buckets":{"1":1},"sum":1,"count":1}"#, "histogram"),
@@ -157,10 +157,7 @@ fn what_is_no_scrape_is_refused_with_a_reason() {
     ] {
         assert_eq!(refusal(&line(series, kind)), wrong_shape, "{series}");
     }
-    assert_eq!(
-        refusal(AIPERF[0]),
-        "no line up to here says what type vllm:num_requests_running has"
-    );
+    assert_eq!(refusal(AIPERF[0]), "no line so far contains the type of vllm:num_requests_running");
 }
 
 fn number() -> impl Strategy<Value = f64> {
@@ -170,12 +167,12 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// With quotes, backslashes, line feeds, control characters and all of Unicode.
+/// Text with quotes, backslashes, line feeds, control characters and all of Unicode.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_:\"\\\\\n\t{}=,]{0,8}", any::<String>()]
 }
 
-/// Bounds as servers write them, ascending.
+/// Bounds in ascending order, in the notation of servers.
 fn named(most: usize) -> impl Strategy<Value = Vec<(Cow<'static, str>, f64)>> {
     prop::collection::btree_map(-1000_i32..1000, number(), 0..most).prop_map(|named| {
         let text = |at: i32| format!("{}", f64::from(at) / 8.0);
@@ -258,13 +255,15 @@ proptest! {
         times.sort_unstable();
         let mut fetch = Fetch::new(times, None);
         for (number, mut snapshot) in snapshots.into_iter().enumerate() {
+            // In a line, summaries come after all others.
+            snapshot.families.sort_by_key(|family| family.kind == Kind::Summary);
             fetch.is_duplicate = number % 2 == 1;
             fetch.phase = Some(PhaseMark { index: number as u32, kind: PhaseKind::Profiling });
             let line = fetch.line(&mut writer, &snapshot);
             prop_assert_eq!(line.matches('\n').count(), 1);
             let read = reader.read(line.as_bytes()).unwrap();
-            // What a family is comes with its first line, with another type, and when
-            // more is declared of it.
+            // A declaration is in the first line of a family, and in lines with another type or
+            // additional declarations.
             for family in &mut snapshot.families {
                 let now = (family.kind, family.description.is_some(), family.unit.is_some());
                 let before = known.get(&family.name).copied().filter(|before: &(Kind, _, _)| {

@@ -1,4 +1,4 @@
-//! Rows on their way to a row group, by column.
+//! The rows of a row group, by column.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-/// What is the same in every row of a series.
+/// The cells that are the same in every row of a series.
 pub(super) struct SeriesCells {
     pub(super) endpoint_url: ByteArray,
     pub(super) metric_name: ByteArray,
@@ -20,7 +20,7 @@ pub(super) struct SeriesCells {
     pub(super) labels: Vec<Option<ByteArray>>,
 }
 
-/// What differs from row to row.
+/// The cells that differ between rows.
 #[derive(Default)]
 pub(super) struct SampleCells {
     pub(super) timestamp_ns: i64,
@@ -44,10 +44,10 @@ pub(super) struct RowGroup {
     bucket_count: Column<f64>,
 }
 
-/// A column of which cells may be null.
+/// A column whose cells may be null.
 struct Column<T> {
     name: String,
-    /// 1 where a value is.
+    /// 1 for a value.
     definition: Vec<i16>,
     values: Vec<T>,
 }
@@ -123,12 +123,12 @@ impl RowGroup {
         Type::group_type_builder("sample").with_fields(fields).build()
     }
 
-    /// Rows that are not written yet.
+    /// Returns the number of rows that are not written yet.
     pub(super) const fn rows(&self) -> usize {
         self.timestamps.definition.len()
     }
 
-    /// Adds what a row has of its own; the rest comes with [`RowGroup::repeat`].
+    /// Adds the row's own cells; the others are added by [`RowGroup::repeat`].
     pub(super) fn push(&mut self, cells: SampleCells) {
         self.timestamps.push(Some(cells.timestamp_ns));
         self.value.push(cells.value);
@@ -138,7 +138,7 @@ impl RowGroup {
         self.bucket_count.push(cells.bucket_count);
     }
 
-    /// Adds what the last `rows` rows have in common.
+    /// Adds the cells that the last `rows` rows have in common.
     pub(super) fn repeat(&mut self, series: &SeriesCells, rows: usize) {
         let cells = [
             Some(&series.endpoint_url),

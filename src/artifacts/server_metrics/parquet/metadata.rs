@@ -1,4 +1,4 @@
-//! What is said of the file as a whole.
+//! Metadata of the file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 use super::super::members::exported_kind;
 use super::LabelColumns;
-use crate::artifacts::RunReport;
+use crate::platform::host;
+use crate::run::RunReport;
+use crate::schedule::PhaseKind;
+use crate::server_metrics::FetchTimes;
 use crate::server_metrics::report::{EndpointInfo, ServerMetrics, Windows};
 use crate::server_metrics::snapshot::Kind;
 
@@ -19,29 +22,39 @@ const SCHEMA_VERSION: &str = "1.0";
 /// The key of [`ReportMetadata`].
 pub(in crate::artifacts) const METADATA_OF_REPORT: &str = "aiperf.report";
 
-/// What rows do not say and statistics need.
+/// The data that statistics need but rows do not contain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct ReportMetadata {
     pub(in crate::artifacts) windows: Windows,
-    /// In the order configured.
+    /// In the order of the configuration.
     pub(in crate::artifacts) endpoints: Vec<EndpointMetadata>,
-    /// Columns that are not named as their labels, and these.
+    /// Columns whose names differ from their labels, with these.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(in crate::artifacts) renamed_labels: BTreeMap<String, String>,
-    /// Counters and histograms that fell: rows do not say what they rose by after.
+    /// Number of counters and histograms with a decrease, whose later increases are not in the
+    /// rows.
     pub(in crate::artifacts) series_with_resets: u64,
 }
 
-/// How an endpoint was scraped.
+/// Scrapes of an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct EndpointMetadata {
     pub(in crate::artifacts) configured_url: Arc<str>,
     pub(in crate::artifacts) url: Arc<str>,
-    /// When what rows have risen from was scraped; absent where the endpoint had not
-    /// been scraped before the phase.
+    /// Time of the reference scrape's response; absent if the endpoint was not scraped before the
+    /// phase.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::artifacts) reference_ns: Option<u64>,
-    /// Absent where it never answered.
+    /// Time of its request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::artifacts) reference_sent_ns: Option<u64>,
+    /// Time of the response of the phase's final scrape; rows after it are late counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::artifacts) final_ns: Option<u64>,
+    /// Time of its request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(in crate::artifacts) final_sent_ns: Option<u64>,
+    /// Absent if it never responded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::artifacts) info: Option<EndpointInfo>,
 }
@@ -50,12 +63,18 @@ impl ReportMetadata {
     fn of(metrics: &ServerMetrics, labels: &LabelColumns, series_with_resets: u64) -> Self {
         let summary = &metrics.report.summary;
         let endpoints = metrics.store.endpoints().iter().map(|endpoint| {
-            let reference = summary.windows.profiling.and_then(|window| endpoint.reference(window));
+            let span = endpoint.span(&summary.windows, PhaseKind::Profiling);
+            let times = |scrape: Option<usize>| endpoint.scrapes().get(scrape?);
+            let reference = span.as_ref().and_then(|span| times(span.reference));
+            let last = span.as_ref().and_then(|span| times(span.last()));
             let info = summary.endpoint_info.iter().find(|(url, _)| *url == endpoint.url);
             EndpointMetadata {
                 configured_url: Arc::clone(&endpoint.configured_url),
                 url: Arc::clone(&endpoint.url),
-                reference_ns: reference.map(|scrape| endpoint.scrapes()[scrape].first_byte_ns),
+                reference_ns: reference.map(|times| times.first_byte_ns),
+                reference_sent_ns: reference.map(|times| times.request_sent_ns),
+                final_ns: last.map(|times| times.first_byte_ns),
+                final_sent_ns: last.map(|times| times.request_sent_ns),
                 info: info.map(|(_, info)| *info),
             }
         });
@@ -68,7 +87,23 @@ impl ReportMetadata {
     }
 }
 
-/// Keys and values, JSON where a value is no single one.
+impl EndpointMetadata {
+    /// Returns the times of the scrape with the response at `time`. The request's time is known for
+    /// two scrapes; the others were in the same order.
+    pub(in crate::artifacts) fn times(&self, time: u64) -> FetchTimes {
+        let is = |at: Option<u64>| at == Some(time);
+        let last = self.final_sent_ns.filter(|_| self.final_ns.is_some_and(|last| time <= last));
+        let request_sent_ns = match (self.reference_sent_ns, last) {
+            (Some(sent), _) if is(self.reference_ns) => sent,
+            (_, Some(sent)) if is(self.final_ns) => sent,
+            (_, Some(sent)) => time.min(sent.saturating_sub(1)),
+            (_, None) => time,
+        };
+        FetchTimes { request_sent_ns, first_byte_ns: time, last_byte_ns: time }
+    }
+}
+
+/// Returns keys and values, as JSON if a value is not a single one.
 pub(super) fn of(
     run: &RunReport,
     metrics: &ServerMetrics,
@@ -87,10 +122,10 @@ pub(super) fn of(
         ("aiperf.schema_version", SCHEMA_VERSION.to_owned()),
         ("aiperf.version", env!("CARGO_PKG_VERSION").to_owned()),
         ("aiperf.benchmark_id", run.run.benchmark_id.to_string()),
-        // The run's end: the same when the file is made again.
-        ("aiperf.export_timestamp_utc", utc(run.end_wall_ns)),
+        // The end of the run, which stays the same when the file is rebuilt.
+        ("aiperf.export_timestamp_utc", utc(run.outcome.end_wall_ns)),
         ("aiperf.exporter", "aiperf".to_owned()),
-        ("aiperf.hostname", rustix::system::uname().nodename().to_string_lossy().into_owned()),
+        ("aiperf.hostname", host::name()),
     ];
     if let Some(window) = metrics.report.summary.windows.profiling {
         let duration = window.end_ns.saturating_sub(window.start_ns);
@@ -101,10 +136,10 @@ pub(super) fn of(
     }
     all.push(("aiperf.input_config", config.to_string()));
     all.push(("aiperf.model_names", json!(models).to_string()));
-    if let Some(concurrency) = run.load.requested_concurrency {
+    if let Some(concurrency) = run.outcome.load.requested_concurrency {
         all.push(("aiperf.concurrency", concurrency.to_string()));
     }
-    if let Some(rate) = run.load.requested_rate {
+    if let Some(rate) = run.outcome.load.requested_rate {
         all.push(("aiperf.request_rate", json!(rate).to_string()));
     }
     let types = json!({
@@ -123,7 +158,7 @@ pub(super) fn of(
         ("aiperf.metric_type_counts", types.to_string()),
         (
             "aiperf.schema_note",
-            "Files of other servers have other label columns: read several with \
+            "Files of other servers have different label columns; read several files with \
              union_by_name=true."
                 .to_owned(),
         ),

@@ -1,4 +1,4 @@
-//! Samples from the table back to series.
+//! Converts the samples of the table to series.
 
 mod cells;
 
@@ -11,46 +11,46 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::super::super::open;
 use super::metadata::{METADATA_OF_REPORT, ReportMetadata};
-use crate::server_metrics::FetchTimes;
 use crate::server_metrics::snapshot::{Family, Kind, Point, Value};
 use crate::server_metrics::store::{Store, bound};
 
 use cells::{Columns, Group};
 
-/// The series of a table: cumulative ones have what they rose by since the
-/// reference, of which the time alone is known.
+/// The series of a table. Cumulative ones are relative to the reference, of which only the time is
+/// known.
 #[derive(Debug)]
 pub(in crate::artifacts) struct Samples {
     /// The series.
     pub(in crate::artifacts) store: Store,
-    /// What rows do not say.
+    /// The data that rows do not contain.
     pub(in crate::artifacts) about: ReportMetadata,
 }
 
-/// Why a table could not be read.
+/// The reason why a table could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::artifacts) enum TableError {
     /// The file could not be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is no Parquet, or a damaged one.
+    /// It is not a Parquet file, or is damaged.
     #[error(transparent)]
     Parquet(#[from] ParquetError),
-    /// Its metadata is another one.
-    #[error("its metadata {METADATA_OF_REPORT} is not as this program writes it: {0}")]
+    /// Its metadata does not have the expected form.
+    #[error("its metadata {METADATA_OF_REPORT} is not in the expected format: {0}")]
     Metadata(#[from] serde_json::Error),
     /// A column is missing or has another type.
-    #[error("it has no column {0} of the right type")]
+    #[error("it has no column {0} of the expected type")]
     Column(String),
-    /// A row has not what a sample needs.
-    #[error("a row is no sample: {0}")]
+    /// A row lacks a value that a sample needs.
+    #[error("a row is not a valid sample: {0}")]
     Row(&'static str),
 }
 
-/// Reads the table at `path`; `None` where another program wrote it.
+/// Reads the table at `path`; `None` if it was written by another program.
 pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableError> {
-    let reader = SerializedFileReader::new(File::open(path)?)?;
+    let reader = SerializedFileReader::new(open::regular(path)?)?;
     let metadata = reader.metadata().file_metadata().key_value_metadata();
     let of_report = metadata.into_iter().flatten().find(|pair| pair.key == METADATA_OF_REPORT);
     let Some(about) = of_report.and_then(|pair| pair.value.as_deref()) else { return Ok(None) };
@@ -67,19 +67,19 @@ pub(in crate::artifacts) fn read(path: &Path) -> Result<Option<Samples>, TableEr
     Ok(Some(Samples { store, about }))
 }
 
-/// Gathers rows to samples.
+/// Collects rows to samples.
 struct SampleReader<'a> {
     about: &'a ReportMetadata,
-    /// Names of the labels, by column.
+    /// Label names, with their columns.
     labels: &'a [(String, usize)],
     store: Store,
-    /// Times of the scrapes of each endpoint, the reference first.
+    /// Times of the scrapes of each endpoint, beginning with the reference.
     times: Vec<Vec<i64>>,
-    /// The histogram whose buckets are being read.
+    /// The histogram whose buckets are currently read.
     histogram: Option<HistogramRows>,
 }
 
-/// What a row is of.
+/// The identity of a row.
 #[derive(PartialEq)]
 struct Sample {
     endpoint: usize,
@@ -88,7 +88,7 @@ struct Sample {
     kind: Kind,
     unit: Option<ByteArray>,
     description: Option<ByteArray>,
-    /// Position of each label and its value.
+    /// Index of each label and its value.
     labels: Vec<(usize, ByteArray)>,
 }
 
@@ -112,10 +112,7 @@ impl<'a> SampleReader<'a> {
             if endpoint.url != endpoint.configured_url {
                 store.moved(number, endpoint.url.clone());
             }
-            let at = times.iter().map(|time| {
-                let time = (*time).try_into().unwrap_or(0);
-                FetchTimes { request_sent_ns: time, first_byte_ns: time, last_byte_ns: time }
-            });
+            let at = times.iter().map(|time| endpoint.times((*time).try_into().unwrap_or(0)));
             store.scraped(number, at.collect());
         }
         Ok(Self { about, labels, store, times, histogram: None })
@@ -133,7 +130,7 @@ impl<'a> SampleReader<'a> {
             return Err(TableError::Row("a histogram has no sum, no count or no bucket"));
         };
         let le = group.bucket_le[row].clone();
-        let bucket = (le.ok_or(TableError::Row("a bucket has no bound"))?, bucket);
+        let bucket = (le.ok_or(TableError::Row("a bucket has no upper bound"))?, bucket);
         match &mut self.histogram {
             Some(histogram) if histogram.sample == sample => histogram.buckets.push(bucket),
             _ => {
@@ -204,7 +201,7 @@ impl<'a> SampleReader<'a> {
     }
 }
 
-/// What a series is by the columns `metric_type` and `metric_name`.
+/// Returns the kind of a series according to the columns `metric_type` and `metric_name`.
 fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<Kind> {
     match metric_type {
         b"gauge" if name.ends_with(b"_info") => Some(Kind::Info),
@@ -216,7 +213,7 @@ fn kind_of(metric_type: &[u8], name: &[u8]) -> Option<Kind> {
     }
 }
 
-/// When each endpoint was scraped: its reference, then the times in its rows.
+/// Returns the times at which each endpoint was scraped: its reference, then the times in its rows.
 fn times(
     about: &ReportMetadata,
     reader: &SerializedFileReader<File>,

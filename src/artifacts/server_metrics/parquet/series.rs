@@ -7,17 +7,19 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
 use super::group::SampleCells;
+use crate::schedule::PhaseKind;
 use crate::server_metrics::report::ServerMetrics;
 use crate::server_metrics::snapshot::Kind;
+use crate::server_metrics::span::Span;
 use crate::server_metrics::store::{Column, EndpointStore, HistogramColumns, Series, Values};
 
-/// A series and the scrapes that give it rows.
+/// A series and the scrapes from which it has rows.
 pub(super) struct SeriesRows<'a> {
     endpoint: &'a EndpointStore,
     values: &'a Values,
     is_cumulative: bool,
-    within: Range<usize>,
-    reference: Option<usize>,
+    /// Absent if there was no profiling phase.
+    span: Option<Span>,
 }
 
 impl<'a> SeriesRows<'a> {
@@ -27,39 +29,56 @@ impl<'a> SeriesRows<'a> {
         kind: Kind,
         metrics: &ServerMetrics,
     ) -> Self {
-        let window = metrics.report.summary.windows.profiling;
+        let windows = &metrics.report.summary.windows;
         Self {
             endpoint,
             values: &series.values,
             is_cumulative: kind == Kind::Counter,
-            within: window.map_or(0..0, |window| endpoint.within(window)),
-            reference: window.and_then(|window| endpoint.reference(window)),
+            span: endpoint.span(windows, PhaseKind::Profiling),
         }
     }
 
-    /// Whether a cumulative number fell: the server began anew.
+    fn samples(&self) -> Range<usize> {
+        self.span.as_ref().map_or(0..0, |span| span.samples.clone())
+    }
+
+    fn reference(&self) -> Option<usize> {
+        self.span.as_ref()?.reference
+    }
+
+    /// Returns the scrapes of the phase and, if they contain late counts of `counter`, those after
+    /// it.
+    fn counted(&self, counter: &Column) -> Range<usize> {
+        let Range { start, end } = self.samples();
+        start..self.span.as_ref().map_or(end, |span| span.late_of(counter).end.max(end))
+    }
+
+    /// Returns whether a cumulative value decreased, because the server restarted.
     pub(super) fn has_reset(&self) -> bool {
         match self.values {
-            Values::Number(column) if self.is_cumulative => self.falls(column, &self.rise(column)),
+            Values::Number(column) if self.is_cumulative => {
+                Self::falls(column, &self.rise(column), self.counted(column))
+            }
             Values::Histogram(columns) => {
                 let mut all = self.bucket_rises(columns);
-                self.falls(&columns.count, &self.rise(&columns.count))
-                    || all.any(|(_, column, rise)| self.falls(column, &rise))
+                let counted = self.counted(&columns.count);
+                Self::falls(&columns.count, &self.rise(&columns.count), counted.clone())
+                    || all.any(|(_, column, rise)| Self::falls(column, &rise, counted.clone()))
             }
             _ => false,
         }
     }
 
-    fn falls(&self, column: &Column, rise: &Rise) -> bool {
+    fn falls(column: &Column, rise: &Rise, scrapes: Range<usize>) -> bool {
         let mut before = rise.from;
-        column.iter(self.within.clone()).any(|(_, value)| {
+        column.iter(scrapes).any(|(_, value)| {
             let falls = value < before;
             before = value;
             falls
         })
     }
 
-    /// Gives each row to `take`.
+    /// Passes each row to `take`.
     pub(super) fn each(
         &self,
         mut take: impl FnMut(SampleCells) -> Result<(), ParquetError>,
@@ -67,7 +86,9 @@ impl<'a> SeriesRows<'a> {
         match self.values {
             Values::Number(column) => {
                 let rise = self.rise(column);
-                for (scrape, value) in column.iter(self.within.clone()) {
+                let scrapes =
+                    if self.is_cumulative { self.counted(column) } else { self.samples() };
+                for (scrape, value) in column.iter(scrapes) {
                     let value = if self.is_cumulative { rise.by(value) } else { value };
                     let timestamp_ns = self.time(scrape);
                     take(SampleCells { timestamp_ns, value: Some(value), ..Default::default() })?;
@@ -88,7 +109,7 @@ impl<'a> SeriesRows<'a> {
         let buckets: Vec<(ByteArray, &Column, Rise)> =
             self.bucket_rises(columns).map(|(le, column, rise)| (text(le), column, rise)).collect();
         let (sums, counts) = (self.rise(&columns.sum), self.rise(&columns.count));
-        for (scrape, count) in columns.count.iter(self.within.clone()) {
+        for (scrape, count) in columns.count.iter(self.counted(&columns.count)) {
             let timestamp_ns = self.time(scrape);
             let sum = columns.sum.at(scrape).map(|sum| sums.by(sum));
             for (le, column, rise) in &buckets {
@@ -107,17 +128,17 @@ impl<'a> SeriesRows<'a> {
     }
 
     fn rise(&self, column: &Column) -> Rise {
-        let baseline = column.baseline(self.reference, self.within.clone());
+        let baseline = column.baseline(self.reference(), self.samples());
         Rise { from: baseline.map_or(0.0, |(_, value)| value) }
     }
 
-    /// The buckets that the histogram's baseline has, and what each rises from.
+    /// Returns the buckets of the histogram's baseline, with the baseline of each.
     fn bucket_rises<'c>(
         &'c self,
         columns: &'c HistogramColumns,
     ) -> impl Iterator<Item = (&'c Arc<str>, &'c Column, Rise)> {
         columns.buckets.iter().filter_map(|(le, column)| {
-            let from = columns.bucket_baseline(column, self.reference, self.within.clone())?;
+            let from = columns.bucket_baseline(column, self.reference(), self.samples())?;
             Some((le, column, Rise { from }))
         })
     }
@@ -128,7 +149,7 @@ impl<'a> SeriesRows<'a> {
     }
 }
 
-/// What a cumulative number rises from.
+/// The baseline of a cumulative value.
 struct Rise {
     from: f64,
 }

@@ -61,6 +61,7 @@ fn info_of(info: &Value) -> EndpointInfo {
         avg_update_interval_ms: float(&info["avg_update_interval_ms"]),
         median_update_interval_ms: info["median_update_interval_ms"].as_f64(),
         failed_fetches: 0,
+        profiling: None,
     }
 }
 

@@ -29,14 +29,14 @@ fn text(turn: &Turn) -> String {
     turn.texts[0].to_string()
 }
 
-/// Timestamp and delay in milliseconds, input tokens, output tokens.
+/// Returns timestamp and delay in milliseconds, input tokens and output tokens.
 fn facts(turn: &Turn) -> (Option<f64>, f64, u64, Option<u32>) {
     let counted = TokenCounter::builtin().count(&text(turn));
     assert_eq!(turn.input_tokens, Some(counted));
     (turn.timestamp.map(Nanos::as_millis), turn.delay.as_millis(), counted, turn.max_tokens)
 }
 
-/// Tokens that two texts begin with.
+/// Returns the length in tokens of the common prefix of two texts.
 fn shared_tokens(a: &str, b: &str) -> usize {
     let counter = TokenCounter::builtin();
     let (a, b) = (counter.encode(a), counter.encode(b));
@@ -63,7 +63,7 @@ fn mooncake_lines_have_their_lengths_and_times() {
 fn a_hash_id_is_a_block_of_the_same_text() {
     let read = read(&golden("mooncake.jsonl"));
     let texts: Vec<String> = read.iter().map(|c| text(&c.turns[0])).collect();
-    // Lines 1 and 2 have the first block of 512 tokens in common, and no more.
+    // Lines 1 and 2 share exactly the first block of 512 tokens.
     let shared = shared_tokens(&texts[0], &texts[1]);
     assert!((512..514).contains(&shared), "{shared}");
     // Line 3 begins with the second block of line 1.
@@ -71,7 +71,7 @@ fn a_hash_id_is_a_block_of_the_same_text() {
     let tokens = counter.encode(&texts[0]);
     let second_block = counter.decode(&tokens[512..1024]);
     assert_eq!(shared_tokens(second_block.trim_start(), &texts[2]), 512);
-    // Line 4 has no hash ids: text of its own.
+    // Line 4 has no hash IDs, so its text is unique.
     assert!(texts[..3].iter().all(|other| shared_tokens(other, &texts[3]) < 16));
 }
 
@@ -121,7 +121,7 @@ fn burst_gpt_rows_are_requests_but_for_those_that_failed() {
             (Some(118_500.0), 0.0, 417, Some(276)),
         ]
     );
-    assert_eq!(loaded.note, ": 1 left out as failed, without tokens");
+    assert_eq!(loaded.note, ": 1 skipped because failed, without tokens");
 }
 
 #[test]
@@ -134,7 +134,10 @@ fn lines_may_bring_their_own_prompts() {
         r#"{"session_id": "m", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}], "delay": 3}"#,
         "\n",
         r#"{"payload": {"prompt": "x", "max_tokens": 9}}"#,
+        "\n",
+        r#"{"messages": [{"role": "user", "content": "Hi"}], "tools": [{"name": "f"}]}"#,
     ));
+    assert_eq!(read[3].turns[0].tools.as_ref().unwrap().get(), r#"[{"name": "f"}]"#);
     assert_eq!(text(&read[0].turns[0]), "Hello");
     assert_eq!(read[0].turns[0].max_tokens, Some(4));
     assert_eq!((&*read[1].id, read[1].turns.len(), read[1].standalone_turns), ("m", 2, true));
@@ -168,8 +171,8 @@ fn settings_bound_lengths_and_say_what_a_block_is() {
     assert!((16..18).contains(&shared_tokens(&texts[0], &texts[1])));
     assert_eq!(
         loaded.note,
-        ": 1 left out as longer than --synthesis-max-isl, 1 capped to --synthesis-max-osl, \
-         1 longer than their hash_ids: the rest is text of their own, 1 members not read (`user`)"
+        ": 1 skipped because longer than --synthesis-max-isl, 1 capped to --synthesis-max-osl, \
+         1 longer than their hash_ids, with unique text for the rest, 1 ignored fields (`user`)"
     );
 }
 
@@ -190,23 +193,24 @@ fn faults_of_mooncake_lines_are_named() {
     for (line, words) in [
         (r#"{"timestamp": 1}"#, "one of `input_length`, `text_input`"),
         (r#"{"input_length": 5, "text_input": "x"}"#, "one of `input_length`"),
-        (r#"{"text_input": "x", "hash_ids": [1]}"#, "`hash_ids` need `input_length`"),
+        (r#"{"text_input": "x", "hash_ids": [1]}"#, "`hash_ids` requires `input_length`"),
         (r#"{"text_input": ""}"#, "the text is empty"),
-        (r#"{"input_length": 0}"#, "0 input tokens are not between 1 and"),
+        (r#"{"input_length": 0}"#, "the number of input tokens must be between 1 and"),
         (r#"{"input_length": -5}"#, "invalid value: integer `-5`"),
-        (r#"{"input_length": 655, "hash_ids": [0, 1, 2]}"#, "3 blocks of 512 tokens are more"),
-        (r#"{"input_length": 5, "output_length": 0}"#, "zero output tokens"),
-        (r#"{"input_length": 5, "timestamp": -1}"#, "timestamp of -1 ms is no time"),
-        (r#"{"input_length": 5, "timestamp": 1e300}"#, "is no time from 0 on"),
-        (r#"{"input_length": 5, "delay": -1}"#, "-1 ms is negative"),
-        (r#"{"messages": []}"#, "must hold messages"),
+        (r#"{"input_length": 655, "hash_ids": [0, 1, 2]}"#, "3 blocks of 512 tokens exceed"),
+        (r#"{"input_length": 5, "output_length": 0}"#, "output tokens must be at least 1"),
+        (r#"{"input_length": 5, "timestamp": -1}"#, "timestamp must be at least 0, got -1 ms"),
+        (r#"{"input_length": 5, "timestamp": 1e300}"#, "must be at least 0"),
+        (r#"{"input_length": 5, "delay": -1}"#, "must not be negative, got -1 ms"),
+        (r#"{"messages": []}"#, "must contain messages"),
         (r#"{"messages": [{"content": "x"}]}"#, "each with a `role`"),
-        (r#"{"messages": 3}"#, "no array of messages"),
-        (r#"{"messages": [{"role": "user"}], "tools": []}"#, "`tools` is not supported yet"),
-        (r#"{"payload": 3}"#, "no JSON object"),
+        (r#"{"messages": 3}"#, "not an array of messages"),
+        (r#"{"messages": [{"role": "user"}], "tools": {}}"#, "`tools` is not an array of objects"),
+        (r#"{"input_length": 5, "tools": []}"#, "`tools` requires `messages`"),
+        (r#"{"payload": 3}"#, "not a JSON object"),
         (r#"{"input_length": 5, "message_mode": "delta"}"#, "\"delta\" is not supported yet"),
         (r#"{"input_length": 5, "type": "single_turn"}"#, "read as mooncake_trace"),
-        (r#"{"session_id": "s", "payload": {}}"#, "prompts of another kind"),
+        (r#"{"session_id": "s", "payload": {}}"#, "another kind of prompt"),
         ("{", "EOF"),
     ] {
         let first = r#"{"session_id": "s", "input_length": 5}"#;
@@ -220,11 +224,11 @@ fn faults_of_mooncake_lines_are_named() {
 fn faults_of_bailian_lines_and_burst_gpt_rows_are_named() {
     let line = r#"{"chat_id": 1, "timestamp": 1, "input_length": 5, "output_length": 1}"#;
     for (second, words) in [
-        (line, "chat_id 1 is that of an earlier line"),
+        (line, "chat_id 1 is already used by an earlier line"),
         (r#"{"chat_id": 2, "timestamp": 1, "input_length": 5}"#, "missing field `output_length`"),
         (
             r#"{"chat_id": 2, "timestamp": -1, "input_length": 5, "output_length": 1}"#,
-            "timestamp of -1 s",
+            "timestamp must be at least 0, got -1 s",
         ),
     ] {
         let (number, reason) = fault(&format!("{line}\n{second}"));
@@ -232,11 +236,11 @@ fn faults_of_bailian_lines_and_burst_gpt_rows_are_named() {
     }
     let header = "Timestamp,Request tokens,Response tokens";
     for (row, words) in [
-        ("x,1,2", "\"x\" is no time; `Timestamp` is in seconds"),
-        ("1,-1,2", "\"-1\" is no number of tokens; `Request tokens` needs one"),
-        ("1,1,2.5", "`Response tokens` needs one"),
-        ("1,1", "it has 2 columns, the header 3"),
-        ("NaN,1,1", "is no time from 0 on"),
+        ("x,1,2", "\"x\" is not a valid `Timestamp` in seconds"),
+        ("1,-1,2", "\"-1\" is not a valid number of tokens for `Request tokens`"),
+        ("1,1,2.5", "number of tokens for `Response tokens`"),
+        ("1,1", "expected 3 columns, as in the header, got 2"),
+        ("NaN,1,1", "must be at least 0"),
     ] {
         let (number, reason) = fault(&format!("{header}\n0,1,1\n{row}\n"));
         assert!(number == 3 && reason.contains(words), "{row}: {reason}");
@@ -271,8 +275,8 @@ fn formats_are_told_from_the_first_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Each prompt has its length, and as many tokens in common with another
-    /// as their first common blocks have.
+    /// Each prompt has its length, and shares as many tokens with another one as their common first
+    /// blocks have.
     #[test]
     fn prompts_share_what_their_hash_ids_share(
         rows in prop::collection::vec((prop::collection::vec(0u8..6, 1..8), 1u32..16, 1u32..90), 1..6)

@@ -1,4 +1,4 @@
-//! Row groups by column, whatever a file may hold.
+//! Reads row groups by column, for any file content.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -9,15 +9,15 @@ use super::super::metadata::ReportMetadata;
 use super::super::{AFTER, BEFORE};
 use super::TableError;
 
-/// Rows that are read at once.
+/// Number of rows that are read at once.
 const BATCH: usize = 1 << 13;
 
-/// Where the columns are.
+/// The indices of the columns.
 pub(super) struct Columns {
     /// URL, name, type, unit and description.
     pub(super) texts: [usize; 5],
     pub(super) time: usize,
-    /// Labels and their columns, by label.
+    /// Labels and their columns, sorted by label.
     pub(super) labels: Vec<(String, usize)>,
     /// Value, sum, count, bound and count of the bucket.
     after: [usize; 5],
@@ -58,7 +58,7 @@ impl Columns {
     }
 }
 
-/// The cells of a row group: each column has as many.
+/// The cells of a row group, with the same number in each column.
 pub(super) struct Group {
     pub(super) texts: [Vec<Option<ByteArray>>; 5],
     pub(super) times: Vec<i64>,
@@ -124,7 +124,7 @@ fn wrong_type(group: &dyn RowGroupReader, at: usize) -> TableError {
     TableError::Column(group.metadata().column(at).column_descr().name().to_owned())
 }
 
-/// All cells of a column, as many as the group has rows.
+/// Reads all cells of a column, as many as the group has rows.
 fn cells<D: DataType>(
     reader: &mut ColumnReaderImpl<D>,
     group: &dyn RowGroupReader,

@@ -1,0 +1,135 @@
+//! A run's claim on its directory: one run at a time, and no overwriting of another run's files.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::layout::{self, Layout};
+use super::{ArtifactError, manifest, replace};
+
+/// A requested directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The directory for the files.
+    pub directory: &'a Path,
+    /// The user's prefix for file names, if any.
+    pub prefix: Option<&'a str>,
+    /// Whether the files of an earlier run may be moved aside (`--overwrite`).
+    pub overwrite: bool,
+}
+
+impl Wanted<'_> {
+    /// Rejects a directory with files of an earlier run that must not be moved. Can be called
+    /// before lengthy preparations, since it changes nothing.
+    pub fn check(self) -> Result<(), ArtifactError> {
+        match self.earlier().first() {
+            Some(first) if !self.overwrite => Err(self.taken(first)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the files of one or several earlier runs.
+    fn earlier(self) -> Vec<PathBuf> {
+        let plain = Layout::new(self.directory, None);
+        let before = manifest::prefix(&plain.manifest);
+        let mut files: BTreeSet<PathBuf> = plain.files().map(Path::to_owned).collect();
+        for prefix in [self.prefix, before.as_deref()].into_iter().flatten() {
+            let named = Layout::new(self.directory, Some(prefix));
+            files.extend(named.files().map(Path::to_owned));
+        }
+        files.extend(layout::of_many_runs(self.directory));
+        // The name of a dangling link is in use, too.
+        files.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+    }
+
+    fn taken(self, file: &Path) -> ArtifactError {
+        let file = file.strip_prefix(self.directory).unwrap_or(file).to_owned();
+        ArtifactError::Taken { path: self.directory.to_owned(), file }
+    }
+}
+
+/// Directories that belong to one run, or to several runs of one command, until this value is
+/// dropped.
+///
+/// They are locked by `flock`, which is released however the process ends, and contain no file of
+/// another run.
+#[derive(Debug)]
+pub struct Claim {
+    layout: Layout,
+    /// The directory to which the files of an earlier run were moved.
+    moved_to: Option<PathBuf>,
+    _locks: Vec<File>,
+}
+
+impl Claim {
+    /// Creates and locks the directory that `wanted` names. Files of an earlier run in it are moved
+    /// to a directory beside them if that is allowed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they must not be moved, or if another run holds the directory.
+    pub fn take(wanted: Wanted<'_>) -> Result<Self, ArtifactError> {
+        let layout = Layout::new(wanted.directory, wanted.prefix);
+        layout.make_directories()?;
+        let directories = layout.directories();
+        let locks = directories.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
+        let moved_to = match (wanted.earlier().as_slice(), wanted.overwrite) {
+            ([], _) => None,
+            ([first, ..], false) => return Err(wanted.taken(first)),
+            (files, true) => Some(move_aside(wanted.directory, files)?),
+        };
+        for directory in directories {
+            replace::clear_temporary(directory);
+        }
+        Ok(Self { layout, moved_to, _locks: locks })
+    }
+
+    /// Returns the paths of the run's files.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Returns the directory to which the files of an earlier run were moved, if there were any.
+    #[must_use]
+    pub fn moved_to(&self) -> Option<&Path> {
+        self.moved_to.as_deref()
+    }
+}
+
+/// Locks `directory`; on a file system without locks it stays unlocked.
+fn lock(directory: &Path) -> Result<File, ArtifactError> {
+    let unusable = |why| ArtifactError::Directory { path: directory.to_owned(), why };
+    let file = File::open(directory).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ArtifactError::InUse { path: directory.to_owned() }),
+    }
+}
+
+/// Moves `files` to a new directory in `directory`: `previous-1`, or the next free number.
+fn move_aside(directory: &Path, files: &[PathBuf]) -> Result<PathBuf, ArtifactError> {
+    let place = new_directory(directory)
+        .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })?;
+    for from in files {
+        let name = from.strip_prefix(directory).ok();
+        let name = name.or_else(|| from.file_name().map(Path::new)).unwrap_or(from);
+        let to = place.join(name);
+        let moved =
+            fs::create_dir_all(to.parent().unwrap_or(&place)).and_then(|()| fs::rename(from, &to));
+        moved.map_err(|why| ArtifactError::NotMoved { path: from.clone(), why })?;
+    }
+    Ok(place)
+}
+
+fn new_directory(directory: &Path) -> io::Result<PathBuf> {
+    let mut number = 1_u64;
+    loop {
+        let place = directory.join(format!("previous-{number}"));
+        match fs::create_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| place),
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Rebuilds a run's report from its files.
+//!
+//! Statistics are recomputed from the lines of the records; other data comes from
+//! `run_manifest.json`, or else from an earlier summary, or else from what the records imply.
+
+mod combine;
+mod group;
+mod line_file;
+mod lines;
+mod origin;
+mod server_metrics;
+mod table;
+
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::layout::Layout;
+use super::manifest::End;
+use super::server_metrics::ServerMetricsFiles;
+use super::{ArtifactError, WriteFailure};
+use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::metric::Observation;
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry, Slices};
+use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
+use crate::schedule::{PhaseKind, Shard};
+
+pub use combine::combine;
+pub use group::Group;
+use lines::RecordReader;
+use origin::Origin;
+use server_metrics::Known;
+use table::{RowOrigin, Rows};
+
+/// The reason why a report could not be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// There are no records.
+    #[error(
+        "cannot read the records {path}: {why}; specify a directory that `aiperf profile` wrote \
+         with --export-level records or raw"
+    )]
+    NoRecords {
+        /// The file looked for.
+        path: PathBuf,
+        /// The cause.
+        why: io::Error,
+    },
+    /// No line is a record.
+    #[error("{path} has no complete record, so there is nothing to summarize")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line other than the last is not a record.
+    #[error("{path}, line {line}: not a valid record: {reason}; remove the line and try again")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The run's description cannot be used.
+    #[error("cannot use {path}: {reason}; remove it to use only the records")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The records and the description are of different runs.
+    #[error(
+        "{records} and {manifest} are from different runs: none of the requests started during the \
+         measurement of that run; nothing is overwritten. Keep only the files of one run in the \
+         directory"
+    )]
+    OtherRun {
+        /// The records.
+        records: PathBuf,
+        /// The description.
+        manifest: PathBuf,
+    },
+    /// There is no such directory.
+    #[error("cannot read the directory {path}: {why}; specify the directories of a run's shards")]
+    NoDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        why: io::Error,
+    },
+    /// A directory is not that of a shard.
+    #[error(
+        "{directory} is not a shard of a run: its run_manifest.json has no shard; specify \
+         directories that `aiperf profile --shard` wrote"
+    )]
+    NotAPart {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Two directories are of different runs.
+    #[error(
+        "{first} and {other} are not shards of the same run: they differ in {differences}; specify \
+         the directories of one run"
+    )]
+    NotOneRun {
+        /// A directory.
+        first: PathBuf,
+        /// A directory that does not belong with it.
+        other: PathBuf,
+        /// The differences.
+        differences: String,
+    },
+    /// A shard is given twice.
+    #[error("{first} and {other} are both shard {shard}; specify each shard once")]
+    Twice {
+        /// The shard.
+        shard: Shard,
+        /// One of its directories.
+        first: PathBuf,
+        /// Another one.
+        other: PathBuf,
+    },
+    /// The directory for the files is not specified.
+    #[error(
+        "the shards are not in the same directory; use --artifact-dir to set the output directory"
+    )]
+    NoPlace,
+    /// The files would replace those of a shard.
+    #[error("{directory} is one of the shards; choose another directory with --artifact-dir")]
+    OwnPlace {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Artifacts(#[from] ArtifactError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteFailure),
+    /// The metrics do not match the run.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+}
+
+/// A rebuilt report.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// The report.
+    pub report: RunReport,
+    /// The paths of its files.
+    pub layout: Layout,
+    /// The files of server metrics, if the report contains any.
+    pub server_metrics: ServerMetricsFiles,
+    /// Notes for the user about the input files.
+    pub notes: Vec<String>,
+    /// The values of the profiling phase.
+    pub profiling: Accumulator,
+    /// The files that are already written.
+    pub written: Vec<PathBuf>,
+    /// The source of the table of requests.
+    rows: Rows,
+}
+
+/// Rebuilds the report of the run in `directory`.
+pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
+    let origin = Origin::find(directory)?;
+    let layout = Layout::new(directory, origin.prefix());
+    let has_manifest = origin.has_manifest();
+    let records = RecordReader::open(&layout.records)?;
+    let files = origin.server_metrics_files();
+    let (run, end) = origin.describe(&layout)?;
+    let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
+    let mut gathered = Gathered::new(&registry, &run);
+    let mut notes = records.read(&registry, |record, _| gathered.take(record))?;
+    if gathered.records == 0 {
+        return Err(ReportError::Empty { path: layout.records });
+    }
+    if let Some(end) = end.as_ref().filter(|_| has_manifest)
+        && !gathered.is_of(end.outcome.start_wall_ns..=end.outcome.end_wall_ns)
+    {
+        let Layout { records, manifest, .. } = layout;
+        return Err(ReportError::OtherRun { records, manifest });
+    }
+    let (mut outcome, server_side) = match end {
+        Some(End { outcome, server_metrics }) => (outcome, server_metrics),
+        None => (gathered.outcome_of_a_killed_run(), None),
+    };
+    let mut files = files
+        .unwrap_or_else(|| ServerMetricsFiles::of_config(&run.input_config, &run.other_config));
+    let known = Known {
+        layout: &layout,
+        outcome: server_side.as_ref(),
+        first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
+        is_shown: run.show_server_metrics,
+    };
+    let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
+    let slices = gathered.slices(&run, outcome.start_wall_ns..outcome.end_wall_ns, &mut notes);
+    outcome.client_health =
+        ClientHealth::recomputed(outcome.client_health, gathered.slips, gathered.retries);
+    let report = RunReport {
+        run,
+        outcome,
+        results: gathered.profiling.results(),
+        breakdowns: gathered.breakdowns.results(),
+        slices,
+        warmup_results: gathered.warmup.results_if_any(),
+        errors: error_counts(&gathered.profiling),
+        phases: Vec::new(),
+        server_metrics,
+    };
+    let rows =
+        Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
+    let profiling = gathered.profiling;
+    let written = Vec::new();
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
+}
+
+/// Writes the summaries of a rebuilt report and its table of requests; returns the files written.
+/// Remarks about the table are added to the notes.
+pub fn write(rebuilt: &mut Rebuilt, console_text: &str) -> Result<Vec<PathBuf>, ReportError> {
+    let Rebuilt { report, layout, server_metrics, notes, written, rows, .. } = rebuilt;
+    let summaries = super::write_summaries(layout, server_metrics, report, console_text);
+    let mut files = summaries.into_iter().collect::<Result<Vec<_>, _>>()?;
+    files.extend(rows.write(&layout.table, report, notes)?);
+    files.append(written);
+    Ok(files)
+}
+
+/// Returns the failures in `accumulator`.
+#[must_use]
+pub fn error_counts(accumulator: &Accumulator) -> Vec<ErrorCount> {
+    accumulator
+        .errors()
+        .into_iter()
+        .map(|(error_details, count)| ErrorCount { error_details, count })
+        .collect()
+}
+
+/// A record as parsed from its line.
+struct Line {
+    observation: Observation,
+    model: Arc<str>,
+    url: Arc<str>,
+    /// Delay of a request that had a due time.
+    slip_ns: Option<u64>,
+    retries: u64,
+}
+
+/// The collected data of all lines.
+struct Gathered {
+    profiling: Accumulator,
+    breakdowns: Breakdowns,
+    warmup: Accumulator,
+    records: u64,
+    /// Start and end of each profiling request.
+    spans: Vec<(u64, u64)>,
+    /// Delays of profiling requests that had a due time.
+    slips: Vec<u64>,
+    retries: u64,
+}
+
+impl Gathered {
+    fn new(registry: &Arc<Registry>, run: &RunDescription) -> Self {
+        let is_sliced = run.slice_duration().is_some();
+        let profiling = if is_sliced { Accumulator::sliced } else { Accumulator::new };
+        Self {
+            profiling: profiling(Arc::clone(registry)),
+            breakdowns: breakdowns(registry, run),
+            warmup: Accumulator::new(Arc::clone(registry)),
+            records: 0,
+            spans: Vec::new(),
+            slips: Vec::new(),
+            retries: 0,
+        }
+    }
+
+    fn take(&mut self, line: &Line) {
+        self.records += 1;
+        match line.observation.phase {
+            PhaseKind::Warmup => self.warmup.observe(&line.observation),
+            PhaseKind::Profiling => {
+                self.profiling.observe(&line.observation);
+                self.breakdowns.observe(&line.model, &line.url, &line.observation);
+                let Observation { start_wall_ns, end_wall_ns, .. } = line.observation;
+                self.spans.push((start_wall_ns, end_wall_ns));
+                self.slips.extend(line.slip_ns);
+                self.retries = self.retries.saturating_add(line.retries);
+            }
+        }
+    }
+
+    /// Returns whether the requests can be those of a measurement with this `window`, since a
+    /// directory may contain files of several runs.
+    fn is_of(&self, window: RangeInclusive<u64>) -> bool {
+        self.spans.is_empty() || self.spans.iter().any(|(start, _)| window.contains(start))
+    }
+
+    /// Divides the measurement, which covers `window`, into the slices that `run` requests.
+    fn slices(
+        &self,
+        run: &RunDescription,
+        window: Range<u64>,
+        notes: &mut Vec<String>,
+    ) -> Option<Slices> {
+        let slices = self.profiling.slices(&window, run.slice_duration()?);
+        slices.map_err(|error| notes.push(error.to_string())).ok()?
+    }
+
+    /// Returns the outcome, as far as known, of a run that was killed before its end.
+    fn outcome_of_a_killed_run(&self) -> RunOutcome {
+        let starts = self.spans.iter().map(|(start, _)| *start);
+        let ends = self.spans.iter().map(|(_, end)| *end);
+        RunOutcome {
+            start_wall_ns: starts.min().unwrap_or(0),
+            end_wall_ns: ends.max().unwrap_or(0),
+            was_cancelled: false,
+            incomplete_reason: Some(
+                "the run ended before it could write its summary; requests in flight are missing"
+                    .to_owned(),
+            ),
+            load: LoadReport {
+                reached_concurrency: most_at_once(&self.spans),
+                ..LoadReport::default()
+            },
+            client_health: None,
+            telemetry: None,
+            shards: None,
+        }
+    }
+}
+
+/// Returns the breakdowns of `run` by the models and URLs in its description.
+fn breakdowns(registry: &Arc<Registry>, run: &RunDescription) -> Breakdowns {
+    let count = |at: &str| {
+        let found = run.input_config.pointer(at).and_then(serde_json::Value::as_array);
+        found.map_or(0, Vec::len)
+    };
+    Breakdowns::new(registry, count("/models/items"), count("/endpoint/urls"))
+}
+
+/// Returns the maximum number of spans that overlap at any time.
+fn most_at_once(spans: &[(u64, u64)]) -> u64 {
+    let mut changes: Vec<(u64, i64)> =
+        spans.iter().flat_map(|(start, end)| [(*start, 1), (*end, -1)]).collect();
+    // At the same instant, ends come before starts.
+    changes.sort_unstable();
+    let mut running = 0;
+    let mut most = 0;
+    for (_, change) in changes {
+        running += change;
+        most = most.max(running);
+    }
+    most.try_into().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_requests_are_counted() {
+        assert_eq!(most_at_once(&[]), 0);
+        assert_eq!(most_at_once(&[(0, 10), (10, 20)]), 1);
+        assert_eq!(most_at_once(&[(0, 10), (5, 20), (6, 7), (15, 30)]), 3);
+    }
+}

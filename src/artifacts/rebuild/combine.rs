@@ -1,0 +1,319 @@
+//! Combines the shards of a run to one report.
+//!
+//! Records are read again, shard by shard, and counted together; the result is that of a single
+//! process with the same records.
+
+mod parts;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::server_metrics::{self, Known};
+use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, error_counts, most_at_once};
+use crate::artifacts::layout::Layout;
+use crate::artifacts::manifest::Manifest;
+use crate::artifacts::server_metrics::ServerMetricsFiles;
+use crate::artifacts::{WriteFailure, open, replace};
+use crate::metrics::{ClientHealth, LoadReport, Registry};
+use crate::run::{Combination, Part, RunOutcome, RunReport};
+use crate::server_metrics::conservation::ClientCounts;
+use crate::server_metrics::report::ServerMetrics;
+use crate::telemetry::TelemetryReport;
+use parts::Source;
+
+pub(in crate::artifacts::rebuild) use parts::listed;
+
+/// Combines the shards in `directories`; the files are written to `place`, or by default to
+/// `combined` beside the shards, from where those of another run are moved aside if `overwrite` is
+/// set. Records, tables and the manifest are written here, summaries by [`write`](super::write).
+pub fn combine(
+    directories: &[PathBuf],
+    place: Option<PathBuf>,
+    overwrite: bool,
+) -> Result<Rebuilt, ReportError> {
+    let sources = parts::find(directories)?;
+    let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
+    let layout = parts::place(&sources, place, overwrite)?;
+    let mut run = first.run.clone();
+    let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
+    let count = first.shard.count();
+    let prefix = first.prefix.clone();
+    run.shard = None;
+    let mut notes = Vec::new();
+    let mut written = Vec::from_iter(inputs(&sources, &layout)?);
+    let mut gathered = Gathered::new(&registry, &run);
+    let mut lines = MergedLines::begin(&layout.records)?;
+    let mut origins = Vec::new();
+    let mut clients = Vec::new();
+    let mut parts = Vec::new();
+    for source in &sources {
+        let before = gathered.records;
+        notes.extend(source.records()?.read(&registry, |record, text| {
+            gathered.take(record);
+            lines.append(text);
+        })?);
+        let records = gathered.records - before;
+        origins.push(RowOrigin::new(source.name(), &source.layout, records));
+        let end = source.outcome();
+        let health = end.and_then(|end| end.client_health.clone());
+        parts.push(Part {
+            index: source.shard.index(),
+            records,
+            start_wall_ns: end.map(|end| end.start_wall_ns),
+            end_wall_ns: end.map(|end| end.end_wall_ns),
+            is_complete: end
+                .is_some_and(|end| end.incomplete_reason.is_none() && !end.was_cancelled),
+            verdict: health.as_ref().and_then(|health| health.verdict),
+        });
+        clients.extend(health.map(|health| (source.name(), health)));
+    }
+    if gathered.records == 0 {
+        return Err(ReportError::Empty { path: layout.records });
+    }
+    written.push(lines.finish()?);
+    let ends: Vec<&RunOutcome> = sources.iter().filter_map(Source::outcome).collect();
+    let implied = gathered.outcome_of_a_killed_run();
+    let unknown = (ends.len() < sources.len()).then_some(&implied);
+    let times = || ends.iter().copied().chain(unknown);
+    let start_wall_ns = times().map(|end| end.start_wall_ns).min().unwrap_or(0);
+    let end_wall_ns = times().map(|end| end.end_wall_ns).max().unwrap_or(0);
+    let load = load(&run.input_config, &ends, &gathered.spans, start_wall_ns);
+    let combination = combination(count, parts);
+    let mut files = ServerMetricsFiles::default();
+    let counts = ClientCounts::of([&gathered.warmup, &gathered.profiling]);
+    let server_metrics =
+        combination.missing.is_empty().then_some(&counts).filter(|_| unknown.is_none());
+    let server_metrics = servers(
+        &sources,
+        &layout,
+        server_metrics,
+        &gathered,
+        &mut files,
+        &mut notes,
+        &mut written,
+    )?;
+    let kept = files.clone();
+    let slices = gathered.slices(&run, start_wall_ns..end_wall_ns, &mut notes);
+    let outcome = RunOutcome {
+        start_wall_ns,
+        end_wall_ns,
+        was_cancelled: ends.iter().any(|end| end.was_cancelled),
+        incomplete_reason: incomplete_reason(&combination, &sources),
+        client_health: ClientHealth::combined(&clients, gathered.slips, gathered.retries, &load),
+        load,
+        telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
+        shards: Some(combination),
+    };
+    let report = RunReport {
+        run,
+        outcome,
+        results: gathered.profiling.results(),
+        breakdowns: gathered.breakdowns.results(),
+        slices,
+        warmup_results: gathered.warmup.results_if_any(),
+        errors: error_counts(&gathered.profiling),
+        phases: Vec::new(),
+        server_metrics,
+    };
+    notes.extend(missing_note(report.outcome.shards.as_ref()));
+    Manifest::finished(&report, prefix, &kept)
+        .write(&layout.manifest)
+        .map_err(|error| failed(&layout.manifest, &error))?;
+    written.push(layout.manifest.clone());
+    let rows = Rows { registry, origins };
+    let profiling = gathered.profiling;
+    Ok(Rebuilt { report, layout, server_metrics: files, notes, profiling, written, rows })
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> WriteFailure {
+    WriteFailure { path: path.to_owned(), error: error.to_string() }
+}
+
+/// Copies a file, replacing `to`, even if it is a link to the file itself.
+fn copy(from: &Path, to: &Path) -> Result<(), WriteFailure> {
+    let copied = |out: &mut dyn io::Write| {
+        let mut file = open::regular(from)?;
+        io::copy(&mut file, out).map(drop)
+    };
+    replace::replace(to, copied).map_err(|error| failed(to, &error))
+}
+
+/// The lines of all shards. The file gets its name when it is complete, since the name may
+/// currently be a link to a shard's own file.
+struct MergedLines {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+    failure: Option<io::Error>,
+}
+
+impl MergedLines {
+    fn begin(path: &Path) -> Result<Self, ReportError> {
+        replace::check(path)?;
+        let file = replace::beside(path).map_err(|error| failed(path, &error))?;
+        let file = BufWriter::with_capacity(1 << 17, file);
+        Ok(Self { path: path.to_owned(), file, failure: None })
+    }
+
+    fn append(&mut self, line: &[u8]) {
+        if self.failure.is_none() {
+            let written = self.file.write_all(line).and_then(|()| self.file.write_all(b"\n"));
+            self.failure = written.err();
+        }
+    }
+
+    fn finish(self) -> Result<PathBuf, WriteFailure> {
+        let Self { path, file, failure } = self;
+        let fail = |error: &dyn std::fmt::Display| failed(&path, error);
+        if let Some(failure) = failure {
+            return Err(fail(&failure));
+        }
+        let file = file.into_inner().map_err(|error| fail(error.error()))?;
+        file.persist(&path).map_err(|error| fail(&error.error))?;
+        Ok(path)
+    }
+}
+
+/// Returns the load that was configured for all shards together, and the load reached according to
+/// their records.
+fn load(config: &Value, ends: &[&RunOutcome], spans: &[(u64, u64)], start: u64) -> LoadReport {
+    let phase = config.get("phases").and_then(Value::as_array).and_then(|phases| phases.last());
+    let asked = |name: &str| phase.and_then(|phase| phase.get(name));
+    let has = |of: &dyn Fn(&LoadReport) -> bool| ends.iter().any(|end| of(&end.load));
+    let last = spans.iter().map(|(start, _)| *start).max().unwrap_or(0);
+    let seconds = last.saturating_sub(start) as f64 / 1e9;
+    let rate = (spans.len().saturating_sub(1)) as f64 / seconds;
+    LoadReport {
+        sends_held_back: ends.iter().map(|end| end.load.sends_held_back).sum(),
+        requested_concurrency: asked("concurrency")
+            .and_then(Value::as_u64)
+            .filter(|_| has(&|load| load.requested_concurrency.is_some())),
+        reached_concurrency: most_at_once(spans),
+        requested_rate: asked("rate")
+            .and_then(Value::as_f64)
+            .filter(|_| has(&|load| load.requested_rate.is_some())),
+        reached_rate: Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0),
+    }
+}
+
+fn combination(count: u64, parts: Vec<Part>) -> Combination {
+    let have: BTreeSet<u64> = parts.iter().map(|part| part.index).collect();
+    let starts = || parts.iter().filter_map(|part| part.start_wall_ns);
+    let spread =
+        starts().max().zip(starts().min()).map(|(last, first)| (last - first) as f64 / 1e6);
+    Combination {
+        count,
+        missing: (0..count).filter(|index| !have.contains(index)).collect(),
+        start_spread_ms: spread,
+        parts,
+    }
+}
+
+/// `2 of 8 shards are missing: 3, 5`
+fn missing_note(combination: Option<&Combination>) -> Option<String> {
+    let Combination { count, missing, .. } = combination?;
+    let numbers = missing.iter().map(ToString::to_string);
+    (!missing.is_empty())
+        .then(|| format!("{} of {count} shards are missing: {}", missing.len(), listed(numbers)))
+}
+
+/// Returns what is missing in the combined run, if anything.
+fn incomplete_reason(combination: &Combination, sources: &[Source]) -> Option<String> {
+    let of_parts: Vec<String> = sources
+        .iter()
+        .filter_map(|source| {
+            let reason = match source.outcome() {
+                None => {
+                    "it ended before it could write its summary; requests in flight are missing"
+                }
+                Some(end) => end.incomplete_reason.as_deref()?,
+            };
+            Some(format!("{}: {reason}", source.name()))
+        })
+        .collect();
+    let of_parts = (!of_parts.is_empty()).then(|| listed(of_parts.into_iter()));
+    let reasons: Vec<String> =
+        missing_note(Some(combination)).into_iter().chain(of_parts).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// Writes `inputs.json`, which is the same in all shards; a difference reveals another dataset.
+fn inputs(sources: &[Source], layout: &Layout) -> Result<Option<PathBuf>, ReportError> {
+    let mut have = sources.iter().filter(|source| source.layout.inputs.exists());
+    let Some(first) = have.next() else { return Ok(None) };
+    for other in have {
+        let is_same = parts::are_equal(&first.layout.inputs, &other.layout.inputs);
+        if !is_same.map_err(|error| failed(&other.layout.inputs, &error))? {
+            return Err(first.differs(other, "the requests (inputs.json)"));
+        }
+    }
+    copy(&first.layout.inputs, &layout.inputs)?;
+    Ok(Some(layout.inputs.clone()))
+}
+
+/// Returns the server metrics of the shard with the most scrapes; the server's counts are compared
+/// with those of all `clients`, if all are known.
+fn servers(
+    sources: &[Source],
+    layout: &Layout,
+    clients: Option<&ClientCounts>,
+    gathered: &Gathered,
+    files: &mut ServerMetricsFiles,
+    notes: &mut Vec<String>,
+    written: &mut Vec<PathBuf>,
+) -> Result<Option<ServerMetrics>, ReportError> {
+    let mut looked = sources.iter().filter(|source| source.files.is_some());
+    let fetches = |source: &&Source| (source.fetches(), std::cmp::Reverse(source.shard));
+    let Some(source) = looked.clone().max_by_key(fetches) else { return Ok(None) };
+    if looked.clone().count() > 1 {
+        let others = looked.by_ref().filter(|other| other.shard != source.shard);
+        notes.push(format!(
+            "server metrics are taken from {}; those of {} are not used",
+            source.name(),
+            listed(others.map(Source::name))
+        ));
+    }
+    *files = source.files.clone().unwrap_or_default();
+    let outcome = source.end.as_ref().and_then(|end| end.server_metrics.as_ref());
+    let known = Known {
+        layout: &source.layout,
+        outcome,
+        first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
+        is_shown: source.run.show_server_metrics,
+    };
+    let mut metrics = server_metrics::rebuild(&known, files, notes);
+    let is_left = metrics.is_none();
+    let (of, to) = (&source.layout, layout);
+    for (from, to, is_rewritten) in [
+        (&of.server_metrics_json, &to.server_metrics_json, files.formats.json && !is_left),
+        (&of.server_metrics_csv, &to.server_metrics_csv, files.formats.csv && !is_left),
+        (&of.server_metrics_table, &to.server_metrics_table, files.formats.parquet && !is_left),
+        (&of.server_metrics_lines, &to.server_metrics_lines, false),
+    ] {
+        if from.exists() && !is_rewritten {
+            copy(from, to)?;
+            written.push(to.clone());
+        }
+    }
+    if let Some(metrics) = &mut metrics {
+        let last_end = gathered.spans.iter().map(|(_, end)| *end).max().unwrap_or(0);
+        let is_late =
+            outcome.and_then(|outcome| outcome.last_scrape_ns).is_some_and(|at| at >= last_end);
+        let counts = clients.filter(|_| is_late);
+        if counts.is_none() && !metrics.conservation.is_empty() {
+            notes.push(
+                "the server's counts are not compared with the client's, since not all of them are \
+                 known or the last scrape was before the end of the last request"
+                    .to_owned(),
+            );
+        }
+        metrics.conservation = counts.map_or_else(Vec::new, |counts| {
+            metrics.conservation.iter().filter_map(|one| one.with_all(counts)).collect()
+        });
+    }
+    Ok(metrics)
+}

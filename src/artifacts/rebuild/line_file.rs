@@ -1,0 +1,102 @@
+//! A file of lines that may be truncated because the process was killed.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::artifacts::open;
+
+/// Maximum size of a line: a request takes some kilobytes, a scrape some megabytes.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// An open file of lines.
+pub(super) struct LineFile {
+    pub(super) path: PathBuf,
+    lines: BufReader<File>,
+    /// Number of lines read.
+    read: usize,
+}
+
+/// Malformed lines.
+pub(super) struct Faults {
+    /// Number of the first one, from 1, and what is wrong with it.
+    pub(super) first: (usize, String),
+    pub(super) count: usize,
+}
+
+/// The reason why lines could not be read to the end.
+pub(super) enum LineFailure {
+    /// The file cannot be read.
+    Unreadable(io::Error),
+    /// A line other than the last is malformed.
+    Malformed {
+        /// The line number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl LineFile {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let lines = BufReader::with_capacity(1 << 18, open::regular(path)?);
+        Ok(Self { path: path.to_owned(), lines, read: 0 })
+    }
+
+    /// Like [`LineFile::read`], but continues after malformed lines and returns these, too.
+    pub(super) fn read_rest(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> io::Result<(Option<String>, Option<Faults>)> {
+        let mut faults: Option<Faults> = None;
+        loop {
+            match self.read(&mut take) {
+                Ok(note) => return Ok((note, faults)),
+                Err(LineFailure::Unreadable(why)) => return Err(why),
+                Err(LineFailure::Malformed { line, reason }) => {
+                    let first = || Faults { first: (line, reason), count: 0 };
+                    faults.get_or_insert_with(first).count += 1;
+                }
+            }
+        }
+    }
+
+    /// Passes each line that is not empty to `take`, from the current position; returns a note
+    /// about the file, if any. A truncated last line is left out.
+    pub(super) fn read(
+        &mut self,
+        mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<Option<String>, LineFailure> {
+        let mut buffer = Vec::new();
+        loop {
+            self.read += 1;
+            let number = self.read;
+            buffer.clear();
+            let mut line = (&mut self.lines).take(MAX_LINE_BYTES);
+            line.read_until(b'\n', &mut buffer).map_err(LineFailure::Unreadable)?;
+            if line.limit() == 0 {
+                let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
+                return Err(LineFailure::Malformed { line: number, reason });
+            }
+            let is_whole = buffer.ends_with(b"\n");
+            let text = buffer.trim_ascii();
+            if text.is_empty() {
+                if is_whole {
+                    continue;
+                }
+                break;
+            }
+            match take(text) {
+                Ok(()) => {}
+                Err(_) if !is_whole => {
+                    return Ok(Some(format!(
+                        "{}: the last line (line {number}) is incomplete and is ignored",
+                        self.path.display()
+                    )));
+                }
+                Err(reason) => return Err(LineFailure::Malformed { line: number, reason }),
+            }
+        }
+        Ok(None)
+    }
+}

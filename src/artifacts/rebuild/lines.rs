@@ -1,0 +1,237 @@
+//! Parses `profile_export.jsonl`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::line_file::{LineFailure, LineFile};
+use super::{Line, ReportError};
+use crate::artifacts::decimal::Form;
+use crate::metrics::metric::{Kind, Observation, RecordValues, Value};
+use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::{Metric, MetricFlags, Registry};
+use crate::record::{ErrorKind, RequestError};
+use crate::schedule::PhaseKind;
+
+/// The metric that is in the metadata as `requested_output_tokens`.
+const REQUESTED: MetricTag = tag::REQUESTED_OSL;
+
+/// An open file of records.
+pub(super) struct RecordReader(LineFile);
+
+#[derive(Deserialize)]
+struct Record<'a> {
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    metrics: HashMap<&'a str, Measurement<'a>>,
+    #[serde(default)]
+    error: Option<LineError>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    model: Cow<'a, str>,
+    #[serde(borrow, default)]
+    url: Cow<'a, str>,
+    request_start_ns: u64,
+    request_end_ns: u64,
+    #[serde(default)]
+    request_due_ns: Option<u64>,
+    benchmark_phase: PhaseKind,
+    #[serde(default)]
+    requested_output_tokens: Option<u64>,
+    #[serde(default)]
+    missing_answers: u32,
+    #[serde(default)]
+    retry_count: u64,
+}
+
+#[derive(Deserialize)]
+struct Measurement<'a> {
+    #[serde(borrow)]
+    value: &'a RawValue,
+}
+
+/// A [`RequestError`] that may lack its class, as in files of other tools.
+#[derive(Deserialize)]
+struct LineError {
+    #[serde(default)]
+    code: Option<u16>,
+    #[serde(rename = "type", default)]
+    name: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    cause: Option<String>,
+    #[serde(rename = "error_type", default)]
+    kind: Option<ErrorKind>,
+}
+
+impl From<LineError> for RequestError {
+    fn from(error: LineError) -> Self {
+        let kind = error.kind.unwrap_or(match error.code {
+            Some(400..=499) => ErrorKind::Http4xx,
+            Some(500..=599) => ErrorKind::Http5xx,
+            _ => ErrorKind::Other,
+        });
+        let LineError { code, name, message, cause, .. } = error;
+        Self { code, name, message, cause, kind }
+    }
+}
+
+impl RecordReader {
+    pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
+        let file = LineFile::open(path);
+        file.map(Self).map_err(|why| ReportError::NoRecords { path: path.to_owned(), why })
+    }
+
+    /// Passes each record and its text to `take`; returns a note about the file, if any. A
+    /// truncated last line is left out.
+    pub(super) fn read(
+        mut self,
+        registry: &Registry,
+        mut take: impl FnMut(&Line, &[u8]),
+    ) -> Result<Vec<String>, ReportError> {
+        let note = self.0.read(|text| parse(text, registry).map(|line| take(&line, text)));
+        let path = self.0.path;
+        note.map(Vec::from_iter).map_err(|failure| match failure {
+            LineFailure::Unreadable(why) => ReportError::NoRecords { path, why },
+            LineFailure::Malformed { line, reason } => {
+                ReportError::Malformed { path, line, reason }
+            }
+        })
+    }
+}
+
+/// Parses the observation of a line.
+fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
+    // Strings of members that are not parsed would not be checked otherwise.
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let record: Record<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let error = record.error.map(RequestError::from);
+    let mut values = RecordValues::default();
+    for metric in registry.rows() {
+        if let Some(measurement) = record.metrics.get(metric.tag.name()) {
+            values.set(metric.tag, value(metric, measurement.value.get())?);
+        }
+    }
+    let requested_output_tokens = record.metadata.requested_output_tokens;
+    recount(registry, &mut values, requested_output_tokens, error.is_some());
+    let observation = Observation {
+        phase: record.metadata.benchmark_phase,
+        start_wall_ns: record.metadata.request_start_ns,
+        end_wall_ns: record.metadata.request_end_ns,
+        requested_output_tokens,
+        missing_answers: record.metadata.missing_answers,
+        error,
+        values,
+    };
+    let metadata = record.metadata;
+    let slip = |due: u64| metadata.request_start_ns.saturating_sub(due);
+    Ok(Line {
+        observation,
+        model: metadata.model.into(),
+        url: metadata.url.into(),
+        slip_ns: metadata.request_due_ns.map(slip),
+        retries: metadata.retry_count,
+    })
+}
+
+/// Parses a value to the metric's own unit.
+fn value(metric: &Metric, text: &str) -> Result<Value, String> {
+    let form = Form::of(metric);
+    let number = |text: &str| {
+        form.read(text.trim())
+            .ok_or_else(|| format!("{text:?} is not a valid value of {}", metric.tag))
+    };
+    let Some(list) = text.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+        return number(text).map(Value::Scalar);
+    };
+    if list.trim().is_empty() {
+        return Ok(Value::List(Vec::new()));
+    }
+    list.split(',').map(number).collect::<Result<_, _>>().map(Value::List)
+}
+
+/// Recounts what lines do not contain for a single request.
+fn recount(
+    registry: &Registry,
+    values: &mut RecordValues,
+    requested_output_tokens: Option<u64>,
+    failed: bool,
+) {
+    let was_said = values.get(REQUESTED).is_some();
+    if let (Some(metric), Some(tokens), false) =
+        (Registry::row(REQUESTED), requested_output_tokens, failed || was_said)
+    {
+        values.set(metric.tag, Value::Scalar(tokens as f64));
+    }
+    for metric in registry.rows() {
+        let Kind::Count(counts) = metric.kind else { continue };
+        let is_hidden = metric.flags.contains(MetricFlags::NO_INDIVIDUAL_RECORDS);
+        let applies = metric.flags.contains(MetricFlags::ERROR_ONLY) == failed;
+        if is_hidden && applies && counts(values, registry.settings()) {
+            values.set(metric.tag, Value::Scalar(1.0));
+        }
+    }
+    if !was_said {
+        values.remove(REQUESTED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::EndpointType;
+    use crate::metrics::metric::Settings;
+    use proptest::prelude::*;
+
+    fn registry() -> Registry {
+        Registry::new(Settings::default(), EndpointType::CHAT.traits(), true).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_aiperf_0_13_is_read() {
+        let text = br#"{"metadata":{"session_num":5,"request_start_ns":100,"request_end_ns":200,"benchmark_phase":"profiling","agent_depth":0},"metrics":{"time_to_first_token":{"value":37.680444,"unit":"ms"},"inter_chunk_latency":{"value":[10.177035, 10.235415999999999],"unit":"ms"},"unheard_of":{"value":1,"unit":"count"}},"error":{"code":500,"type":"Internal Server Error","message":"boom"}}"#;
+        let line = parse(text, &registry()).unwrap();
+        assert_eq!(line.observation.values.scalar(tag::TIME_TO_FIRST_TOKEN), Some(37_680_444.0));
+        assert_eq!(
+            line.observation.values.get(tag::INTER_CHUNK_LATENCY),
+            Some(&Value::List(vec![10_177_035.0, 10_235_415.999_999_999]))
+        );
+        assert_eq!(line.observation.error.unwrap().kind, ErrorKind::Http5xx);
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_refused() {
+        let metric = Registry::find("time_to_first_token").unwrap();
+        assert!(value(metric, "null").is_err());
+        assert!(value(metric, "[1,]").is_err());
+        assert!(value(metric, "{}").is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_refused_wherever_it_is_not() {
+        let line = |name: &[u8]| {
+            let head = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"warmup","worker_id":""#;
+            [head, name, br#""},"metrics":{},"error":null}"#].concat()
+        };
+        assert!(parse(&line(b"w"), &registry()).is_ok());
+        assert!(parse(&line(b"\xff"), &registry()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(text in any::<Vec<u8>>(), cut in 0_usize..200) {
+            let registry = registry();
+            let _ = parse(&text, &registry);
+            let good = br#"{"metadata":{"request_start_ns":1,"request_end_ns":2,"benchmark_phase":"warmup"},"metrics":{"request_latency":{"value":1.5,"unit":"ms"}},"error":null}"#;
+            let cut = cut.min(good.len());
+            prop_assert_eq!(parse(&good[..cut], &registry).is_ok(), cut == good.len());
+        }
+    }
+}

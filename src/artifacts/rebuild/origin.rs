@@ -1,0 +1,182 @@
+//! The source of data that records do not contain.
+
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::ReportError;
+use crate::artifacts::json::{RunInfo, wall_time};
+use crate::artifacts::layout::Layout;
+use crate::artifacts::manifest::{End, Manifest};
+use crate::artifacts::open;
+use crate::artifacts::server_metrics::{ServerMetricsFiles, ServerMetricsSection};
+use crate::endpoint::EndpointType;
+use crate::metrics::metric::{Objective, Settings};
+use crate::metrics::{ClientHealth, LoadReport, MetricTag};
+use crate::multi_run::Member;
+use crate::run::{Provenance, RunDescription, RunOutcome};
+use crate::telemetry::TelemetryReport;
+
+/// The manifest, if there is one.
+pub(super) struct Origin {
+    manifest: Option<Manifest>,
+}
+
+impl Origin {
+    pub(super) fn find(directory: &Path) -> Result<Self, ReportError> {
+        Ok(Self { manifest: read_json(&Layout::new(directory, None).manifest)? })
+    }
+
+    pub(super) const fn has_manifest(&self) -> bool {
+        self.manifest.is_some()
+    }
+
+    /// Returns whether the manifest is of the run with this ID.
+    pub(super) fn is_of(&self, benchmark_id: Uuid) -> bool {
+        self.manifest.as_ref().is_some_and(|known| known.run.benchmark_id == benchmark_id)
+    }
+
+    /// Returns the program version in the manifest; empty if there is none.
+    pub(super) fn version(&self) -> &str {
+        self.manifest.as_ref().map_or("", |manifest| &manifest.aiperf_version)
+    }
+
+    /// Returns its position among several runs and their configuration, if it was one of them.
+    pub(super) fn member(&self) -> Option<(&Member, &Value)> {
+        let run = &self.manifest.as_ref()?.run;
+        Some((run.member.as_ref()?, &run.other_config))
+    }
+
+    pub(super) fn prefix(&self) -> Option<&str> {
+        self.manifest.as_ref()?.prefix.as_deref()
+    }
+
+    /// Returns the configured files of server metrics, if known.
+    pub(super) fn server_metrics_files(&self) -> Option<ServerMetricsFiles> {
+        self.manifest.as_ref()?.server_metrics.as_ref().map(ServerMetricsSection::files)
+    }
+
+    /// Returns the description of the run, and its outcome if known.
+    pub(super) fn describe(
+        self,
+        layout: &Layout,
+    ) -> Result<(RunDescription, Option<End>), ReportError> {
+        if let Some(manifest) = self.manifest {
+            return Ok((manifest.run, manifest.end));
+        }
+        if let Some(summary) = read_json::<Summary>(&layout.summary_json)? {
+            return Ok(summary.describe());
+        }
+        implied_by(&layout.records).map(|run| (run, None))
+    }
+}
+
+/// Parses a file; `None` if it does not exist.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
+    let unusable = |reason: String| ReportError::Unusable { path: path.to_owned(), reason };
+    match open::read(path) {
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map(Some).map_err(|error| unusable(error.to_string()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(error.to_string())),
+    }
+}
+
+/// The data of an earlier summary other than statistics.
+#[derive(Deserialize)]
+struct Summary {
+    #[serde(default)]
+    input_config: Value,
+    run_info: RunInfo,
+    start_time: String,
+    end_time: String,
+    #[serde(default)]
+    was_cancelled: bool,
+    #[serde(default)]
+    incomplete_reason: Option<String>,
+    #[serde(default)]
+    load: LoadReport,
+    #[serde(default)]
+    client_health: Option<ClientHealth>,
+    #[serde(default)]
+    telemetry: Option<TelemetryReport>,
+}
+
+impl Summary {
+    fn describe(self) -> (RunDescription, Option<End>) {
+        let endpoint = self.input_config.pointer("/endpoint/type").and_then(Value::as_str);
+        let streaming = self.input_config.pointer("/endpoint/streaming").and_then(Value::as_bool);
+        let show_trace_timing =
+            self.input_config.pointer("/artifacts/show_trace_timing").and_then(Value::as_bool);
+        let slos = self.input_config.get("slos").and_then(Value::as_object);
+        let objectives = slos
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, bound)| {
+                Some(Objective { tag: MetricTag::find(name)?, threshold: bound.as_f64()? })
+            })
+            .collect();
+        let run = RunDescription {
+            benchmark_id: Uuid::parse_str(&self.run_info.benchmark_id).unwrap_or_default(),
+            endpoint: endpoint.and_then(EndpointType::named).unwrap_or(EndpointType::CHAT).traits(),
+            streaming: streaming.unwrap_or(false),
+            settings: Settings { objectives, ..Settings::default() },
+            input_config: self.input_config,
+            random_seed: self.run_info.random_seed,
+            member: self.run_info.member(),
+            other_config: self.run_info.other_config,
+            cli_command: self.run_info.cli_command,
+            provenance: self.run_info.provenance,
+            shard: None,
+            start_at_ns: None,
+            show_trace_timing: show_trace_timing.unwrap_or(false),
+            show_server_metrics: false,
+        };
+        let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
+        let end = times.map(|(start_wall_ns, end_wall_ns)| RunOutcome {
+            start_wall_ns,
+            end_wall_ns,
+            was_cancelled: self.was_cancelled,
+            incomplete_reason: self.incomplete_reason,
+            load: self.load,
+            client_health: self.client_health,
+            telemetry: self.telemetry,
+            shards: None,
+        });
+        let end = end.map(|outcome| End { outcome, server_metrics: None });
+        (run, end)
+    }
+}
+
+/// Returns the description that the records imply: streamed if they contain a time to first token,
+/// chat if they contain output.
+fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
+    let text = open::read(records)
+        .map_err(|why| ReportError::NoRecords { path: records.to_owned(), why })?;
+    let mentions =
+        |tag: &str| memchr::memmem::find(&text, format!("\"{tag}\":").as_bytes()).is_some();
+    let streaming = mentions("time_to_first_token");
+    let has_output = streaming || mentions("output_sequence_length");
+    let endpoint = if has_output { EndpointType::CHAT } else { EndpointType::EMBEDDINGS };
+    Ok(RunDescription {
+        benchmark_id: Uuid::nil(),
+        endpoint: endpoint.traits(),
+        streaming,
+        settings: Settings::default(),
+        input_config: Value::Object(serde_json::Map::new()),
+        other_config: Value::Null,
+        cli_command: String::new(),
+        provenance: Provenance::default(),
+        random_seed: None,
+        member: None,
+        shard: None,
+        start_at_ns: None,
+        show_trace_timing: false,
+        show_server_metrics: false,
+    })
+}

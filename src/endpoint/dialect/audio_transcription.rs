@@ -1,0 +1,170 @@
+//! OpenAI audio transcription.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::dataset::{Conversation, MediaContent, MediaKinds};
+use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::multipart::{self, Form};
+use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::text::Text;
+use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
+use crate::record::ResponseBody;
+
+/// The dialect's properties and capabilities.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    content_type: multipart::CONTENT_TYPE,
+    tokenizes_input: false,
+    takes: MediaKinds::AUDIO,
+    needs: MediaKinds::AUDIO,
+    takes_urls: false,
+    metrics_title: "Audio Transcription Metrics",
+    ..EndpointTraits::text("audio_transcription", "/v1/audio/transcriptions", |config| {
+        Arc::new(AudioTranscription::new(config))
+    })
+};
+
+/// `/v1/audio/transcriptions`.
+///
+/// A request contains the first audio file of its turn; texts of the turn are not sent. The
+/// response is JSON with a text, or only a text, depending on the extra input
+/// `response_format`.
+#[derive(Debug)]
+pub struct AudioTranscription {
+    config: Config,
+}
+
+impl AudioTranscription {
+    /// Creates the dialect with these settings.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self { config: config.clone() }
+    }
+
+    /// Returns whether the whole response body is the transcript.
+    fn wants_plain(&self) -> bool {
+        let mut extras = self.config.extra_inputs.iter().rev();
+        let format = extras.find(|(name, _)| name == "response_format");
+        format.is_some_and(|(_, format)| matches!(format.as_str(), Some("text" | "srt" | "vtt")))
+    }
+}
+
+impl Endpoint for AudioTranscription {
+    fn traits(&self) -> &'static EndpointTraits {
+        &TRAITS
+    }
+
+    fn request_body(
+        &self,
+        conversation: &Conversation,
+        turn: usize,
+        _answers: &[Option<Arc<str>>],
+    ) -> Vec<u8> {
+        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
+        let mut form = Form::new(&self.config).field("model", &turn.model);
+        if self.config.streaming {
+            form = form.field("stream", "true");
+        }
+        let mut files = turn.media.iter().filter_map(|media| match &media.content {
+            MediaContent::Inline(file) => Some(file),
+            MediaContent::Url(_) => None,
+        });
+        match files.next() {
+            Some(file) => form.file("file", "audio", file),
+            None => form,
+        }
+        .into_bytes()
+    }
+
+    fn has_content(&self, event: &[u8]) -> bool {
+        reader::has_content::<Transcript>(event)
+    }
+
+    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+        let opening = body.events.first().and_then(|event| body.raw(event).trim_ascii().first());
+        match opening {
+            _ if body.is_event_stream => reader::parse::<Transcript>(body),
+            Some(b'{') | None => reader::parse::<Transcript>(body),
+            Some(b'"') => reader::parse::<Plain>(body),
+            Some(_) if self.wants_plain() => reader::parse::<Plain>(body),
+            // For example an HTML page.
+            Some(_) => reader::parse::<Transcript>(body),
+        }
+    }
+}
+
+/// Parses a transcript that is the whole body: `text`, `srt` and `vtt`. Some servers send it
+/// as a JSON string.
+#[derive(Default)]
+struct Plain;
+
+impl Reader for Plain {
+    fn read(&mut self, body: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        match serde_json::from_slice::<String>(body) {
+            Ok(text) => answer.output(&text),
+            Err(_) => answer.output(&String::from_utf8_lossy(body)),
+        }
+        Ok(())
+    }
+}
+
+/// Parses transcripts: OpenAI's events, vLLM's, which are chat chunks, and JSON.
+#[derive(Default)]
+pub(in crate::endpoint) struct Transcript {
+    is_done: bool,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    text: Text<'a>,
+    #[serde(borrow, default)]
+    delta: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    choices: Vec<Choice<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    content: Text<'a>,
+}
+
+impl Reader for Transcript {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let Enveloped::<'_, Event<'_>> { envelope, own: event } = serde_json::from_slice(json)?;
+        let ends = event.kind.0 == "transcript.text.done";
+        answer.output(&event.delta.0);
+        // The last event repeats the whole text, and other events repeat parts of it.
+        if event.kind.0.is_empty() || ends && answer.response.output_text.is_empty() {
+            answer.output(&event.text.0);
+        }
+        for choice in &event.choices {
+            if let Some(delta) = &choice.delta {
+                answer.output(&delta.content.0);
+            }
+            answer.finish_reason(&choice.finish_reason);
+        }
+        answer.envelope(&envelope, json, answer.has_content());
+        self.is_done |= ends;
+        Ok(())
+    }
+
+    fn is_complete(&self, answer: &Answer) -> bool {
+        self.is_done || answer.response.finish_reason.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! OpenAI chat completions.
+
+pub(in crate::endpoint) mod read;
+
+use self::read::Choices;
+use super::{Asked, Dialect, build};
+use crate::dataset::{MediaKinds, Turn};
+use crate::endpoint::body::{Body, Content, Member, Message};
+use crate::endpoint::history::Said;
+use crate::endpoint::part::Part;
+use crate::endpoint::{Config, EndpointTraits};
+
+/// The dialect's properties and capabilities.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    takes: MediaKinds::all(),
+    takes_messages: true,
+    repeats_history: true,
+    ..EndpointTraits::text("chat", "/v1/chat/completions", build::<Chat>)
+};
+
+/// `/v1/chat/completions`.
+///
+/// A request contains the system message, the context, all earlier turns with their
+/// responses, and this turn. A turn with several texts becomes several messages, a turn with
+/// media a single message of parts. Turns that contain their whole history, or their own
+/// messages, are sent alone.
+struct Chat;
+
+impl Dialect for Chat {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
+
+    type Reader = Choices;
+
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let limit =
+            if config.use_legacy_max_tokens { "max_tokens" } else { "max_completion_tokens" };
+        let messages = match &asked.turn.messages {
+            Some(messages) => Member::Raw(messages),
+            None => Member::Messages(messages(asked, asked.history())),
+        };
+        let body = Body::new(config, "messages", messages);
+        let body = match &asked.turn.tools {
+            Some(tools) => body.with("tools", Member::Raw(tools)),
+            None => body,
+        };
+        body.generating(config, limit, asked.turn)
+    }
+}
+
+/// Returns the messages of a request that repeats `said`.
+pub(super) fn messages<'a>(asked: &Asked<'a>, said: Vec<Said<'a>>) -> Vec<Message<'a>> {
+    let system = asked.conversation.system.as_deref();
+    let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });
+    let mut messages = Vec::with_capacity(said.len() + 1);
+    messages.extend(opening);
+    for said in said {
+        match said {
+            Said::Asked(turn) => messages.extend(own(turn)),
+            Said::Context(text) | Said::Answered(text) => {
+                messages.push(Message { role: said.role(), content: Content::Plain(text) });
+            }
+        }
+    }
+    messages
+}
+
+/// Returns the messages of a turn itself: one for each text, or one with parts if there are
+/// media.
+fn own(turn: &Turn) -> impl Iterator<Item = Message<'_>> {
+    let role = turn.role.as_deref().unwrap_or("user");
+    let is_text = turn.media.is_empty();
+    let texts = turn.texts.iter().filter(move |_| is_text).map(Content::Asked);
+    let parts = (!is_text).then(|| Content::Parts(Part::all(turn)));
+    texts.chain(parts).map(move |content| Message { role, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::to_raw_value;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::dataset::Conversation;
+    use crate::endpoint::EndpointType;
+    use crate::endpoint::fixture::config;
+
+    #[test]
+    fn tools_are_sent_beside_the_messages_of_a_turn() {
+        let raw = |value: Value| Some(to_raw_value(&value).unwrap().into());
+        let turn = Turn {
+            messages: raw(json!([{"role": "user", "content": "Hi"}])),
+            tools: raw(json!([{"type": "function", "function": {"name": "f"}}])),
+            model: "m".into(),
+            ..Turn::default()
+        };
+        let conversation = Conversation { turns: vec![turn], ..Conversation::default() };
+        let mut config = config(EndpointType::CHAT, false);
+        let endpoint = crate::endpoint::build(&config);
+        let body: Value =
+            serde_json::from_slice(&endpoint.request_body(&conversation, 0, &[])).unwrap();
+        assert_eq!(body["messages"], json!([{"role": "user", "content": "Hi"}]));
+        assert_eq!(body["tools"], json!([{"type": "function", "function": {"name": "f"}}]));
+        // As for every field, --extra-inputs takes precedence.
+        config.extra_inputs = vec![("tools".to_owned(), json!([]))];
+        let endpoint = crate::endpoint::build(&config);
+        let body: Value =
+            serde_json::from_slice(&endpoint.request_body(&conversation, 0, &[])).unwrap();
+        assert_eq!(body["tools"], json!([]));
+    }
+}

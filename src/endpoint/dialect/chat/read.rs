@@ -1,0 +1,154 @@
+//! Reads chat and completion responses, streamed or not.
+//!
+//! This is the dearest work per event: texts borrow from the event, members
+//! that nothing needs are skipped unread, and nothing becomes a `Value` before
+//! the server reports an error.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::reader::{Answer, Found, Reader, null_is_empty};
+use crate::endpoint::text::{Number, Text};
+
+/// One event of a stream, or a whole body that is not streamed.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    choices: Vec<Choice<'a>>,
+    #[serde(borrow, default, rename = "usageMetadata")]
+    usage_metadata: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: Number,
+    #[serde(borrow, default)]
+    delta: Option<Message<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Message<'a>>,
+    #[serde(borrow, default)]
+    text: Text<'a>,
+    #[serde(borrow, default)]
+    finish_reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    content: Text<'a>,
+    #[serde(borrow, default)]
+    refusal: Text<'a>,
+    #[serde(borrow, default)]
+    reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    reasoning: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "null_is_empty")]
+    tool_calls: Vec<ToolCall<'a>>,
+    #[serde(borrow, default)]
+    function_call: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall<'a> {
+    #[serde(borrow, default)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    arguments: Text<'a>,
+}
+
+/// What has been read so far.
+#[derive(Default)]
+pub(in crate::endpoint) struct Choices(Vec<ChoiceText>);
+
+/// The text of one choice: those of `n=2` arrive interleaved.
+#[derive(Default)]
+struct ChoiceText {
+    output: String,
+    reasoning: String,
+    is_finished: bool,
+}
+
+/// Choices that are kept apart; the texts of further ones go to the last.
+const CHOICE_LIMIT: usize = 1024;
+
+impl Reader for Choices {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let Enveloped::<'_, Chunk<'_>> { envelope, own: chunk } = serde_json::from_slice(json)?;
+        answer.envelope(&envelope, json, !chunk.choices.is_empty());
+        answer.usage(chunk.usage_metadata);
+        for choice in &chunk.choices {
+            self.choice(choice, &mut answer.found);
+            answer.finish_reason(&choice.finish_reason);
+        }
+        Ok(())
+    }
+
+    /// By a finish reason for every choice that said something.
+    fn is_complete(&self, answer: &Answer) -> bool {
+        let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
+        answer.response.finish_reason.is_some()
+            && self.0.iter().all(|choice| choice.is_finished || is_silent(choice))
+    }
+
+    fn end(&mut self, answer: &mut Answer) {
+        for choice in self.0.drain(..) {
+            let response = &mut answer.response;
+            append(&mut response.output_text, choice.output, &mut response.output_choices);
+            append(&mut response.reasoning_text, choice.reasoning, &mut response.reasoning_choices);
+        }
+    }
+}
+
+impl Choices {
+    fn choice(&mut self, choice: &Choice<'_>, found: &mut Found) {
+        let index = choice.index.whole().map_or(0, |index| index as usize).min(CHOICE_LIMIT - 1);
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, ChoiceText::default);
+        }
+        let kept = &mut self.0[index];
+        let mut output = |text: &Text<'_>| {
+            found.output |= !text.0.is_empty();
+            kept.output.push_str(&text.0);
+        };
+        output(&choice.text);
+        for message in [&choice.delta, &choice.message].into_iter().flatten() {
+            output(&message.content);
+            output(&message.refusal);
+            let calls = message.tool_calls.iter().filter_map(|call| call.function.as_ref());
+            for call in calls.chain(&message.function_call) {
+                output(&call.name);
+                output(&call.arguments);
+            }
+            // Some servers send the same text under both names.
+            let reasoning = message.reasoning_content.non_empty();
+            if let Some(text) = reasoning.or_else(|| message.reasoning.non_empty()) {
+                found.reasoning = true;
+                kept.reasoning.push_str(text);
+            }
+        }
+        kept.is_finished |= choice.finish_reason.non_empty().is_some();
+    }
+}
+
+/// Appends a choice, and where it begins; without a copy where there is nothing to append
+/// to.
+fn append(text: &mut String, more: String, starts: &mut Vec<usize>) {
+    if text.is_empty() {
+        *text = more;
+    } else if !more.is_empty() {
+        text.push('\n');
+        starts.push(text.len());
+        text.push_str(&more);
+    }
+}
+
+#[cfg(test)]
+mod tests;

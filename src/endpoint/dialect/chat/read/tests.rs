@@ -1,0 +1,190 @@
+use proptest::prelude::*;
+
+use super::Choices;
+use crate::endpoint::fixture::{piece, stream, whole};
+use crate::endpoint::{ParsedResponse, reader};
+use crate::record::{ErrorKind, ResponseBody};
+
+fn parse(body: &ResponseBody) -> ParsedResponse {
+    reader::parse::<Choices>(body)
+}
+
+fn has_content(event: &[u8]) -> bool {
+    reader::has_content::<Choices>(event)
+}
+
+fn delta(members: &str) -> String {
+    format!(r#"data: {{"choices":[{{"index":0,"delta":{members},"finish_reason":null}}]}}"#)
+}
+
+const STOP: &str = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+const DONE: &str = "data: [DONE]";
+
+#[test]
+fn only_events_with_content_are_content() {
+    let parsed = parse(&stream(&[
+        &delta(r#"{"role":"assistant","content":""}"#),
+        &delta(r#"{"role":"assistant","content":null}"#),
+        ": keep-alive",
+        &delta(r#"{"content":"Hel"}"#),
+        &delta(r#"{"content":"lo"}"#),
+        STOP,
+        r#"data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#,
+        DONE,
+    ]));
+    assert_eq!(parsed.error, None);
+    assert_eq!(parsed.content, [piece(4, true), piece(5, true)]);
+    assert_eq!(parsed.output_text, "Hello");
+    assert_eq!(parsed.finish_reason.as_deref(), Some("stop"));
+    assert_eq!(parsed.usage.unwrap().completion_tokens, Some(2));
+}
+
+#[test]
+fn an_event_alone_has_content_where_the_response_has_it() {
+    let events = [
+        ": keep-alive",
+        "data: null",
+        &delta(r#"{"role":"assistant","content":""}"#),
+        &delta(r#"{"content":"a"}"#),
+        &delta(r#"{"reasoning_content":"b"}"#),
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}"#),
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"arguments":""}}]}"#),
+        r#"data: {"choices":[{"index":0,"text":"c"}]}"#,
+        r#"data: {"choices":[{"index":0,"text":""}]}"#,
+        r#"data: {"choices":[],"usage":{"completion_tokens":2}}"#,
+        "event: error\ndata: {\"choices\":[{\"text\":\"no\"}]}",
+        "data: {broken",
+        STOP,
+        DONE,
+    ];
+    let content = parse(&stream(&events)).content;
+    let expected: Vec<u64> = content.iter().map(|piece| piece.arrival.0).collect();
+    assert_eq!(expected, [4, 5, 6, 8]);
+    let alone = events.iter().zip(1u64..).filter(|(event, _)| has_content(event.as_bytes()));
+    assert_eq!(alone.map(|(_, arrival)| arrival).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn reasoning_is_content_but_no_output() {
+    let parsed = parse(&stream(&[
+        &delta(r#"{"reasoning_content":"hm"}"#),
+        &delta(r#"{"reasoning":"m"}"#),
+        &delta(r#"{"reasoning":"!","reasoning_content":"!"}"#),
+        &delta(r#"{"reasoning":".","content":"yes"}"#),
+        DONE,
+    ]));
+    assert_eq!(parsed.content, [piece(1, false), piece(2, false), piece(3, false), piece(4, true)]);
+    assert_eq!((&*parsed.reasoning_text, &*parsed.output_text), ("hmm!.", "yes"));
+}
+
+#[test]
+fn tool_calls_and_refusals_are_output() {
+    let parsed = parse(&stream(&[
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"name":"add","arguments":""}}]}"#),
+        &delta(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]}"#),
+        &delta(r#"{"tool_calls":null,"function_call":{"name":"f"}}"#),
+        &delta(r#"{"refusal":"no"}"#),
+        DONE,
+    ]));
+    assert_eq!(parsed.output_text, r#"add{"a":1}fno"#);
+    assert_eq!(parsed.content.len(), 4);
+}
+
+#[test]
+fn choices_are_joined_by_line_feeds() {
+    let choice =
+        |index, text| format!(r#"data: {{"choices":[{{"index":{index},"text":"{text}"}}]}}"#);
+    let events = [choice(1, "c"), choice(0, "a"), choice(1, "d"), choice(0, "b"), DONE.into()];
+    let parsed = parse(&stream(&events.each_ref().map(String::as_str)));
+    assert_eq!(parsed.output_text, "ab\ncd");
+    assert_eq!(parsed.output_choices, [3]);
+    assert_eq!(parsed.content.len(), 4);
+}
+
+#[test]
+fn a_body_that_is_not_streamed_is_one_piece() {
+    let parsed = parse(&whole(
+        br#"{"model":"m","choices":[{"message":{"content":"a"}},{"index":1,"message":{"content":"b"}}],
+             "usage":{"total_tokens":4},"error":null}"#,
+    ));
+    assert_eq!(parsed.content, [piece(9, true)]);
+    assert_eq!((&*parsed.output_text, parsed.model.as_deref()), ("a\nb", Some("m")));
+    assert_eq!(parsed.error, None);
+}
+
+#[test]
+fn reported_errors_keep_code_and_words() {
+    let event = r#"data: {"error":{"message":"out of memory","type":"server","code":503}}"#;
+    let parsed = parse(&stream(&[&delta(r#"{"content":"a"}"#), event, DONE]));
+    let error = parsed.error.unwrap();
+    assert_eq!((error.code, error.kind), (Some(503), ErrorKind::Http5xx));
+    assert_eq!((&*error.name, &*error.message), ("server", "out of memory"));
+    assert_eq!(parsed.output_text, "a", "what came before is kept");
+
+    let error_of = |event: &str| parse(&stream(&[event])).error.unwrap();
+    assert_eq!(error_of(r#"data: {"error":"bad"}"#).message, "bad");
+    assert_eq!(error_of(r#"data: {"error":{"code":"429"}}"#).kind, ErrorKind::Http4xx);
+    assert_eq!(error_of(r#"data: {"error":{"code":"oops","message":"x"}}"#).kind, ErrorKind::Other);
+    let flat = error_of(r#"data: {"object":"error","message":"too long","code":400}"#);
+    assert_eq!((flat.code, &*flat.message), (Some(400), "too long"));
+    assert_eq!(error_of("event: error\n: worker gone").message, "worker gone");
+    assert_eq!(error_of("event: error\ndata: {\"message\":\"m\"}").message, "m");
+    let body = parse(&whole(br#"{"message":"Model not found","type":"Not Found","code":404}"#));
+    assert_eq!(body.error.unwrap().kind, ErrorKind::Http4xx);
+}
+
+#[test]
+fn invalid_json_names_the_event_and_spares_the_rest() {
+    let parsed = parse(&stream(&[&delta(r#"{"content":"a"}"#), "data: {\"choi", DONE]));
+    let error = parsed.error.unwrap();
+    assert_eq!((error.kind, &*error.name), (ErrorKind::Parse, "InvalidJson"));
+    assert!(error.message.contains("event 2 of 3"), "{}", error.message);
+    assert_eq!(parsed.output_text, "a");
+    for text in [&b""[..], b"<html>", b"[1]", b"7"] {
+        assert_eq!(parse(&whole(text)).error.unwrap().kind, ErrorKind::Parse);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_utf8_become_replacement_characters() {
+    let mut body = stream(&[&delta(r#"{"content":"a?b"}"#), DONE]);
+    let at = body.bytes.iter().position(|byte| *byte == b'?').unwrap();
+    body.bytes[at] = 0xff;
+    let parsed = parse(&body);
+    assert_eq!((parsed.error, &*parsed.output_text), (None, "a\u{fffd}b"));
+}
+
+#[test]
+fn ends_that_are_complete_and_ends_that_are_not() {
+    let name = |events: &[&str]| parse(&stream(events)).error.map(|error| error.name);
+    let text = delta(r#"{"content":"a"}"#);
+    assert_eq!(name(&[&text, DONE]), None);
+    assert_eq!(name(&[&text, STOP]), None, "a finish_reason is enough");
+    assert_eq!(name(&[&text]).unwrap(), "CutStream");
+    let other = r#"data: {"choices":[{"index":1,"delta":{"content":"b"}}]}"#;
+    assert_eq!(name(&[&text, other, STOP]).unwrap(), "CutStream", "choice 1 has not ended");
+    assert_eq!(name(&[STOP, DONE]).unwrap(), "EmptyResponse");
+    assert_eq!(name(&[]).unwrap(), "EmptyResponse");
+    let usage = r#"data: {"choices":[],"usage":{"completion_tokens":0}}"#;
+    assert_eq!(name(&[STOP, usage, DONE]).unwrap(), "EmptyResponse");
+}
+
+#[test]
+fn a_huge_index_costs_no_memory() {
+    let event = r#"data: {"choices":[{"index":4000000000,"delta":{"content":"a"}}]}"#;
+    assert_eq!(parse(&stream(&[event, DONE])).output_text, "a");
+}
+
+proptest! {
+    #[test]
+    fn texts_come_back_whole(texts in prop::collection::vec(any::<String>(), 1..8)) {
+        let event = |text| format!("data: {}", serde_json::json!({"choices": [{"text": text}]}));
+        let mut events: Vec<String> = texts.iter().map(event).collect();
+        events.push(DONE.to_owned());
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let parsed = parse(&stream(&events));
+        prop_assert_eq!(parsed.output_text, texts.concat());
+        let pieces = texts.iter().filter(|text| !text.is_empty()).count();
+        prop_assert_eq!(parsed.content.len(), pieces);
+    }
+}

@@ -1,0 +1,45 @@
+//! Embeddings of chat messages, as in vLLM for models that also embed images, audio and
+//! videos.
+
+use super::embeddings::Listed;
+use super::{Asked, Dialect, build, chat};
+use crate::dataset::MediaKinds;
+use crate::endpoint::body::{Body, Member};
+use crate::endpoint::history::Said;
+use crate::endpoint::{Config, EndpointTraits};
+
+/// The dialect's properties and capabilities.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    supports_streaming: false,
+    produces_tokens: false,
+    takes: MediaKinds::all(),
+    takes_messages: true,
+    repeats_history: true,
+    metrics_title: "Embeddings Metrics",
+    ..EndpointTraits::text("chat_embeddings", "/v1/embeddings", build::<ChatEmbeddings>)
+};
+
+/// `/v1/embeddings` with `messages` instead of `input`.
+///
+/// The messages are those of a chat and have a single vector. Responses have no text that
+/// later turns could repeat.
+struct ChatEmbeddings;
+
+impl Dialect for ChatEmbeddings {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
+
+    type Reader = Listed;
+
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let made = || {
+            let mut said = asked.history();
+            said.retain(|said| !matches!(said, Said::Answered("")));
+            Member::Messages(chat::messages(asked, said))
+        };
+        let messages = asked.turn.messages.as_deref().map_or_else(made, Member::Raw);
+        Body::new(config, "messages", messages).with("model", Member::Text(&asked.turn.model))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! OpenAI completions.
+
+use super::chat::read::Choices;
+use super::{Asked, Dialect, build};
+use crate::endpoint::body::{self, Body};
+use crate::endpoint::{Config, EndpointTraits};
+
+/// The dialect's properties and capabilities.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    operation_name: "text_completion",
+    ..EndpointTraits::text("completions", "/v1/completions", build::<Completions>)
+};
+
+/// `/v1/completions`.
+///
+/// A request contains its turn's text, or the list of its texts. Earlier turns and responses
+/// are not repeated, since the dialect does not define how. The limit is always `max_tokens`.
+struct Completions;
+
+impl Dialect for Completions {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
+
+    type Reader = Choices;
+
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        let prompt = body::prompt(asked.conversation, asked.turn);
+        Body::new(config, "prompt", prompt).generating(config, "max_tokens", asked.turn)
+    }
+}

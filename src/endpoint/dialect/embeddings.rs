@@ -1,0 +1,56 @@
+//! OpenAI embeddings.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Asked, Dialect, build};
+use crate::endpoint::body::{self, Body, Member};
+use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::reader::{Answer, Reader};
+use crate::endpoint::{Config, EndpointTraits};
+
+/// The dialect's properties and capabilities.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    supports_streaming: false,
+    produces_tokens: false,
+    metrics_title: "Embeddings Metrics",
+    operation_name: "embeddings",
+    ..EndpointTraits::text("embeddings", "/v1/embeddings", build::<Embeddings>)
+};
+
+/// `/v1/embeddings`.
+///
+/// A request contains its turn's text, or the list of its texts. The response is a single
+/// content event without text; its vectors are not parsed.
+struct Embeddings;
+
+impl Dialect for Embeddings {
+    const TRAITS: &'static EndpointTraits = &TRAITS;
+
+    type Reader = Listed;
+
+    fn body<'a>(config: &'a Config, asked: &Asked<'a>) -> Body<'a> {
+        Body::new(config, "input", body::prompt(asked.conversation, asked.turn))
+            .with("model", Member::Text(&asked.turn.model))
+    }
+}
+
+/// Parses responses with a list as `data`: of vectors, or of other results for each input.
+/// Its entries are not parsed.
+#[derive(Default)]
+pub(super) struct Listed;
+
+#[derive(Deserialize)]
+struct Reply {
+    #[serde(default)]
+    data: Option<Vec<IgnoredAny>>,
+}
+
+impl Reader for Listed {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let Enveloped::<'_, Reply> { envelope, own: reply } = serde_json::from_slice(json)?;
+        answer.found.output = reply.data.is_some_and(|list| !list.is_empty());
+        answer.envelope(&envelope, json, answer.found.output);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Reads responses of `generateContent`, streamed or not: both are made of the
+//! same objects.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::text::Text;
+
+/// Nothing is kept from one object to the next.
+#[derive(Default)]
+pub(in crate::endpoint) struct Chunks;
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Chunk<'a> {
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    candidates: Vec<Candidate<'a>>,
+    #[serde(borrow)]
+    prompt_feedback: Option<Feedback<'a>>,
+    #[serde(borrow)]
+    usage_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    model_version: Text<'a>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Candidate<'a> {
+    #[serde(borrow)]
+    content: Option<Content<'a>>,
+    #[serde(borrow)]
+    finish_reason: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Content<'a> {
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    /// Whether the text is reasoning.
+    thought: Option<bool>,
+    #[serde(borrow)]
+    function_call: Option<Call<'a>>,
+    #[serde(borrow)]
+    executable_code: Option<Code<'a>>,
+    #[serde(borrow)]
+    inline_data: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Call<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Code<'a> {
+    #[serde(borrow)]
+    code: Text<'a>,
+}
+
+/// What became of the prompt.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Feedback<'a> {
+    #[serde(borrow)]
+    block_reason: Text<'a>,
+    #[serde(borrow)]
+    block_reason_message: Text<'a>,
+}
+
+impl Reader for Chunks {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let chunk: Chunk<'_> = serde_json::from_slice(json)?;
+        if let Some(error) = chunk.error {
+            answer.report_json(error.get().as_bytes());
+        }
+        if let Some(feedback) = &chunk.prompt_feedback {
+            feedback.report(answer);
+        }
+        answer.usage(chunk.usage_metadata);
+        answer.model(&chunk.model_version);
+        for candidate in &chunk.candidates {
+            for part in candidate.content.iter().flat_map(|content| &content.parts) {
+                part.read(answer);
+            }
+            answer.finish_reason(&candidate.finish_reason);
+        }
+        Ok(())
+    }
+}
+
+impl Feedback<'_> {
+    /// A prompt that is blocked gets no answer.
+    fn report(&self, answer: &mut Answer) {
+        let Some(reason) = self.block_reason.non_empty() else { return };
+        let message = match self.block_reason_message.non_empty() {
+            Some(message) => message.to_owned(),
+            None => format!("the prompt was blocked: {reason}"),
+        };
+        let error = serde_json::json!({"type": reason, "message": message});
+        answer.report_json(error.to_string().as_bytes());
+    }
+}
+
+impl Part<'_> {
+    fn read(&self, answer: &mut Answer) {
+        if self.thought == Some(true) {
+            answer.reasoning(&self.text.0);
+        } else {
+            answer.output(&self.text.0);
+        }
+        if let Some(call) = &self.function_call {
+            answer.output(&call.name.0);
+            answer.output(call.args.map_or("", RawValue::get));
+        }
+        if let Some(code) = &self.executable_code {
+            answer.output(&code.code.0);
+        }
+        // A picture or a sound: content that is no text.
+        answer.found.output |= self.inline_data.is_some();
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads responses of Text Generation Inference, streamed or not.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::endpoint::reader::{Answer, Reader};
+use crate::endpoint::text::{Number, Text};
+
+/// Whether the stream has come to its end.
+#[derive(Default)]
+pub(in crate::endpoint) struct Tokens {
+    is_complete: bool,
+}
+
+/// One event of a stream, or an answer that is not streamed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(borrow)]
+    token: Option<Token<'a>>,
+    /// The whole text, in the last event.
+    #[serde(borrow)]
+    generated_text: Option<Text<'a>>,
+    #[serde(borrow)]
+    details: Option<Details<'a>>,
+    #[serde(borrow)]
+    error: Text<'a>,
+    #[serde(borrow)]
+    error_type: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Token<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    /// Whether it is none of the text's, such as the one that ends it.
+    special: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details<'a> {
+    #[serde(borrow)]
+    finish_reason: Text<'a>,
+    generated_tokens: Number,
+    input_length: Number,
+}
+
+impl Reader for Tokens {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        // Answers that are not streamed may be a list, with one for each input.
+        if json.trim_ascii_start().starts_with(b"[") {
+            for event in serde_json::from_slice::<Vec<Event<'_>>>(json)? {
+                self.event(&event, answer);
+            }
+        } else {
+            self.event(&serde_json::from_slice(json)?, answer);
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self, _answer: &Answer) -> bool {
+        self.is_complete
+    }
+}
+
+impl Tokens {
+    fn event(&mut self, event: &Event<'_>, answer: &mut Answer) {
+        if let Some(message) = event.error.non_empty() {
+            let error = json!({"message": message, "type": &*event.error_type.0});
+            answer.report_json(error.to_string().as_bytes());
+        }
+        match (&event.token, &event.generated_text) {
+            (Some(token), _) if token.special == Some(true) => {}
+            (Some(token), _) => answer.output(&token.text.0),
+            // The last event says the whole text again, beside its token.
+            (None, Some(text)) => answer.output(&text.0),
+            (None, None) => {}
+        }
+        self.is_complete |= event.generated_text.is_some();
+        if let Some(details) = &event.details {
+            answer.finish_reason(&details.finish_reason);
+            let usage = &mut answer.usage;
+            usage.completion_tokens = details.generated_tokens.whole().or(usage.completion_tokens);
+            usage.prompt_tokens = details.input_length.whole().or(usage.prompt_tokens);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Reads responses of Anthropic Messages, streamed or not.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::text::Text;
+
+/// Whether the stream has come to its end.
+#[derive(Default)]
+pub(in crate::endpoint) struct Events {
+    stopped: bool,
+}
+
+/// An event, or a whole message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    // What `message_start` begins; a text in errors of other forms.
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content_block: Option<Block<'a>>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    content: Vec<Block<'a>>,
+    #[serde(borrow)]
+    model: Text<'a>,
+    #[serde(borrow)]
+    stop_reason: Text<'a>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A message that begins.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Start<'a> {
+    #[serde(borrow)]
+    model: Text<'a>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// A block of content: text, thinking, or the use of a tool.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Block<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    thinking: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+/// What is added to a block (its signature is no content), or to the message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    thinking: Text<'a>,
+    #[serde(borrow)]
+    partial_json: Text<'a>,
+    #[serde(borrow)]
+    stop_reason: Text<'a>,
+}
+
+impl Reader for Events {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let event: Event<'_> = serde_json::from_slice(json)?;
+        let start = event.message.filter(|message| message.get().starts_with('{'));
+        if let Some(start) = start {
+            let start: Start<'_> = serde_json::from_str(start.get())?;
+            answer.model(&start.model);
+            answer.usage(start.usage);
+        }
+        if let Some(error) = event.error {
+            answer.report_json(error.get().as_bytes());
+        } else if start.is_none() && event.message.is_some() {
+            answer.report_json(json);
+        }
+        for block in &event.content {
+            block.read(answer);
+            // A block that has just begun has its input still to come.
+            if let Some(input) = block.input {
+                answer.output(input.get());
+            }
+        }
+        if let Some(block) = &event.content_block {
+            block.read(answer);
+        }
+        if let Some(delta) = &event.delta {
+            answer.output(&delta.text.0);
+            answer.output(&delta.partial_json.0);
+            answer.reasoning(&delta.thinking.0);
+            answer.finish_reason(&delta.stop_reason);
+        }
+        answer.model(&event.model);
+        answer.finish_reason(&event.stop_reason);
+        answer.usage(event.usage);
+        self.stopped |= event.kind.0 == "message_stop";
+        Ok(())
+    }
+
+    fn is_complete(&self, answer: &Answer) -> bool {
+        self.stopped || answer.response.finish_reason.is_some()
+    }
+
+    /// `input_tokens` leaves out what the cache had and what it took; a prompt's
+    /// tokens are all of them, as in the other dialects.
+    fn end(&mut self, answer: &mut Answer) {
+        answer.usage.leaves_out_cache = true;
+    }
+}
+
+impl Block<'_> {
+    fn read(&self, answer: &mut Answer) {
+        answer.output(&self.text.0);
+        answer.output(&self.name.0);
+        answer.reasoning(&self.thinking.0);
+    }
+}

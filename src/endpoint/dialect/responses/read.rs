@@ -1,0 +1,268 @@
+//! Reads responses of OpenAI Responses, streamed or not.
+//!
+//! Content is what deltas say: text, refusals, arguments of calls, reasoning or
+//! its summary, and the name of a call where its item begins. What a stream says
+//! again at the end of a part, an item or the whole counts only if no delta said
+//! it before.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::reader::{Answer, Reader, null_is_empty};
+use crate::endpoint::text::{Number, Text};
+
+/// The parts of which deltas have come.
+#[derive(Default)]
+pub(in crate::endpoint) struct Events {
+    parts: Vec<PartId>,
+}
+
+/// Which part of the answer an event is about.
+#[derive(PartialEq, Eq)]
+struct PartId {
+    is_reasoning: bool,
+    item: String,
+    output: Option<u64>,
+    content: Option<u64>,
+}
+
+/// An event, or a whole response: an event has a `type`, a response has none.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    delta: Text<'a>,
+    #[serde(borrow)]
+    item_id: Text<'a>,
+    output_index: Number,
+    content_index: Number,
+    summary_index: Number,
+    // What a part says when it is done, by its kind.
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    refusal: Text<'a>,
+    #[serde(borrow)]
+    arguments: Text<'a>,
+    #[serde(borrow)]
+    input: Text<'a>,
+    #[serde(borrow)]
+    code: Text<'a>,
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// A response, whole or as far as it has come.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Response<'a> {
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    incomplete_details: Option<Incomplete<'a>>,
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    output: Vec<Item<'a>>,
+    #[serde(borrow)]
+    output_text: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Incomplete<'a> {
+    #[serde(borrow)]
+    reason: Text<'a>,
+}
+
+/// An item of the output.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Item<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow, deserialize_with = "null_is_empty")]
+    content: Vec<Part<'a>>,
+    #[serde(borrow)]
+    summary: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    arguments: Text<'a>,
+    #[serde(borrow)]
+    input: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    refusal: Text<'a>,
+}
+
+impl Reader for Events {
+    fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let event: Event<'_> = serde_json::from_slice(json)?;
+        let kind = &*event.kind.0;
+        if !(kind.starts_with("response.") || kind == "error") {
+            return Self::whole(&event, json, answer);
+        }
+        match kind {
+            "response.output_text.delta"
+            | "response.refusal.delta"
+            | "response.function_call_arguments.delta"
+            | "response.mcp_call_arguments.delta"
+            | "response.custom_tool_call_input.delta"
+            | "response.code_interpreter_call_code.delta" => {
+                self.delta(&event, false);
+                answer.output(&event.delta.0);
+            }
+            "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => {
+                self.delta(&event, true);
+                answer.reasoning(&event.delta.0);
+            }
+            "response.output_text.done"
+            | "response.refusal.done"
+            | "response.function_call_arguments.done"
+            | "response.mcp_call_arguments.done"
+            | "response.custom_tool_call_input.done"
+            | "response.code_interpreter_call_code.done"
+                if self.is_new(&event, false) =>
+            {
+                // Of these an event has one.
+                let Event { text, refusal, arguments, input, code, .. } = &event;
+                for text in [text, refusal, arguments, input, code] {
+                    answer.output(&text.0);
+                }
+            }
+            "response.reasoning_text.done" | "response.reasoning_summary_text.done"
+                if self.is_new(&event, true) =>
+            {
+                answer.reasoning(&event.text.0);
+            }
+            "response.output_item.added" => {
+                if let Some(item) = event.item {
+                    answer.output(&serde_json::from_str::<Item<'_>>(item.get())?.name.0);
+                }
+            }
+            "error" => match event.error {
+                Some(error) => answer.report_json(error.get().as_bytes()),
+                None => answer.report_json(json),
+            },
+            // The three ends of a response, and what it is at its beginning.
+            _ => {
+                if let Some(response) = event.response {
+                    let response: Enveloped<'_, Response<'_>> =
+                        serde_json::from_str(response.get())?;
+                    response.read(kind == "response.failed", answer);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Events {
+    fn whole(event: &Event<'_>, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
+        let response: Enveloped<'_, Response<'_>> = serde_json::from_slice(json)?;
+        response.read(false, answer);
+        if !answer.has_content() && event.message.non_empty().is_some() {
+            answer.report_json(json);
+        }
+        Ok(())
+    }
+
+    /// Takes note that a delta of this part has come.
+    fn delta(&mut self, event: &Event<'_>, is_reasoning: bool) {
+        let is_same = |part: &PartId| part.is_of(event, is_reasoning);
+        if !event.delta.0.is_empty() && !self.parts.last().is_some_and(is_same) {
+            self.parts.push(PartId {
+                is_reasoning,
+                item: event.item_id.0.to_string(),
+                output: event.output_index.whole(),
+                content: event.part().whole(),
+            });
+        }
+    }
+
+    /// Whether no delta of this part has come.
+    fn is_new(&self, event: &Event<'_>, is_reasoning: bool) -> bool {
+        !self.parts.iter().any(|part| part.is_of(event, is_reasoning))
+    }
+}
+
+impl PartId {
+    fn is_of(&self, event: &Event<'_>, is_reasoning: bool) -> bool {
+        self.is_reasoning == is_reasoning
+            && self.item == event.item_id.0
+            && self.output == event.output_index.whole()
+            && self.content == event.part().whole()
+    }
+}
+
+impl Event<'_> {
+    /// The place of the part in its item.
+    fn part(&self) -> Number {
+        if self.summary_index.0.is_some() { self.summary_index } else { self.content_index }
+    }
+}
+
+impl Enveloped<'_, Response<'_>> {
+    fn read(&self, failed: bool, answer: &mut Answer) {
+        let Self { envelope, own: response } = self;
+        answer.model(&envelope.model);
+        answer.usage(envelope.usage);
+        if let Some(error) = envelope.error {
+            answer.report_json(error.get().as_bytes());
+        } else if failed || response.status.0 == "failed" {
+            answer.report_json(br#"{"message":"the response failed","type":"failed"}"#);
+        }
+        let reason = response.incomplete_details.as_ref().map(|details| &details.reason);
+        match reason.filter(|reason| reason.non_empty().is_some()) {
+            Some(reason) => answer.finish_reason(reason),
+            None if matches!(&*response.status.0, "completed" | "incomplete" | "failed") => {
+                answer.finish_reason(&response.status);
+            }
+            None => {}
+        }
+        if answer.has_content() {
+            return;
+        }
+        for item in &response.output {
+            item.read(answer);
+        }
+        if !answer.has_content() {
+            answer.output(&response.output_text.0);
+        }
+    }
+}
+
+impl Item<'_> {
+    fn read(&self, answer: &mut Answer) {
+        if self.kind.0 == "reasoning" {
+            if self.content.iter().all(|part| part.text.0.is_empty()) {
+                answer.reasoning(&self.summary.0);
+            }
+            for part in &self.content {
+                answer.reasoning(&part.text.0);
+            }
+            return;
+        }
+        for part in &self.content {
+            answer.output(&part.text.0);
+            answer.output(&part.refusal.0);
+        }
+        for text in [&self.name, &self.arguments, &self.input] {
+            answer.output(&text.0);
+        }
+    }
+}

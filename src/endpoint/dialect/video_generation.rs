@@ -1,0 +1,227 @@
+//! OpenAI video generation, as `SGLang` has it too.
+
+use std::sync::Arc;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::dataset::{Conversation, MediaKinds};
+use crate::endpoint::body::joined_text;
+use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::multipart::{self, Form};
+use crate::endpoint::text::Text;
+use crate::endpoint::{
+    Config, ContentPiece, Endpoint, EndpointTraits, NextStep, ParsedResponse, Usage, error,
+};
+use crate::record::{ErrorKind, RequestError, ResponseBody};
+use crate::units::Nanos;
+
+/// What the dialect is and what it can do.
+pub static TRAITS: EndpointTraits = EndpointTraits {
+    content_type: multipart::CONTENT_TYPE,
+    supports_streaming: false,
+    produces_tokens: false,
+    needs_text: true,
+    produces: MediaKinds::VIDEO,
+    metrics_title: "Video Generation Metrics",
+    ..EndpointTraits::text("video_generation", "/v1/videos", |config| {
+        Arc::new(VideoGeneration::new(config))
+    })
+};
+
+/// `/v1/videos`.
+///
+/// A request bears its own turn's text; size, length and the like are extras. The
+/// answer is a job, whose state is asked for until it is done; then the video is
+/// downloaded if that is wanted. The request lasts until then. What it came to is
+/// the job's last state: one piece of content where it is complete.
+#[derive(Debug)]
+pub struct VideoGeneration {
+    config: Config,
+}
+
+impl VideoGeneration {
+    /// The dialect with these settings.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self { config: config.clone() }
+    }
+}
+
+/// Longest identifier of a job that is asked after.
+const MAX_ID: usize = 1024;
+
+impl Endpoint for VideoGeneration {
+    fn traits(&self) -> &'static EndpointTraits {
+        &TRAITS
+    }
+
+    fn request_body(
+        &self,
+        conversation: &Conversation,
+        turn: usize,
+        _answers: &[Option<Arc<str>>],
+    ) -> Vec<u8> {
+        let Some(turn) = conversation.turns.get(turn) else { return Vec::new() };
+        Form::new(&self.config)
+            .field("prompt", &joined_text(conversation, turn))
+            .field("model", &turn.model)
+            .into_bytes()
+    }
+
+    fn next_step(
+        &self,
+        asked: Option<&NextStep>,
+        last: &ResponseBody,
+    ) -> Result<Option<NextStep>, RequestError> {
+        let raw = last.events.first().map_or(&[][..], |event| last.raw(event));
+        let Ok(Enveloped { envelope, own: job }) = serde_json::from_slice::<Answer<'_>>(raw) else {
+            return Ok(None);
+        };
+        let Some(id) = job.id.non_empty().filter(|id| id.len() <= MAX_ID) else { return Ok(None) };
+        let path = format!("/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
+        if let Some(asked) = asked.filter(|asked| asked.suffix != path) {
+            let message = format!("expected {}, got {}", asked.waits_for, job.named());
+            return Err(RequestError::new(ErrorKind::Parse, "OtherVideoJob", message));
+        }
+        let status = job.status.0.as_ref();
+        Ok(match State::of(status) {
+            State::Going => Some(NextStep {
+                after: self.config.video.poll_interval,
+                suffix: path,
+                is_download: false,
+                waits_for: format!("job {id}, which was {status}"),
+            }),
+            State::Complete if self.config.video.download && envelope.error.is_none() => {
+                Some(NextStep {
+                    after: Nanos::ZERO,
+                    suffix: path + "/content",
+                    is_download: true,
+                    waits_for: format!("the video of job {id}"),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    fn parse(&self, body: &ResponseBody) -> ParsedResponse {
+        let mut response = ParsedResponse::default();
+        let Some(event) = body.events.first() else {
+            response.error = Some(error::empty_response(None));
+            return response;
+        };
+        let raw = body.raw(event);
+        match serde_json::from_slice::<Answer<'_>>(raw) {
+            Ok(answer) => answer.read(raw, event.arrival.at, &mut response),
+            Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
+        }
+        response
+    }
+}
+
+/// How a job goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Going,
+    Complete,
+    Failed,
+    Unknown,
+}
+
+impl State {
+    fn of(status: &str) -> Self {
+        match status {
+            "queued" | "in_progress" | "pending" | "processing" | "running" => Self::Going,
+            "completed" | "succeeded" => Self::Complete,
+            "failed" | "cancelled" | "canceled" | "expired" => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Job<'a> {
+    #[serde(borrow, default)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
+    status: Text<'a>,
+    #[serde(borrow, default)]
+    inference_time_s: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    peak_memory_mb: Option<&'a RawValue>,
+}
+
+type Answer<'a> = Enveloped<'a, Job<'a>>;
+
+impl Answer<'_> {
+    fn read(&self, raw: &[u8], arrival: Nanos, response: &mut ParsedResponse) {
+        let Self { envelope, own: job } = self;
+        response.model = envelope.model.non_empty().map(str::to_owned);
+        response.inference_seconds = job.inference_time_s.and_then(number);
+        response.peak_memory_megabytes = job.peak_memory_mb.and_then(number);
+        if let Some(reported) = envelope.usage {
+            let mut usage = Usage::default();
+            usage.merge(reported);
+            response.usage = (!usage.is_empty()).then_some(usage);
+        }
+        let status = &*job.status.0;
+        response.error = match (envelope.error, State::of(status)) {
+            (Some(error), _) => {
+                let value = serde_json::from_str(error.get()).unwrap_or(Value::Null);
+                Some(job.failed(error::reported(&value)))
+            }
+            (None, State::Complete) => {
+                response.content.push(ContentPiece { arrival, is_output: true });
+                None
+            }
+            (None, State::Failed) => {
+                let message = format!("{} is {status}, without a reason", job.named());
+                Some(RequestError::new(ErrorKind::Other, "VideoJobFailed", message))
+            }
+            (None, State::Going) if job.id.0.is_empty() || job.id.0.len() > MAX_ID => {
+                let message = format!("a job that is {status} has no ID to poll");
+                Some(RequestError::new(ErrorKind::Parse, "NoVideoJob", message))
+            }
+            (None, State::Going) => {
+                let message = format!("{} was still {status}", job.named());
+                Some(RequestError::new(ErrorKind::Other, "VideoJobNotDone", message))
+            }
+            (None, State::Unknown) if envelope.message.non_empty().is_some() => {
+                Some(error::reported(&serde_json::from_slice(raw).unwrap_or(Value::Null)))
+            }
+            (None, State::Unknown) => {
+                let status: String = status.chars().take(100).collect();
+                let message = format!("{} has the unknown status {status:?}", job.named());
+                Some(RequestError::new(ErrorKind::Parse, "UnknownVideoJobStatus", message))
+            }
+        };
+    }
+}
+
+impl Job<'_> {
+    fn named(&self) -> String {
+        let id: String = self.id.0.chars().take(100).collect();
+        format!("job {id:?}")
+    }
+
+    /// An error of the job's own says which job it was.
+    fn failed(&self, error: RequestError) -> RequestError {
+        let name =
+            if error.name == "ServerError" { "VideoJobFailed".to_owned() } else { error.name };
+        let message = match self.id.non_empty() {
+            Some(_) => format!("{}: {}", self.named(), error.message),
+            None => error.message,
+        };
+        RequestError { name, message, ..error }
+    }
+}
+
+/// A number of the server's that makes sense.
+fn number(raw: &RawValue) -> Option<f64> {
+    serde_json::from_str(raw.get()).ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+#[cfg(test)]
+mod tests;

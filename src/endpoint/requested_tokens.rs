@@ -1,0 +1,155 @@
+//! What a request's body asks for, whoever wrote it: a dialect, `--extra-inputs`, a
+//! template, or the user's own file.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::text::{Number, Text};
+
+/// Names of the most output tokens that servers know. Where a body has several, the first
+/// counts: OpenAI's new name before its old one.
+const NAMES: [&str; 7] = [
+    "max_completion_tokens",
+    "max_tokens",
+    "max_output_tokens",
+    "max_new_tokens",
+    "maxOutputTokens",
+    "max_tokens_to_sample",
+    "num_predict",
+];
+
+/// Objects within objects that are looked into: `generationConfig`, `parameters`,
+/// `options`, and what a template puts around them.
+const DEEPEST: usize = 4;
+
+/// The output tokens that `body` asks for; `None` where it is no JSON or asks for none.
+#[must_use]
+pub fn requested_output_tokens(body: &[u8]) -> Option<u64> {
+    let mut found = Found::default();
+    let mut json = serde_json::Deserializer::from_slice(body);
+    Looker { found: &mut found, depth: 0 }.deserialize(&mut json).ok()?;
+    found.0.into_iter().flatten().next()
+}
+
+/// The number under each name, that of the outermost object.
+#[derive(Default)]
+struct Found([Option<u64>; NAMES.len()]);
+
+struct Looker<'f> {
+    found: &'f mut Found,
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Looker<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Looker<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request's body")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let mut inner = Found::default();
+        while let Some(name) = members.next_key::<Text<'de>>()? {
+            if let Some(place) = NAMES.iter().position(|known| *known == name.0) {
+                let number = members.next_value::<Number>()?.whole();
+                self.found.0[place] = number.or(self.found.0[place]);
+            } else if self.depth < DEEPEST {
+                let depth = self.depth + 1;
+                members.next_value_seed(Looker { found: &mut inner, depth })?;
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        for (outer, inner) in self.found.0.iter_mut().zip(inner.0) {
+            *outer = outer.or(inner);
+        }
+        Ok(())
+    }
+
+    /// Messages and tools: what stands in them is asked of nobody.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_servers_name_is_known() {
+        let asked = |json: &str| requested_output_tokens(json.as_bytes());
+        for (json, tokens) in [
+            (r#"{"messages":[{"content":"max_tokens"}],"max_tokens":7}"#, 7),
+            (r#"{"max_tokens":7,"max_completion_tokens":8}"#, 8),
+            (r#"{"max_output_tokens":9}"#, 9),
+            (r#"{"contents":[],"generationConfig":{"maxOutputTokens":10}}"#, 10),
+            (r#"{"inputs":"a","parameters":{"max_new_tokens":11}}"#, 11),
+            (r#"{"model":"m","options":{"num_predict":12}}"#, 12),
+            (r#"{"request":{"body":{"max_tokens":13}}}"#, 13),
+            // What stands further out counts.
+            (r#"{"a":{"max_tokens":1},"max_tokens":14,"z":{"max_tokens":2}}"#, 14),
+            // The last of two alike, as most parsers have it.
+            (r#"{"max_tokens":1,"max_tokens":15}"#, 15),
+        ] {
+            assert_eq!(asked(json), Some(tokens), "{json}");
+        }
+        for json in [
+            "",
+            "--boundary\r\n",
+            "{}",
+            "[1]",
+            r#"{"max_tokens":null}"#,
+            r#"{"max_tokens":"7"}"#,
+            r#"{"max_tokens":-1}"#,
+            r#"{"messages":[{"max_tokens":7}]}"#,
+            r#"{"max_tokens":7"#,
+        ] {
+            assert_eq!(asked(json), None, "{json}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(body: Vec<u8>, text in "[{}\\[\\]\",:a-z_0-9]{0,60}") {
+            let _ = requested_output_tokens(&body);
+            let _ = requested_output_tokens(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The tags of all metrics.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A metric's name in every artifact, as in `time_to_first_token`, and the slot of its values in
+/// tables with an entry for each metric.
+///
+/// There is a constant for each: [`REQUEST_LATENCY`] is the tag of `request_latency`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MetricTag(u8);
+
+impl MetricTag {
+    /// Number of tags; all slots are below it.
+    pub const COUNT: usize = NAMES.len();
+
+    /// Returns the tag called `name`.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        // There are at most 256 tags: `MetricTag::COUNT` is checked below.
+        NAMES.iter().position(|known| *known == name).map(|slot| Self(slot as u8))
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        NAMES[self.0 as usize]
+    }
+
+    /// Returns its slot. Slots are in order of computation: a metric's slot is above those of the
+    /// metrics that it requires.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the tag in `slot`, which must be below [`MetricTag::COUNT`].
+    pub(super) const fn in_slot(slot: usize) -> Self {
+        assert!(slot < Self::COUNT);
+        Self(slot as u8)
+    }
+}
+
+const _: () = assert!(MetricTag::COUNT <= u8::MAX as usize + 1);
+
+impl fmt::Display for MetricTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for MetricTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for MetricTag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricTag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::find(&name).ok_or_else(|| de::Error::custom(format!("there is no metric `{name}`")))
+    }
+}
+
+/// A map from metrics to values, indexed by the metric's slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TagMap<T> {
+    slots: Vec<Option<T>>,
+}
+
+impl<T> Default for TagMap<T> {
+    fn default() -> Self {
+        Self { slots: std::iter::repeat_with(|| None).take(MetricTag::COUNT).collect() }
+    }
+}
+
+impl<T> TagMap<T> {
+    /// Returns the value of `tag`.
+    #[must_use]
+    pub fn get(&self, tag: MetricTag) -> Option<&T> {
+        self.slots[tag.slot()].as_ref()
+    }
+
+    /// Returns whether `tag` has a value.
+    #[must_use]
+    pub fn contains(&self, tag: MetricTag) -> bool {
+        self.get(tag).is_some()
+    }
+
+    /// Sets the value of `tag`, replacing an earlier one.
+    pub fn insert(&mut self, tag: MetricTag, value: T) {
+        self.slots[tag.slot()] = Some(value);
+    }
+
+    /// Returns the entry of `tag`.
+    pub fn slot_mut(&mut self, tag: MetricTag) -> &mut Option<T> {
+        &mut self.slots[tag.slot()]
+    }
+
+    /// Iterates over the tags with a value, in order of computation.
+    pub fn iter(&self) -> impl Iterator<Item = (MetricTag, &T)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, value)| Some((MetricTag::in_slot(slot), value.as_ref()?)))
+    }
+}
+
+impl<T> FromIterator<(MetricTag, T)> for TagMap<T> {
+    fn from_iter<I: IntoIterator<Item = (MetricTag, T)>>(pairs: I) -> Self {
+        let mut map = Self::default();
+        for (tag, value) in pairs {
+            map.insert(tag, value);
+        }
+        map
+    }
+}
+
+/// Declares a constant for each tag, in order of computation.
+macro_rules! tags {
+    ($($constant:ident = $name:literal,)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Slot { $($constant),* }
+
+        $(
+            #[doc = concat!("`", $name, "`.")]
+            pub const $constant: MetricTag = MetricTag(Slot::$constant as u8);
+        )*
+    };
+}
+
+tags! {
+    // Metrics of each request.
+    TIME_TO_FIRST_TOKEN = "time_to_first_token",
+    TIME_TO_SECOND_TOKEN = "time_to_second_token",
+    TIME_TO_FIRST_OUTPUT_TOKEN = "time_to_first_output_token",
+    INTER_CHUNK_LATENCY = "inter_chunk_latency",
+    STREAM_SETUP_LATENCY = "stream_setup_latency",
+    STREAM_PREFILL_LATENCY = "stream_prefill_latency",
+    OUTPUT_TOKEN_COUNT = "output_token_count",
+    INPUT_SEQUENCE_LENGTH = "input_sequence_length",
+    NUM_IMAGES = "num_images",
+    VIDEO_INFERENCE_TIME = "video_inference_time",
+    VIDEO_PEAK_MEMORY = "video_peak_memory",
+    AUDIO_DURATION = "audio_duration",
+    REASONING_TOKEN_COUNT = "reasoning_token_count",
+    THINKING_EFFICIENCY = "thinking_efficiency",
+    USAGE_PROMPT_TOKENS = "usage_prompt_tokens",
+    USAGE_PROMPT_CACHE_READ_TOKENS = "usage_prompt_cache_read_tokens",
+    USAGE_PROMPT_CACHE_WRITE_TOKENS = "usage_prompt_cache_write_tokens",
+    USAGE_PROMPT_CACHE_MISS_TOKENS = "usage_prompt_cache_miss_tokens",
+    USAGE_PROMPT_AUDIO_TOKENS = "usage_prompt_audio_tokens",
+    USAGE_TOOL_USE_PROMPT_TOKENS = "usage_tool_use_prompt_tokens",
+    USAGE_PROMPT_AUDIO_SECONDS = "usage_prompt_audio_seconds",
+    USAGE_COMPLETION_TOKENS = "usage_completion_tokens",
+    USAGE_REASONING_TOKENS = "usage_reasoning_tokens",
+    USAGE_COMPLETION_AUDIO_TOKENS = "usage_completion_audio_tokens",
+    USAGE_ACCEPTED_PREDICTION_TOKENS = "usage_accepted_prediction_tokens",
+    USAGE_REJECTED_PREDICTION_TOKENS = "usage_rejected_prediction_tokens",
+    USAGE_TOTAL_TOKENS = "usage_total_tokens",
+    USAGE_PROMPT_TOKENS_DIFF_PCT = "usage_prompt_tokens_diff_pct",
+    USAGE_REASONING_TOKENS_DIFF_PCT = "usage_reasoning_tokens_diff_pct",
+    REQUESTED_OSL = "requested_osl",
+    ERROR_ISL = "error_isl",
+    REQUEST_LATENCY = "request_latency",
+    EFFECTIVE_LATENCY = "effective_latency",
+    CREDIT_TO_START_LATENCY = "credit_to_start_latency",
+    CREDIT_DROP_LATENCY = "credit_drop_latency",
+    REPLAY_SEND_SCHEDULE_OFFSET = "replay_send_schedule_offset",
+    HTTP_REQ_BLOCKED = "http_req_blocked",
+    HTTP_REQ_DNS_LOOKUP = "http_req_dns_lookup",
+    HTTP_REQ_CONNECTING = "http_req_connecting",
+    HTTP_REQ_TLS_HANDSHAKING = "http_req_tls_handshaking",
+    HTTP_REQ_SENDING = "http_req_sending",
+    HTTP_REQ_WAITING = "http_req_waiting",
+    HTTP_REQ_RECEIVING = "http_req_receiving",
+    HTTP_REQ_CONNECTION_REUSED = "http_req_connection_reused",
+    HTTP_REQ_DATA_SENT = "http_req_data_sent",
+    HTTP_REQ_CHUNKS_SENT = "http_req_chunks_sent",
+    HTTP_REQ_DATA_RECEIVED = "http_req_data_received",
+    HTTP_REQ_CHUNKS_RECEIVED = "http_req_chunks_received",
+    HTTP_REQ_CONNECTION_OVERHEAD = "http_req_connection_overhead",
+    HTTP_REQ_DURATION = "http_req_duration",
+    HTTP_REQ_TOTAL = "http_req_total",
+    DECODE_DURATION = "decode_duration",
+    PREFILL_THROUGHPUT_PER_USER = "prefill_throughput_per_user",
+    OUTPUT_SEQUENCE_LENGTH = "output_sequence_length",
+    E2E_OUTPUT_TOKEN_THROUGHPUT = "e2e_output_token_throughput",
+    IMAGE_THROUGHPUT = "image_throughput",
+    IMAGE_LATENCY = "image_latency",
+    RTFX = "rtfx",
+    USAGE_COMPLETION_TOKENS_DIFF_PCT = "usage_completion_tokens_diff_pct",
+    OSL_MISMATCH_DIFF_PCT = "osl_mismatch_diff_pct",
+    INTER_TOKEN_LATENCY = "inter_token_latency",
+    OUTPUT_TOKEN_THROUGHPUT_PER_USER = "output_token_throughput_per_user",
+    // Aggregates over requests.
+    USAGE_DISCREPANCY_COUNT = "usage_discrepancy_count",
+    GOOD_REQUEST_COUNT = "good_request_count",
+    CONTEXT_OVERFLOW_COUNT = "context_overflow_count",
+    REQUEST_COUNT = "request_count",
+    ERROR_REQUEST_COUNT = "error_request_count",
+    INCOMPLETE_HISTORY_COUNT = "incomplete_history_count",
+    MIN_REQUEST_TIMESTAMP = "min_request_timestamp",
+    MAX_RESPONSE_TIMESTAMP = "max_response_timestamp",
+    OSL_MISMATCH_COUNT = "osl_mismatch_count",
+    // Metrics derived from others.
+    TOTAL_OUTPUT_TOKENS = "total_output_tokens",
+    TOTAL_ISL = "total_isl",
+    TOTAL_REASONING_TOKENS = "total_reasoning_tokens",
+    OVERALL_THINKING_EFFICIENCY = "overall_thinking_efficiency",
+    TOTAL_USAGE_PROMPT_TOKENS = "total_usage_prompt_tokens",
+    TOTAL_USAGE_PROMPT_CACHE_READ_TOKENS = "total_usage_prompt_cache_read_tokens",
+    OVERALL_USAGE_PROMPT_CACHE_READ_PCT = "overall_usage_prompt_cache_read_pct",
+    TOTAL_USAGE_PROMPT_CACHE_WRITE_TOKENS = "total_usage_prompt_cache_write_tokens",
+    TOTAL_USAGE_PROMPT_CACHE_MISS_TOKENS = "total_usage_prompt_cache_miss_tokens",
+    TOTAL_USAGE_PROMPT_AUDIO_TOKENS = "total_usage_prompt_audio_tokens",
+    TOTAL_USAGE_TOOL_USE_PROMPT_TOKENS = "total_usage_tool_use_prompt_tokens",
+    TOTAL_USAGE_PROMPT_AUDIO_SECONDS = "total_usage_prompt_audio_seconds",
+    TOTAL_USAGE_COMPLETION_TOKENS = "total_usage_completion_tokens",
+    TOTAL_USAGE_REASONING_TOKENS = "total_usage_reasoning_tokens",
+    TOTAL_USAGE_COMPLETION_AUDIO_TOKENS = "total_usage_completion_audio_tokens",
+    TOTAL_USAGE_ACCEPTED_PREDICTION_TOKENS = "total_usage_accepted_prediction_tokens",
+    TOTAL_USAGE_REJECTED_PREDICTION_TOKENS = "total_usage_rejected_prediction_tokens",
+    TOTAL_USAGE_TOTAL_TOKENS = "total_usage_total_tokens",
+    TOTAL_ERROR_ISL = "total_error_isl",
+    ADJ_TIME_TO_FIRST_TOKEN = "adj_time_to_first_token",
+    COMPLETED_REQUEST_COUNT = "completed_request_count",
+    REQUEST_ERROR_RATE = "request_error_rate",
+    BENCHMARK_DURATION = "benchmark_duration",
+    REQUEST_THROUGHPUT = "request_throughput",
+    EFFECTIVE_CONCURRENCY = "effective_concurrency",
+    EFFECTIVE_PREFILL_THROUGHPUT = "effective_prefill_throughput",
+    EFFECTIVE_DECODE_CONCURRENCY = "effective_decode_concurrency",
+    EFFECTIVE_PREFILL_CONCURRENCY = "effective_prefill_concurrency",
+    EFFECTIVE_PREFILL_THROUGHPUT_PER_USER = "effective_prefill_throughput_per_user",
+    ACTIVE_PREFILL_THROUGHPUT = "active_prefill_throughput",
+    ACTIVE_PREFILL_THROUGHPUT_PER_USER = "active_prefill_throughput_per_user",
+    REPLAY_SCHED_LAG_P50 = "replay_sched_lag_p50",
+    REPLAY_SCHED_LAG_P90 = "replay_sched_lag_p90",
+    REPLAY_SCHED_LAG_P99 = "replay_sched_lag_p99",
+    REPLAY_SCHED_DEGRADED = "replay_sched_degraded",
+    TOTAL_OSL = "total_osl",
+    OUTPUT_TOKEN_THROUGHPUT = "output_token_throughput",
+    INPUT_TOKEN_THROUGHPUT = "input_token_throughput",
+    TOTAL_TOKEN_THROUGHPUT = "total_token_throughput",
+    GOOD_REQUEST_FRACTION = "good_request_fraction",
+    GOODPUT = "goodput",
+    ADJ_REQUEST_LATENCY = "adj_request_latency",
+    ADJ_DECODE_DURATION = "adj_decode_duration",
+    EFFECTIVE_DECODE_THROUGHPUT = "effective_decode_throughput",
+    EFFECTIVE_TOTAL_THROUGHPUT = "effective_total_throughput",
+    EFFECTIVE_DECODE_THROUGHPUT_PER_USER = "effective_decode_throughput_per_user",
+    TOKENS_IN_FLIGHT = "tokens_in_flight",
+    ACTIVE_DECODE_THROUGHPUT = "active_decode_throughput",
+    ACTIVE_DECODE_THROUGHPUT_PER_USER = "active_decode_throughput_per_user",
+    ACTIVE_TOTAL_THROUGHPUT = "active_total_throughput",
+    ADJ_INTER_TOKEN_LATENCY = "adj_inter_token_latency",
+}

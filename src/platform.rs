@@ -1,0 +1,25 @@
+//! The operating system, beyond what std and tokio cover on every platform.
+//!
+//! `linux` calls Linux; `portable` replaces it on other systems, and documents what is
+//! missing there. Both export the same names, and no other module depends on which of them
+//! is compiled. The feature `portable` selects the replacement on Linux, for tests.
+
+pub mod exhaustion;
+pub mod receive;
+pub mod replace;
+pub mod socket;
+
+#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+mod linux;
+#[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
+use linux as system;
+
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+mod portable;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+use portable as system;
+
+pub use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! This process, its threads and its child processes.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use rustix::thread::gettid;
+
+/// Sets the lowest priority for the calling thread and for the threads that it starts from
+/// now on, so that they do not delay the measurement. If the system rejects the change, the
+/// priority stays.
+pub fn yield_to_measurement() {
+    let _ = setpriority_process(Some(gettid()), 19);
+}
+
+/// Sends SIGTERM to `child`.
+pub fn terminate(child: &mut Child) -> io::Result<()> {
+    Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
+}
+
+/// Returns the path of this program, even if its file was replaced meanwhile.
+#[must_use]
+pub fn own_program() -> OsString {
+    let own = "/proc/self/exe";
+    if std::path::Path::new(own).exists() {
+        return own.into();
+    }
+    std::env::current_exe().map_or_else(|_| "aiperf".into(), OsString::from)
+}

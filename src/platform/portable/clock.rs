@@ -1,0 +1,29 @@
+//! Clocks, in nanoseconds.
+
+use std::sync::LazyLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Returns the time of a monotonic clock that starts at the wall time of its first use. The
+/// clocks of two processes differ by as much as the wall clock changed in between.
+#[inline]
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    static BEGIN: LazyLock<(u64, Instant)> = LazyLock::new(|| {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        (wall.as_nanos() as u64, Instant::now())
+    });
+    let (wall_ns, begin) = *BEGIN;
+    wall_ns.saturating_add(begin.elapsed().as_nanos() as u64)
+}
+
+/// Returns 0: CPU time is not available.
+#[must_use]
+pub const fn thread_cpu_ns() -> u64 {
+    0
+}
+
+/// Returns 0: CPU time is not available.
+#[must_use]
+pub const fn process_cpu_ns() -> u64 {
+    0
+}

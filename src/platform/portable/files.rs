@@ -1,0 +1,60 @@
+//! Files.
+
+use std::fs::{File, FileType, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Returns false: devices are not distinguished from pipes.
+#[must_use]
+pub fn is_device(_kind: FileType) -> bool {
+    false
+}
+
+/// Returns nothing: temporary files have the default permissions.
+#[must_use]
+pub const fn ordinary_permissions() -> Option<Permissions> {
+    None
+}
+
+/// A temporary file, read and written by position, by one thread at a time.
+#[derive(Debug)]
+pub struct UnnamedFile(Mutex<File>);
+
+impl UnnamedFile {
+    /// Creates a file in `directory`, which is deleted when it is closed.
+    pub fn in_directory(directory: &Path) -> io::Result<Self> {
+        tempfile::tempfile_in(directory).map(|file| Self(Mutex::new(file)))
+    }
+
+    /// Writes all of `bytes` at the offset `at`.
+    pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let mut file = self.file();
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(bytes)
+    }
+
+    /// Fills `bytes` from the offset `at`; an error if the file ends before.
+    pub fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        let mut file = self.file();
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(bytes)
+    }
+
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl UnnamedFile {
+    /// A file that has a name.
+    pub(crate) fn of(file: File) -> Self {
+        Self(Mutex::new(file))
+    }
+
+    /// Removes the content.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        self.file().set_len(0)
+    }
+}

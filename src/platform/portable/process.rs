@@ -1,0 +1,19 @@
+//! This process, its threads and its child processes.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Child;
+
+/// Has no effect: threads keep their priority, and may delay the measurement.
+pub const fn yield_to_measurement() {}
+
+/// Kills `child`: there is no signal that it could handle.
+pub fn terminate(child: &mut Child) -> io::Result<()> {
+    child.kill()
+}
+
+/// Returns the path that this program was started from.
+#[must_use]
+pub fn own_program() -> OsString {
+    std::env::current_exe().map_or_else(|_| "aiperf".into(), OsString::from)
+}

@@ -1,0 +1,57 @@
+//! Atomic replacement of files: written to a temporary file, then renamed.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use super::files::ordinary_permissions;
+
+/// Prefix and suffix of temporary files.
+const NAME: (&str, &str) = (".aiperf-", ".tmp");
+
+/// Creates a temporary file in the directory of `path`, with the permissions of an ordinary
+/// file.
+pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(NAME.0).suffix(NAME.1);
+    if let Some(permissions) = ordinary_permissions() {
+        builder.permissions(permissions);
+    }
+    builder.tempfile_in(directory)
+}
+
+/// Deletes the temporary files that a killed run left in `directory`, as far as possible.
+pub fn clear_temporary(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && name.starts_with(NAME.0) && name.ends_with(NAME.1) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Fails if `path` cannot be replaced later.
+pub fn check(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    beside(path).map(drop)
+}
+
+/// Replaces `path` with what `write` writes. On an error, `path` stays as it was.
+pub fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = BufWriter::new(beside(path)?);
+    write(&mut file)?;
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.persist(path).map(drop).map_err(|failure| failure.error)
+}

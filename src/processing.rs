@@ -1,0 +1,199 @@
+//! Processes finished records: takes each from the queue, measures it once, and passes it to the
+//! statistics, client health, the files and telemetry.
+//!
+//! Processor threads have low priority, so that they never delay a worker that has to take a
+//! timestamp.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::metrics::breakdown::Breakdowns;
+use crate::metrics::metric::MeasuredRecord;
+use crate::metrics::{Accumulator, Health, Measurer, MetricTag, Registry};
+use crate::platform::process::yield_to_measurement;
+use crate::record::RequestRecord;
+use crate::runner::{Progress, RecordQueue};
+use crate::schedule::PhaseKind;
+use crate::telemetry::Telemetry;
+use crate::units::{Clock, Nanos};
+
+/// Maximum time that a processor waits for a record before it does other work.
+const POP_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Receives measured records: the files of a run.
+pub trait RecordSink: Send + 'static {
+    /// Receives a record.
+    fn record(&mut self, measured: &MeasuredRecord);
+
+    /// Called often, even without records, to write buffered data.
+    fn tick(&mut self, now: Nanos);
+}
+
+/// Processors cannot be started, or one of them ended unexpectedly.
+#[derive(Debug, Error)]
+pub enum ProcessingError {
+    /// A thread cannot be started.
+    #[error("cannot start a record processor thread; check the limit on threads")]
+    Thread(#[from] io::Error),
+    /// A processor ended before its work was done.
+    #[error(
+        "a record processor thread ended unexpectedly; some records are missing from the results"
+    )]
+    ProcessorLost,
+}
+
+/// The inputs of processing.
+pub struct ProcessingParts {
+    /// The source of records.
+    pub queue: Arc<RecordQueue>,
+    /// Computes the values of records.
+    pub measurer: Measurer,
+    /// The metrics that apply.
+    pub registry: Arc<Registry>,
+    /// Exports each record's values as OpenTelemetry metrics and traces.
+    pub telemetry: Arc<Telemetry>,
+    /// Counts the outcomes of requests and sessions.
+    pub progress: Arc<Progress>,
+    /// Whether the measurement is divided into time slices.
+    pub is_sliced: bool,
+    /// The groups of the measurement's requests.
+    pub breakdowns: Breakdowns,
+}
+
+/// Running processor threads.
+pub struct Processing<S> {
+    shared: Arc<Shared<S>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The results of processing.
+pub struct Processed<S> {
+    /// Statistics of the warmup.
+    pub warmup: Accumulator,
+    /// Statistics of the measurement.
+    pub profiling: Accumulator,
+    /// Statistics of the measurement by model and by URL.
+    pub breakdowns: Breakdowns,
+    /// Client health in the measurement.
+    pub health: Health,
+    /// The files, still open.
+    pub sink: S,
+}
+
+struct Shared<S> {
+    parts: ProcessingParts,
+    readers: Mutex<Readers<S>>,
+}
+
+/// The consumers that process one record at a time. Telemetry processes them concurrently.
+struct Readers<S> {
+    warmup: Accumulator,
+    profiling: Accumulator,
+    breakdowns: Breakdowns,
+    health: Health,
+    sink: S,
+}
+
+impl<S: RecordSink> Processing<S> {
+    /// Starts `processors` threads that process records until the queue is closed.
+    pub fn start(
+        mut parts: ProcessingParts,
+        sink: S,
+        processors: usize,
+    ) -> Result<Self, ProcessingError> {
+        let profiling = if parts.is_sliced { Accumulator::sliced } else { Accumulator::new };
+        let readers = Readers {
+            warmup: Accumulator::new(Arc::clone(&parts.registry)),
+            profiling: profiling(Arc::clone(&parts.registry)),
+            breakdowns: std::mem::take(&mut parts.breakdowns),
+            health: Health::default(),
+            sink,
+        };
+        let shared = Arc::new(Shared { parts, readers: Mutex::new(readers) });
+        let start = |number: usize| {
+            let shared = Arc::clone(&shared);
+            let work = move || {
+                yield_to_measurement();
+                shared.process(|| false);
+            };
+            thread::Builder::new().name(format!("processor-{number}")).spawn(work)
+        };
+        let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { shared, threads })
+    }
+
+    /// Processes the records left in the queue, which must be closed, and returns the results. The
+    /// calling thread helps: the load has ended, so the rest need not wait for an idle processor.
+    /// Remaining records are discarded once `gives_up` returns true, which is called after each
+    /// record.
+    pub fn finish(self, gives_up: impl FnMut() -> bool) -> Result<Processed<S>, ProcessingError> {
+        self.shared.process(gives_up);
+        for thread in self.threads {
+            thread.join().map_err(|_| ProcessingError::ProcessorLost)?;
+        }
+        let shared = Arc::try_unwrap(self.shared).map_err(|_| ProcessingError::ProcessorLost)?;
+        let readers = shared.readers.into_inner().map_err(|_| ProcessingError::ProcessorLost)?;
+        let Readers { warmup, profiling, breakdowns, health, sink } = readers;
+        Ok(Processed { warmup, profiling, breakdowns, health, sink })
+    }
+}
+
+impl<S: RecordSink> Shared<S> {
+    /// Processes records until the queue is closed and empty, or this thread discards the rest
+    /// because `gives_up` returned true.
+    fn process(&self, mut gives_up: impl FnMut() -> bool) {
+        let _notice = LossNotice(&self.parts.queue);
+        while let Some(next) = self.parts.queue.pop(POP_TIMEOUT) {
+            if let Some(record) = next {
+                self.pass_on(record);
+            }
+            self.lock().sink.tick(Clock::now());
+            if gives_up() {
+                self.parts.queue.discard();
+            }
+        }
+    }
+
+    /// Measures a record once, for all consumers.
+    fn pass_on(&self, record: RequestRecord) {
+        let phase_index = record.phase_index as usize;
+        let measured = self.parts.measurer.measure(record);
+        let observation = &measured.observation;
+        if let Some(counters) = self.parts.progress.phase(phase_index) {
+            counters.measured(&measured.record.turn, observation.error.as_ref());
+        }
+        let aggregates: Vec<(MetricTag, f64)> =
+            self.parts.registry.aggregates(observation).collect();
+        self.parts.telemetry.record(&measured, &aggregates);
+        let mut readers = self.lock();
+        match observation.phase {
+            PhaseKind::Warmup => readers.warmup.observe(observation),
+            PhaseKind::Profiling => {
+                readers.profiling.observe(observation);
+                let RequestRecord { model, url, .. } = &measured.record;
+                readers.breakdowns.observe(model, url, observation);
+                readers.health.observe(&measured.record);
+            }
+        }
+        readers.sink.record(&measured);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Readers<S>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the queue if a processor panics, since workers would wait for it forever.
+struct LossNotice<'a>(&'a RecordQueue);
+
+impl Drop for LossNotice<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.close();
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A run: its description, outcome and results. Used by the console, the files, multiple runs and
+//! the rebuilding of reports; `run_manifest.json` is the serialization of these types.
+
+mod endpoint_type;
+pub mod provenance;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::endpoint::EndpointTraits;
+use crate::metrics::breakdown::BreakdownResults;
+use crate::metrics::health::Verdict;
+use crate::metrics::metric::{MetricResult, Settings};
+use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices};
+use crate::multi_run::Member;
+use crate::record::RequestError;
+use crate::schedule::{PhaseStats, Shard};
+use crate::server_metrics::conservation::Comparison;
+use crate::server_metrics::report::ServerMetrics;
+use crate::telemetry::TelemetryReport;
+use crate::units::Nanos;
+
+pub use provenance::Provenance;
+
+/// The description of a run, known before its first request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunDescription {
+    /// ID of the run.
+    pub benchmark_id: Uuid,
+    /// The API dialect; its title is the heading of the console tables.
+    #[serde(rename = "endpoint_type", with = "endpoint_type")]
+    pub endpoint: &'static EndpointTraits,
+    /// Whether responses are streamed.
+    pub streaming: bool,
+    /// Seed of the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub random_seed: Option<u64>,
+    /// Its position among others, if it is one of several runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub member: Option<Member>,
+    /// The shard, if several processes share the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shard: Option<Shard>,
+    /// The configured start time in nanoseconds since the epoch, if any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_at_ns: Option<u64>,
+    /// The command line, with secrets redacted.
+    pub cli_command: String,
+    /// Program, machine, tokenizer and servers.
+    #[serde(default)]
+    pub provenance: Provenance,
+    /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
+    pub show_trace_timing: bool,
+    /// Whether the console has a table of server metrics (`--server-metrics-summary`).
+    #[serde(default)]
+    pub show_server_metrics: bool,
+    /// Thresholds and objectives of the metrics.
+    pub settings: Settings,
+    /// The configuration as in the JSON summary, without secrets.
+    pub input_config: serde_json::Value,
+    /// Settings for which `input_config` has no member, without secrets.
+    #[serde(default)]
+    pub other_config: serde_json::Value,
+}
+
+impl RunDescription {
+    /// Returns the length of time slices (`--slice-duration`).
+    #[must_use]
+    pub fn slice_duration(&self) -> Option<Nanos> {
+        slice_duration(&self.input_config)
+    }
+}
+
+/// Returns the length of time slices in an `input_config`.
+#[must_use]
+pub fn slice_duration(input_config: &serde_json::Value) -> Option<Nanos> {
+    let seconds = input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
+    Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
+}
+
+/// How a run ended, in addition to its statistics.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// Start of the profiling phase's results, nanoseconds since the epoch.
+    pub start_wall_ns: u64,
+    /// End of the profiling phase's results, in the same unit.
+    pub end_wall_ns: u64,
+    /// Whether the user cancelled.
+    pub was_cancelled: bool,
+    /// Why the run is not complete, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub incomplete_reason: Option<String>,
+    /// The configured load and the load reached.
+    pub load: LoadReport,
+    /// Whether the client itself kept up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_health: Option<ClientHealth>,
+    /// The outcome of the telemetry export.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub telemetry: Option<TelemetryReport>,
+    /// The combined shards, if processes shared the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shards: Option<Combination>,
+}
+
+/// Everything that the summaries of a finished run contain.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// The description of the run.
+    pub run: RunDescription,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// Results of the profiling phase, in catalogue order.
+    pub results: Vec<MetricResult>,
+    /// Results of the profiling phase by model and by URL.
+    pub breakdowns: BreakdownResults,
+    /// The time slices of the profiling phase, if requested.
+    pub slices: Option<Slices>,
+    /// Results of the warmup phase.
+    pub warmup_results: Vec<MetricResult>,
+    /// Failures of the profiling phase, most frequent first.
+    pub errors: Vec<ErrorCount>,
+    /// Every phase at its end; empty in a report rebuilt from files.
+    pub phases: Vec<PhaseStats>,
+    /// Server metrics; absent if none were scraped.
+    pub server_metrics: Option<ServerMetrics>,
+}
+
+/// The combined shards of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Combination {
+    /// Configured number of shards.
+    pub count: u64,
+    /// Indices of the missing shards.
+    pub missing: Vec<u64>,
+    /// Time from the first start of a profiling phase to the last, by the clock of each host, in
+    /// milliseconds. Without a warmup all report the time given by `--start-at`, even if their
+    /// clocks differ.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_spread_ms: Option<f64>,
+    /// The shards that exist.
+    pub parts: Vec<Part>,
+}
+
+/// A shard: one process's share of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its index, from 0.
+    pub index: u64,
+    /// Number of records of all phases.
+    pub records: u64,
+    /// Start of its profiling phase, in nanoseconds since the epoch; absent if it was killed before
+    /// its end.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_wall_ns: Option<u64>,
+    /// End of its profiling phase, in the same unit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub end_wall_ns: Option<u64>,
+    /// Whether it completed as configured.
+    pub is_complete: bool,
+    /// The verdict on its client.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub verdict: Option<Verdict>,
+}
+
+impl RunReport {
+    /// Returns whether the run completed as configured.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.outcome.incomplete_reason.is_none() && !self.outcome.was_cancelled
+    }
+
+    /// Returns the comparison of the server's counts with the client's; empty for a single shard,
+    /// since the server's counts include requests of the others.
+    #[must_use]
+    pub fn conservation(&self) -> &[Comparison] {
+        let is_part = self.run.shard.is_some_and(|shard| shard.count() > 1);
+        let known = self.server_metrics.as_ref().filter(|_| !is_part);
+        known.map_or(&[], |metrics| &metrics.conservation)
+    }
+
+    /// Returns the mean, or the single value, of the profiling phase's metric `tag`.
+    #[must_use]
+    pub fn average(&self, tag: MetricTag) -> Option<f64> {
+        let result = self.results.iter().find(|result| result.metric.tag == tag)?;
+        Some(result.stats.avg).filter(|value| value.is_finite())
+    }
+}
+
+/// One kind of failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// The error.
+    pub error_details: RequestError,
+    /// The number of occurrences.
+    pub count: u64,
+}

@@ -1,0 +1,207 @@
+//! The environment of a run: program, machine, tokenizer, servers.
+
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::host;
+use crate::server_metrics::report::{MetricReport, ServerMetrics};
+use crate::tokenizer::TokenCounter;
+
+/// The environment of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Provenance {
+    /// This program.
+    pub program: Program,
+    /// The machine that generated the load.
+    pub host: Host,
+    /// The tokenizer that counted tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Tokenizer>,
+    /// The servers that responded; known afterwards.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Server>,
+}
+
+/// This program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The commit of a release build, if known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub commit: Option<String>,
+}
+
+/// A machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name in the network.
+    pub name: String,
+    /// The operating system, as it names itself.
+    pub os: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Architecture of the processor, as Rust names it.
+    pub arch: String,
+    /// Model of the processor, if the system reports it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cpu: Option<String>,
+    /// Number of cores that the program may use.
+    pub cores: usize,
+    /// Main memory in bytes, if the system reports it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_bytes: Option<u64>,
+}
+
+/// A tokenizer's vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokenizer {
+    /// `builtin`, a path, or a name on the hub.
+    pub name: String,
+    /// SHA-256 of its `tokenizer.json`, or of the embedded vocabulary, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A server's description of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// URL of the requests, without credentials.
+    pub url: String,
+    /// Name of the software, from the names of its metrics or else from its `server` header.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    /// Its version, if a metric or the header contains it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<String>,
+}
+
+impl Provenance {
+    /// Returns the provenance of a run on this machine, before any server has responded.
+    #[must_use]
+    pub fn here(counter: Option<&TokenCounter>) -> Self {
+        let tokenizer = counter.map(|counter| Tokenizer {
+            name: counter.name().to_owned(),
+            sha256: counter.sha256().to_owned(),
+        });
+        Self { program: Program::this(), host: Host::this(), tokenizer, servers: Vec::new() }
+    }
+}
+
+impl Program {
+    fn this() -> Self {
+        Self {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("AIPERF_COMMIT").map(str::to_owned),
+        }
+    }
+}
+
+impl Host {
+    /// Returns the current machine.
+    #[must_use]
+    pub fn this() -> Self {
+        Self {
+            name: host::name(),
+            os: host::system(),
+            kernel: host::kernel(),
+            arch: std::env::consts::ARCH.to_owned(),
+            cpu: host::processor(),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: host::memory_bytes(),
+        }
+    }
+}
+
+/// Prefixes of metric names that only one server uses. If an endpoint has several, the first one in
+/// this list applies, since a frontend also exposes the metrics of its engine.
+const ENGINES: [(&str, &str); 8] = [
+    ("dynamo_", "dynamo"),
+    ("vllm:", "vllm"),
+    ("sglang:", "sglang"),
+    ("trtllm_", "tensorrt-llm"),
+    ("llamacpp:", "llama.cpp"),
+    ("tgi_", "text-generation-inference"),
+    ("lmdeploy:", "lmdeploy"),
+    ("nv_inference_", "triton"),
+];
+
+impl Server {
+    /// Returns the server at `url`, whose responses had this `server` header.
+    #[must_use]
+    pub fn answering(url: &str, header: Option<&str>) -> Self {
+        // `name/version (comment) …`, RFC 9110, 10.2.4.
+        let product = header.and_then(|header| header.split_whitespace().next());
+        let (name, version) = product.map_or((None, None), |product| {
+            let (name, version) = product.split_once('/').unwrap_or((product, ""));
+            (Some(name), Some(version).filter(|version| !version.is_empty()))
+        });
+        Self {
+            url: url.to_owned(),
+            name: name.map(str::to_owned),
+            version: version.map(str::to_owned),
+        }
+    }
+
+    /// Adds what the metrics of the same host and port reveal.
+    #[must_use]
+    pub fn known_by(self, metrics: Option<&ServerMetrics>) -> Self {
+        let Some(metrics) = metrics else { return self };
+        let own = |metric: &&MetricReport| {
+            metric
+                .series
+                .iter()
+                .any(|series| authority(&series.endpoint_url) == authority(&self.url))
+        };
+        let own: Vec<&MetricReport> = metrics.report.metrics.iter().filter(own).collect();
+        let has = |prefix: &str| own.iter().any(|metric| metric.name.starts_with(prefix));
+        let Some((_, engine)) = ENGINES.iter().find(|(prefix, _)| has(prefix)) else { return self };
+        let built = own.iter().filter(|metric| metric.name.ends_with("build_info"));
+        let version = built.flat_map(|metric| &metric.series).find_map(|series| {
+            let (_, version) = series.labels.iter().find(|(name, _)| **name == *"version")?;
+            Some(version.to_string())
+        });
+        Self { name: Some((*engine).to_owned()), version, ..self }
+    }
+}
+
+/// Returns the host and port of a URL.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_header_names_product_and_version() {
+        let of = |header| {
+            let server = Server::answering("http://h:1/v1", header);
+            (server.name, server.version)
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(of(Some("llama.cpp")), (text("llama.cpp"), None));
+        assert_eq!(of(Some("nginx/1.27.0 (Debian)")), (text("nginx"), text("1.27.0")));
+        assert_eq!(of(Some("  ")), (None, None));
+        assert_eq!(of(None), (None, None));
+    }
+
+    #[test]
+    fn an_authority_is_that_of_the_url() {
+        assert_eq!(authority("https://h:1/metrics?x"), "h:1");
+        assert_eq!(authority("h:1"), "h:1");
+    }
+
+    #[test]
+    fn this_machine_is_known() {
+        let host = Host::this();
+        assert!(host.cores >= 1 && !host.name.is_empty() && !host.kernel.is_empty());
+        assert_eq!(host.arch, std::env::consts::ARCH);
+    }
+}

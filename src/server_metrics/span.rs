@@ -1,0 +1,121 @@
+//! Selects the scrapes of an endpoint for the statistics of a phase.
+//!
+//! The server reads its counters at some time between the request and the response of a scrape.
+//! Their values are exact if no request of another phase was in flight meanwhile: a phase therefore
+//! extends between scrapes in the idle times before and after it. Each endpoint has its own
+//! scrapes, and none waits for those of another.
+
+use std::ops::Range;
+
+use super::report::Windows;
+use super::scrape::FetchTimes;
+use super::store::Column;
+use crate::schedule::PhaseKind;
+use crate::units::Nanos;
+
+/// Maximum distance of a scrape from an edge of its phase to count as being at that edge: the
+/// longest pause between two phases.
+const NEAR: Nanos = Nanos(2_000_000_000);
+
+/// The scrapes of one endpoint for the statistics of one phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// The reference scrape, which cumulative values are compared with; `None` if the endpoint was
+    /// not scraped before the phase.
+    pub reference: Option<usize>,
+    /// The scrapes whose samples belong to the phase; the last one is its final scrape.
+    pub samples: Range<usize>,
+    /// The scrapes after the final one, until further requests were sent; they may contain values
+    /// that the server counted late.
+    pub late: Range<usize>,
+    /// Whether the reference scrape is at the start of the phase.
+    pub has_exact_start: bool,
+    /// Whether the final scrape is at the end of the phase.
+    pub has_exact_end: bool,
+}
+
+/// A period without requests: wall time, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    from: u64,
+    to: u64,
+}
+
+impl Idle {
+    /// Returns how long other requests were sent while the server may have read the values of
+    /// `scrape`; 0 if the values are exact.
+    fn error(self, scrape: &FetchTimes) -> u64 {
+        let before = self.from.saturating_sub(scrape.request_sent_ns);
+        before.max(scrape.first_byte_ns.saturating_sub(self.to))
+    }
+}
+
+impl Span {
+    /// Selects from `scrapes`, in the order of their responses, those of the phase `kind`; `None`
+    /// if there was no such phase.
+    #[must_use]
+    pub fn of(scrapes: &[FetchTimes], windows: &Windows, kind: PhaseKind) -> Option<Self> {
+        let phase = windows.of(kind)?;
+        let is_warmup = kind == PhaseKind::Warmup;
+        let before = windows.warmup.filter(|_| !is_warmup);
+        let after = windows.profiling.filter(|_| is_warmup);
+        let idle = Idle { from: before.map_or(0, |before| before.end_ns), to: phase.start_ns };
+        let idle_after =
+            Idle { from: phase.end_ns, to: after.map_or(u64::MAX, |after| after.start_ns) };
+        // Of several equally good ones, the latest is chosen, so that no idle time is included.
+        let asked_before = scrapes.iter().take_while(|scrape| scrape.request_sent_ns < idle.to);
+        let reference = asked_before
+            .enumerate()
+            .min_by_key(|(index, scrape)| (idle.error(scrape), usize::MAX - index))
+            .map(|(index, _)| index);
+        let first = reference.map_or_else(
+            || scrapes.partition_point(|scrape| scrape.first_byte_ns < phase.start_ns),
+            |reference| reference + 1,
+        );
+        // Here the earliest is chosen, for the same reason.
+        let last = (first..scrapes.len()).min_by_key(|index| idle_after.error(&scrapes[*index]));
+        let end = last.map_or(first, |last| last + 1);
+        let until = scrapes.partition_point(|scrape| scrape.first_byte_ns <= idle_after.to);
+        let stands = |scrape: usize, idle: Idle, edge: u64| {
+            let scrape = &scrapes[scrape];
+            idle.error(scrape) == 0 && scrape.first_byte_ns.abs_diff(edge) <= NEAR.0
+        };
+        Some(Self {
+            reference,
+            samples: first..end,
+            late: end..until.max(end),
+            has_exact_start: reference.is_some_and(|at| stands(at, idle, phase.start_ns)),
+            has_exact_end: last.is_some_and(|at| stands(at, idle_after, phase.end_ns)),
+        })
+    }
+
+    /// Returns the late scrapes if they contain late counts of `column`, a cumulative value: it
+    /// increased, and stopped increasing. A value that increases from each scrape to the next
+    /// although no requests are sent counts something else, and one that decreases was reset.
+    #[must_use]
+    pub fn late_of(&self, column: &Column) -> Range<usize> {
+        let Range { start, end } = self.late;
+        let nothing = start..start;
+        let Some(last) = self.last() else { return nothing };
+        let mut before = column.before(last);
+        let (mut rose, mut rested) = (false, false);
+        for value in column.along(start..end) {
+            if value < before {
+                return nothing;
+            }
+            rose |= value > before;
+            rested |= value.is_nan() || value <= before;
+            before = before.max(value);
+        }
+        if rose && rested { start..end } else { nothing }
+    }
+
+    /// Returns the final scrape of the phase.
+    #[must_use]
+    pub fn last(&self) -> Option<usize> {
+        self.samples.clone().last()
+    }
+}
+
+#[cfg(test)]
+mod tests;

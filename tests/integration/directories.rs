@@ -1,0 +1,306 @@
+//! A run has its directory to itself: files of another are neither overwritten nor
+//! taken for its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::load::mock;
+use crate::support::run::{aiperf, json_lines, profile_command, signal, summary};
+
+/// Longest wait for what another process does.
+const BOUND: Duration = Duration::from_mins(1);
+/// Where no request may ever go.
+const NOWHERE: &str = "http://127.0.0.1:9";
+const FEW: [&str; 2] = ["--request-count", "3"];
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn run(url: &str, directory: &Path, extra: &[&str]) -> Output {
+    profile_command(url, directory, extra).output().unwrap()
+}
+
+fn succeeded(url: &str, directory: &Path, extra: &[&str]) {
+    let output = run(url, directory, extra);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Every file below `directory` with its content, by its path in there.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(place) = left.pop() {
+        for entry in fs::read_dir(&place).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                let bytes = fs::read(&path).unwrap();
+                found.insert(path.strip_prefix(directory).unwrap().to_owned(), bytes);
+            }
+        }
+    }
+    found
+}
+
+/// What a refusal says, which happens before anything is done.
+fn refusal(directory: &Path, extra: &[&str]) -> String {
+    let before = files(directory);
+    let output = run(NOWHERE, directory, extra);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(output.stdout.is_empty());
+    assert!(said(&output).contains("--artifact-dir"), "{}", said(&output));
+    assert_eq!(files(directory), before);
+    said(&output)
+}
+
+#[test]
+fn a_directory_with_files_of_a_run_is_refused() {
+    let server = mock(Script::default());
+    let place = directory();
+    succeeded(&server.url(), place.path(), &FEW);
+    for extra in [&FEW[..], &["--profile-export-prefix", "other"], &["--num-profile-runs", "2"]] {
+        let said = refusal(place.path(), extra);
+        assert!(said.contains("--overwrite"), "{said}");
+    }
+    // One of its files is enough, whatever else is there.
+    let place = directory();
+    fs::write(place.path().join("notes.txt"), "mine").unwrap();
+    fs::write(place.path().join("profile_export.jsonl"), "{}\n").unwrap();
+    assert!(
+        refusal(place.path(), &FEW).contains("contains profile_export.jsonl of an earlier run")
+    );
+    // Files of the user's own are no run.
+    fs::remove_file(place.path().join("profile_export.jsonl")).unwrap();
+    succeeded(&server.url(), place.path(), &FEW);
+    // A prefix that only the earlier run's manifest tells.
+    let place = directory();
+    let prefixed = ["--profile-export-prefix", "foo", "--export-level", "raw"];
+    succeeded(&server.url(), place.path(), &[&FEW[..], &prefixed].concat());
+    for name in ["inputs.json", "logs/aiperf.log"] {
+        fs::remove_file(place.path().join(name)).unwrap();
+    }
+    assert!(refusal(place.path(), &FEW).contains("foo.csv"));
+}
+
+#[test]
+fn overwriting_moves_all_files_of_the_earlier_run_aside() {
+    let server = mock(Script::default());
+    let place = directory();
+    fs::write(place.path().join("notes.txt"), "mine").unwrap();
+    let many_files = ["--export-level", "raw", "--slice-duration", "1"];
+    let many_files = [&FEW[..], &many_files, &["--profile-export-prefix", "foo"]].concat();
+    succeeded(&server.url(), place.path(), &many_files);
+    let mut first = files(place.path());
+    assert!(first.contains_key(Path::new("foo_raw.jsonl")), "{:?}", first.keys());
+    assert!(first.contains_key(Path::new("foo_timeslices.csv")), "{:?}", first.keys());
+    let notes = first.remove(Path::new("notes.txt"));
+
+    let few_files = ["--overwrite", "--export-level", "summary", "--no-server-metrics"];
+    let few_files = [&FEW[..], &few_files].concat();
+    succeeded(&server.url(), place.path(), &few_files);
+    assert_eq!(files(&place.path().join("previous-1")), first);
+    let second: Vec<String> = files(place.path())
+        .into_keys()
+        .map(|path| path.to_str().unwrap().to_owned())
+        .filter(|path| !path.starts_with("previous-1/"))
+        .collect();
+    let expected = [
+        "inputs.json",
+        "logs/aiperf.log",
+        "notes.txt",
+        "profile_export_aiperf.csv",
+        "profile_export_aiperf.json",
+        "profile_export_console.txt",
+        "run_manifest.json",
+    ];
+    assert_eq!(second, expected);
+    assert_eq!(Some(fs::read(place.path().join("notes.txt")).unwrap()), notes);
+
+    succeeded(&server.url(), place.path(), &few_files);
+    assert_eq!(files(&place.path().join("previous-1")), first);
+    assert_eq!(files(&place.path().join("previous-2")).len(), expected.len() - 1);
+}
+
+#[test]
+fn many_runs_are_moved_aside_together() {
+    let server = mock(Script::default());
+    let place = directory();
+    let many = [&FEW[..], &["--num-profile-runs", "3", "--overwrite"]].concat();
+    succeeded(&server.url(), place.path(), &many);
+    let first = files(place.path());
+    assert!(first.contains_key(Path::new("profile_runs/run_0003/profile_export.jsonl")));
+    let fewer = [&FEW[..], &["--num-profile-runs", "2"]].concat();
+    assert!(refusal(place.path(), &fewer).contains("--overwrite"));
+    succeeded(&server.url(), place.path(), &[&fewer[..], &["--overwrite"]].concat());
+    assert_eq!(files(&place.path().join("previous-1")), first);
+    assert!(!place.path().join("profile_runs/run_0003").exists());
+    let summary =
+        fs::read_to_string(place.path().join("aggregate/profile_export_aiperf_aggregate.json"));
+    let summary: Value = serde_json::from_str(&summary.unwrap()).unwrap();
+    assert_eq!(summary["metadata"]["num_successful_runs"], 2);
+}
+
+#[test]
+fn the_demo_can_be_repeated() {
+    let place = directory();
+    for _ in 0..2 {
+        let mut demo = aiperf(&["demo", "--request-count", "4", "--ttft", "1ms", "--itl", "1ms"]);
+        let output = demo.arg("--artifact-dir").arg(place.path()).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    assert!(place.path().join("previous-1/profile_export_aiperf.json").is_file());
+}
+
+/// Starts a run of `count` requests against `url`, and waits until it has its files.
+fn started(url: &str, place: &Path, extra: &[&str]) -> Child {
+    let child = profile_command(url, place, extra).spawn().unwrap();
+    let start = Instant::now();
+    while !place.join("run_manifest.json").exists() {
+        assert!(start.elapsed() < BOUND, "it does not start");
+        thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+#[test]
+fn a_second_run_at_the_same_time_is_refused() {
+    let slow = mock(Script { ttft: Nanos::from_millis(200.0), ..Script::default() });
+    let place = directory();
+    let child = started(&slow.url(), place.path(), &["--request-count", "15"]);
+    let output = run(NOWHERE, place.path(), &["--overwrite"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("another run is writing to"), "{}", said(&output));
+    let first = child.wait_with_output().unwrap();
+    assert!(first.status.success(), "{}", said(&first));
+    assert_eq!(json_lines(&place.path().join("profile_export.jsonl")).len(), 15);
+    assert_eq!(summary(place.path())["request_count"]["avg"], 15.0);
+    assert!(!place.path().join("previous-1").exists());
+}
+
+#[test]
+fn a_killed_run_blocks_nobody_and_its_unfinished_files_go() {
+    let slow = mock(Script { ttft: Nanos::from_millis(200.0), ..Script::default() });
+    let place = directory();
+    let mut child = started(&slow.url(), place.path(), &["--request-count", "1000"]);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    // Killed while it wrote a summary.
+    fs::write(place.path().join(".aiperf-a1B2c3.tmp"), "{").unwrap();
+    assert!(refusal(place.path(), &FEW).contains("--overwrite"));
+    let server = mock(Script::default());
+    succeeded(&server.url(), place.path(), &[&FEW[..], &["--overwrite"]].concat());
+    assert!(!place.path().join(".aiperf-a1B2c3.tmp").exists());
+    assert!(place.path().join("previous-1/run_manifest.json").is_file());
+    assert_eq!(summary(place.path())["request_count"]["avg"], 3.0);
+}
+
+/// Waits for the end of `child`; one that hangs is a failure.
+fn ended(mut child: Child) -> Output {
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > BOUND {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn pipes_in_the_place_of_files_are_not_waited_for() {
+    let server = mock(Script::default());
+    for name in ["profile_export.jsonl", "run_manifest.json", "profile_export.parquet"] {
+        let place = directory();
+        mkfifoat(CWD, place.path().join(name), Mode::RUSR | Mode::WUSR).unwrap();
+        let output = ended(profile_command(NOWHERE, place.path(), &FEW).spawn().unwrap());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said(&output).contains(name), "{}", said(&output));
+        let again = [&FEW[..], &["--overwrite"]].concat();
+        let output = ended(profile_command(&server.url(), place.path(), &again).spawn().unwrap());
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        // What reads such files has to bear it too.
+        fs::remove_file(place.path().join(name)).unwrap();
+        mkfifoat(CWD, place.path().join(name), Mode::RUSR | Mode::WUSR).unwrap();
+        let output = ended(aiperf(&["report"]).arg(place.path()).spawn().unwrap());
+        let is_needed = name != "profile_export.parquet";
+        assert_eq!(output.status.code(), Some(i32::from(is_needed)), "{}", said(&output));
+        assert!(said(&output).contains(name), "{}", said(&output));
+        assert!(said(&output).contains("not a regular file"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_report_of_stale_records_does_not_replace_the_summary_of_another_run() {
+    let server = mock(Script::default());
+    let (old, new) = (directory(), directory());
+    succeeded(&server.url(), old.path(), &FEW);
+    let summaries = ["--export-level", "summary", "--request-count", "5"];
+    succeeded(&server.url(), new.path(), &summaries);
+    let records = "profile_export.jsonl";
+    fs::copy(old.path().join(records), new.path().join(records)).unwrap();
+    let before = files(new.path());
+    let output = aiperf(&["report"]).arg(new.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("are from different runs"), "{}", said(&output));
+    assert_eq!(files(new.path()), before);
+    // The run's own are reported again.
+    let output = aiperf(&["report"]).arg(old.path()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn parts_are_not_combined_over_another_run() {
+    let server = mock(Script::default());
+    let place = directory();
+    let other = place.path().join("other");
+    succeeded(&server.url(), &other, &FEW);
+    let before = files(&other);
+    // The records of one run as if two processes had written them.
+    let whole = place.path().join("whole");
+    succeeded(&server.url(), &whole, &["--request-count", "6"]);
+    let parts: Vec<PathBuf> = (0..2).map(|part| place.path().join(format!("p{part}"))).collect();
+    let records = fs::read_to_string(whole.join("profile_export.jsonl")).unwrap();
+    let manifest = fs::read_to_string(whole.join("run_manifest.json")).unwrap();
+    for (index, part) in parts.iter().enumerate() {
+        fs::create_dir(part).unwrap();
+        let lines: Vec<&str> = records.lines().skip(index).step_by(2).collect();
+        fs::write(part.join("profile_export.jsonl"), lines.join("\n") + "\n").unwrap();
+        let mut manifest: Value = serde_json::from_str(&manifest).unwrap();
+        manifest["shard"] = json!({"index": index, "count": 2});
+        fs::write(part.join("run_manifest.json"), manifest.to_string()).unwrap();
+    }
+    let report = |extra: &[&str]| {
+        let mut command = aiperf(&["report"]);
+        command.args(&parts).arg("--artifact-dir").arg(&other).args(extra).output().unwrap()
+    };
+    let output = report(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("--overwrite"), "{}", said(&output));
+    assert_eq!(files(&other), before);
+    let output = report(&["--overwrite"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(files(&other.join("previous-1")), before);
+    assert_eq!(summary(&other)["request_count"]["avg"], 6.0);
+    // Of the same run: made again in its place.
+    let output = report(&[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!other.join("previous-2").exists());
+}

@@ -1,0 +1,52 @@
+//! One binary of tests over real sockets and real files.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stderr, reason = "a test says what it could not check")]
+
+mod aiperf_models;
+mod arrivals;
+mod artifacts;
+mod cli;
+mod collector;
+mod combination;
+mod conformance;
+mod connections;
+mod dashboards;
+mod dataset;
+mod dialects;
+mod directories;
+#[cfg(unix)]
+mod documents;
+mod encoded_media;
+mod endpoint;
+mod histogram_estimate;
+mod hostile;
+mod layout;
+mod load;
+mod many_runs;
+mod media;
+mod messages;
+mod metric_table;
+mod metrics;
+mod mock_server;
+mod modes;
+mod phases;
+mod profile;
+mod provenance;
+mod readiness;
+mod recomputed;
+mod replay;
+mod retrieval;
+mod scrape_forwarder;
+mod selfcheck;
+mod server_metrics_run;
+mod server_statistics;
+mod shards;
+#[cfg(unix)]
+mod shell;
+mod support;
+mod telemetry;
+mod templates;
+mod timeslices;
+mod trace_load;
+mod traces;

@@ -1,0 +1,8 @@
+//! What several tests share: servers, receivers, runs and readers.
+
+pub(crate) mod load;
+pub(crate) mod metrics_endpoint;
+pub(crate) mod otlp_receiver;
+pub(crate) mod python;
+pub(crate) mod raw_server;
+pub(crate) mod run;

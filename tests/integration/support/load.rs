@@ -1,0 +1,209 @@
+//! A load on a server, driven without the command line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aiperf::dataset::seed::Seed;
+use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
+use aiperf::endpoint::{self, Endpoint, EndpointType};
+use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
+use aiperf::record::RequestRecord;
+use aiperf::runner::{
+    Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
+    Runner, RunnerError, Targets, Workload,
+};
+use aiperf::schedule::config::{
+    ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
+};
+use aiperf::schedule::{PhaseKind, PhaseStats, Shard};
+use aiperf::transport::{self, Target};
+use aiperf::units::Nanos;
+use tokio::sync::watch;
+
+/// Makes another dialect of one.
+type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
+
+/// A load on a server, and what comes of it.
+pub(crate) struct Load {
+    pub(crate) url: String,
+    pub(crate) turns: usize,
+    pub(crate) turn_delay: Nanos,
+    /// Instead of one conversation of so many turns.
+    pub(crate) conversations: Option<Vec<Conversation>>,
+    pub(crate) streaming: bool,
+    pub(crate) phases: Vec<PhaseConfig>,
+    pub(crate) transport: transport::Config,
+    pub(crate) workers: usize,
+    /// Bytes of records in memory; a closed loop would wait beyond half of them.
+    pub(crate) queue_budget: usize,
+    /// Makes another dialect of the chat completions.
+    pub(crate) dialect: Box<Dialect>,
+    /// Sent by the test while the load runs.
+    pub(crate) interrupt: watch::Sender<Interrupt>,
+    pub(crate) listener: Option<Arc<dyn PhaseListener>>,
+}
+
+/// Records in order of arrival at the queue, and the phases' counters.
+pub(crate) struct Outcome {
+    pub(crate) records: Vec<RequestRecord>,
+    pub(crate) phases: Vec<PhaseStats>,
+    pub(crate) peak_in_flight: u64,
+    pub(crate) queue: QueueStats,
+    pub(crate) cpu: CpuShares,
+}
+
+impl Load {
+    pub(crate) fn on(url: &str) -> Self {
+        Self {
+            url: format!("{url}/v1/chat/completions"),
+            turns: 1,
+            turn_delay: Nanos::ZERO,
+            conversations: None,
+            streaming: true,
+            phases: vec![closed_loop(1, 1)],
+            transport: transport::Config::default(),
+            workers: 1,
+            queue_budget: 64 << 20,
+            dialect: Box::new(|chat| chat),
+            interrupt: watch::Sender::new(Interrupt::None),
+            listener: None,
+        }
+    }
+
+    /// Drives the load to its end, or as far as it goes.
+    pub(crate) fn drive(self) -> (Result<(), RunnerError>, Arc<RecordQueue>, Arc<Progress>, usize) {
+        let endpoint = endpoint::build(&endpoint::Config {
+            endpoint_type: EndpointType::CHAT,
+            streaming: self.streaming,
+            path: None,
+            extra_inputs: Vec::new(),
+            use_legacy_max_tokens: false,
+            use_server_token_count: false,
+            video: aiperf::endpoint::VideoJobs::default(),
+        });
+        let endpoint = (self.dialect)(endpoint);
+        let turn = |number: usize| Turn {
+            delay: if number == 0 { Nanos::ZERO } else { self.turn_delay },
+            ..question(&format!("question {number}"))
+        };
+        let conversation = || Conversation {
+            id: "c".into(),
+            turns: (0..self.turns).map(turn).collect(),
+            ..Conversation::default()
+        };
+        let conversations = self.conversations.unwrap_or_else(|| vec![conversation()]);
+        let count = conversations.len();
+        let dataset = Arc::new(Dataset { conversations });
+        let target = Target::new(&url::Url::parse(&self.url).unwrap()).unwrap();
+        let workload = Workload::new(
+            dataset,
+            Arc::new(Sampler::new(Sampling::Sequential, count, Seed(1))),
+            endpoint,
+            Targets::new([target]),
+            Arc::new(
+                RequestBuilder::new(EndpointType::CHAT.traits(), self.streaming, None, &[])
+                    .unwrap(),
+            ),
+        );
+        let queue = RecordQueue::new(self.queue_budget)
+            .spilling_to(std::env::temp_dir(), Arc::clone(workload.first_bodies()));
+        let queue = Arc::new(queue);
+        let progress = Arc::new(Progress::new(&self.phases));
+        let last = self.phases.len() - 1;
+        let config = Config {
+            workers: self.workers,
+            phases: self.phases,
+            seed: Seed(1),
+            shard: Shard::WHOLE,
+            start_at: None,
+        };
+        let runner = Runner::new(
+            config,
+            self.transport,
+            workload,
+            Arc::clone(&queue),
+            Arc::clone(&progress),
+        )
+        .with_listener(self.listener);
+        (runner.run(self.interrupt.subscribe()), queue, progress, last)
+    }
+
+    pub(crate) fn run(self) -> Outcome {
+        let (outcome, queue, progress, last) = self.drive();
+        outcome.unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = queue.pop(Duration::from_secs(1)) {
+            records.extend(record);
+        }
+        // What a refusal says is read later in a run, by the processors.
+        for record in records.iter_mut().filter(|record: &&mut RequestRecord| record.has_failed()) {
+            let (status, reason) = (record.status.unwrap_or(0), record.trace.reason.as_deref());
+            let refusal = endpoint::http_error(status, reason, &record.body.bytes);
+            record.error.get_or_insert(refusal);
+        }
+        for record in &records {
+            let counters = progress.phase(record.phase_index as usize).unwrap();
+            counters.measured(&record.turn, record.error.as_ref());
+        }
+        Outcome {
+            records,
+            phases: progress.snapshots(),
+            peak_in_flight: progress.phase(last).unwrap().peak_in_flight(),
+            queue: queue.stats(),
+            cpu: progress.phase(last).unwrap().cpu_shares(),
+        }
+    }
+}
+
+/// A turn that asks `text` for four tokens.
+pub(crate) fn question(text: &str) -> Turn {
+    Turn {
+        model: "mock-model".into(),
+        texts: vec![text.into()],
+        max_tokens: Some(4),
+        ..Turn::default()
+    }
+}
+
+pub(crate) fn closed_loop(concurrency: u64, requests: u64) -> PhaseConfig {
+    PhaseConfig {
+        kind: PhaseKind::Profiling,
+        load: LoadPattern::ClosedLoop,
+        concurrency: Some(Limit::constant(concurrency)),
+        prefill_concurrency: None,
+        stop: StopCondition { requests: Some(requests), ..StopCondition::default() },
+        grace_period: Some(Nanos::from_seconds(30.0)),
+        cancellation: None,
+        failed_request_threshold: None,
+        end_failed_sessions: false,
+    }
+}
+
+pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
+    PhaseConfig {
+        load: LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant)),
+        concurrency: None,
+        ..closed_loop(1, requests)
+    }
+}
+
+/// What the server wrote for `record`: as many events as were read.
+pub(crate) fn served<'l>(log: &'l [RequestLog], record: &RequestRecord) -> &'l RequestLog {
+    let id = record.request_id.to_string();
+    let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
+    assert_eq!(record.body.events.len(), entry.events.len());
+    entry
+}
+
+pub(crate) fn mock(script: Script) -> MockServer {
+    MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
+}
+
+/// Faults as `--fault` has them.
+pub(crate) fn faults(faults: &[&str]) -> Vec<FaultRule> {
+    faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect()
+}
+
+pub(crate) fn faulty(fault: &str) -> MockServer {
+    mock(Script { faults: faults(&[fault]), ..Script::default() })
+}

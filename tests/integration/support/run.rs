@@ -1,0 +1,113 @@
+//! The program as its users run it, and what a run leaves behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program, with nothing of the tester's environment that changes it.
+pub(crate) fn aiperf(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
+    for (name, _) in std::env::vars() {
+        if ["OTEL_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    // The tester's own machine may have been checked.
+    command.env("AIPERF_SELFCHECK_FILE", "/nonexistent");
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A run that has ended.
+pub(crate) struct Run {
+    pub(crate) output: Output,
+    pub(crate) directory: TempDir,
+}
+
+/// Profiles the server at `url`, streamed chat of 4 tokens unless `extra` says
+/// otherwise or has a file of prompts.
+pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let output = profile_command(url, directory.path(), extra).output().unwrap();
+    Run { output, directory }
+}
+
+pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Command {
+    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
+    command.args(["--url", url, "--ui", "none", "--artifact-dir"]).arg(directory).args(extra);
+    let is_media = extra.contains(&"image_retrieval") || extra.contains(&"audio_transcription");
+    if !extra.contains(&"--input-file") && !is_media {
+        command.args(["--isl", "20", "--osl", "4"]);
+    }
+    if !extra.contains(&"--endpoint-type") {
+        command.arg("--streaming");
+    }
+    let otel_url = extra.iter().position(|flag| *flag == "--otel-url").map(|at| extra[at + 1]);
+    if otel_url.is_some_and(is_of_grpc) {
+        command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    }
+    command
+}
+
+/// Whether the tests mean gRPC by a collector's URL: it has neither a path nor the port of
+/// HTTP.
+pub(crate) fn is_of_grpc(url: &str) -> bool {
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    !place.contains('/') && !place.ends_with(":4318")
+}
+
+impl Run {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn summary(&self) -> Value {
+        summary(self.directory.path())
+    }
+
+    pub(crate) fn records(&self) -> Vec<Value> {
+        json_lines(&self.path("profile_export.jsonl"))
+    }
+
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.exit_code(), Some(0), "{}\n{}", self.stdout(), self.stderr());
+        self
+    }
+}
+
+/// The JSON summary of the run in `directory`.
+pub(crate) fn summary(directory: &Path) -> Value {
+    let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The values of a file with one a line.
+pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Sends `signal` to a process that was started.
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
