@@ -12,7 +12,7 @@ pub struct ChatMessages {
 }
 
 /// Returns the messages of a body of any chat dialect: OpenAI's `messages` and `input`,
-/// Anthropic's `system`, Gemini's `contents`. `None` if it has none.
+/// Anthropic's `system`, Gemini's `contents`. Returns `None` for other bodies.
 #[must_use]
 pub fn chat_messages(body: &[u8]) -> Option<ChatMessages> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -81,7 +81,7 @@ mod tests {
             {"role": "user", "content": "two"},
         ]);
         let joined = |messages: Value| {
-            // Some dialects join what one side says.
+            // Some dialects join consecutive texts of the same role.
             let mut turns: Vec<(String, String)> = Vec::new();
             for message in messages.as_array().unwrap() {
                 let text = |name: &str| message[name].as_str().unwrap().to_owned();

@@ -100,7 +100,7 @@ impl Reader for Any<'_> {
 
     fn is_complete(&self, answer: &Answer) -> bool {
         match self.last {
-            // Data of no dialect has no end marker.
+            // Data of an unknown dialect does not have an end marker.
             None => true,
             Some(Shape::Choices) => self.choices.is_complete(answer),
             Some(Shape::Responses) => self.responses.is_complete(answer),
@@ -165,7 +165,7 @@ fn field(config: &Config) -> Result<Option<FieldPath>, String> {
     }
 }
 
-/// Parses data of no dialect: the value at the given path, vectors, scores, or a text in a
+/// Parses data of an unknown dialect: the value at the given path, vectors, scores, or a text in a
 /// field with a common name.
 #[derive(Default)]
 struct Plain<'f> {
@@ -201,7 +201,7 @@ fn is_text(data: &[u8]) -> bool {
     !data.trim_ascii_start().starts_with(b"{") && !data.trim_ascii_start().starts_with(b"[")
 }
 
-/// Of what an answer has beside its envelope, the content is found elsewhere.
+/// Stands in for a dialect's own members; the content is parsed separately.
 #[derive(serde::Deserialize)]
 struct NoMember {}
 

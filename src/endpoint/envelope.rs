@@ -1,4 +1,4 @@
-//! What answers of most dialects have beside what is their own, under the same names.
+//! Members that the responses of most dialects have in common, under the same names.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use serde_json::value::RawValue;
 
 use super::text::Text;
 
-/// The model, the usage, and the error in either of its forms.
+/// The model, the usage, and the error in either of its formats.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) model: Text<'a>,
     pub(super) usage: Option<&'a RawValue>,
     pub(super) error: Option<&'a RawValue>,
-    /// Of an error without the wrapper: `{"object":"error","message":…,"code":…}`.
+    /// The message of an error without a wrapper: `{"object":"error","message":…,"code":…}`.
     pub(super) message: Text<'a>,
 }
 
-/// An answer, or an event of one, that has an [`Envelope`] beside a dialect's `own`
-/// members. It is read in one pass, and nothing of it is kept in between.
+/// A response or an event with an [`Envelope`] in addition to a dialect's `own` members. It is
+/// parsed in one pass, without a copy in between.
 #[derive(Debug, Default)]
 pub(super) struct Enveloped<'a, T> {
     pub(super) envelope: Envelope<'a>,
@@ -38,11 +38,11 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Enveloped<'a, T> {
     }
 }
 
-/// The members of an envelope that have come.
+/// The members of an envelope that were parsed so far.
 #[derive(Default)]
 struct Members<'a> {
     envelope: Envelope<'a>,
-    /// By their names.
+    /// Whether each member was parsed, by name.
     have_come: [bool; 4],
 }
 
@@ -90,7 +90,7 @@ impl Name {
     }
 }
 
-/// Hands a structure all members but the envelope's.
+/// Passes all members except the envelope's to a structure.
 struct Opened<'f, 'a, D> {
     deserializer: D,
     found: &'f mut Members<'a>,
@@ -170,7 +170,7 @@ impl<'de, M: MapAccess<'de>> MapAccess<'de> for Rest<'_, 'de, M> {
     }
 }
 
-/// A member's name: the envelope's, or as the structure reads it.
+/// The name of a member: one of the envelope's, or one for the structure.
 enum Key<K, O> {
     Envelope(Name, K),
     Own(O),
@@ -217,7 +217,7 @@ mod tests {
         raw: Option<&'a RawValue>,
     }
 
-    /// The same members, read by one derived structure.
+    /// The same members in a single derived structure.
     #[derive(Default, serde::Deserialize)]
     #[serde(default)]
     struct Flat<'a> {

@@ -1,16 +1,16 @@
-//! Failures that the server reports, and responses that are failures although
-//! their status says otherwise.
+//! Errors that the server reports, and responses that are failures although their status says
+//! otherwise.
 
 use serde_json::Value;
 
 use super::sse::SseFields;
 use crate::record::{ErrorKind, RequestError};
 
-/// Longest message that is kept: a server may answer with a page of HTML.
+/// Maximum length of a message in bytes; a server may respond with an HTML page.
 const MESSAGE_LIMIT: usize = 4096;
 
-/// The error of a response whose status is not 2xx: the reason phrase is its
-/// name, the body its message.
+/// Returns the error of a response whose status is not 2xx. The reason phrase is its name, and the
+/// body is its message.
 #[must_use]
 pub fn http_error(status: u16, reason: Option<&str>, body: &[u8]) -> RequestError {
     let standard = || {
@@ -26,12 +26,12 @@ pub fn http_error(status: u16, reason: Option<&str>, body: &[u8]) -> RequestErro
     RequestError { code: Some(status), name: name.to_owned(), message, cause: None, kind }
 }
 
-/// Text of at most [`MESSAGE_LIMIT`] bytes, what is no UTF-8 replaced.
+/// Returns text of at most [`MESSAGE_LIMIT`] bytes, with invalid UTF-8 replaced.
 fn bounded(text: &[u8]) -> String {
     if text.len() <= MESSAGE_LIMIT {
         return String::from_utf8_lossy(text).into_owned();
     }
-    // Half a character at the cut is no error of the server's.
+    // A character that the limit cuts in half is not an error of the server.
     let start = (MESSAGE_LIMIT - 3..=MESSAGE_LIMIT)
         .rev()
         .find(|&at| text[at] & 0b1100_0000 != 0b1000_0000)
@@ -47,8 +47,8 @@ const fn kind_of(code: u16) -> ErrorKind {
     }
 }
 
-/// An error that the server reports inside a 2xx response: text, or an object
-/// with `message`, `type` and `code`.
+/// Returns the error that the server reports inside a 2xx response: a text, or an object with
+/// `message`, `type` and `code`.
 pub(super) fn reported(error: &Value) -> RequestError {
     let member = |name| error.get(name).filter(|value: &&Value| !value.is_null());
     let message = match error.as_str().or_else(|| member("message").and_then(Value::as_str)) {
@@ -65,19 +65,19 @@ pub(super) fn reported(error: &Value) -> RequestError {
     RequestError { code, name, message, cause: None, kind }
 }
 
-/// Whether it tells one error from another: events of type `error` are all that.
+/// Returns whether the name distinguishes errors; every error event has the type `error`.
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "error")
 }
 
-/// An HTTP status as number or text; other codes are none.
+/// Returns an HTTP error status given as a number or text; `None` for other codes.
 fn status_code(code: &Value) -> Option<u16> {
     let number = code.as_u64().or_else(|| code.as_str()?.trim().parse().ok())?;
     u16::try_from(number).ok().filter(|number| (400..=599).contains(number))
 }
 
-/// An event of type `error` whose data has no `error` member: Dynamo puts the
-/// words into a comment.
+/// Returns the error of an event of type `error` whose data does not have an `error` member: Dynamo
+/// sends the message as a comment.
 pub(super) fn error_event(fields: &SseFields<'_>) -> RequestError {
     let words = fields.data.as_deref().or(fields.comment).unwrap_or_default();
     match serde_json::from_slice::<Value>(words) {
@@ -86,7 +86,7 @@ pub(super) fn error_event(fields: &SseFields<'_>) -> RequestError {
     }
 }
 
-/// Data of the `number`th of `count` events that is no JSON.
+/// Returns the error for the data of the `number`th of `count` events, which is not valid JSON.
 pub(super) fn invalid_json(
     number: usize,
     count: usize,
@@ -100,15 +100,15 @@ pub(super) fn invalid_json(
     RequestError::new(ErrorKind::Parse, "InvalidJson", message)
 }
 
-/// A stream that ended before the server said that it was complete.
+/// Returns the error for a stream that ended before the server marked it as complete.
 pub(super) fn cut_stream(events: usize) -> RequestError {
     let message =
         format!("the stream ended after {events} events without an event that marks its end");
     RequestError::new(ErrorKind::Other, "CutStream", message)
 }
 
-/// A complete response without content. The server may have counted tokens
-/// that have no text; there is still no first token to time.
+/// Returns the error for a complete response without content. The server may have counted tokens
+/// that have no text, but then there is still no first token to time.
 pub(super) fn empty_response(completion_tokens: Option<u64>) -> RequestError {
     let message = match completion_tokens {
         None => "the response has no content".to_owned(),

@@ -1,7 +1,7 @@
-//! Where in a response its content is: the part of `JMESPath` that names places.
+//! The path of the content in a response, in a subset of `JMESPath`.
 //!
-//! `a.b`, `a[0]`, `a[-1]`, `a[*].b` and `"a key"`. What filters, pipes or calls
-//! functions is refused.
+//! Supports `a.b`, `a[0]`, `a[-1]`, `a[*].b` and `"a key"`. Filters, pipes and functions are
+//! rejected.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(super) struct FieldPath(Vec<Step>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
     Member(String),
-    /// Of a list; from its end where it is negative.
+    /// An index into a list; from its end if negative.
     Item(i64),
     /// Each item of a list.
     Each,
@@ -50,13 +50,13 @@ impl FieldPath {
         if steps.is_empty() { Err("the path is empty".to_owned()) } else { Ok(Self(steps)) }
     }
 
-    /// What is there: the items found where the path goes through each of a list.
+    /// Returns the values at the path: several if it goes through each item of a list.
     pub(super) fn find(&self, value: &Value) -> Option<Value> {
         find(&self.0, value).filter(|found| !found.is_null())
     }
 }
 
-/// A name, plain or quoted, and what comes after it.
+/// Splits off a name, plain or quoted, and returns it with the rest.
 fn member(text: &str) -> Option<(String, &str)> {
     if text.starts_with('"') {
         let mut names = serde_json::Deserializer::from_str(text).into_iter::<String>();

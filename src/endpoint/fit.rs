@@ -1,4 +1,4 @@
-//! Whether a dialect can ask what a dataset has: looked at before the run.
+//! Checks before the run whether a dialect can send the requests of a dataset.
 
 use memchr::memmem;
 use thiserror::Error;
@@ -6,20 +6,20 @@ use thiserror::Error;
 use super::{Endpoint, EndpointTraits, multipart};
 use crate::dataset::{Conversation, Dataset, MediaContent, MediaKinds, Turn};
 
-/// A conversation that a dialect cannot ask.
+/// A conversation that a dialect cannot send.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{}conversation {conversation} of the dataset: {reason}", of_turn(*.turn))]
 pub struct MisfitError {
-    /// The turn that is at fault, from 1; `None` where it is all of the conversation.
+    /// The invalid turn, counted from 1; `None` if the whole conversation is invalid.
     pub turn: Option<usize>,
-    /// Place of the conversation in the dataset, from 1.
+    /// Position of the conversation in the dataset, counted from 1.
     pub conversation: usize,
-    /// What is wrong, and what would be right.
+    /// What is wrong and how to correct it.
     pub reason: String,
 }
 
-/// Looks whether `endpoint` can ask every conversation: by its traits, then by its
-/// own [`Endpoint::check`].
+/// Checks that `endpoint` can send every conversation: by its traits, then by its own
+/// [`Endpoint::check`].
 pub fn check(endpoint: &dyn Endpoint, dataset: &Dataset) -> Result<(), MisfitError> {
     for (conversation, found) in (1..).zip(&dataset.conversations) {
         let misfit = |turn, reason| MisfitError { turn, conversation, reason };
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_dialect_may_refuse_what_its_traits_allow() {
         let refused = refusal(EndpointType::NIM_RANKINGS, with(vec![], &["x"])).unwrap();
-        // The first conversation has no turn at all.
+        // The first conversation does not have any turns.
         let expected = "conversation 1 of the dataset: a ranking request has only one turn";
         assert_eq!(refused, expected);
     }

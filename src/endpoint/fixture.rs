@@ -25,7 +25,7 @@ pub(super) fn endpoint(endpoint_type: EndpointType) -> Arc<dyn Endpoint> {
     build(&config(endpoint_type, true))
 }
 
-/// A stream of these events; the `n`th arrives at `n` ns, from 1.
+/// A stream of these events; the `n`th, counted from 1, arrives at `n` ns.
 pub(super) fn stream<E: AsRef<str>>(events: &[E]) -> ResponseBody {
     let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
     for (index, event) in events.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn whole(text: &[u8]) -> ResponseBody {
     ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
 }
 
-/// Content that arrives then.
+/// Content that arrives at the given time.
 pub(super) fn piece(arrival: u64, is_output: bool) -> ContentPiece {
     ContentPiece { arrival: Nanos(arrival), is_output }
 }
@@ -58,8 +58,8 @@ pub(super) fn turn(texts: &[&str], max_tokens: Option<u32>) -> Turn {
     }
 }
 
-/// Turns `one` and `two`, the second with a limit of 8, a system message `be
-/// brief` and the context `context`.
+/// A conversation with the turns `one` and `two`, the second with a limit of 8, the system message
+/// `be brief` and the context `context`.
 pub(super) fn conversation() -> Conversation {
     Conversation {
         id: "c".into(),
@@ -70,7 +70,7 @@ pub(super) fn conversation() -> Conversation {
     }
 }
 
-/// The body of the request for turn `at`; the answer to every earlier one is `answer`.
+/// Returns the body of the request for turn `at`; every earlier turn has the response `answer`.
 pub(super) fn body(config: &Config, conversation: &Conversation, at: usize) -> Value {
     let answers = vec![Some(Arc::from("answer")); at];
     serde_json::from_slice(&build(config).request_body(conversation, at, &answers)).unwrap()

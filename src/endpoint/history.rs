@@ -1,23 +1,23 @@
-//! What a request repeats of its conversation, before a dialect writes it.
+//! The part of a conversation that a request contains, independent of the dialect.
 
 use std::sync::Arc;
 
 use super::body::Content;
 use crate::dataset::{Conversation, Media, Turn};
 
-/// Who says something, and what.
+/// A message and its author.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Said<'a> {
-    /// The context that stands before the turns.
+    /// The context before the first turn.
     Context(&'a str),
     /// A turn.
     Asked(&'a Turn),
-    /// What the server answered to a turn.
+    /// The server's response to a turn.
     Answered(&'a str),
 }
 
-/// The conversation up to `turn`, each earlier turn with its answer if it had one. Turns that
-/// bear their whole history stand alone. The system message is not here.
+/// Returns the conversation up to `turn`, each earlier turn with its response if there was one.
+/// Turns that contain their whole history are sent alone. The system message is not included.
 pub(super) fn history<'a>(
     conversation: &'a Conversation,
     turn: usize,
@@ -35,7 +35,7 @@ pub(super) fn history<'a>(
     said
 }
 
-/// What a message says: a text as it is, or parts.
+/// The content of a message: an unchanged text, or parts.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 pub(super) enum Saying<'a, P> {
@@ -44,7 +44,7 @@ pub(super) enum Saying<'a, P> {
 }
 
 impl<'a> Said<'a> {
-    /// `user`, `assistant`, or what the file says.
+    /// Returns `user`, `assistant`, or the role in the file.
     pub(super) fn role(self) -> &'a str {
         match self {
             Self::Context(_) => "user",
@@ -53,7 +53,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Its texts and media as parts, in that order.
+    /// Returns the texts and media as parts, in that order.
     pub(super) fn parts<P>(
         self,
         text: impl Fn(Content<'a>) -> P,
@@ -68,7 +68,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Its text as it is where there is one and nothing else, otherwise parts.
+    /// Returns the text unchanged if there is exactly one and nothing else, otherwise parts.
     pub(super) fn saying<P>(
         self,
         text: impl Fn(Content<'a>) -> P,

@@ -1,5 +1,4 @@
-//! Request bodies of several parts, files among them (`multipart/form-data`, RFC
-//! 7578).
+//! Request bodies of several parts, including files (`multipart/form-data`, RFC 7578).
 
 use std::fmt::Write as _;
 
@@ -9,20 +8,20 @@ use serde_json::Value;
 use super::Config;
 use crate::dataset::Inline;
 
-/// The boundary, which `concat` takes only as a literal.
+/// The boundary, as a macro because `concat` accepts only literals.
 macro_rules! boundary {
     () => {
         "aiperf-5f1d8a3c94e7426bb0d2-boundary"
     };
 }
 
-/// The media type of such a body. All have one boundary, which no part has: that
-/// is made sure before the run.
+/// The media type of such a body. All bodies have the same boundary; a check before the run ensures
+/// that no part contains it.
 pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
-/// What stands between parts, behind a line's end and two dashes.
+/// The delimiter of parts, written after a line break and two dashes.
 pub(super) const BOUNDARY: &str = boundary!();
 
-/// A body while it is put together.
+/// A builder for a body.
 pub(super) struct Form<'a> {
     bytes: Vec<u8>,
     extras: &'a [(String, Value)],
@@ -33,7 +32,7 @@ impl<'a> Form<'a> {
         Self { bytes: Vec::new(), extras: &config.extra_inputs }
     }
 
-    /// With one more field; an extra of its name takes its place.
+    /// Adds a field; an extra input of the same name replaces it.
     pub(super) fn field(mut self, name: &str, value: &str) -> Self {
         if !self.extras.iter().any(|(extra, _)| extra == name) {
             self.put(name, None, value.as_bytes());
@@ -41,14 +40,14 @@ impl<'a> Form<'a> {
         self
     }
 
-    /// With one more file.
+    /// Adds a file.
     pub(super) fn file(mut self, name: &str, stem: &str, file: &Inline) -> Self {
         let file_name = format!("{stem}.{}", file.format());
         self.put(name, Some((&file_name, &file.media_type)), &file.bytes);
         self
     }
 
-    /// The whole body: the extras come last.
+    /// Returns the whole body, with the extra inputs at the end.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         for (name, value) in self.extras {
             match value {
@@ -74,10 +73,10 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A part of a body that [`parts`] has read.
+/// A part of a body, as returned by [`parts`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// The field's name, as it is escaped.
+    /// The field's name, escaped.
     pub name: &'a str,
     /// File name and media type, if it is a file.
     pub file: Option<(&'a str, &'a str)>,
@@ -85,7 +84,7 @@ pub struct Part<'a> {
     pub content: &'a [u8],
 }
 
-/// The parts of a body that was made here; `None` for any other.
+/// Returns the parts of a body that was built here; `None` for any other.
 #[must_use]
 pub fn parts(body: &[u8]) -> Option<Vec<Part<'_>>> {
     let separator = memmem::Finder::new(concat!("\r\n--", boundary!()));
@@ -110,7 +109,7 @@ fn part(bytes: &[u8]) -> Option<Part<'_>> {
     Some(Part { name, file, content: &bytes[end + 4..] })
 }
 
-/// A field's name as browsers write it (HTML, 4.10.21.8).
+/// Escapes a field's name as browsers do (HTML, 4.10.21.8).
 fn escaped(name: &str) -> String {
     name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
 }

@@ -1,4 +1,4 @@
-//! What a response comes to, in any dialect.
+//! A parsed response of any dialect.
 
 use super::Usage;
 use crate::record::RequestError;
@@ -7,48 +7,47 @@ use crate::units::Nanos;
 /// Content of a response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedResponse {
-    /// Arrival and kind of each piece with non-empty content, in order: text,
-    /// reasoning, or tool-call deltas. Role-only, usage-only and `[DONE]`
-    /// pieces are not here.
+    /// Arrival time and kind of each content event, in order: text, reasoning, or tool-call deltas.
+    /// Events with only a role or usage, and `[DONE]`, are not included.
     pub content: Vec<ContentPiece>,
-    /// All output text joined: text and tool calls' names and arguments,
-    /// without reasoning. A line feed stands between two choices.
+    /// All output text joined: text, and names and arguments of tool calls, without reasoning.
+    /// Choices are separated by line feeds.
     pub output_text: String,
-    /// All reasoning text joined, the same way.
+    /// All reasoning text, joined the same way.
     pub reasoning_text: String,
-    /// Where in `output_text` the second choice and further ones begin.
+    /// Where in `output_text` the second and further choices begin.
     pub output_choices: Vec<usize>,
-    /// The same in `reasoning_text`.
+    /// Where in `reasoning_text` the second and further choices begin.
     pub reasoning_choices: Vec<usize>,
     /// The usage the server reported: the last non-null value of each field.
     pub usage: Option<Usage>,
     /// The last `finish_reason`.
     pub finish_reason: Option<String>,
-    /// The model that the server says answered.
+    /// The model that the server reports.
     pub model: Option<String>,
-    /// Seconds that generating a video took, as the server says.
+    /// Duration of the generation of a video in seconds, as reported by the server.
     pub inference_seconds: Option<f64>,
-    /// Most memory of the accelerator meanwhile, in megabytes, as the server says.
+    /// Peak accelerator memory during the generation in megabytes, as reported by the server.
     pub peak_memory_megabytes: Option<f64>,
-    /// Why the response is a failure although its status was 2xx: an `error`
-    /// event, invalid JSON, no content at all, a stream cut short.
+    /// Why the response is a failure although its status was 2xx: an `error` event, invalid JSON,
+    /// no content at all, or a stream that was cut short.
     pub error: Option<RequestError>,
 }
 
-/// The choices of a text that `starts` divides, each of which is counted by itself: what
-/// one ends with and the next begins with are no token.
+/// Returns the choices of `text`, which begin at `starts`. They are counted separately, since the
+/// end of one and the start of the next may not form a token.
 pub fn choices<'a>(text: &'a str, starts: &'a [usize]) -> impl Iterator<Item = &'a str> {
     let from = std::iter::once(0).chain(starts.iter().copied());
-    // The separator is of no choice.
+    // The separator does not belong to any choice.
     let to = starts.iter().map(|start| start.saturating_sub(1)).chain([text.len()]);
     from.zip(to).filter_map(|(from, to)| text.get(from..to))
 }
 
-/// One piece of content.
+/// One content event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentPiece {
     /// When it arrived.
     pub arrival: Nanos,
-    /// Whether it bears output other than reasoning.
+    /// Whether it contains output other than reasoning.
     pub is_output: bool,
 }

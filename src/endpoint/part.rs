@@ -1,18 +1,18 @@
-//! Parts of a message's content, as OpenAI's chat has them.
+//! Parts of a message's content, as in OpenAI's chat API.
 
 use serde::Serialize;
 
 use super::body::Content;
 use crate::dataset::{Media, MediaContent, MediaKinds, Turn};
 
-/// Text or a medium.
+/// A text or a media item.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
     Text { text: Box<Content<'a>> },
     ImageUrl { image_url: Link },
     InputAudio { input_audio: Audio<'a> },
-    // As vLLM has them: OpenAI takes neither sound by URL nor videos.
+    // As in vLLM: OpenAI accepts neither audio by URL nor videos.
     AudioUrl { audio_url: Link },
     VideoUrl { video_url: Link },
 }
@@ -29,7 +29,7 @@ pub(super) struct Audio<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A turn's texts, then its media.
+    /// Returns a turn's texts, then its media.
     pub(super) fn all(turn: &'a Turn) -> Vec<Self> {
         let text = |text| Self::Text { text: Box::new(Content::Asked(text)) };
         turn.texts.iter().map(text).chain(turn.media.iter().map(Self::of)).collect()

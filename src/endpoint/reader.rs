@@ -1,8 +1,8 @@
-//! What the readers of all dialects that generate text have in common: events,
-//! errors, cut streams.
+//! Parsing that all dialects for text generation have in common: events, errors, streams that were
+//! cut short.
 //!
-//! A dialect says what one event's data, or a whole body, bears; that the event
-//! bears content is asked of the same code, so that the two cannot disagree.
+//! A dialect parses the data of one event, or a whole body. The same code determines whether an
+//! event has content, so that the two cannot disagree.
 
 use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -14,27 +14,27 @@ use super::{ContentPiece, ParsedResponse, Usage, error, sse};
 use crate::record::{RequestError, ResponseBody};
 use crate::units::Nanos;
 
-/// Reads a dialect's responses.
+/// A parser for a dialect's responses.
 pub(super) trait Reader {
-    /// Reads the data of one event, or a whole body. What it returns an error
-    /// of must have left nothing in `answer`.
+    /// Parses the data of one event, or a whole body. On an error, it must leave `answer`
+    /// unchanged.
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error>;
 
-    /// Whether the stream said that it is complete, other than by `[DONE]`.
+    /// Returns whether the stream was marked as complete, other than by `[DONE]`.
     fn is_complete(&self, answer: &Answer) -> bool {
         answer.response.finish_reason.is_some()
     }
 
-    /// Hands over the texts that it kept.
+    /// Moves the texts kept in the reader to the answer.
     fn end(&mut self, _answer: &mut Answer) {}
 }
 
-/// What has been read so far.
+/// The parts of the response parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) response: ParsedResponse,
     pub(super) usage: Usage,
-    /// What kinds of content the event being read bears.
+    /// The kinds of content in the current event.
     pub(super) found: Found,
     is_done: bool,
     reported: Option<RequestError>,
@@ -48,15 +48,15 @@ pub(super) struct Found {
     pub(super) reasoning: bool,
 }
 
-/// Reads the whole body.
+/// Parses the whole body.
 ///
-/// Of several failures the first that the server reports counts, then the first
-/// event that is no JSON, then a cut stream, then the lack of content.
+/// If there are several failures, the error is the first one that the server reported, or else the
+/// first event that is not valid JSON, then a stream that was cut short, then missing content.
 pub(super) fn parse<R: Reader + Default>(body: &ResponseBody) -> ParsedResponse {
     parse_with(R::default(), body)
 }
 
-/// As [`parse`] does, by a reader that is not made of nothing.
+/// Like [`parse`], with a reader that has settings.
 pub(super) fn parse_with<R: Reader>(mut reader: R, body: &ResponseBody) -> ParsedResponse {
     let mut answer = Answer::default();
     for (index, event) in body.events.iter().enumerate() {
@@ -75,14 +75,14 @@ pub(super) fn parse_with<R: Reader>(mut reader: R, body: &ResponseBody) -> Parse
     answer.finish(reader, body)
 }
 
-/// Whether an event of a stream bears content.
+/// Returns whether an event of a stream has content.
 ///
-/// Asked of few events, the ones before the first that has some.
+/// Called only for events up to the first one with content.
 pub(super) fn has_content<R: Reader + Default>(event: &[u8]) -> bool {
     has_content_with(R::default(), event)
 }
 
-/// As [`has_content`] does, by a reader that is not made of nothing.
+/// Like [`has_content`], with a reader that has settings.
 pub(super) fn has_content_with<R: Reader>(mut reader: R, event: &[u8]) -> bool {
     let fields = sse::data(event);
     let Some(data) = fields.data.filter(|_| fields.event != Some(b"error")) else { return false };
@@ -93,7 +93,7 @@ pub(super) fn has_content_with<R: Reader>(mut reader: R, event: &[u8]) -> bool {
 }
 
 impl Answer {
-    /// Text, a tool call or a refusal.
+    /// Adds text, part of a tool call or a refusal.
     pub(super) fn output(&mut self, text: &str) {
         self.found.output |= !text.is_empty();
         self.response.output_text.push_str(text);
@@ -104,7 +104,7 @@ impl Answer {
         self.response.reasoning_text.push_str(text);
     }
 
-    /// Whether any event so far, the one being read included, bore content.
+    /// Returns whether any event so far, including the current one, has content.
     pub(super) fn has_content(&self) -> bool {
         self.found.output || self.found.reasoning || !self.response.content.is_empty()
     }
@@ -115,14 +115,14 @@ impl Answer {
         }
     }
 
-    /// The model that answers: the first that is named.
+    /// Sets the model; the first name is kept.
     pub(super) fn model(&mut self, model: &Text<'_>) {
         if let (Some(model), None) = (model.non_empty(), &self.response.model) {
             self.response.model = Some(model.to_owned());
         }
     }
 
-    /// Why generation ended: the last reason that is given.
+    /// Sets the finish reason; the last one is kept.
     pub(super) fn finish_reason(&mut self, reason: &Text<'_>) {
         if let Some(reason) = reason.non_empty()
             && self.response.finish_reason.as_deref() != Some(reason)
@@ -131,15 +131,15 @@ impl Answer {
         }
     }
 
-    /// What stands beside the content: model, usage and error.
+    /// Adds the model, the usage and the error of an envelope.
     pub(super) fn envelope(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
         self.model(&envelope.model);
         self.usage(envelope.usage);
         self.error(envelope, json, is_answer);
     }
 
-    /// The error of an envelope. One without the wrapper is the whole `json`, which then
-    /// is no answer: what bears one may have a message too.
+    /// Adds the error of an envelope. Without a wrapper, the error is the whole `json`, unless
+    /// `is_answer`: a normal response may have a `message` too.
     pub(super) fn error(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
         if let Some(error) = envelope.error {
             self.report_json(error.get().as_bytes());
@@ -148,12 +148,12 @@ impl Answer {
         }
     }
 
-    /// An error that the server reports: the first one counts.
+    /// Adds an error that the server reports; the first one is kept.
     pub(super) fn report(&mut self, error: impl FnOnce() -> RequestError) {
         self.reported.get_or_insert_with(error);
     }
 
-    /// An error that the server reports as JSON.
+    /// Adds an error that the server reports as JSON.
     pub(super) fn report_json(&mut self, json: &[u8]) {
         self.report(|| error::reported(&serde_json::from_slice(json).unwrap_or(Value::Null)));
     }
@@ -172,14 +172,14 @@ impl Answer {
                     self.is_done = true;
                     return;
                 }
-                // llama.cpp opens batches with an event of `null`.
+                // llama.cpp starts batches with an event that is `null`.
                 b"" | b"null" => return,
                 _ => {}
             }
         }
         if let Err(why) = self.json(reader, data, arrival) {
-            // Streams are decoded with replacement characters, so bytes that
-            // are no UTF-8 make no invalid JSON.
+            // Streams are decoded with replacement characters, so invalid UTF-8 does not make JSON
+            // invalid.
             if std::str::from_utf8(data).is_err()
                 && self.json(reader, String::from_utf8_lossy(data).as_bytes(), arrival).is_ok()
             {
@@ -226,7 +226,7 @@ impl Answer {
     }
 }
 
-/// For lists that may be `null`.
+/// Parses a list that may be `null`.
 pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

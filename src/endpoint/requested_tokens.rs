@@ -1,5 +1,5 @@
-//! What a request's body asks for, whoever wrote it: a dialect, `--extra-inputs`, a
-//! template, or the user's own file.
+//! The output tokens requested by a body, whether it was built by a dialect, `--extra-inputs`, a
+//! template, or the user.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::text::{Number, Text};
 
-/// Names of the most output tokens that servers know. Where a body has several, the first
-/// counts: OpenAI's new name before its old one.
+/// Names for the maximum number of output tokens. If a body has several, the first in this list
+/// applies: OpenAI's new name before its old one.
 const NAMES: [&str; 7] = [
     "max_completion_tokens",
     "max_tokens",
@@ -19,11 +19,12 @@ const NAMES: [&str; 7] = [
     "num_predict",
 ];
 
-/// Objects within objects that are looked into: `generationConfig`, `parameters`,
-/// `options`, and what a template puts around them.
+/// Maximum depth of nested objects to search: `generationConfig`, `parameters`, `options`, and any
+/// wrapper of a template.
 const DEEPEST: usize = 4;
 
-/// The output tokens that `body` asks for; `None` where it is no JSON or asks for none.
+/// Returns the output tokens that `body` requests; `None` if it does not request any or is not
+/// JSON.
 #[must_use]
 pub fn requested_output_tokens(body: &[u8]) -> Option<u64> {
     let mut found = Found::default();
@@ -32,7 +33,7 @@ pub fn requested_output_tokens(body: &[u8]) -> Option<u64> {
     found.0.into_iter().flatten().next()
 }
 
-/// The number under each name, that of the outermost object.
+/// The number under each name, from the outermost object.
 #[derive(Default)]
 struct Found([Option<u64>; NAMES.len()]);
 
@@ -75,7 +76,7 @@ impl<'de> Visitor<'de> for Looker<'_> {
         Ok(())
     }
 
-    /// Messages and tools: what stands in them is asked of nobody.
+    /// Messages and tools do not contain limits.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
@@ -123,9 +124,9 @@ mod tests {
             (r#"{"inputs":"a","parameters":{"max_new_tokens":11}}"#, 11),
             (r#"{"model":"m","options":{"num_predict":12}}"#, 12),
             (r#"{"request":{"body":{"max_tokens":13}}}"#, 13),
-            // What stands further out counts.
+            // The outermost number applies.
             (r#"{"a":{"max_tokens":1},"max_tokens":14,"z":{"max_tokens":2}}"#, 14),
-            // The last of two alike, as most parsers have it.
+            // The last of two equal names applies, as in most parsers.
             (r#"{"max_tokens":1,"max_tokens":15}"#, 15),
         ] {
             assert_eq!(asked(json), Some(tokens), "{json}");

@@ -1,23 +1,23 @@
-//! The fields of one server-sent event, by the rules of the WHATWG's HTML
-//! standard, section "Interpreting an event stream".
+//! The fields of one server-sent event, as specified in the WHATWG's HTML standard, section
+//! "Interpreting an event stream".
 
 use std::borrow::Cow;
 
-/// The fields of an event that readers of APIs look at. `id` and `retry` are
-/// for reconnecting, which a benchmark does not do.
+/// The fields of an event that are used. `id` and `retry` are for reconnecting, which a benchmark
+/// does not do.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SseFields<'a> {
-    /// The values of all `data` lines, joined by line feeds; absent without any.
+    /// The values of all `data` lines, joined by line feeds; absent if there are none.
     pub data: Option<Cow<'a, [u8]>>,
     /// The value of the last `event` line.
     pub event: Option<&'a [u8]>,
-    /// The last comment, without its colon. The standard drops it; Dynamo says
-    /// there what went wrong.
+    /// The last comment, without its colon. The standard ignores comments, but Dynamo reports
+    /// errors in them.
     pub comment: Option<&'a [u8]>,
 }
 
-/// Reads the lines of one event; they end in CR LF, LF or CR. A byte order mark
-/// at the start is dropped.
+/// Parses the lines of one event, which end in CR LF, LF or CR. A byte order mark at the start is
+/// ignored.
 #[must_use]
 pub fn data(event: &[u8]) -> SseFields<'_> {
     let mut fields = SseFields::default();
@@ -53,7 +53,7 @@ fn read_line<'a>(line: &'a [u8], fields: &mut SseFields<'a>) {
     }
 }
 
-/// The first line of `text` without its end, and what follows.
+/// Returns the first line of `text` without its line break, and the rest.
 fn next_line(text: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memchr2(b'\r', b'\n', text) {
         None => (text, &[]),
@@ -73,7 +73,7 @@ mod tests {
         data(event).data.map(|bytes| String::from_utf8(bytes.into_owned()).unwrap())
     }
 
-    // The first four are the standard's own examples.
+    // The first four are the examples in the standard.
     #[test]
     fn examples_of_the_standard() {
         assert_eq!(text(b"data: YHOO\ndata: +2\ndata: 10").unwrap(), "YHOO\n+2\n10");

@@ -1,5 +1,5 @@
-//! Lenient leaves of a response: a server that sends an unexpected type in one
-//! member must not make the whole response unreadable.
+//! Lenient types for members of a response: an unexpected type in one member must not make the
+//! whole response invalid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Text that borrows from the response where nothing is escaped. `null`, and
-/// types that hold no text, are empty. A list of parts, as in
-/// `[{"type":"text","text":"…"}]`, is the parts' text joined.
+/// Text that borrows from the response unless it contains escapes. `null` and types without text
+/// are empty. A list of parts, as in `[{"type":"text","text":"…"}]`, is converted to their joined
+/// texts.
 #[derive(Debug, Default)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl Text<'_> {
-    /// The text, absent where it is empty.
+    /// Returns the text; `None` if it is empty.
     #[must_use]
     pub fn non_empty(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for TextVisitor {
         Ok(Text(Cow::Owned(joined)))
     }
 
-    /// A part: the text of its `text` member.
+    /// Reads a part as the text of its `text` member.
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
         let mut found = Text::default();
         while let Some(name) = members.next_key::<Text<'de>>()? {
@@ -86,19 +86,19 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A finite number of at least zero; every other value is absent.
+/// A finite number that is not negative; absent for every other value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Number(pub Option<f64>);
 
 impl Number {
-    /// The number, if it is whole and exact in a double.
+    /// Returns the number if it is an integer that a double represents exactly.
     #[must_use]
     pub fn whole(self) -> Option<u64> {
         self.0.filter(|number| number.fract() == 0.0 && *number <= MAX_EXACT).map(|n| n as u64)
     }
 }
 
-/// 2^53: above it doubles skip whole numbers.
+/// 2^53: above it, doubles cannot represent every integer.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'de> Deserialize<'de> for Number {

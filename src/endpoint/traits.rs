@@ -1,58 +1,58 @@
-//! What dialects are and what they can do.
+//! Properties and capabilities of dialects.
 
 use std::sync::Arc;
 
 use super::{Config, Endpoint};
 use crate::dataset::MediaKinds;
 
-/// What a dialect is and what it can do.
+/// The properties and capabilities of a dialect.
 #[derive(Debug)]
 pub struct EndpointTraits {
-    /// The name given to `--endpoint-type`.
+    /// Its value of `--endpoint-type`.
     pub name: &'static str,
-    /// Path below the base URL. A `{model}` in it is the model that is asked;
-    /// empty where the URL itself is the path.
+    /// Path below the base URL, in which `{model}` stands for the requested model; empty if the URL
+    /// is used unchanged.
     pub path: &'static str,
-    /// Path of streamed requests where it is another.
+    /// Path of streamed requests, if different.
     pub streaming_path: Option<&'static str>,
     /// Media type of request bodies.
     pub content_type: &'static str,
-    /// Header that bears the API key; `authorization` bears it as `Bearer`.
+    /// Header with the API key; `authorization` contains it as `Bearer`.
     pub api_key_header: &'static str,
-    /// Headers that every request bears beside the usual ones.
+    /// Additional headers of every request.
     pub headers: &'static [(&'static str, &'static str)],
-    /// Whether it can stream.
+    /// Whether it supports streams.
     pub supports_streaming: bool,
-    /// Whether responses bear text.
+    /// Whether responses contain text.
     pub produces_tokens: bool,
     /// Whether the input is text that is tokenised.
     pub tokenizes_input: bool,
-    /// The media that a request may bear beside its text.
+    /// The media that a request may contain.
     pub takes: MediaKinds,
-    /// Of them, the media that a request must bear.
+    /// The media that a request must contain.
     pub needs: MediaKinds,
-    /// Whether a request must bear a text.
+    /// Whether a request must contain text.
     pub needs_text: bool,
-    /// Whether the server gets media from URLs: otherwise they must be files.
+    /// Whether the server accepts URLs of media; otherwise they must be files.
     pub takes_urls: bool,
-    /// The media that a response bears.
+    /// The media that a response contains.
     pub produces: MediaKinds,
-    /// Whether a request may bear messages of an OpenAI chat as a file has them.
+    /// Whether a request may contain messages of an OpenAI chat from a file.
     pub takes_messages: bool,
-    /// Whether a request bears a query, and passages to be ranked by it.
+    /// Whether a request contains a query and passages to be ranked by it.
     pub ranks: bool,
-    /// Whether a later turn's request repeats the earlier turns and answers.
+    /// Whether a later turn's request repeats the earlier turns and responses.
     pub repeats_history: bool,
     /// Title of its console tables.
     pub metrics_title: &'static str,
     /// `gen_ai.operation.name`.
     pub operation_name: &'static str,
-    /// Makes the dialect.
+    /// Creates the dialect.
     pub build: fn(&Config) -> Arc<dyn Endpoint>,
 }
 
 impl EndpointTraits {
-    /// A dialect that takes a text and answers with one, streamed or not.
+    /// The traits of a dialect whose requests and responses are texts, streamed or not.
     #[must_use]
     pub const fn text(
         name: &'static str,

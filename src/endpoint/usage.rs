@@ -1,4 +1,4 @@
-//! Token counts out of any vendor's `usage` object.
+//! Token counts from the `usage` objects of all vendors.
 //!
 //! | field | OpenAI chat, completions | OpenAI responses, Anthropic | Gemini |
 //! |---|---|---|---|
@@ -8,10 +8,10 @@
 //! | reasoning | `completion_tokens_details.reasoning_tokens` | `output_tokens_details.reasoning_tokens` | `thoughtsTokenCount` |
 //! | cache read | `prompt_tokens_details.cached_tokens` | `input_tokens_details.cached_tokens`, `cache_read_input_tokens` | `cachedContentTokenCount` |
 //!
-//! Anthropic adds `cache_creation_input_tokens` (its `input_tokens` leave out both
-//! of the cache's: they are added), DeepSeek
-//! `prompt_cache_hit_tokens` and `prompt_cache_miss_tokens`, Mistral
-//! `prompt_audio_seconds`. Values that are no count are taken as absent.
+//! Anthropic adds `cache_creation_input_tokens` (its `input_tokens` excludes tokens read from and
+//! written to the cache; they are added), DeepSeek `prompt_cache_hit_tokens` and
+//! `prompt_cache_miss_tokens`, Mistral `prompt_audio_seconds`. Values that are not counts are
+//! treated as absent.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ use serde_json::value::RawValue;
 
 use super::text::{Number, Text};
 
-/// Token counts as the server reports them, vendor's shapes made one.
+/// Token counts that the server reports, in a format common to all vendors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Prompt tokens.
     pub prompt_tokens: Option<u64>,
-    /// Completion tokens, reasoning included.
+    /// Completion tokens, including reasoning.
     pub completion_tokens: Option<u64>,
     /// Prompt and completion tokens.
     pub total_tokens: Option<u64>,
@@ -43,28 +43,28 @@ pub struct Usage {
     pub completion_audio_tokens: Option<u64>,
     /// Seconds of audio in the prompt.
     pub prompt_audio_seconds: Option<f64>,
-    /// Prompt tokens of tool declarations.
+    /// Prompt tokens used for tool declarations.
     pub tool_use_prompt_tokens: Option<u64>,
-    /// Predicted tokens that the model used.
+    /// Predicted tokens that appear in the completion.
     pub accepted_prediction_tokens: Option<u64>,
-    /// Predicted tokens that it did not.
+    /// Predicted tokens that do not appear in the completion.
     pub rejected_prediction_tokens: Option<u64>,
-    /// Whether `prompt_tokens` leave out those that the cache had or took, as in
-    /// Anthropic's shape: see [`Usage::whole_prompt`].
+    /// Whether `prompt_tokens` excludes tokens read from and written to the cache, as in
+    /// Anthropic's format; see [`Usage::whole_prompt`].
     pub leaves_out_cache: bool,
 }
 
 impl Usage {
-    /// Takes over every count that `usage` has: the last non-null value of a
-    /// field wins. What is no object changes nothing.
+    /// Merges every count of `usage`; the last non-null value of a field applies. A value that is
+    /// not an object is ignored.
     pub fn merge(&mut self, usage: &RawValue) {
         let seed = Reader { usage: self, within: Within::Usage };
         // The text is valid JSON already, and the reader accepts any type.
         let _ = seed.deserialize(&mut serde_json::Deserializer::from_str(usage.get()));
     }
 
-    /// With all tokens of the prompt in `prompt_tokens`, those of the cache too: a cache
-    /// has no more of a prompt than there is.
+    /// Returns the usage with all tokens of the prompt in `prompt_tokens`, including those read
+    /// from and written to the cache.
     #[must_use]
     pub fn whole_prompt(mut self) -> Self {
         if self.leaves_out_cache
@@ -76,14 +76,14 @@ impl Usage {
         Self { leaves_out_cache: false, ..self }
     }
 
-    /// Whether nothing was reported.
+    /// Returns whether nothing was reported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Which object is being read: the names of details recur in several.
+/// The object being parsed; the names of details occur in several.
 #[derive(Clone, Copy)]
 enum Within {
     Usage,
@@ -114,8 +114,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let mut candidates = None;
         let mut thoughts = None;
-        // Some servers say the same of the cache in two shapes: that of the details wins,
-        // wherever it stands.
+        // Some servers report the cache in two formats: that of the details takes precedence,
+        // regardless of the order.
         let mut cache = Cache::default();
         let mut shape = Shape::default();
         let before = (matches!(self.within, Within::Usage)).then(|| Cache::take(self.usage));
@@ -156,8 +156,8 @@ impl<'de> Visitor<'de> for Reader<'_> {
         }
         self.usage.reasoning_tokens = thoughts.or(self.usage.reasoning_tokens);
         if let Some(candidates) = candidates {
-            // Gemini alone counts its thoughts apart from the answer, and may have
-            // said earlier how many they are.
+            // Only Gemini counts reasoning separately from the response, and may have reported it
+            // earlier.
             let thoughts = self.usage.reasoning_tokens.unwrap_or(0);
             self.usage.completion_tokens = Some(candidates + thoughts);
         }
@@ -194,7 +194,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// Whose names an object has for the prompt and the cache.
+/// The names that an object uses for the prompt and the cache.
 #[derive(Default)]
 struct Shape {
     has_input: bool,
@@ -214,8 +214,8 @@ impl Shape {
         }
     }
 
-    /// Anthropic's `input_tokens` leave out the cache's; an object that does not say the
-    /// prompt changes nothing.
+    /// Returns whether Anthropic's `input_tokens` excludes the cache. An object without prompt
+    /// tokens changes nothing.
     const fn leaves_out_cache(&self, before: bool) -> bool {
         if self.has_prompt || self.has_details {
             false
@@ -227,7 +227,7 @@ impl Shape {
     }
 }
 
-/// Tokens of the cache, as one object says them.
+/// Tokens of the cache, from one object.
 #[derive(Default)]
 struct Cache {
     read: Option<u64>,
@@ -235,7 +235,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// What is known so far, out of `usage`.
+    /// Moves the counts known so far out of `usage`.
     const fn take(usage: &mut Usage) -> Self {
         Self {
             read: usage.prompt_cache_read_tokens.take(),
@@ -243,7 +243,7 @@ impl Cache {
         }
     }
 
-    /// The field that a member beside the details stands for.
+    /// Returns the field for a member outside of the details.
     fn field(&mut self, name: &str) -> Option<&mut Option<u64>> {
         Some(match name {
             "cache_read_input_tokens" | "prompt_cache_hit_tokens" | "cachedContentTokenCount" => {
@@ -255,7 +255,7 @@ impl Cache {
     }
 }
 
-/// The object that `name` opens, if it is one that holds counts.
+/// Returns the object that `name` opens, if it contains counts.
 fn inner(name: &str) -> Option<Within> {
     Some(match name {
         "usage" | "usageMetadata" | "usage_metadata" => Within::Usage,
@@ -265,7 +265,7 @@ fn inner(name: &str) -> Option<Within> {
     })
 }
 
-/// The field that a member stands for.
+/// Returns the field for a member.
 fn field<'u>(usage: &'u mut Usage, within: Within, name: &str) -> Option<&'u mut Option<u64>> {
     Some(match (within, name) {
         (Within::Usage, "prompt_tokens" | "input_tokens" | "promptTokenCount") => {
@@ -355,7 +355,7 @@ mod tests {
             assert_eq!(found.prompt_cache_read_tokens, Some(7), "{json}");
             assert_eq!(found.prompt_cache_write_tokens, Some(6), "{json}");
         }
-        // A later event's word replaces an earlier one's, in whatever shape.
+        // The value of a later event replaces that of an earlier one, in any format.
         let mut found = usage(&format!("{{{nested}}}"));
         merge(&mut found, r#"{"cache_read_input_tokens":9}"#);
         assert_eq!(found.prompt_cache_read_tokens, Some(9));
@@ -364,20 +364,20 @@ mod tests {
         assert_eq!(found.prompt_cache_read_tokens, Some(9));
     }
 
-    /// 5 read from the prompt, 7 from the cache, 6 written to it.
+    /// 5 tokens of the prompt were not cached, 7 were read from the cache, 6 were written to it.
     #[test]
     fn a_prompt_in_anthropics_shape_has_the_caches_tokens_in_it() {
         let of_anthropic = r#"{"input_tokens":5,"cache_creation_input_tokens":6,
             "cache_read_input_tokens":7,"output_tokens":8}"#;
         assert_eq!(usage(of_anthropic).whole_prompt().prompt_tokens, Some(18));
-        // OpenAI's have them already, and so has who says the details.
+        // OpenAI's counts already include them, as do those of servers that report details.
         let whole = r#"{"prompt_tokens":18,"cache_read_input_tokens":7}"#;
         assert_eq!(usage(whole).whole_prompt().prompt_tokens, Some(18));
         let whole = r#"{"input_tokens":18,"input_tokens_details":{"cached_tokens":7}}"#;
         assert_eq!(usage(whole).whole_prompt().prompt_tokens, Some(18));
         let both = r#"{"input_tokens":5,"cache_read_input_tokens":7,"prompt_tokens":12}"#;
         assert_eq!(usage(both).whole_prompt().prompt_tokens, Some(12));
-        // A stream says the prompt at its start, and the cache again at its end.
+        // A stream reports the prompt at its start, and the cache again at its end.
         let mut found = usage(of_anthropic);
         merge(&mut found, r#"{"output_tokens":20,"cache_read_input_tokens":7}"#);
         assert_eq!(found.whole_prompt().prompt_tokens, Some(18));

@@ -36,7 +36,7 @@ fn body(config: &Config, conversation: &Conversation, at: usize, answers: &[&str
     String::from_utf8(build(config).request_body(conversation, at, &answers)).unwrap()
 }
 
-/// The first payload of AIPerf's own `inputs.json`, byte for byte but for blanks.
+/// The first payload of AIPerf's own `inputs.json`, identical except for white space.
 #[test]
 fn a_chat_body_is_as_aiperf_sends_it() {
     let text = "unts son And that blood we desire to shed is mutual In";

@@ -102,7 +102,7 @@ fn content_is_where_the_field_says() {
     assert_eq!(read("out.parts[*].t").output_text, "hi");
     assert_eq!(read("out.vectors").content, [piece(9, true)]);
     assert_eq!(read("text").output_text, "no");
-    // A misspelt path is no success without text.
+    // A misspelt path must not make a response without text a success.
     assert_eq!(read("out.part").error.unwrap().name, "EmptyResponse");
 }
 

@@ -47,7 +47,7 @@ impl Dialect for Chat {
     }
 }
 
-/// Returns the messages of a request that repeats `said`.
+/// Returns the messages of a request that repeats `said`, the earlier turns and responses.
 pub(super) fn messages<'a>(asked: &Asked<'a>, said: Vec<Said<'a>>) -> Vec<Message<'a>> {
     let system = asked.conversation.system.as_deref();
     let opening = system.map(|text| Message { role: "system", content: Content::Plain(text) });

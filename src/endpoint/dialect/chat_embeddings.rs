@@ -21,8 +21,8 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 
 /// `/v1/embeddings` with `messages` instead of `input`.
 ///
-/// The messages are those of a chat and have a single vector. Responses have no text that
-/// later turns could repeat.
+/// The messages are those of a chat and result in a single vector. Responses do not contain text
+/// that later turns could repeat.
 struct ChatEmbeddings;
 
 impl Dialect for ChatEmbeddings {

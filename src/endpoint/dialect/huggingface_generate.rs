@@ -19,8 +19,8 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// `/generate`, and `/generate_stream` for streams.
 ///
 /// A request contains its turn's texts, joined by spaces. Earlier turns and responses are not
-/// repeated, and there is no field for the model. Extra inputs are sent as parameters. Streams
-/// are requested with token counts at the end.
+/// repeated, and the model is not sent. Extra inputs are sent as parameters. Streams are requested
+/// with token counts at the end.
 struct HuggingFaceGenerate;
 
 impl Dialect for HuggingFaceGenerate {

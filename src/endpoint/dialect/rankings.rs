@@ -16,15 +16,15 @@ use crate::endpoint::text::Text;
 use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse};
 use crate::record::ResponseBody;
 
-/// Cohere's, which vLLM and others have too.
+/// Cohere's API, which vLLM and others also implement.
 pub static COHERE: EndpointTraits =
     traits("cohere_rankings", "/v2/rerank", |config| build(Form::Cohere, config));
 
-/// Those of Hugging Face's Text Embeddings Inference.
+/// The API of Hugging Face's Text Embeddings Inference.
 pub static HF_TEI: EndpointTraits =
     traits("hf_tei_rankings", "/rerank", |config| build(Form::HfTei, config));
 
-/// Those of NVIDIA's NIM.
+/// The API of NVIDIA's NIM.
 pub static NIM: EndpointTraits = EndpointTraits {
     metrics_title: "Rankings Metrics",
     ..traits("nim_rankings", "/v1/ranking", |config| build(Form::Nim, config))
@@ -183,7 +183,8 @@ impl Reader for Scores {
         let Enveloped::<'_, Reply<'_>> { envelope, own: reply } = serde_json::from_slice(json)?;
         let scores = reply.rankings.or(reply.results).unwrap_or_default();
         answer.found.output |= !scores.is_empty();
-        // Text Embeddings Inference has the error's type beside it: the first report counts.
+        // Text Embeddings Inference has the error's type next to it; the first reported error is
+        // kept.
         if let Some(error) = envelope.error.filter(|error| error.get().starts_with('"')) {
             let message: Text<'_> = serde_json::from_str(error.get())?;
             let error = json!({"message": &*message.0, "type": &*reply.error_type.0});

@@ -125,7 +125,7 @@ impl Endpoint for Templated {
         &TRAITS
     }
 
-    /// Renders every body: what succeeds now succeeds in the run.
+    /// Renders the bodies of all turns, so that none can fail during the run.
     fn check(&self, conversation: &Conversation) -> Result<(), String> {
         if conversation.system.is_some() || conversation.user_context.is_some() {
             return Err(
@@ -156,7 +156,7 @@ impl Endpoint for Templated {
     }
 }
 
-/// What templates may use.
+/// The variables of a template.
 fn variables(turn: &Turn, turns: &[Turn], streaming: bool) -> Map<String, Value> {
     let texts: Vec<String> = turn.texts.iter().map(ToString::to_string).collect();
     let named = |wanted: &[&str]| -> Vec<&String> {
@@ -202,7 +202,7 @@ fn by_name(turn: &Turn) -> Map<String, Value> {
     by_name
 }
 
-/// A turn as templates see it.
+/// A turn as a template sees it.
 fn shown(turn: &Turn) -> Value {
     let texts: Vec<Value> = turn
         .texts

@@ -1,4 +1,4 @@
-//! OpenAI video generation, as `SGLang` has it too.
+//! OpenAI video generation, which `SGLang` also implements.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::endpoint::{
 use crate::record::{ErrorKind, RequestError, ResponseBody};
 use crate::units::Nanos;
 
-/// What the dialect is and what it can do.
+/// The dialect's properties and capabilities.
 pub static TRAITS: EndpointTraits = EndpointTraits {
     content_type: multipart::CONTENT_TYPE,
     supports_streaming: false,
@@ -33,24 +33,24 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 
 /// `/v1/videos`.
 ///
-/// A request bears its own turn's text; size, length and the like are extras. The
-/// answer is a job, whose state is asked for until it is done; then the video is
-/// downloaded if that is wanted. The request lasts until then. What it came to is
-/// the job's last state: one piece of content where it is complete.
+/// A request contains its turn's text; size, duration and so on are extra inputs. The response is a
+/// job, which is polled until it is complete; then the video is downloaded if configured. The
+/// request lasts until then. The response is the last state of the job, which is one content event
+/// if the job is complete.
 #[derive(Debug)]
 pub struct VideoGeneration {
     config: Config,
 }
 
 impl VideoGeneration {
-    /// The dialect with these settings.
+    /// Creates the dialect with these settings.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self { config: config.clone() }
     }
 }
 
-/// Longest identifier of a job that is asked after.
+/// Maximum length of the identifier of a job that is polled.
 const MAX_ID: usize = 1024;
 
 impl Endpoint for VideoGeneration {
@@ -121,7 +121,7 @@ impl Endpoint for VideoGeneration {
     }
 }
 
-/// How a job goes.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Going,
@@ -206,7 +206,7 @@ impl Job<'_> {
         format!("job {id:?}")
     }
 
-    /// An error of the job's own says which job it was.
+    /// Returns the error with the job's identifier in its message.
     fn failed(&self, error: RequestError) -> RequestError {
         let name =
             if error.name == "ServerError" { "VideoJobFailed".to_owned() } else { error.name };
@@ -218,7 +218,7 @@ impl Job<'_> {
     }
 }
 
-/// A number of the server's that makes sense.
+/// Returns a number if it is finite and not negative.
 fn number(raw: &RawValue) -> Option<f64> {
     serde_json::from_str(raw.get()).ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }

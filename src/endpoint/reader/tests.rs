@@ -1,4 +1,4 @@
-//! What holds for every dialect.
+//! Properties of every dialect.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::super::fixture::{endpoint, stream};
 use crate::record::{ResponseBody, SseEvent};
 use crate::units::Nanos;
 
-/// Events with and without content, of each dialect that streams.
+/// Events with and without content, of each dialect with streams.
 const EVENTS: &[&str] = &[
     "",
     ": keep-alive",
@@ -63,8 +63,8 @@ fn every_dialect_has_events_here() {
 }
 
 proptest! {
-    /// The first event that bears content is the first of the response's content,
-    /// and each is an error or has content.
+    /// The first event with content is the first content of the response, and every event is an
+    /// error or has content.
     #[test]
     fn an_event_alone_tells_of_the_first_content(
         picked in prop::collection::vec(prop::sample::select(EVENTS), 0..12)
@@ -85,7 +85,7 @@ proptest! {
         read_split(&bytes, is_event_stream, cut)?;
     }
 
-    /// Events that are cut anywhere, and run into each other.
+    /// Events that are cut anywhere, or concatenated.
     #[test]
     fn events_split_anywhere_are_read(
         picked in prop::collection::vec(prop::sample::select(EVENTS), 1..4),

@@ -41,7 +41,7 @@ fn a_request_bears_the_file_and_no_text() {
     assert!(!body.contains("prompt") && !body.contains("stream"));
 }
 
-/// Reads an answer where a text alone was asked for.
+/// Parses a response to a request with a text-only `response_format`.
 fn read_as(format: &str, body: &[u8]) -> ParsedResponse {
     let mut config = config(TRANSCRIPTION, false);
     config.extra_inputs = vec![("response_format".to_owned(), format.into())];
@@ -102,7 +102,7 @@ fn failures_are_reported() {
         name(br#"{"error":{"message":"bad file","type":"invalid_request_error"}}"#),
         "invalid_request_error"
     );
-    // A page, or a value that is no transcript, is none unless a text alone is asked for.
+    // An HTML page, or JSON that is not a transcript, is accepted only if the format is plain text.
     for body in ["<html>", "null", "5", "\u{fe}"] {
         assert_eq!(name(body.as_bytes()), "InvalidJson", "{body}");
     }

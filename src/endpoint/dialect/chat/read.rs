@@ -1,8 +1,7 @@
-//! Reads chat and completion responses, streamed or not.
+//! Parses chat and completion responses, streamed or not.
 //!
-//! This is the dearest work per event: texts borrow from the event, members
-//! that nothing needs are skipped unread, and nothing becomes a `Value` before
-//! the server reports an error.
+//! This is the most expensive work per event: texts borrow from the event, unused members are
+//! skipped without being parsed, and no `Value` is built unless the server reports an error.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +10,7 @@ use crate::endpoint::envelope::Enveloped;
 use crate::endpoint::reader::{Answer, Found, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
-/// One event of a stream, or a whole body that is not streamed.
+/// One event of a stream, or the whole body of a response that is not streamed.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow, default, deserialize_with = "null_is_empty")]
@@ -64,11 +63,11 @@ struct Function<'a> {
     arguments: Text<'a>,
 }
 
-/// What has been read so far.
+/// The texts parsed so far.
 #[derive(Default)]
 pub(in crate::endpoint) struct Choices(Vec<ChoiceText>);
 
-/// The text of one choice: those of `n=2` arrive interleaved.
+/// The text of one choice; with `n=2` the choices arrive interleaved.
 #[derive(Default)]
 struct ChoiceText {
     output: String,
@@ -76,7 +75,7 @@ struct ChoiceText {
     is_finished: bool,
 }
 
-/// Choices that are kept apart; the texts of further ones go to the last.
+/// Maximum number of separate choices; the texts of further ones are added to the last.
 const CHOICE_LIMIT: usize = 1024;
 
 impl Reader for Choices {
@@ -91,7 +90,7 @@ impl Reader for Choices {
         Ok(())
     }
 
-    /// By a finish reason for every choice that said something.
+    /// Returns whether every choice with text has a finish reason.
     fn is_complete(&self, answer: &Answer) -> bool {
         let is_silent = |c: &ChoiceText| c.output.is_empty() && c.reasoning.is_empty();
         answer.response.finish_reason.is_some()
@@ -138,8 +137,7 @@ impl Choices {
     }
 }
 
-/// Appends a choice, and where it begins; without a copy where there is nothing to append
-/// to.
+/// Appends the text of a choice, and records where it begins. Does not copy if `text` is empty.
 fn append(text: &mut String, more: String, starts: &mut Vec<usize>) {
     if text.is_empty() {
         *text = more;

@@ -6,7 +6,7 @@ use crate::endpoint::fixture::{body, config, conversation, endpoint, piece, turn
 
 const EMBEDDINGS: EndpointType = EndpointType::CHAT_EMBEDDINGS;
 
-/// A medium whose three bytes are `AAAA` in base64.
+/// A media item whose three bytes are `AAAA` in base64.
 fn medium(kind: MediaKinds, media_type: &str) -> Media {
     let file = Inline { media_type: media_type.into(), bytes: vec![0, 0, 0].into() };
     Media { kind, content: MediaContent::Inline(file), seconds: None }
@@ -17,9 +17,9 @@ fn sent(turns: Vec<Turn>, at: usize) -> serde_json::Value {
     body(&config(EMBEDDINGS, false), &conversation, at)
 }
 
-/// The request of vLLM's example of a client of multimodal embeddings
-/// (`openai_chat_embedding_client_for_multimodal.py`, `VLM2Vec`), whose parts stand the
-/// other way round.
+/// The request of vLLM's example client for multimodal embeddings
+/// (`openai_chat_embedding_client_for_multimodal.py`, `VLM2Vec`), with its parts in the opposite
+/// order.
 #[test]
 fn a_request_bears_messages_of_parts_as_vllm_takes_them() {
     let media = vec![medium(MediaKinds::IMAGE, "image/png")];
@@ -73,7 +73,7 @@ fn earlier_turns_are_repeated_without_answers() {
     assert!(said.iter().copied().eq(&expected), "{said:?}");
 }
 
-/// The members of an answer as vLLM's `EmbeddingResponse` has them, and its error.
+/// The members of vLLM's `EmbeddingResponse`, and its error.
 #[test]
 fn vectors_are_content_and_errors_are_reported() {
     let read = |text: &str| endpoint(EMBEDDINGS).parse(&whole(text.as_bytes()));

@@ -1,5 +1,4 @@
-//! Reads responses of `generateContent`, streamed or not: both are made of the
-//! same objects.
+//! Parses responses of `generateContent`, streamed or not: both consist of the same objects.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::Text;
 
-/// Nothing is kept from one object to the next.
+/// A parser without state: the objects are independent.
 #[derive(Default)]
 pub(in crate::endpoint) struct Chunks;
 
@@ -73,7 +72,7 @@ struct Code<'a> {
     code: Text<'a>,
 }
 
-/// What became of the prompt.
+/// Why the prompt was blocked, if it was.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Feedback<'a> {
@@ -105,7 +104,7 @@ impl Reader for Chunks {
 }
 
 impl Feedback<'_> {
-    /// A prompt that is blocked gets no answer.
+    /// A prompt that is blocked does not get a response.
     fn report(&self, answer: &mut Answer) {
         let Some(reason) = self.block_reason.non_empty() else { return };
         let message = match self.block_reason_message.non_empty() {
@@ -131,7 +130,7 @@ impl Part<'_> {
         if let Some(code) = &self.executable_code {
             answer.output(&code.code.0);
         }
-        // A picture or a sound: content that is no text.
+        // An image or audio: content, but not text.
         answer.found.output |= self.inline_data.is_some();
     }
 }

@@ -1,4 +1,4 @@
-//! Reads responses of Text Generation Inference, streamed or not.
+//! Parses responses of Text Generation Inference, streamed or not.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -6,13 +6,13 @@ use serde_json::json;
 use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::text::{Number, Text};
 
-/// Whether the stream has come to its end.
+/// Whether the stream is complete.
 #[derive(Default)]
 pub(in crate::endpoint) struct Tokens {
     is_complete: bool,
 }
 
-/// One event of a stream, or an answer that is not streamed.
+/// One event of a stream, or a response that is not streamed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Event<'a> {
@@ -34,7 +34,7 @@ struct Event<'a> {
 struct Token<'a> {
     #[serde(borrow)]
     text: Text<'a>,
-    /// Whether it is none of the text's, such as the one that ends it.
+    /// Whether the token is not part of the text, such as the one that ends it.
     special: Option<bool>,
 }
 
@@ -49,7 +49,7 @@ struct Details<'a> {
 
 impl Reader for Tokens {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        // Answers that are not streamed may be a list, with one for each input.
+        // Responses that are not streamed may be lists with one item per input.
         if json.trim_ascii_start().starts_with(b"[") {
             for event in serde_json::from_slice::<Vec<Event<'_>>>(json)? {
                 self.event(&event, answer);
@@ -74,7 +74,7 @@ impl Tokens {
         match (&event.token, &event.generated_text) {
             (Some(token), _) if token.special == Some(true) => {}
             (Some(token), _) => answer.output(&token.text.0),
-            // The last event says the whole text again, beside its token.
+            // The last event repeats the whole text in addition to its token.
             (None, Some(text)) => answer.output(&text.0),
             (None, None) => {}
         }

@@ -16,7 +16,7 @@ fn token(text: &str, special: bool) -> Value {
            "generated_text": null, "details": null})
 }
 
-/// The last event: the end of the text is a token that is none of it.
+/// The last event: its token ends the text but is not part of it.
 fn last(generated: &str) -> Value {
     let mut event = token("</s>", true);
     event["generated_text"] = generated.into();

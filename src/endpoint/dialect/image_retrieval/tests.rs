@@ -13,8 +13,8 @@ fn image(media_type: &str) -> Media {
     Media { kind: MediaKinds::IMAGE, content: MediaContent::Inline(file), seconds: None }
 }
 
-/// The request of NVIDIA's reference of the NIM for Object Detection, and `merge_levels`,
-/// which that of the NIM for Image OCR adds.
+/// The request from NVIDIA's reference for the NIM for Object Detection, with `merge_levels` from
+/// the reference for the NIM for Image OCR.
 #[test]
 fn a_request_bears_images_and_nothing_else() {
     let media = vec![image("image/png"), image("image/jpeg")];
@@ -31,8 +31,8 @@ fn a_request_bears_images_and_nothing_else() {
     assert_eq!(body(&config, &conversation, 0), merged);
 }
 
-/// Answers by the same references: boxes by their class, and text. An image in which
-/// nothing is found has an entry too.
+/// Responses from the same references: boxes by class, and text. An image in which nothing was
+/// found has an entry too.
 #[test]
 fn what_is_found_is_content() {
     for answer in [
@@ -46,7 +46,7 @@ fn what_is_found_is_content() {
     ] {
         let parsed = endpoint(RETRIEVAL).parse(&whole(answer.as_bytes()));
         assert_eq!((parsed.error, parsed.content), (None, vec![piece(9, true)]), "{answer}");
-        // Megabytes are no tokens.
+        // Megabytes are not tokens.
         assert_eq!((parsed.output_text.as_str(), parsed.usage), ("", None));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads responses of Anthropic Messages, streamed or not.
+//! Parses responses of Anthropic Messages, streamed or not.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::Text;
 
-/// Whether the stream has come to its end.
+/// Whether the stream is complete.
 #[derive(Default)]
 pub(in crate::endpoint) struct Events {
     stopped: bool,
@@ -18,7 +18,7 @@ pub(in crate::endpoint) struct Events {
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    // What `message_start` begins; a text in errors of other forms.
+    // The message that `message_start` opens; a text in errors of other formats.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -37,7 +37,7 @@ struct Event<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A message that begins.
+/// The message at the start of a stream.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Start<'a> {
@@ -47,7 +47,7 @@ struct Start<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// A block of content: text, thinking, or the use of a tool.
+/// A content block: text, thinking, or tool use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Block<'a> {
@@ -61,7 +61,7 @@ struct Block<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// What is added to a block (its signature is no content), or to the message.
+/// A change to a block (its signature is not content) or to the message.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Delta<'a> {
@@ -91,7 +91,7 @@ impl Reader for Events {
         }
         for block in &event.content {
             block.read(answer);
-            // A block that has just begun has its input still to come.
+            // Only for a whole message: in a stream, the input follows in deltas.
             if let Some(input) = block.input {
                 answer.output(input.get());
             }
@@ -116,8 +116,8 @@ impl Reader for Events {
         self.stopped || answer.response.finish_reason.is_some()
     }
 
-    /// `input_tokens` leaves out what the cache had and what it took; a prompt's
-    /// tokens are all of them, as in the other dialects.
+    /// Marks `input_tokens` as excluding tokens read from and written to the cache; they are added,
+    /// so that a prompt has all its tokens, as in the other dialects.
     fn end(&mut self, answer: &mut Answer) {
         answer.usage.leaves_out_cache = true;
     }

@@ -99,7 +99,7 @@ fn only_deltas_with_text_are_content() {
     assert_eq!(parsed.model.as_deref(), Some("m"));
     assert_eq!(parsed.finish_reason.as_deref(), Some("end_turn"));
     let usage = parsed.usage.unwrap();
-    // 25, 6 that went into the cache and 7 that came out of it.
+    // 25, plus 6 written to the cache and 7 read from it.
     assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(38), Some(15)));
     assert_eq!(usage.prompt_cache_read_tokens, Some(7));
     assert_eq!(usage.prompt_cache_write_tokens, Some(6));

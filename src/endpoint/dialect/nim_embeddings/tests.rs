@@ -24,8 +24,8 @@ fn input(conversation: &Conversation) -> Value {
     body(&config(NIM, false), conversation, 0)["input"].clone()
 }
 
-/// What `input` may be: NVIDIA's reference of the `NeMo` Retriever Embedding NIM 2.0, the
-/// table of the request's body.
+/// The possible values of `input`, from the table of the request body in NVIDIA's reference for the
+/// `NeMo` Retriever Embedding NIM 2.0.
 #[test]
 fn texts_images_and_texts_with_images_are_a_list() {
     assert_eq!(input(&asked(&["one"], 0)), json!(["one"]));
@@ -39,7 +39,7 @@ fn texts_images_and_texts_with_images_are_a_list() {
     assert_eq!(input(&only_text), json!(["s\none"]));
 }
 
-/// The request of the same reference's example, whose `input_type` and `modality` are extras.
+/// The example request of the same reference; its `input_type` and `modality` are extra inputs.
 #[test]
 fn what_only_nim_has_is_extra() {
     let mut config = config(NIM, false);
@@ -62,7 +62,7 @@ fn what_cannot_be_paired_is_refused() {
     assert!(check(&[], 0).unwrap_err().contains("requires a text or an image"));
 }
 
-/// The members of an answer by the same reference, and errors as users report them.
+/// The members of a response in the same reference, and errors from users' reports.
 #[test]
 fn vectors_are_content_and_errors_are_reported() {
     let read = |text: &str| endpoint(NIM).parse(&whole(text.as_bytes()));
@@ -88,7 +88,7 @@ proptest! {
         prop_assert!(parsed.error.is_some() || !parsed.content.is_empty());
     }
 
-    /// There are as many inputs as vectors are wanted.
+    /// The number of inputs is the number of vectors to compute.
     #[test]
     fn what_passes_the_check_is_sent(texts in 0..4_usize, images in 0..4_usize) {
         let conversation = asked(&vec!["one"; texts], images);

@@ -1,9 +1,8 @@
-//! Reads responses of OpenAI Responses, streamed or not.
+//! Parses responses of OpenAI Responses, streamed or not.
 //!
-//! Content is what deltas say: text, refusals, arguments of calls, reasoning or
-//! its summary, and the name of a call where its item begins. What a stream says
-//! again at the end of a part, an item or the whole counts only if no delta said
-//! it before.
+//! Content is in the deltas: text, refusals, arguments of calls, reasoning or its summary; the name
+//! of a call is in the event that adds its item. A stream repeats content at the end of a part, an
+//! item and the response; this counts only if no delta contained it before.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,13 +11,13 @@ use crate::endpoint::envelope::Enveloped;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
-/// The parts of which deltas have come.
+/// The parts for which deltas have arrived.
 #[derive(Default)]
 pub(in crate::endpoint) struct Events {
     parts: Vec<PartId>,
 }
 
-/// Which part of the answer an event is about.
+/// The part of the response that an event belongs to.
 #[derive(PartialEq, Eq)]
 struct PartId {
     is_reasoning: bool,
@@ -27,7 +26,7 @@ struct PartId {
     content: Option<u64>,
 }
 
-/// An event, or a whole response: an event has a `type`, a response has none.
+/// An event or a whole response; only events have a `type`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Event<'a> {
@@ -40,7 +39,7 @@ struct Event<'a> {
     output_index: Number,
     content_index: Number,
     summary_index: Number,
-    // What a part says when it is done, by its kind.
+    // The content of a completed part, in a member that depends on its type.
     #[serde(borrow)]
     text: Text<'a>,
     #[serde(borrow)]
@@ -61,7 +60,7 @@ struct Event<'a> {
     message: Text<'a>,
 }
 
-/// A response, whole or as far as it has come.
+/// A response, complete or in progress.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Response<'a> {
@@ -138,7 +137,7 @@ impl Reader for Events {
             | "response.code_interpreter_call_code.done"
                 if self.is_new(&event, false) =>
             {
-                // Of these an event has one.
+                // An event has only one of these.
                 let Event { text, refusal, arguments, input, code, .. } = &event;
                 for text in [text, refusal, arguments, input, code] {
                     answer.output(&text.0);
@@ -158,7 +157,7 @@ impl Reader for Events {
                 Some(error) => answer.report_json(error.get().as_bytes()),
                 None => answer.report_json(json),
             },
-            // The three ends of a response, and what it is at its beginning.
+            // The events for the three outcomes of a response, and for its start.
             _ => {
                 if let Some(response) = event.response {
                     let response: Enveloped<'_, Response<'_>> =
@@ -181,7 +180,7 @@ impl Events {
         Ok(())
     }
 
-    /// Takes note that a delta of this part has come.
+    /// Records that a delta of this part has arrived.
     fn delta(&mut self, event: &Event<'_>, is_reasoning: bool) {
         let is_same = |part: &PartId| part.is_of(event, is_reasoning);
         if !event.delta.0.is_empty() && !self.parts.last().is_some_and(is_same) {
@@ -194,7 +193,7 @@ impl Events {
         }
     }
 
-    /// Whether no delta of this part has come.
+    /// Returns whether no delta of this part has arrived.
     fn is_new(&self, event: &Event<'_>, is_reasoning: bool) -> bool {
         !self.parts.iter().any(|part| part.is_of(event, is_reasoning))
     }
@@ -210,7 +209,7 @@ impl PartId {
 }
 
 impl Event<'_> {
-    /// The place of the part in its item.
+    /// Returns the index of the part in its item.
     fn part(&self) -> Number {
         if self.summary_index.0.is_some() { self.summary_index } else { self.content_index }
     }

@@ -6,7 +6,8 @@ use crate::endpoint::fixture::{body, config, conversation, endpoint, piece, stre
 
 const SOLIDO: EndpointType = EndpointType::SOLIDO_RAG;
 
-/// The server has no public reference: members are those that AIPerf 0.13 sends and reads.
+/// The server does not have a public reference: the members are those that AIPerf 0.13 sends and
+/// reads.
 #[test]
 fn a_request_bears_queries_filters_and_the_model() {
     let mut conversation = conversation();
