@@ -195,7 +195,7 @@ fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
     }
 }
 
-/// The terminal's width, with colour; the style of files if there is no terminal.
+/// The terminal's width, with colour; the style of files without a terminal.
 fn terminal_style() -> Style {
     let Some(width) = terminal_width(&io::stdout()) else { return Style::FILE };
     Style { width, colour: std::env::var_os("NO_COLOR").is_none() }

@@ -75,7 +75,7 @@ pub struct RunConfig {
     pub member: Option<Member>,
     /// The settings as `input_config` of the JSON export; without secrets.
     pub input_config: serde_json::Value,
-    /// The settings that `input_config` has no field for; without secrets.
+    /// The settings that do not have a field in `input_config`; without secrets.
     pub other_config: serde_json::Value,
     /// The command line, secrets redacted.
     pub cli_command: String,

@@ -239,7 +239,8 @@ pub struct Turn {
     /// Body to send unchanged, as in `inputs_json`, instead of one built from the texts.
     pub raw_payload: Option<Arc<serde_json::value::RawValue>>,
     /// Tokens of this turn's own texts (with `add_special_tokens=false`), or of all texts of a raw
-    /// payload; absent if the endpoint does not tokenise its input or a raw payload has no text.
+    /// payload; absent if the endpoint does not tokenise its input or a raw payload does not
+    /// contain text.
     pub input_tokens: Option<u64>,
 }
 

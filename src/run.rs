@@ -58,7 +58,7 @@ pub struct RunDescription {
     pub settings: Settings,
     /// The configuration as in the JSON summary, without secrets.
     pub input_config: serde_json::Value,
-    /// Settings for which `input_config` has no member, without secrets.
+    /// Settings that do not have a member in `input_config`, without secrets.
     #[serde(default)]
     pub other_config: serde_json::Value,
 }

@@ -63,7 +63,7 @@ use self::tee::{Tee, TeeState};
 use self::timing::Timing;
 use self::traces::Traces;
 
-/// Time limit after the deadline, when the collector is no longer waited for; the one local
+/// Time limit after the deadline, when the collector is not waited for any more; the one local
 /// collection that remains needs much less.
 const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
 
@@ -334,8 +334,8 @@ impl Telemetry {
         expected
     }
 
-    /// Flushes and shuts down on a helper thread, since the SDK's functions have no deadline of
-    /// their own. The thread ends by itself soon after the caller has stopped waiting.
+    /// Flushes and shuts down on a helper thread, since the SDK's functions do not support
+    /// deadlines. The thread ends by itself soon after the caller has stopped waiting.
     fn flush_and_shut_down(&self, deadline: Duration, is_given_up: &dyn Fn() -> bool) -> Flushed {
         let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
         let (done, flushed) = mpsc::sync_channel(1);

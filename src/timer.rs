@@ -37,7 +37,7 @@ impl Timer {
         Ok(Self(Arc::new(Shared { alarm: Alarm::new()?, waits: Mutex::default() })))
     }
 
-    /// Creates a wait that has no deadline yet.
+    /// Creates a wait without a deadline yet.
     #[must_use]
     pub fn wait(&self) -> Wait {
         Wait { timer: self.clone(), id: None }

@@ -91,7 +91,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Error of loading a tokenizer.
 #[derive(Debug, Error)]
 pub enum TokenizerError {
-    /// The path has no readable `tokenizer.json`.
+    /// The path does not contain a readable `tokenizer.json`.
     #[error(
         "cannot read the tokenizer {path}: {source}; --tokenizer accepts a tokenizer.json, a \
          directory that contains one, a Hugging Face name, or `builtin`"

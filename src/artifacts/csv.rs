@@ -36,7 +36,7 @@ impl<'a> Sections<'a> {
         Self { out, is_first: true }
     }
 
-    /// Writes a section, unless it has no rows.
+    /// Writes a section, unless it is empty.
     pub(super) fn write(
         &mut self,
         header: impl IntoIterator<Item = String>,
@@ -65,7 +65,7 @@ fn distribution_row(result: &MetricResult) -> Vec<String> {
     std::iter::once(label(result.metric)).chain(values).collect()
 }
 
-/// Returns each statistic with its name; only `avg` if there is no distribution.
+/// Returns each statistic with its name; only `avg` without a distribution.
 pub(super) fn statistics(stats: &Stats) -> impl Iterator<Item = (&'static str, f64)> + use<> {
     let Stats { avg, distribution, .. } = *stats;
     let d = distribution.unwrap_or_default();
@@ -85,12 +85,12 @@ fn single_row(result: &MetricResult) -> Vec<String> {
     vec![label(result.metric), value]
 }
 
-/// Formats a number with two decimals; empty if there is no value.
+/// Formats a number with two decimals; empty without a value.
 pub(super) fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { String::new() }
 }
 
-/// Returns `Header (unit)`; counts have no unit.
+/// Returns `Header (unit)`; counts do not have a unit.
 fn label(metric: &Metric) -> String {
     match metric.display_unit {
         Unit::Count | Unit::Requests => metric.header.to_owned(),

@@ -98,13 +98,8 @@ fn digits_of(mut value: u64, buffer: &mut [u8; 20]) -> &[u8] {
 /// Appends the shortest decimal of `value` with its point moved `places` to the left, always with a
 /// fraction: `50.0`.
 fn write_moved(out: &mut Vec<u8>, value: f64, places: i32) {
-    // Zero is the same wherever its point is, and has no digit to move.
+    // Moving its point does not change zero.
     if value == 0.0 {
-        out.extend_from_slice(if value.is_sign_negative() { b"-0.0" } else { b"0.0" });
-        return;
-    }
-    if value == 0.0 {
-        // It has no digit that the point could be moved behind.
         out.extend_from_slice(if value.is_sign_negative() { b"-0.0" } else { b"0.0" });
         return;
     }

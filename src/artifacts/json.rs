@@ -110,7 +110,7 @@ pub(super) struct RunInfo {
     start_time: Option<String>,
     #[serde(flatten)]
     pub(super) provenance: Provenance,
-    /// Settings for which AIPerf's `input_config` has no member.
+    /// Settings for which AIPerf's `input_config` does not have a member.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     pub(super) other_config: Value,
 }

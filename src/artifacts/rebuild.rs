@@ -36,7 +36,7 @@ use table::{RowOrigin, Rows};
 /// The reason why a report could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// There are no records.
+    /// The directory does not contain records.
     #[error(
         "cannot read the records {path}: {why}; specify a directory that `aiperf profile` wrote \
          with --export-level records or raw"
@@ -48,7 +48,7 @@ pub enum ReportError {
         why: io::Error,
     },
     /// No line is a record.
-    #[error("{path} has no complete record, so there is nothing to summarize")]
+    #[error("{path} does not contain a complete record, so there is nothing to summarize")]
     Empty {
         /// The file.
         path: PathBuf,
@@ -83,7 +83,7 @@ pub enum ReportError {
         /// The description.
         manifest: PathBuf,
     },
-    /// There is no such directory.
+    /// The directory does not exist.
     #[error("cannot read the directory {path}: {why}; specify the directories of a run's shards")]
     NoDirectory {
         /// The directory.
@@ -93,7 +93,7 @@ pub enum ReportError {
     },
     /// A directory is not that of a shard.
     #[error(
-        "{directory} is not a shard of a run: its run_manifest.json has no shard; specify \
+        "{directory} is not a shard of a run: its run_manifest.json does not name a shard; specify \
          directories that `aiperf profile --shard` wrote"
     )]
     NotAPart {

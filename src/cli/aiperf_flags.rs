@@ -160,9 +160,9 @@ pub const OFF_SWITCHES: &[&str] = &[
 
 /// Flags with the only value that is accepted, and what to do instead of another.
 pub const ONLY_VALUE: &[(&str, &str, &str)] = &[
-    ("--url-strategy", "round-robin", "AIPerf has no other either"),
-    ("--transport", "http", "AIPerf has no other either"),
-    ("--transport-type", "http", "AIPerf has no other either"),
+    ("--url-strategy", "round-robin", "AIPerf does not support others either"),
+    ("--transport", "http", "AIPerf does not support others either"),
+    ("--transport-type", "http", "AIPerf does not support others either"),
     (
         "--cache-bust",
         "none",

@@ -109,8 +109,8 @@ fn infinite_rate(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, C
     Ok(LoadPattern::ClosedLoop)
 }
 
-/// A closed loop, unless a flag that requires a rate is given. An arrival pattern is
-/// accepted, as in AIPerf, and has no effect ([`warning`]).
+/// A closed loop, unless a flag that requires a rate is given. An arrival pattern is accepted, as
+/// in AIPerf, and ignored ([`warning`]).
 fn closed_loop(load: &LoadArgs) -> Result<LoadPattern, ConfigError> {
     let given = [
         ("--request-rate-ramp-duration", load.request_rate_ramp_duration.is_some()),
@@ -128,7 +128,7 @@ fn refuse(given: &[(&'static str, bool)], why: &str) -> Result<(), ConfigError> 
     }
 }
 
-/// The warning for a flag that has no effect.
+/// The warning for a flag without effect.
 pub(super) fn warning(flags: &ProfileArgs, schedule: &Config) -> Option<String> {
     let pattern = flags.load.arrival_pattern?;
     let has_rate = schedule.phases.iter().any(|phase| matches!(phase.load, LoadPattern::Rate(_)));
@@ -322,7 +322,7 @@ fn warmup_concurrency(
     let measured = profiling.concurrency.or_else(|| is_loop.then_some(Limit::constant(1)));
     let given =
         warmup_limit(flags.warmup_concurrency, flags.warmup_concurrency_ramp_duration, measured);
-    // A warmup with only a rate has no limit on concurrency.
+    // A warmup with only a rate does not limit concurrency.
     given.filter(|_| flags.warmup_request_rate.is_none() || flags.warmup_concurrency.is_some())
 }
 

@@ -176,7 +176,7 @@ pub(super) fn config(flags: &ProfileArgs) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Returns an error for a flag that has no meaning for a single run.
+/// Returns an error for a flag that only applies to several runs.
 fn refuse_for_single_run(given: &MultiRunArgs) -> Result<(), ConfigError> {
     let of_many = [
         ("--profile-run-cooldown-seconds", given.profile_run_cooldown_seconds.is_some()),

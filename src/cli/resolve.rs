@@ -206,7 +206,7 @@ fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Con
 }
 
 fn traces(flags: &PromptArgs) -> TraceSettings {
-    // A count that does not fit is no limit, or is rejected later.
+    // A count that does not fit is not a limit, or is rejected later.
     let tokens = |count: Option<u64>| count.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     TraceSettings {
         block_tokens: tokens(flags.isl_block_size),
@@ -277,7 +277,7 @@ fn prompt_flags(prompt: &PromptArgs) -> [(&'static str, bool); 10] {
     ]
 }
 
-/// Returns an error for a flag about text if requests have no text.
+/// Returns an error for a flag about text if requests do not contain text.
 fn refuse_text_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     let takes_text = traits.tokenizes_input || traits.path.is_empty();

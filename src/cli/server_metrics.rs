@@ -113,7 +113,7 @@ fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, C
     Ok(found.map_or(default, Nanos::from_seconds))
 }
 
-/// Returns an error for a flag that would have no effect.
+/// Returns an error for a flag that would be ignored.
 fn refuse_if_disabled(flags: &ServerMetricsArgs) -> Result<(), ConfigError> {
     let given = [
         ("--server-metrics", !flags.server_metrics.is_empty()),

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(bared("--no-auto-plot=false"), "--auto-plot");
         assert_eq!(bared("--open-loop-replay=0"), "--no-open-loop-replay");
         assert_eq!(bared("--no-ssl-verify=no --ssl-verify=no"), "--ssl-verify --no-ssl-verify");
-        // These two are no pair: without either the dataset decides.
+        // These two are independent: without either the dataset decides.
         assert_eq!(bared("-m m --no-fixed-schedule=false --fixed-schedule=false"), "-m m");
     }
 

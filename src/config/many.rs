@@ -14,8 +14,8 @@ use crate::units::Nanos;
 const MIN_SECONDS: f64 = 5.0;
 
 impl RunConfig {
-    /// The configuration of the run `member`, with files in `directory`. Runs after the first
-    /// have no warmup, unless it is to be repeated; seeds differ if they are to vary.
+    /// The configuration of the run `member`, with files in `directory`. Runs after the first skip
+    /// the warmup, unless it is to be repeated; seeds differ if they are to vary.
     #[must_use]
     pub fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
         let mut config = self.clone();

@@ -52,7 +52,7 @@ pub enum SelfCheckError {
     },
 }
 
-/// Reads the self-check in the file `path`; `None` if there is no such file.
+/// Reads the self-check in the file `path`; `None` if the file does not exist.
 ///
 /// # Errors
 /// If the file cannot be read, or is from another machine or version.

@@ -60,7 +60,7 @@ pub enum ConfigError {
         /// Why it cannot be read.
         why: String,
     },
-    /// There is no directory to save the self-check in.
+    /// The directory for the self-check is unknown.
     #[error("--save: no configuration directory found; set AIPERF_SELFCHECK_FILE or HOME")]
     NoSelfCheckFile,
 }

@@ -22,7 +22,7 @@ pub(super) fn render(health: &ClientHealth, style: Style) -> String {
     }
     let width = usize::from(style.width);
     let lines: Vec<String> = lines.iter().flat_map(|line| panel::wrapped(line, width)).collect();
-    // Colour codes have no width, so they are added last.
+    // Colour codes do not take any width, so they are added last.
     lines.join("\n").replacen(word, &coloured, 1) + "\n\n"
 }
 
@@ -31,7 +31,7 @@ fn facts(health: &ClientHealth) -> Vec<String> {
     let p99 = |name: &str, spread: Option<TimeStatistics>| {
         spread.map(|spread| format!("{name} p99 {:.2} ms", spread.p99))
     };
-    // A wait for the concurrency limit is caused by the server and is no reason for doubt.
+    // A wait for the concurrency limit is caused by the server and is not a reason for doubt.
     let is_bounded = health.concurrency_ratio.is_some_and(|ratio| ratio >= 1.0);
     let slip = if is_bounded { "slip including the wait for --concurrency" } else { "slip" };
     [

@@ -10,7 +10,7 @@ use super::count;
 use crate::schedule::{PhaseKind, PhaseStats};
 use crate::units::Nanos;
 
-/// Interval between lines if there is no terminal.
+/// Interval between lines without a terminal.
 const LINE_INTERVAL: Nanos = Nanos(10_000_000_000);
 /// Width of the bar in characters.
 const BAR_STEPS: f64 = 1000.0;
@@ -20,9 +20,9 @@ const BAR_STEPS: f64 = 1000.0;
 pub enum Ui {
     /// No progress.
     None,
-    /// A progress bar, or lines if there is no terminal.
+    /// A progress bar, or lines without a terminal.
     Simple,
-    /// The same as `Simple`, since there is no other dashboard.
+    /// The same as `Simple`, the only dashboard.
     #[default]
     Dashboard,
 }

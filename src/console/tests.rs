@@ -197,7 +197,7 @@ fn server_samples_that_did_not_reach_the_collector_are_told() {
     let text: Vec<_> = text.split_whitespace().filter(|word| *word != "│").collect();
     assert!(text.join(" ").contains(fact), "{text:?}");
 
-    // A collector that took nothing is told of once.
+    // A collector that accepted nothing causes a single warning.
     report.outcome.telemetry =
         Some(TelemetryReport { exports_ok: 0, exports_failed: 2, ..telemetry });
     let titles: Vec<_> = Warning::of(&report).iter().map(Warning::title).collect();
@@ -209,7 +209,7 @@ fn traces_that_did_not_reach_the_collector_are_told() {
     let mut report = report(vec![single(tag::REQUEST_COUNT, 100.0)]);
     let traces =
         TracesReport { sampled: 40, sent: 30, lost: 10, rejected: 7, ..TracesReport::default() };
-    // Traces alone may be exported: then there is no collector of metrics.
+    // Traces alone may be exported, without metrics.
     report.outcome.telemetry =
         Some(TelemetryReport { reconciled: true, traces: Some(traces), ..Default::default() });
     let [warning] = &Warning::of(&report)[..] else { panic!("{:?}", Warning::of(&report)) };
@@ -281,7 +281,7 @@ fn a_closed_loop_that_falls_short_is_told() {
     let text = render(&report, Style::FILE);
     let fact = "The concurrency was set to 1,000, but never exceeded 36.";
     assert!(text.contains("Concurrency Not Reached") && text.contains(fact), "{text}");
-    // With a rate, the concurrency is only a bound.
+    // With a rate, the concurrency is only a limit.
     report.outcome.load.requested_rate = Some(10.0);
     assert!(!render(&report, Style::FILE).contains("Concurrency Not Reached"));
 }

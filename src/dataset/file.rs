@@ -74,7 +74,7 @@ pub(super) fn read(
 /// Maximum number of bytes read from a pipe, whose length is unknown.
 const MAX_PIPED_BYTES: u64 = 64 << 20;
 
-/// Opens a file or a pipe. Devices are rejected, since they may have no end.
+/// Opens a file or a pipe. Devices are rejected, since they may be endless.
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
     let kind = file.metadata()?.file_type();
@@ -215,7 +215,7 @@ impl<R: Read> Opening<R> {
     }
 }
 
-/// Detects the format from the first line that is not blank; `None` if there is no such line.
+/// Detects the format from the first line that is not blank; `None` if all are blank.
 fn detect<R: Read>(opening: &mut Opening<R>) -> Result<Option<FileFormat>, Fault> {
     let Some(start) = opening.first_byte()? else { return Ok(None) };
     if opening.bytes[start] == b'[' {

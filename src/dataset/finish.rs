@@ -123,7 +123,7 @@ pub(super) fn count_tokens(conversations: &mut [Conversation], counter: &TokenCo
     }
 }
 
-/// Returns the tokens of the turn itself; `None` if it has no text.
+/// Returns the tokens of the turn itself; `None` without text.
 fn own_tokens(turn: &Turn, counter: &TokenCounter) -> Option<u64> {
     match (&turn.raw_payload, &turn.messages) {
         (Some(body), _) => payload::count_tokens(body, counter),

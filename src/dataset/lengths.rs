@@ -78,7 +78,7 @@ impl SequenceDistribution {
         let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
         let mut pairs = entries.map(read_pair).collect::<Result<Vec<_>, _>>()?;
         if pairs.is_empty() {
-            return Err("there are no lengths".to_owned());
+            return Err("lengths are missing".to_owned());
         }
         let total: f64 = pairs.iter().map(|pair| pair.probability).sum();
         let scale = [1.0, 100.0].into_iter().find(|whole| (total - whole).abs() < 1e-6 * whole);
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn faults_are_named() {
         for (text, fault) in [
-            ("", "there are no lengths"),
-            (" ; ", "there are no lengths"),
+            ("", "lengths are missing"),
+            (" ; ", "lengths are missing"),
             ("256,128:60;512,256:50", "add up to 100 (or 1), got 110"),
             ("256,128", "not of the form"),
             ("256:100", "not of the form"),

@@ -9,13 +9,13 @@ use crate::tokenizer::TokenCounter;
 
 /// Counts the tokens of the body's texts: its system message, messages, contents, `prompt`, `input`
 /// or `inputs`, or query and passages, depending on the dialect; the declared tools; and the
-/// repeated tool calls. Returns `None` if there is no text, or if a prompt is given in tokens.
+/// repeated tool calls. Returns `None` without text, or if a prompt is given in tokens.
 pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option<u64> {
     let body: Value = serde_json::from_str(payload.get()).ok()?;
     sum(&texts(&body)?, counter)
 }
 
-/// Counts the tokens of a generated body's texts with `count`; `None` if it has no text or is not
+/// Counts the tokens of a generated body's texts with `count`; `None` without text, or if it is not
 /// JSON.
 pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
     let body: Value = serde_json::from_slice(body).ok()?;
@@ -24,7 +24,7 @@ pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
 }
 
 /// Counts the tokens of the texts in `messages`, and in the declared `tools`, both JSON arrays;
-/// `None` if they have no text.
+/// `None` without text.
 pub(super) fn count_messages(
     messages: &RawValue,
     tools: Option<&RawValue>,

@@ -51,9 +51,9 @@ impl<'a> PromptCutter<'a> {
     /// Generates a text of `length` tokens according to the counter, different from all earlier
     /// texts.
     ///
-    /// It has no white space at its ends, which chat templates strip. If the tokenizer makes
-    /// exactly `length` impossible, the nearest length is used. If no new text is found (there are
-    /// only so many of one token), a text is repeated.
+    /// It does not begin or end with white space, which chat templates strip. If the tokenizer
+    /// makes exactly `length` impossible, the nearest length is used. If no new text is found
+    /// (there are only so many of one token), a text is repeated.
     pub(super) fn cut(&mut self, length: u32) -> Result<Arc<str>, DatasetError> {
         Ok(self.cut_behind("", length)?.text)
     }

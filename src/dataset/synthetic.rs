@@ -174,7 +174,7 @@ impl<'a> Generator<'a> {
         Ok(Turn { texts, media, max_tokens, delay, input_tokens: Some(tokens), ..Turn::default() })
     }
 
-    /// Draws a prefix from the pool; `None` if there is no pool.
+    /// Draws a prefix from the pool; `None` without a pool.
     fn prefix(&mut self) -> Option<Arc<str>> {
         self.prefixes.choose(&mut self.prefix_choice).cloned()
     }

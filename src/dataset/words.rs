@@ -37,7 +37,7 @@ impl Words {
     ///
     /// # Errors
     ///
-    /// Fails if the tokenizer has no word that a text could begin with.
+    /// Fails if the tokenizer does not have a word that a text could begin with.
     pub(super) fn new(counter: &TokenCounter, seed: Seed) -> Result<Self, String> {
         let mut words = Self {
             bounds: bounds(CORPUS),
@@ -103,7 +103,7 @@ impl Words {
     /// block has the same beginning as a longer one.
     ///
     /// The first part has a leading space. The number of tokens is as requested unless the
-    /// tokenizer has no plain word of one token.
+    /// tokenizer does not have a plain word of one token.
     pub(super) fn write(&self, block: u64, tokens: u32, pieces: &mut Vec<&'static str>) -> u32 {
         let mut left = tokens;
         let (opener, mut from) = self.place(block);
@@ -143,7 +143,7 @@ impl Words {
     }
 
     /// Returns the end of the longest run of words from `from` with at most `tokens` tokens, within
-    /// the corpus; `None` if it has no word.
+    /// the corpus; `None` if not even one word fits.
     fn end_of_run(&self, from: usize, tokens: u32) -> Option<usize> {
         let most = self.tokens[from].saturating_add(tokens);
         let to = self.tokens.partition_point(|before| *before <= most) - 1;

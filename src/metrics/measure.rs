@@ -208,16 +208,15 @@ impl Measurer {
     }
 }
 
-/// Counts a prompt of a single turn: the context and its texts. A body that is sent unchanged
-/// has no context.
+/// Counts a prompt of a single turn: the context and its texts. A body that is sent unchanged does
+/// not contain the context.
 fn lone_input(conversation: &Conversation, turn: usize) -> Option<u64> {
     let turn = conversation.turns.get(turn)?;
     let context = conversation.context_tokens.filter(|_| !turn.texts.is_empty()).unwrap_or(0);
     Some(context + turn.input_tokens?)
 }
 
-/// Returns the total duration in seconds; `None` if there is no audio, or a duration is
-/// unknown.
+/// Returns the total duration in seconds; `None` without audio, or if a duration is unknown.
 fn audio_seconds<'a>(media: impl Iterator<Item = &'a Media>) -> Option<f64> {
     let seconds: Option<Vec<f64>> = media.map(|media| media.seconds).collect();
     seconds.filter(|all| !all.is_empty()).map(|all| all.iter().sum())

@@ -55,8 +55,8 @@ impl Metric {
         self.is_exported(false).then_some(Instrument { spec, scale })
     }
 
-    /// Returns the gauge with the percentiles of a phase's exact distribution, one point each
-    /// with the attribute `aiperf.percentile`; `None` if the metric has no distribution.
+    /// Returns the gauge with the percentiles of a phase's exact distribution, one point each with
+    /// the attribute `aiperf.percentile`; `None` for a metric without a distribution.
     #[must_use]
     pub fn percentiles_instrument(&self) -> Option<Instrument> {
         let has_distribution = matches!(

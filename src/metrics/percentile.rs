@@ -45,8 +45,8 @@ fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
     }
 }
 
-/// Returns the percentile `percent` (0 to 100) of values in ascending order; `None` if there
-/// are no values or `percent` is out of range.
+/// Returns the percentile `percent` (0 to 100) of values in ascending order; `None` if `ascending`
+/// is empty or `percent` is out of range.
 #[must_use]
 pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     if !(0.0..=100.0).contains(&percent) {

@@ -66,7 +66,7 @@ impl Registry {
                 return Err(MetricsError::ObjectiveNotMeasured {
                     tag: objective.tag,
                     reason: if streaming {
-                        "it has no value with this endpoint or these settings; use another metric"
+                        "it is not measured with this endpoint or these settings; use another metric"
                     } else {
                         "it may require streamed responses; add --streaming or use another metric"
                     },

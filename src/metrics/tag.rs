@@ -65,7 +65,7 @@ impl Serialize for MetricTag {
 impl<'de> Deserialize<'de> for MetricTag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::find(&name).ok_or_else(|| de::Error::custom(format!("there is no metric `{name}`")))
+        Self::find(&name).ok_or_else(|| de::Error::custom(format!("unknown metric `{name}`")))
     }
 }
 

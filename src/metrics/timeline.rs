@@ -389,7 +389,7 @@ impl Durations {
 
     /// Computes mean, standard deviation, minimum, maximum and percentiles 50, 90, 95 and 99 over
     /// `span`, weighted by duration: a percentile is the smallest value that was not exceeded for
-    /// that fraction of the time. `None` if `span` has no duration.
+    /// that fraction of the time. `None` if the duration of `span` is zero.
     pub(super) fn stats(&self, span: Span) -> Option<Stats> {
         let all = self.ascending(span);
         let total: u64 = all.clone().map(|(_, nanos)| nanos).sum();

@@ -119,7 +119,7 @@ impl Reply {
         self.fault == Some(Fault::NoDone)
     }
 
-    /// Returns whether the response is successful but has no content.
+    /// Returns whether the response is successful but empty.
     pub(super) fn is_empty(&self) -> bool {
         self.fault == Some(Fault::EmptyStream)
     }

@@ -98,7 +98,7 @@ impl Script {
     /// Names the field that is invalid.
     pub(super) fn check(&self) -> Result<(), MockServerError> {
         let problem = if self.models.is_empty() {
-            "has no model; specify at least one"
+            "does not have a model; specify at least one"
         } else if self.tokens_per_chunk == 0 {
             "has chunks of 0 tokens; use at least 1"
         } else if self.max_concurrent == Some(0) {

@@ -64,7 +64,7 @@ pub(super) struct PhaseRun {
 /// A slot, held until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// Absent if there is no limit.
+    /// Absent without a limit.
     pub(super) permit: Option<OwnedSemaphorePermit>,
     /// When the slot was obtained, if that took a wait; otherwise zero.
     pub(super) free_from: Nanos,
@@ -122,7 +122,7 @@ impl PhaseRun {
         }
     }
 
-    /// Returns the next arrival; `None` if there are no more.
+    /// Returns the next arrival; `None` after the last.
     pub(super) fn next_arrival(&self) -> Option<Arrival> {
         let arrival = self.schedule().next_arrival()?;
         Some(Arrival { due: self.at(arrival.due), ..arrival })

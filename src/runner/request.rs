@@ -33,7 +33,8 @@ pub enum HeaderError {
 #[derive(Debug, Clone)]
 pub struct RequestBuilder {
     base: HeaderMap,
-    /// Traces that are marked as sampled in the request; `None` if requests have no trace context.
+    /// Traces that are marked as sampled in the request; `None` if requests do not carry trace
+    /// context.
     traced: Option<TraceShare>,
 }
 

@@ -101,7 +101,7 @@ impl Worker {
         Ok(Self { parts, runtime, sleep })
     }
 
-    /// Runs phases until there are no more, and sends a message after each.
+    /// Runs all phases, and sends a message after each.
     pub(super) fn run(
         self,
         mut phases: UnboundedReceiver<Arc<PhaseRun>>,

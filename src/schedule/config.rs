@@ -275,7 +275,7 @@ impl Default for Replay {
 /// Whether the timestamps of the dataset are used as a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseOfTimestamps {
-    /// Always; the run fails if the dataset has no timestamps.
+    /// Always; the run fails if the dataset does not contain timestamps.
     Always,
     /// If every conversation has a timestamp. The value then limits the sessions in flight, instead
     /// of the default of a closed loop.

@@ -98,8 +98,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the next arrival; `None` if there are no more arrivals, or if the load has no
-    /// arrival times.
+    /// Returns the next arrival; `None` after the last, or for a load without arrival times.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         match &mut self.source {
             Source::None => None,

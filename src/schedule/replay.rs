@@ -15,7 +15,7 @@ use crate::units::Nanos;
 pub enum ScheduleError {
     /// A fixed schedule needs timestamps, and a conversation has none.
     #[error(
-        "--fixed-schedule: the first turn of conversation `{conversation}` has no timestamp; add a \
+        "--fixed-schedule: the first turn of conversation `{conversation}` lacks a timestamp; add a \
          `timestamp` in milliseconds to each conversation, or remove the flag"
     )]
     NoTimestamp {

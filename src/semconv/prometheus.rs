@@ -60,7 +60,7 @@ fn move_to_end<'a>(words: &mut Vec<&'a str>, word: &'a str) {
 }
 
 /// A part of a unit as a suffix: in Prometheus' word for it where it has one.
-/// An annotation such as `{token}` is no unit.
+/// An annotation such as `{token}` is not a unit.
 fn unit_word(part: &str, known: fn(&str) -> Option<&'static str>) -> String {
     let part = part.trim();
     if part.contains(['{', '}']) {

@@ -1,4 +1,4 @@
-//! Generates `generated.rs` from the registry and fails when the two differ.
+//! Generates `generated.rs` from the registry, and fails if the file differs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use serde_norway::Value;
 
 use super::{InstrumentKind, metric};
 
-/// The conventions' own model files, as published.
+/// The published model files of the conventions.
 const CONVENTIONS: &str = "tests/golden/semconv-1.41.1/gen-ai-metrics.yaml";
 
 /// The hand-written files of the registry, in the order of the constants.
@@ -44,7 +44,7 @@ fn constant(name: &str) -> String {
     name.replace('.', "_").to_uppercase()
 }
 
-/// A metric to write, from the registry or from the conventions it imports.
+/// A metric to generate, from the registry or from the conventions it imports.
 struct Row {
     name: String,
     instrument: String,
@@ -70,7 +70,7 @@ fn imported(name: &str, conventions: &Value) -> Row {
     let group = list(conventions, "groups")
         .iter()
         .find(|group| group.get("metric_name").and_then(Value::as_str) == Some(name))
-        .unwrap_or_else(|| panic!("the conventions have no metric {name}"));
+        .unwrap_or_else(|| panic!("the conventions do not define the metric {name}"));
     let unit = text(group, "unit");
     Row {
         name: name.into(),
@@ -81,7 +81,7 @@ fn imported(name: &str, conventions: &Value) -> Row {
     }
 }
 
-/// The boundaries that the conventions' text advises: it is not in their model.
+/// The boundaries that the text of the conventions recommends; they are not in the model.
 fn advised(unit: &str) -> Vec<f64> {
     match unit {
         "s" => (0..14).map(|n| f64::from(1u32 << n) / 100.0).collect(),
@@ -104,8 +104,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Every attribute key that the registry defines or refers to, and those of the
-/// imported metrics.
+/// The attribute keys that the registry defines or refers to, and those of the imported metrics.
 fn attribute_keys() -> BTreeSet<String> {
     let mut keys = BTreeSet::from(["gen_ai.token.type".to_owned()]);
     for file in REGISTRY {
@@ -122,7 +121,7 @@ fn attribute_keys() -> BTreeSet<String> {
     keys
 }
 
-/// Spans that are named by their type, and events, with what they are.
+/// Names of span types and events, with their descriptions.
 fn span_names() -> Vec<(String, String)> {
     let mut names = Vec::new();
     for file in REGISTRY {
@@ -139,7 +138,7 @@ fn span_names() -> Vec<(String, String)> {
     names
 }
 
-/// With a small first letter, as within a sentence.
+/// Returns the text with its first letter in lower case, as within a sentence.
 fn uncapitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())

@@ -359,7 +359,7 @@ impl Boundary {
     fn demand(&self, endpoints: &[UnboundedSender<Demand>]) -> tokio::sync::mpsc::Receiver<()> {
         let (done, kept) = tokio::sync::mpsc::channel(1);
         for endpoint in endpoints {
-            // An endpoint that is no longer scraped does not accept demands.
+            // An endpoint that was dropped does not accept demands.
             let _ = endpoint.send(Demand { phase: self.phase, done: done.clone() });
         }
         kept

@@ -179,8 +179,8 @@ const ENGINES: &[Count] = &[
 /// Returns the counts that both sides have, over the whole run.
 ///
 /// A server's count is its increase from the first scrape of each endpoint to the last. A series
-/// that is not in the first scrape started at 0, and a decrease is a restart. An endpoint with
-/// fewer than two scrapes has no increase.
+/// that is not in the first scrape started at 0, and a decrease is a restart. For an increase, an
+/// endpoint needs at least two scrapes.
 #[must_use]
 pub fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
     let counts = if has(store, DYNAMO) { DYNAMO } else { ENGINES };

@@ -64,7 +64,7 @@ pub enum Fault {
 /// Samples that belong together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricFamily<'a> {
-    /// Name as declared, or that of the sample if there is no declaration.
+    /// Name as declared, or that of the sample without a declaration.
     pub name: Cow<'a, str>,
     /// Its type; [`MetricType::Unknown`] without a declaration.
     pub metric_type: MetricType,
@@ -178,7 +178,7 @@ pub enum Reason {
     #[error("a quoted string is not terminated")]
     OpenQuote,
     /// The value is missing.
-    #[error("there is no value")]
+    #[error("the value is missing")]
     MissingValue,
     /// The value is not a number.
     #[error("`{0}` is not a number")]
@@ -240,7 +240,7 @@ impl MetricType {
     }
 
     /// Returns the role of a sample whose name is the family's with `suffix`; `None` if the type
-    /// has no such samples.
+    /// does not have such samples.
     fn part(self, suffix: &str) -> Option<Part> {
         match (self, suffix) {
             (_, "") | (Self::Counter, "_total") | (Self::Info, "_info") => Some(Part::Value),

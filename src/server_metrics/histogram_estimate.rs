@@ -106,8 +106,8 @@ impl Bucket {
     /// Returns all buckets of a histogram; `None` if no bound is finite or they do not ascend.
     fn all(bounds: &[f64]) -> Option<Vec<Self>> {
         let first = *bounds.first().filter(|bound| bound.is_finite())?;
-        // A bucket with a bound of zero or less has no lower bound; all its observations are
-        // assumed to be at the upper one.
+        // A bucket with a bound of zero or less is not bounded below; all its observations are
+        // assumed to be at the upper bound.
         let mut low = first.min(0.0);
         let mut buckets = Vec::with_capacity(bounds.len());
         for &high in bounds {
@@ -125,8 +125,8 @@ impl Bucket {
         self.high.is_finite()
     }
 
-    /// Returns the smallest possible observation. The first bucket has no lower end if its upper
-    /// bound is zero or negative.
+    /// Returns the smallest possible observation. The first bucket is not bounded below if its
+    /// upper bound is zero or negative.
     const fn least(&self) -> f64 {
         if self.low == self.high { f64::NEG_INFINITY } else { self.low }
     }

@@ -59,7 +59,7 @@ impl<'a> Phase<'a> {
         Some(Self { times, knows_reference, span, slices: slices.unwrap_or_default() })
     }
 
-    /// Returns the statistics of a series with `values`; `None` if it has no sample in the phase.
+    /// Returns the statistics of a series with `values`; `None` without a sample in the phase.
     #[must_use]
     pub fn statistics(&self, kind: Kind, values: &Values) -> Option<Stats> {
         match values {

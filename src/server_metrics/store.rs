@@ -268,7 +268,7 @@ impl EndpointStore {
         Span::of(&self.scrapes, windows, kind)
     }
 
-    /// Returns the series of `family`; `None` if it is new and there is no room for it.
+    /// Returns the series of `family`; `None` if it is new and does not fit.
     fn family(&mut self, family: &Family<'_>, room: &mut Room) -> Option<&mut FamilyStore> {
         let name: Arc<str> = Arc::from(&*family.name);
         let index = match self.by_name.entry((Arc::clone(&name), family.kind)) {
@@ -337,8 +337,7 @@ impl FamilyStore {
         series.values.set(scrape, value, || room.take_number(&self.name));
     }
 
-    /// Returns the series with the labels of `point`; `None` if it is new and there is no room for
-    /// it.
+    /// Returns the series with the labels of `point`; `None` if it is new and does not fit.
     fn find_or_add(&mut self, scrape: usize, point: &Point<'_>, room: &mut Room) -> Option<usize> {
         if let Some(index) = self.by_labels.get(&room::labels(point)) {
             return Some(*index);

@@ -200,7 +200,7 @@ impl Instruments {
         }
     }
 
-    /// Returns the gauges that have no finite value.
+    /// Returns the gauges without a finite value.
     pub(super) fn not_exported(&self) -> Vec<String> {
         lock(&self.not_exported).clone()
     }

@@ -44,7 +44,8 @@ impl<P: Parcel> Queue<P> {
         Self { state: Mutex::new(state), changed: Notify::new(), bounds }
     }
 
-    /// Appends a parcel, and drops the oldest ones if there is no room. Returns the number dropped.
+    /// Appends a parcel, and drops the oldest ones if the queue is full. Returns the number
+    /// dropped.
     pub(super) fn push(&self, parcel: P) -> u64 {
         let mut state = self.lock();
         let mut gone = 0;

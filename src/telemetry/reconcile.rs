@@ -206,7 +206,7 @@ impl Point<'_> {
         }
     }
 
-    /// Returns NaN if the point has no sum.
+    /// Returns NaN if the point does not have a sum.
     fn sum(&self) -> f64 {
         let sum = match self {
             Self::Number(point) => point.value.map(|value| match value {

@@ -25,7 +25,7 @@ pub struct TelemetryReport {
     /// The differences, if it does not agree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub discrepancies: Vec<String>,
-    /// Gauges that have no finite value and were not exported.
+    /// Gauges without a finite value, which were not exported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_exported: Vec<String>,
     /// Export of the server metrics; absent if none were scraped or sent.

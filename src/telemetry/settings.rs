@@ -297,7 +297,7 @@ fn pairs(
         let Some((key, value)) = pair else {
             return Err(TelemetryError::Setting {
                 name,
-                reason: format!("has no key=value at position {}", index + 1),
+                reason: format!("does not have a key=value pair at position {}", index + 1),
             });
         };
         let at = *place.entry(key.clone()).or_insert(pairs.len());

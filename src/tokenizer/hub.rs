@@ -25,7 +25,7 @@ const MAX_REDIRECTS: usize = 5;
 /// Name of the tokenizer file.
 const TOKENIZER: &str = "tokenizer.json";
 /// Error for a file that is not on the hub.
-const NOT_THERE: &str = "the model does not exist on the hub, or has no tokenizer.json";
+const NOT_THERE: &str = "the model does not exist on the hub, or lacks a tokenizer.json";
 /// Header with the commit of a branch or tag. It is in the hub's own response, not in that of the
 /// storage it redirects to.
 const COMMIT: HeaderName = HeaderName::from_static("x-repo-commit");
@@ -88,7 +88,7 @@ impl Hub {
     }
 
     /// Reads the file `file` beside the tokenizer of `name` from the cache or from the hub. Returns
-    /// `None` if the model has no such file.
+    /// `None` if the model does not have this file.
     pub(super) fn companion(
         &self,
         name: &str,

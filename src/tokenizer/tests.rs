@@ -66,7 +66,7 @@ fn unknown_tokens_and_cut_characters_do_not_break_decoding() {
         assert_eq!(counter.decode(&tokens), "ab");
     }
     let builtin = TokenCounter::builtin();
-    // o200k has no token for this rare character and uses several.
+    // o200k does not have a token for this rare character and uses several.
     let tokens = builtin.encode("\u{12345}");
     assert!(tokens.len() > 1);
     assert!(builtin.decode(&tokens[..1]).contains('\u{fffd}'));

@@ -150,7 +150,7 @@ impl Client {
             return Err(RequestError::new(
                 ErrorKind::Other,
                 "NoTarget",
-                "the request has no server",
+                "the request does not name a server",
             ));
         };
         let work = Work { request, route, session };

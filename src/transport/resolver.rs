@@ -165,7 +165,7 @@ fn system_addresses(host: &str, ip_version: IpVersion) -> io::Result<Vec<IpAddr>
     });
     ips.dedup();
     if ips.is_empty() {
-        Err(io::Error::other("the name has no address of the requested IP version"))
+        Err(io::Error::other("the name does not have an address of the requested IP version"))
     } else {
         Ok(ips)
     }

@@ -17,7 +17,7 @@ pub enum TargetError {
          as http://localhost:8000"
     )]
     Scheme(String),
-    /// The URL has no host.
+    /// The URL does not have a host.
     #[error(
         "{0:?} is not a valid server URL: it has no host; expected a URL such as \
          http://localhost:8000"

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{
 /// Error of the TLS setup.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// The system has no usable root certificates.
+    /// The system does not have usable root certificates.
     #[error(
         "no root certificates found on this system; install ca-certificates or set SSL_CERT_FILE"
     )]

@@ -72,7 +72,7 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .context("taskset cannot be run")?;
-        let stdout = process.stdout.take().context("the mock server has no output")?;
+        let stdout = process.stdout.take().context("the mock server's output is not piped")?;
         let mut server = Self { process, url: String::new() };
         BufReader::new(stdout).read_line(&mut server.url)?;
         server.url.truncate(server.url.trim_end().len());

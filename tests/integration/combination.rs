@@ -354,7 +354,7 @@ fn damaged_records_are_named() {
         let _ = fs::remove_dir(parts.path(&format!("{part}/{RECORDS}")));
         parts.put(&format!("{part}/{RECORDS}"), "");
     }
-    says(&parts.refused(&ALL), &["no complete record"]);
+    says(&parts.refused(&ALL), &["does not contain a complete record"]);
 }
 
 #[test]

@@ -734,7 +734,7 @@ fn what_cannot_start_says_why() {
     assert!(matches!(taken, Err(MockServerError::Listen { .. })));
     let script = Script { models: Vec::new(), ..Script::default() };
     let no_models = MockServer::start(Config { script, ..Config::default() }).unwrap_err();
-    assert!(no_models.to_string().contains("has no model"));
+    assert!(no_models.to_string().contains("does not have a model"));
     let directory = tempfile::tempdir().unwrap();
     let file = Some(directory.path().join("missing").join("log.jsonl"));
     let no_file = MockServer::start(Config { write_log_file: file, ..Config::default() });

@@ -33,7 +33,8 @@ impl Server {
             .spawn()
             .context("cannot start the mock server")?;
         let mut server = Self { process, url: String::new() };
-        let stdout = server.process.stdout.take().context("the mock server has no output")?;
+        let stdout =
+            server.process.stdout.take().context("the mock server's output is not piped")?;
         // It prints its address once it listens, and exits if it cannot.
         BufReader::new(stdout.take(1024)).read_line(&mut server.url)?;
         anyhow::ensure!(server.url.ends_with('\n'), "the mock server ended before it listened");

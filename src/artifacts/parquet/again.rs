@@ -56,7 +56,7 @@ impl Line<'_> {
 /// The reason why the rows of an earlier table are not those of the records.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::artifacts) enum Unfit {
-    /// There is no table.
+    /// The table does not exist.
     #[error("is missing")]
     Missing,
     /// It is not a Parquet file, or was truncated.

@@ -146,7 +146,7 @@ fn statistics(stats: &Stats, row: &mut Vec<String>) {
         Stats::Gauge(stats) => gauge(stats, row),
         Stats::Counter(stats) => counter(stats, row),
         Stats::Histogram(stats) => histogram(stats, row),
-        // They have no section.
+        // They do not have a section.
         Stats::Summary(_) => {}
     }
 }
@@ -181,7 +181,7 @@ fn buckets(buckets: &Buckets) -> String {
     each.join(";")
 }
 
-/// Formats a number with four decimals; empty if there is no value.
+/// Formats a number with four decimals; empty without a value.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.4}") } else { String::new() }
 }

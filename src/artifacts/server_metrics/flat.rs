@@ -150,7 +150,7 @@ impl Series {
         Self { avg, min, max, std, ..self }.percentiles(&stats.percentiles, false)
     }
 
-    /// Sets the statistics of a counter. One that did not increase has no rates.
+    /// Sets the statistics of a counter; without rates if it did not increase.
     fn counter(self, stats: &CounterStats) -> Self {
         let delta = finite(stats.total);
         let this = Self { delta, ..self }.resets(stats.resets);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::server_metrics::snapshot::Kind;
 
-/// Declares a JSON object whose members are absent if they have no value.
+/// Declares a JSON object whose members are absent without a value.
 macro_rules! members {
     ($(#[$attribute:meta])* $name:ident { $($member:ident: $type:ty),+ $(,)? }) => {
         $(#[$attribute])*
@@ -92,8 +92,8 @@ pub(super) struct Metric<S> {
     pub(super) series: S,
 }
 
-/// A list whose items are converted one by one while they are written, so that there is no second
-/// copy of a large report.
+/// A list whose items are converted one by one while they are written, which avoids a second copy
+/// of a large report.
 pub(super) struct Each<'a, T, F>(pub(super) &'a [T], pub(super) F);
 
 impl<'a, T, F, O> Serialize for Each<'a, T, F>

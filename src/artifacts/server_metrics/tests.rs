@@ -99,7 +99,7 @@ fn the_file_of_aiperf_comes_out_again() {
     let order = |file: &Value| members(file).map(|(name, _)| name.clone()).collect::<Vec<_>>();
     assert_eq!(order(&ours), order(&theirs));
     assert_eq!(order(&ours["summary"]), order(&theirs["summary"]));
-    // The order of all the rest, number by number.
+    // The order of all other members, number by number.
     assert_eq!(ours["metrics"].to_string(), theirs["metrics"].to_string());
 }
 
@@ -127,13 +127,13 @@ fn the_examples_of_the_layout_come_out_again() {
 fn the_table_of_aiperf_comes_out_again() {
     let mut report = report_of(&parsed(&golden("aiperf-0.13/server_metrics_export.json")));
     report.metrics.sort_by(|a, b| a.name.cmp(&b.name));
-    // Without its comments.
+    // Without comments.
     let theirs = golden("aiperf-0.13/server_metrics_export.csv");
     let lines = theirs.split_inclusive('\n').filter(|line| !line.starts_with('#'));
     assert_eq!(csv_file(&report), lines.collect::<String>());
 }
 
-// Cases that no example has.
+// Cases that are not in any example.
 
 fn series(labels: &[(&str, &str)], stats: Stats) -> SeriesReport {
     SeriesReport {

@@ -1,4 +1,4 @@
-//! Settings that AIPerf's `input_config` has no field for: `run_info.other_config`.
+//! Settings that do not have a field in AIPerf's `input_config`: `run_info.other_config`.
 
 use serde_json::Value;
 

@@ -30,7 +30,10 @@ fn columns(header: &StringRecord) -> Result<[usize; 3], String> {
     let mut places = [0; 3];
     for (place, column) in places.iter_mut().zip(COLUMNS) {
         *place = header.iter().position(|name| name == column).ok_or_else(|| {
-            format!("the header has no column `{column}`; required are {}", COLUMNS.join(", "))
+            format!(
+                "the header does not contain the column `{column}`; required are {}",
+                COLUMNS.join(", ")
+            )
         })?;
     }
     Ok(places)

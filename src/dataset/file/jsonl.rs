@@ -186,7 +186,7 @@ pub(super) fn multi_turn(line: &str, files: &mut MediaFiles) -> Result<Conversat
     check_kind(members.kind.as_deref(), "multi_turn")?;
     refuse(&members.rest, "session_id and turns")?;
     if members.turns.is_empty() {
-        return Err("the conversation has no turns".to_owned());
+        return Err("the conversation does not have any turns".to_owned());
     }
     let turns = (1..)
         .zip(members.turns)

@@ -184,7 +184,7 @@ fn faults_of_single_turn_are_named_with_their_line() {
         (r#"{"image": "data:image/png,hello"}"#, "do not match any image format"),
         (
             r#"{"audio": "data:audio/wav,RIFF....WAVE"}"#,
-            "starts like audio/wav, but it has no data",
+            "starts like audio/wav, but it does not contain any data",
         ),
         (r#"{"video": 7}"#, "media must be a string or a list of strings"),
         (r#"{"images": []}"#, "neither `text` nor `texts`"),

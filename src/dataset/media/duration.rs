@@ -43,7 +43,7 @@ pub(super) fn without_id3(file: &[u8]) -> &[u8] {
 }
 
 /// Returns the seconds of a FLAC file from the data after its first four bytes (RFC 9639, 8.2),
-/// which begins with the stream information. Returns `None` if that has no number of samples.
+/// which begins with the stream information. Returns `None` if the number of samples is unknown.
 fn flac(blocks: &[u8]) -> Result<Option<f64>, &'static str> {
     if blocks.first().is_none_or(|kind| kind & 0x7f != 0) {
         return Err("its stream information is not at the start");

@@ -88,7 +88,7 @@ impl Ffmpeg {
         let cores = thread::available_parallelism().map_or(1, usize::from).min(count);
         thread::scope(|scope| {
             for _ in 1..cores {
-                // If the system has no more threads, the existing ones do all the work.
+                // If the system cannot start more threads, the existing ones do all the work.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -324,7 +324,7 @@ mod tests {
     fn one_that_stands_still_is_killed() {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid");
-        // A process started by the script keeps the pipes open; there is no wait for it.
+        // A process started by the script keeps the pipes open; it is not waited for.
         let script = format!("echo $$ > {}; sleep 10 & wait", pid.display());
         let said = fake(Duration::from_secs(2)).encode(job(&script)).unwrap_err();
         assert_eq!(said, "ffmpeg neither read nor wrote anything for 2 s and was terminated");

@@ -118,7 +118,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 /// Decodes a `data:` URL (RFC 2397).
 fn data_url(url: &str) -> Result<Vec<u8>, String> {
-    let (head, data) = url.split_once(',').ok_or("there is no comma before the data")?;
+    let (head, data) = url.split_once(',').ok_or("the comma before the data is missing")?;
     if head.to_ascii_lowercase().ends_with(";base64") {
         BASE64_STANDARD.decode(data.trim()).map_err(|why| format!("invalid base64: {why}"))
     } else {
@@ -184,7 +184,10 @@ mod tests {
             refusal(audio, "a.png")
                 .contains("do not match any audio format; supported formats are WAV")
         );
-        assert!(refusal(audio, "half.wav").contains("starts like audio/wav, but it has no data"));
+        assert!(
+            refusal(audio, "half.wav")
+                .contains("starts like audio/wav, but it does not contain any data")
+        );
         assert!(refusal(image, "http://").contains("is not a valid URL"));
         assert!(refusal(image, "data:image/png").contains("no comma"));
         assert!(refusal(image, "data:image/png;base64,####").contains("invalid base64"));

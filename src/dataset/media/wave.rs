@@ -20,7 +20,7 @@ pub(super) fn seconds(file: &[u8]) -> Result<f64, &'static str> {
         // Chunks begin at even positions.
         rest = after.get(length.saturating_add(length & 1)..).unwrap_or_default();
     }
-    Err("it has no data")
+    Err("it does not contain any data")
 }
 
 /// Returns the bytes per second.
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn headers_that_are_none_are_named() {
         assert_eq!(seconds(b"RIFF"), Err("it is truncated"));
-        assert_eq!(seconds(b"RIFF\0\0\0\0WAVE"), Err("it has no data"));
+        assert_eq!(seconds(b"RIFF\0\0\0\0WAVE"), Err("it does not contain any data"));
         assert_eq!(
             seconds(b"RIFF\0\0\0\0WAVEdata\x01\0\0\0a"),
             Err("its data precedes its format")

@@ -96,7 +96,7 @@ impl Endpoint for Rankings {
         }
         match (queries(turn).count(), passages(turn).count()) {
             (1, 1..) => Ok(()),
-            (1, 0) => Err("there is no text named `passages`".to_owned()),
+            (1, 0) => Err("a text named `passages` is missing".to_owned()),
             (count, _) => Err(format!("expected one text named `query`, got {count}")),
         }
     }

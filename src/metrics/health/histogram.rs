@@ -37,12 +37,12 @@ impl LagHistogram {
         self.max
     }
 
-    /// Returns the statistics; `None` if there are no values.
+    /// Returns the statistics; `None` without values.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Returns the percentile `percent` by nearest rank; `None` if there are no values.
+    /// Returns the percentile `percent` by nearest rank; `None` without values.
     pub(super) fn percentile(&self, percent: f64) -> Option<u32> {
         let rank = (percent / 100.0 * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;

@@ -154,7 +154,7 @@ fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
     };
     let health = health_of(&[held_up], &load, &results);
     assert_eq!(health.verdict, Some(Verdict::Valid));
-    // It is reported all the same.
+    // It is reported nevertheless.
     assert_eq!(health.schedule_slip_ms.unwrap().p99, 400.1);
     assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.5), Some(1.0)));
     // A request that was late although nothing delayed it, or late since then, counts.
@@ -162,7 +162,7 @@ fn waiting_for_a_slot_or_an_answer_is_not_the_clients_fault() {
     assert_eq!(verdict(due(400_000, 400_100)), Some(Verdict::Invalid));
     let later = RequestRecord { free_from: free, ..due(400_000, 800_000) };
     assert_eq!(verdict(later), Some(Verdict::Invalid));
-    // A slot that was free before the request was due is no excuse.
+    // A slot that was free before the request was due is not an excuse.
     let early = RequestRecord { free_from: START, ..due(0, 100_000) };
     assert_eq!(verdict(early), Some(Verdict::Invalid));
 }
@@ -346,7 +346,7 @@ fn what_records_do_not_say_is_kept_or_left_out() {
         (again.verdict, again.rate_ratio, again.retries),
         (earlier.verdict, Some(0.5), Some(2))
     );
-    // Without an earlier report there is no verdict, and no retries that were not recorded.
+    // Without an earlier report, neither a verdict nor retries that were not recorded.
     let again = ClientHealth::recomputed(None, vec![MS], 0).unwrap();
     assert_eq!((again.verdict, again.queue, again.retries), (None, None, None));
     assert_eq!(ClientHealth::recomputed(None, Vec::new(), 0), None);

@@ -455,7 +455,7 @@ fn tool_calls_and_refusals_are_tokens_and_the_first_output() {
     let events = [
         (20, ROLE.to_owned()),
         (30, REASONING.to_owned()),
-        // A call without a name or arguments so far has no content.
+        // A call without a name or arguments so far is empty.
         (40, call(r#""name":"","arguments":"""#)),
         (50, call(r#""name":"look up ""#)),
         (60, call(r#""arguments":"{ one }""#)),

@@ -130,7 +130,7 @@ fn the_catalogue_is_complete_and_each_row_says_what_it_is() {
             || metric.order.is_some()
             || metric.flags.intersects(MetricFlags::ERROR_ONLY | MetricFlags::EXPERIMENTAL)
             || matches!(metric.kind, Kind::WithFailures(_));
-        assert!(shown, "{} has no place in its table", metric.tag);
+        assert!(shown, "{} is missing from its table", metric.tag);
     }
     assert!(Registry::find("no_such_metric").is_none());
 }

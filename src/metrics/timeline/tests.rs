@@ -153,7 +153,8 @@ fn every_curve_of_three_requests() {
             tag::EFFECTIVE_PREFILL_THROUGHPUT_PER_USER,
             &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0), (0.0, 70.0)],
         ),
-        // 10, 30, 31, 32, then 4 more at 40 and 50 ms; at 60 ms the second request has all.
+        // 10, 30, 31, 32, then 4 more at 40 and 50 ms; at 60 ms the second request has all its
+        // tokens.
         (
             tag::TOKENS_IN_FLIGHT,
             &[
@@ -189,7 +190,7 @@ fn every_curve_of_three_requests() {
             ],
         ),
         (tag::ACTIVE_PREFILL_THROUGHPUT_PER_USER, &[(500.0, 10.0), (750.0, 10.0), (1000.0, 10.0)]),
-        // The rejected one is in flight, too, but has no tokens.
+        // The rejected one is in flight too, but without tokens.
         (
             tag::ACTIVE_TOTAL_THROUGHPUT,
             &[
@@ -314,7 +315,7 @@ fn pieces_of_one_moment_come_with_the_next() {
     let of = |tag| results.iter().find(|(have, _)| *have == tag).unwrap().1;
     let rates = [(0.0, 10.0), (300.0, 10.0), (150.0, 20.0)];
     assert_stats("decode", of(tag::EFFECTIVE_DECODE_THROUGHPUT), &rates);
-    // 2 tokens with each of the three further events; the last level has no duration.
+    // 2 tokens with each of the three further events; the last level has zero duration.
     let tokens = [(1.0, 10.0), (4.0, 10.0), (6.0, 20.0)];
     assert_stats(tag::TOKENS_IN_FLIGHT.name(), of(tag::TOKENS_IN_FLIGHT), &tokens);
 }

@@ -61,7 +61,7 @@ fn check_input_type(named: Option<&str>, inputs: &[Prompt<'_>]) -> Result<(), Ba
     }
 }
 
-/// Returns an empty prompt in place of an image, which has no text to count tokens of.
+/// Returns an empty prompt in place of an image, which does not contain text to count tokens of.
 fn without_image(prompt: Prompt<'_>) -> Prompt<'_> {
     let Prompt::Text(text) = prompt else { return prompt };
     let end = text.find(IMAGE).unwrap_or(text.len());

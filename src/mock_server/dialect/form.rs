@@ -44,7 +44,9 @@ impl<'a> Form<'a> {
             if parts.len() == MAX_PARTS {
                 return Err(wrong("There are too many parts."));
             }
-            parts.push(Part::read(&rest[..end]).ok_or_else(|| wrong("A part has no name."))?);
+            parts.push(
+                Part::read(&rest[..end]).ok_or_else(|| wrong("A part does not have a name."))?,
+            );
             rest = &rest[end + separator.needle().len()..];
         }
         Ok(Self { parts })

@@ -202,7 +202,7 @@ fn both_sides() -> Vec<(&'static dyn Dialect, std::sync::Arc<dyn endpoint::Endpo
         let dialect = dialect(path.split('?').next().unwrap());
         config.map(|config| (dialect, endpoint::build(&config)))
     };
-    // If the URL is the whole path, there is no server side.
+    // Without a path of its own, a dialect is not served by the mock server.
     let has_path = |kind: &&EndpointType| !kind.traits().path.is_empty();
     let produces = |kind: &&EndpointType| kind.traits().produces_tokens;
     let kinds = EndpointType::ALL.iter().filter(streams).filter(produces).filter(has_path);

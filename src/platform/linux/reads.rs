@@ -83,7 +83,7 @@ fn stamp(message: &RecvMsg<'_, '_, ()>) -> Option<u64> {
     })
 }
 
-/// The kernel reports zero if there is no timestamp.
+/// The kernel reports zero if it did not take a timestamp.
 fn nanoseconds(time: TimeSpec) -> Option<u64> {
     let seconds = u64::try_from(time.tv_sec()).ok()?;
     let nanoseconds = u64::try_from(time.tv_nsec()).ok()?;

@@ -7,7 +7,7 @@ use std::process::Child;
 /// Has no effect: threads keep their priority, and may delay the measurement.
 pub const fn yield_to_measurement() {}
 
-/// Kills `child`: there is no signal that it could handle.
+/// Kills `child`, since signals that it could handle are not available.
 pub fn terminate(child: &mut Child) -> io::Result<()> {
     child.kill()
 }

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::platform::receive::Received;
 
-/// Has no effect: there are no timestamps.
+/// Does nothing, since timestamps are not supported.
 pub const fn keep_stamping() {}
 
 /// The reader of one socket.

@@ -18,7 +18,7 @@ impl Signals {
     }
 }
 
-/// Has no effect: the size of files has no limit that sends a signal.
+/// Does nothing: exceeding a limit on file sizes does not cause a signal.
 pub const fn survive_full_files() -> io::Result<()> {
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Held against the library that the Collector and Prometheus translate with:
-//! `tests/golden/prometheus-names/main.go` wrote what it says.
+//! Compared with the library that the Collector and Prometheus use for translation; its results
+//! were written by `tests/golden/prometheus-names/main.go`.
 
 use super::{prometheus_label, prometheus_name};
 use crate::semconv::InstrumentKind::{self, Counter, Gauge, Histogram, UpDownCounter};
@@ -26,7 +26,7 @@ fn names_are_those_of_the_library_that_translates() {
     assert!(names > 500);
 }
 
-/// As the specification's text has it.
+/// As the text of the specification defines it.
 #[test]
 fn units_and_kinds_make_suffixes() {
     let cases: [(&str, &str, InstrumentKind, &str); 9] = [

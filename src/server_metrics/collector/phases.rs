@@ -114,7 +114,7 @@ impl Shared {
         self.change(|state| state.live += 1);
     }
 
-    /// Records that an endpoint is no longer scraped.
+    /// Records that an endpoint was dropped and is not scraped any more.
     pub(super) fn one_less(&self) {
         self.change(|state| state.live = state.live.saturating_sub(1));
     }

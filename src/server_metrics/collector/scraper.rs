@@ -30,7 +30,7 @@ pub(super) struct Demand {
     pub(super) done: mpsc::Sender<()>,
 }
 
-/// Another URL to try if there is no exposition.
+/// Another URL to try if this one does not return an exposition.
 #[derive(Debug)]
 pub(super) enum Alternative {
     /// None, or it was tried before.
@@ -297,7 +297,7 @@ impl Scraper {
         }
     }
 
-    /// Logs why the endpoint is no longer scraped.
+    /// Logs why the endpoint is not scraped any more.
     fn give_up(&self, error: &ScrapeError) {
         let url = shown(&self.url);
         match (error, &self.alternative) {

@@ -211,7 +211,7 @@ fn what_cannot_be_read_is_an_error_that_names_its_line() {
     assert_eq!(long, Reason::Number(format!("{}…", "x".repeat(40))));
 }
 
-/// `prometheus_client` accepts these too; nothing in them is lost.
+/// `prometheus_client` accepts these too, and nothing in them is lost.
 #[test]
 fn what_is_against_the_rules_and_plain_is_read_and_told() {
     let read = open_metrics("a 1\nb 2\n");

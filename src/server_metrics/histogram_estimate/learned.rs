@@ -219,7 +219,7 @@ impl LearnedBuckets {
             estimate.drift = pairs.covariance().min(bucket.greatest_variance(estimate.mean));
             if estimate.drift > 0.0 {
                 let variance = pairs.variance().min(bucket.greatest_variance(estimate.mean));
-                // Without variance an interval would have no noise, and no finite weight.
+                // Without variance an interval would have zero noise and an infinite weight.
                 estimate.variance = variance.max(MIN_VARIANCE * bucket.spread());
             }
         }

@@ -93,7 +93,7 @@ impl<'e, 'a> FamilyBuilder<'e, 'a> {
             (Kind::Histogram, Part::Bucket) => Some("le"),
             (Kind::Summary, Part::Value) => Some("quantile"),
             // The start time of a series is not one of its values, and the bare name of a histogram
-            // has no meaning.
+            // is meaningless.
             (_, Part::Created) | (Kind::Histogram, Part::Value) => return,
             _ => None,
         };

@@ -38,7 +38,7 @@ pub(super) struct Point {
 }
 
 impl Rise {
-    /// Returns `None` if `column` has no sample in the phase.
+    /// Returns `None` without a sample of `column` in the phase.
     pub(super) fn of(phase: &Phase<'_>, column: &Column) -> Option<Self> {
         Self::and_late(phase, column, phase.span.late_of(column))
     }

@@ -43,7 +43,7 @@ pub struct SummaryColumns {
 /// A number over the run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Column {
-    /// The scrape from which each value applies; NaN if there is no value.
+    /// The scrape from which each value applies; NaN without a value.
     pub(super) changes: Vec<(u32, f64)>,
 }
 

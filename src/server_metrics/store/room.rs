@@ -90,7 +90,7 @@ impl Room {
         self.take(&family.name, &Used { families: 1, text, ..Used::default() })
     }
 
-    /// Returns the shared labels of a new series of `family`; `None` if there is no room.
+    /// Returns the shared labels of a new series of `family`; `None` if they do not fit.
     pub(super) fn take_series(&mut self, family: &str, point: &Point<'_>) -> Option<Labels> {
         let used = self.used.get_mut(self.current)?;
         let is_new = |name: &str| !used.label_names.contains(name);

@@ -78,7 +78,7 @@ fn a_counter_that_stood_still_is_shown_only_where_none_rose() {
         values.iter().map(|(_, value)| *value).collect::<Vec<_>>()
     };
     assert_eq!(values(&requests), [5.0]);
-    // An endpoint without any load deserves a row.
+    // An endpoint has a row even without load.
     requests.series[2].endpoint_url = "http://idle/metrics".into();
     assert_eq!(values(&requests), [5.0, 0.0]);
     let failures = metric("nv_inference_request_failure", Kind::Counter, &[0.0, 0.0]);

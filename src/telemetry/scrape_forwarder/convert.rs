@@ -159,7 +159,7 @@ impl<'e, 'a> FamilyConverter<'_, 'e, 'a> {
             | MetricType::Unknown => self.numbers(),
             MetricType::Histogram => self.histograms(),
             MetricType::Summary => self.summaries(),
-            // OTLP has no histogram whose counts may fall; the specification drops them.
+            // OTLP does not have a histogram whose counts may fall; the specification drops them.
             MetricType::GaugeHistogram => {
                 distribution::series(self.exposition, self.samples, "le").len() as u64
             }

@@ -81,9 +81,9 @@ impl<'e, 'a> Series<'e, 'a> {
         }
     }
 
-    /// Converts it to a histogram without attributes and times. `None` if there is no count, in
-    /// which case the specification drops it, or if the buckets are inconsistent: they decrease,
-    /// are not whole numbers, or do not add up to the count.
+    /// Converts it to a histogram without attributes and times. `None` without a count, in which
+    /// case the specification drops it, or if the buckets are inconsistent: they decrease, are not
+    /// whole numbers, or do not add up to the count.
     pub(super) fn histogram(&self) -> Option<HistogramDataPoint> {
         let count = whole(self.count?)?;
         let mut lines: Vec<_> = self.lines.iter().collect();
@@ -119,9 +119,9 @@ impl<'e, 'a> Series<'e, 'a> {
             .collect()
     }
 
-    /// Converts it to a summary without attributes and times. `None` if there is no count, in which
-    /// case the specification drops it, or if a quantile is invalid. By the same rules, a missing
-    /// sum is 0.
+    /// Converts it to a summary without attributes and times. `None` without a count, in which case
+    /// the specification drops it, or if a quantile is invalid. By the same rules, a missing sum is
+    /// 0.
     pub(super) fn summary(&self) -> Option<SummaryDataPoint> {
         if !self.lines.iter().all(|(quantile, _)| (0.0..=1.0).contains(quantile)) {
             return None;

@@ -65,7 +65,7 @@ impl ScrapeQueue {
         Self { waiting: Queue::new(bounds), tally: Mutex::default() }
     }
 
-    /// Appends a scrape, and drops the oldest ones if there is no room.
+    /// Appends a scrape, and drops the oldest ones if the queue is full.
     pub(super) fn push(&self, endpoint: usize, requests: Vec<Request>, inexpressible: u64) {
         let bytes = requests.iter().map(|request| request.body.len()).sum();
         let points = requests.iter().map(|request| request.points).sum();

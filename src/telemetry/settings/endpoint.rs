@@ -169,7 +169,7 @@ impl Named {
     fn grpc_has_no_path(&self, url: &Url, variable: &str) -> TelemetryError {
         let root = with_path(url, "");
         let reason = format!(
-            "{variable} is grpc, which has no paths; write {root} as {}, or set {variable} to \
+            "{variable} is grpc, which does not use paths; write {root} as {}, or set {variable} to \
              http/protobuf",
             self.by
         );

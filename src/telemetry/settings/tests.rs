@@ -315,7 +315,7 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     let refused =
         Settings::resolve(&traced(None), &|name| (name == metrics.0).then(|| metrics.1.to_owned()));
     assert!(refused.err().expect("was accepted").to_string().contains("--trace-sample"));
-    // Without the flag, the variables for traces are not read.
+    // Without the flag, the variables for traces are ignored.
     let broken = [base, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zip")];
     assert!(resolve(None, &broken).unwrap().traces.is_none());
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::artifacts::server_metrics::tests::golden;
 use crate::server_metrics::report::RateSpread;
 
-/// The file as it is read.
+/// The file as it is parsed.
 type Document = Export<Pairs<Metric<Vec<Series>>>>;
 
 const URL: &str = "http://localhost:10000/metrics";
@@ -24,7 +24,7 @@ fn examples_are_read_and_written_the_same() {
     assert_eq!(serde_json::to_value(&read).unwrap(), theirs);
 }
 
-/// Percentiles that are at p50, p90, p95 and p99 only.
+/// Percentiles: only p50, p90, p95 and p99.
 fn percentiles([p50, p90, p95, p99]: [f64; 4]) -> [f64; 9] {
     [f64::NAN, f64::NAN, f64::NAN, f64::NAN, p50, f64::NAN, p90, p95, p99]
 }
@@ -39,7 +39,7 @@ fn written(stats: Stats, labels: &Value) -> Value {
     serde_json::to_value(Series::of(Kind::Gauge, &series, &ids)).unwrap()
 }
 
-/// The numbers of the examples, given by hand, come out as the examples.
+/// The numbers of the examples, entered by hand, reproduce the examples.
 #[test]
 fn each_kind_has_its_members() {
     let gauge = |avg, min, max, std, of| GaugeStats {

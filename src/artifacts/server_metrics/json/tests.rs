@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::*;
 use crate::artifacts::server_metrics::tests::golden;
 
-/// The file as it is read.
+/// The file as it is parsed.
 type Document = Export<Pairs<Metric<Vec<Series>>>>;
 
 fn read_and_written<T: Serialize + for<'de> Deserialize<'de>>(text: &str) -> (Value, Value) {

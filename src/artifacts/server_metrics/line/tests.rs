@@ -13,7 +13,7 @@ const AIPERF: [&str; 2] = [
     r#"{"endpoint_url":"http://127.0.0.1:18473/metrics","timestamp_ns":1795226094812758965,"endpoint_latency_ns":752790,"metrics":{"vllm:num_requests_running":[{"labels":{"engine":"0"},"value":1.0}],"vllm:generation_tokens":[{"labels":{"engine":"0"},"value":24.0}],"vllm:ttft_seconds":[{"buckets":{"0.02":0.0,"0.05":3.0,"+Inf":3.0},"sum":0.093,"count":3.0}]},"request_sent_ns":1795226094812038049,"first_byte_ns":1795226094812758965,"benchmark_phase":"profiling","phase_index":1,"profiling_index":0,"phase_name":"profiling","phase_kind":"profiling"}"#,
 ];
 
-/// The body with which a server yields [`AIPERF`], with these numbers.
+/// A body with these numbers, from which the lines in [`AIPERF`] result.
 fn body(running: u32, tokens: u32, ttft: (u32, f64)) -> String {
     let (count, sum) = ttft;
     format!(

@@ -41,7 +41,7 @@ pub(in crate::artifacts) enum TableError {
     #[error("its metadata {METADATA_OF_REPORT} is not in the expected format: {0}")]
     Metadata(#[from] serde_json::Error),
     /// A column is missing or has another type.
-    #[error("it has no column {0} of the expected type")]
+    #[error("it does not have a column {0} of the expected type")]
     Column(String),
     /// A row lacks a value that a sample needs.
     #[error("a row is not a valid sample: {0}")]
@@ -121,16 +121,16 @@ impl<'a> SampleReader<'a> {
     fn take(&mut self, group: &Group, row: usize) -> Result<(), TableError> {
         let sample = self.sample(group, row)?;
         if sample.kind != Kind::Histogram {
-            let value = group.value[row].ok_or(TableError::Row("it has no value"))?;
+            let value = group.value[row].ok_or(TableError::Row("the value is missing"))?;
             return self.place(&sample, Value::Number(value));
         }
         let [Some(sum), Some(count), Some(bucket)] =
             [group.sum[row], group.count[row], group.bucket_count[row]]
         else {
-            return Err(TableError::Row("a histogram has no sum, no count or no bucket"));
+            return Err(TableError::Row("a histogram lacks its sum, count or buckets"));
         };
         let le = group.bucket_le[row].clone();
-        let bucket = (le.ok_or(TableError::Row("a bucket has no upper bound"))?, bucket);
+        let bucket = (le.ok_or(TableError::Row("a bucket lacks its upper bound"))?, bucket);
         match &mut self.histogram {
             Some(histogram) if histogram.sample == sample => histogram.buckets.push(bucket),
             _ => {
@@ -144,11 +144,11 @@ impl<'a> SampleReader<'a> {
 
     fn sample(&self, group: &Group, row: usize) -> Result<Sample, TableError> {
         let text = |column: usize| group.texts[column][row].clone();
-        let url = text(0).ok_or(TableError::Row("it has no endpoint"))?;
+        let url = text(0).ok_or(TableError::Row("the endpoint is missing"))?;
         let endpoint = self.about.endpoints.iter().position(|end| end.url.as_bytes() == url.data());
         let endpoint = endpoint.ok_or(TableError::Row("its endpoint is unknown"))?;
         let scrape = self.times[endpoint].binary_search(&group.times[row]);
-        let name = text(1).ok_or(TableError::Row("it has no name"))?;
+        let name = text(1).ok_or(TableError::Row("the name is missing"))?;
         let kind = text(2).and_then(|kind| kind_of(kind.data(), name.data()));
         let labels = group.labels.iter().enumerate();
         Ok(Sample {

@@ -71,7 +71,7 @@ fn a_hash_id_is_a_block_of_the_same_text() {
     let tokens = counter.encode(&texts[0]);
     let second_block = counter.decode(&tokens[512..1024]);
     assert_eq!(shared_tokens(second_block.trim_start(), &texts[2]), 512);
-    // Line 4 has no hash IDs, so its text is unique.
+    // Line 4 does not have hash IDs, so its text is unique.
     assert!(texts[..3].iter().all(|other| shared_tokens(other, &texts[3]) < 16));
 }
 
@@ -275,8 +275,8 @@ fn formats_are_told_from_the_first_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Each prompt has its length, and shares as many tokens with another one as their common first
-    /// blocks have.
+    /// Each prompt has its own length, and shares as many tokens with another one as their common
+    /// first blocks contain.
     #[test]
     fn prompts_share_what_their_hash_ids_share(
         rows in prop::collection::vec((prop::collection::vec(0u8..6, 1..8), 1u32..16, 1u32..90), 1..6)

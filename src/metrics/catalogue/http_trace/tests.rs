@@ -183,13 +183,13 @@ fn the_rows_are_in_no_main_table_and_fit_their_instruments() {
     assert_eq!(rows.iter().map(|row| row.tag).collect::<Vec<_>>(), TAGS);
     let orders: Vec<_> = rows.iter().filter_map(|row| row.order).collect();
     assert!(orders.is_sorted(), "{orders:?}");
-    // All except the two of chunks are in the table of HTTP timing.
+    // All except the two metrics of chunks are in the table of HTTP timing.
     assert_eq!((orders.len(), orders[0], orders[12]), (rows.len() - 2, 2000, 2130));
     assert!(rows.iter().all(|row| !row.is_on_console(true)));
     let spec = |tag: MetricTag| Registry::row(tag).and_then(Metric::instrument).unwrap().spec;
     let sending = spec(tag::HTTP_REQ_SENDING);
     assert_eq!(sending.unit, "s");
-    // Zero, then from a microsecond on.
+    // Zero, or at least a microsecond.
     assert_eq!(sending.boundaries[..3], [0.0, 1e-6, 2e-6]);
     assert!(*sending.boundaries.last().unwrap() >= 600.0);
     assert_eq!(spec(tag::HTTP_REQ_DATA_SENT).unit, "By");

@@ -117,7 +117,7 @@ pub(super) fn integers(group: &dyn RowGroupReader, at: usize) -> Result<Vec<i64>
         ColumnReader::Int64ColumnReader(mut reader) => cells(&mut reader, group)?,
         _ => return Err(wrong_type(group, at)),
     };
-    cells.into_iter().collect::<Option<_>>().ok_or(TableError::Row("it has no time"))
+    cells.into_iter().collect::<Option<_>>().ok_or(TableError::Row("the time is missing"))
 }
 
 fn wrong_type(group: &dyn RowGroupReader, at: usize) -> TableError {
