@@ -1,5 +1,5 @@
-//! What the machine can do at all: a loop around the same HTTP stack that
-//! measures nothing, and wrk.
+//! The limits of the machine: a loop around the same HTTP stack that does not measure anything, and
+//! wrk.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 
 use crate::machine::Side;
 
-/// What is asked, as often and by as many as it is.
+/// The load: the request, its number and its concurrency.
 pub(crate) struct Load<'a> {
     pub(crate) url: &'a str,
     pub(crate) concurrency: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Load<'a> {
 
 const PATH: &str = "/v1/chat/completions";
 
-/// A request of about 100 tokens that asks for `output_tokens`.
+/// A request with a prompt of about 100 tokens and a limit of `output_tokens`.
 pub(crate) fn body(output_tokens: u64, stream: bool) -> String {
     let mut prompt = String::new();
     for number in 0..50 {
@@ -41,7 +41,7 @@ pub(crate) fn body(output_tokens: u64, stream: bool) -> String {
     .to_string()
 }
 
-/// Requests a second by hyper on one thread.
+/// Requests per second of hyper on one thread.
 pub(crate) fn hyper(load: &Load<'_>) -> anyhow::Result<f64> {
     std::thread::scope(|scope| {
         let looping = scope.spawn(|| {
@@ -97,7 +97,7 @@ async fn ask(sender: &mut SendRequest<Full<Bytes>>, host: &str, body: Bytes) -> 
     Ok(())
 }
 
-/// Requests a second by wrk on one thread; `None` where it is not installed.
+/// Requests per second of wrk on one thread; `None` if it is not installed.
 pub(crate) fn wrk(load: &Load<'_>) -> anyhow::Result<Option<f64>> {
     if Command::new("wrk").arg("--version").output().is_err() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `aiperf profile` as users run it, on its core.
+//! Runs `aiperf profile` as a user would, on its own core.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,13 +20,13 @@ impl Run {
         self.summary[tag]["avg"].as_f64().with_context(|| format!("the summary has no {tag}"))
     }
 
-    /// Time that the process took beyond the benchmark itself, in seconds.
+    /// Time in seconds that the process took in addition to the benchmark itself.
     pub(crate) fn overhead(&self) -> anyhow::Result<f64> {
         Ok(self.usage.wall.as_secs_f64() - self.metric("benchmark_duration")?)
     }
 }
 
-/// Profiles the server at `url`; `flags` are split at blanks.
+/// Profiles the server at `url`; `flags` are separated by spaces.
 pub(crate) fn profile(url: &str, flags: &str) -> anyhow::Result<Run> {
     let directory = tempfile::tempdir()?;
     let files = directory.path().join("run");
@@ -40,11 +40,11 @@ pub(crate) fn profile(url: &str, flags: &str) -> anyhow::Result<Run> {
     Ok(Run { usage, summary })
 }
 
-/// The self-check at the loads that `flags` name.
+/// Runs the self-check at the loads in `flags`.
 pub(crate) fn selfcheck(flags: &str) -> anyhow::Result<Value> {
     let directory = tempfile::tempdir()?;
     let output = directory.path().join("selfcheck.json");
-    // It keeps itself and its server to cores of their own.
+    // It assigns itself and its server to separate cores.
     let mut command = std::process::Command::new(AIPERF);
     run(command.arg("selfcheck").args(flags.split(' ')).arg("--output").arg(&output))?;
     read(&output)

@@ -1,5 +1,5 @@
-//! How fast the recorded scrapes of real servers are read, beside what reading
-//! them costs at the least.
+//! How fast the recorded scrapes of real servers are parsed, compared with the minimum cost of
+//! parsing them.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -23,7 +23,7 @@ const CAPTURES: [(&str, &str); 4] = [
     ("llama.cpp", "llamacpp/scrapes.jsonl.gz"),
 ];
 
-/// Bytes that are read at least in each measurement.
+/// Minimum number of bytes to parse in each measurement.
 const BYTES: usize = 200_000_000;
 
 pub(crate) fn exposition(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
@@ -37,7 +37,7 @@ pub(crate) fn exposition(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 fn of(scale: &Scale, name: &str, bodies: &[String]) -> anyhow::Result<Vec<Figure>> {
     let size: usize = bodies.iter().map(String::len).sum();
     let rounds = (if scale.quick { 1 } else { BYTES / size }).max(1);
-    // All bodies, `rounds` times: seconds each.
+    // Seconds per pass over all bodies, of which there are `rounds`.
     let seconds = |read: &dyn Fn(&str)| {
         median(scale, || {
             let begin = Instant::now();
@@ -79,8 +79,8 @@ fn of(scale: &Scale, name: &str, bodies: &[String]) -> anyhow::Result<Vec<Figure
     ])
 }
 
-/// Seconds that it takes to bring all bodies to snapshots and to store those, and
-/// the bytes that their values then take.
+/// Returns the seconds that converting all bodies to snapshots and storing these takes, and the
+/// bytes that the stored values take.
 fn kept(scale: &Scale, bodies: &[String]) -> anyhow::Result<(f64, f64, f64)> {
     let read = bodies.iter().map(|body| Exposition::parse(body.as_bytes(), Format::Text));
     let expositions = read.collect::<Result<Vec<_>, _>>().context("a body does not parse")?;

@@ -1,4 +1,4 @@
-//! Processes and the cores they are kept to.
+//! Processes, and the cores that they are pinned to.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,12 +15,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The program under test.
 pub(crate) const AIPERF: &str = env!("CARGO_BIN_EXE_aiperf");
 
-/// Longest that any one process may take.
+/// Time limit for a single process.
 const TIMEOUT: Duration = Duration::from_mins(5);
-/// Time between two looks at a process.
+/// Interval between checks of a process.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A side of a benchmark and its core.
+/// One side of a benchmark, with its core.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Side {
     Server,
@@ -28,8 +28,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// The first core that this program was allowed to use, or the second; where
-    /// there is but one, both sides share it.
+    /// The first core that this program was allowed to use, or the second; if there is only one,
+    /// both sides share it.
     fn core(self) -> usize {
         static ALLOWED: LazyLock<Vec<usize>> = LazyLock::new(|| {
             let set = sched_getaffinity(None).unwrap_or_default();
@@ -42,14 +42,14 @@ impl Side {
         core.copied().unwrap_or(0)
     }
 
-    /// `program` on this side's core.
+    /// Returns a command that runs `program` on this side's core.
     pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("taskset");
         command.arg("-c").arg(self.core().to_string()).arg(program);
         command
     }
 
-    /// Keeps this thread to this side's core.
+    /// Pins this thread to this side's core.
     pub(crate) fn enter(self) -> anyhow::Result<()> {
         let mut core = CpuSet::new();
         core.set(self.core());
@@ -57,7 +57,7 @@ impl Side {
     }
 }
 
-/// A mock server on its core; killed when dropped.
+/// A mock server on its own core; it is killed when dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) url: String,
@@ -88,15 +88,15 @@ impl Drop for Server {
     }
 }
 
-/// What a process took.
+/// The resources that a process used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) wall: Duration,
-    /// Most memory that it held at once, in bytes.
+    /// Peak memory in bytes.
     pub(crate) peak_memory: u64,
 }
 
-/// Runs `command` to its end, which must be a success.
+/// Runs `command` to its end, which must be successful.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<Usage> {
     let start = Instant::now();
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -106,7 +106,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<Usage> {
         if let Some(ended) = process.try_wait()? {
             break ended;
         }
-        // The peak never falls: the last look counts.
+        // The peak never decreases, so the last reading is the result.
         peak_memory =
             fs::read_to_string(&status).ok().and_then(|text| peak(&text)).unwrap_or(peak_memory);
         if start.elapsed() > TIMEOUT {

@@ -1,8 +1,8 @@
-//! `cargo bench [-- FILTER… --quick --repeat N]`: what the client costs, beside
-//! what the machine can do at all.
+//! `cargo bench [-- FILTER… --quick --repeat N]`: the cost of the client, compared with the limits
+//! of the machine.
 //!
-//! The mock server has one core and the client another, each a process of its own. Every figure is the median of several runs. `docs/performance.md` says
-//! what each means and what it was.
+//! The mock server and the client are separate processes, each on its own core. Every result is the
+//! median of several runs. `docs/performance.md` explains and lists the results.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -26,14 +26,14 @@ use client::{profile, selfcheck};
 use machine::{AIPERF, Server};
 use otlp_receiver::OtlpReceiver;
 
-/// One line of the result.
+/// One line of the results.
 struct Figure {
     what: String,
     value: f64,
     unit: &'static str,
 }
 
-/// How much is measured.
+/// The number and size of measurements.
 struct Scale {
     quick: bool,
     repeat: usize,
@@ -65,7 +65,7 @@ fn main() -> anyhow::Result<()> {
                 scale.repeat =
                     count.filter(|n| *n > 0).context("--repeat takes a number above 0")?;
             }
-            // Cargo's own.
+            // Added by cargo.
             "--bench" => {}
             _ => filters.push(argument),
         }
@@ -83,7 +83,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Three significant digits at least, in a column.
+/// Formats a value with at least three significant digits, in a column.
 fn shown(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:>12.0}"),
@@ -103,7 +103,7 @@ fn median(scale: &Scale, mut measure: impl FnMut() -> anyhow::Result<f64>) -> an
     Ok(values[values.len() / 2])
 }
 
-/// Rates of the two baselines and of aiperf, and what they are to each other.
+/// Rates of the two baselines and of aiperf, and their ratios.
 fn compared(
     scale: &Scale,
     load: &Load<'_>,
@@ -165,7 +165,7 @@ fn events(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     })
 }
 
-/// Errors at paced streams, by the self-check.
+/// Arrival errors of streams with constant intervals, by the self-check.
 fn streams(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let sizes: &[u64] = if scale.quick { &[10] } else { &[200, 1000, 2000] };
     let mut figures = Vec::new();
@@ -197,7 +197,7 @@ fn streams(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Schedule slip at a rate, by the self-check.
+/// Schedule slip at a fixed rate, by the self-check.
 fn slip(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let rate = if scale.quick { 100 } else { 1000 };
     let steps = repeated(scale, "rates", &format!("--streams 1 --rates {rate}"))?;
@@ -213,7 +213,7 @@ fn slip(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     .collect()
 }
 
-/// The last step of each of several self-checks that let everything pass.
+/// The last steps of several self-checks, with bounds that all steps meet.
 fn repeated(scale: &Scale, kind: &str, flags: &str) -> anyhow::Result<Vec<Value>> {
     let quick = if scale.quick { " --quick" } else { "" };
     (0..scale.repeat)
@@ -245,7 +245,7 @@ fn memory(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure(format!("peak at {requests} requests of 64 events"), megabytes, "MB")])
 }
 
-/// What a run takes beyond the benchmark itself, and how large the program is.
+/// Time that a run takes in addition to the benchmark itself, and the size of the program.
 fn overhead(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let server = Server::start(&["--ttft", "50ms", "--itl", "5ms"])?;
     let receiver = OtlpReceiver::http();
@@ -268,7 +268,7 @@ fn otlp(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
         format!("--concurrency 64 --request-count {requests} --isl 100 --osl 16 --num-prompts 100");
     let on = format!("{off} --otel-url {}", receiver.url());
     let rate = |flags: &str| profile(&server.url, flags)?.metric("request_throughput");
-    // In turn, so that what else the machine does falls on both.
+    // Alternating, so that other load on the machine affects both.
     let mut ratios = Vec::new();
     for _ in 0..scale.repeat.max(if scale.quick { 1 } else { 5 }) {
         ratios.push(rate(&on)? / rate(&off)?);
@@ -278,7 +278,7 @@ fn otlp(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure("throughput lost with OTLP on", cost, "%")])
 }
 
-/// Errors of percentiles that are estimated from histograms.
+/// Errors of percentiles estimated from histograms.
 #[expect(clippy::unnecessary_wraps, reason = "benchmarks have one type")]
 fn histogram(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     let runs = if scale.quick { 1 } else { 20 };

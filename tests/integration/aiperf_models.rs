@@ -1,4 +1,4 @@
-//! The files of every kind of run that AIPerf knows, read by its own models through
+//! The files of every kind of run that AIPerf supports, read by AIPerf's own models in
 //! `tests/read_with_aiperf.py`.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Arrivals against the time at which the server wrote: by the kernel's stamps and
-//! without them, with a client that is idle, crowded out or standing still.
+//! Arrival times compared with the time at which the server wrote, with and without kernel
+//! timestamps, for a client that is idle, short of CPU time, or stalled.
 
 use std::hint;
 use std::io::{Read, Write};
@@ -24,8 +24,8 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::support::load::{Load, closed_loop, mock, served};
 use crate::support::raw_server;
 
-/// By so much the two clocks' readings may be apart: as much later an arrival may
-/// seem than it was.
+/// Maximum difference between readings of the two clocks, by which an arrival may appear to be
+/// later than it was.
 const BETWEEN_READINGS: Nanos = Nanos(50_000);
 
 const HEAD: &str =
@@ -33,22 +33,22 @@ const HEAD: &str =
 const CONTENT: &str = "54\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}   \n\n\r\n";
 const DONE: &str = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n";
 
-/// Just before a write and just after it.
+/// The time just before a write and just after it.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     start: Nanos,
     end: Nanos,
 }
 
-/// Writes and says when.
+/// Writes, and returns the times.
 fn write(stream: &mut impl Write, text: &str) -> Written {
     let start = Clock::now();
     raw_server::write(stream, text.as_bytes());
     Written { start, end: Clock::now() }
 }
 
-/// The event came between its write and what its arrival says, and not before
-/// what its uncertainty says.
+/// Asserts that the event arrived between its write and its recorded arrival, and not before the
+/// uncertainty allows.
 fn assert_confirmed(event: &SseEvent, written: Written) {
     let arrival = event.arrival;
     assert!(arrival.at >= written.start, "{arrival:?} is before {written:?}");
@@ -65,8 +65,8 @@ fn stamps(records: &[RequestRecord]) -> u64 {
     records.iter().map(|record| record.trace.kernel_stamps).sum()
 }
 
-/// Runs streams beside threads that leave the client no processor of its own, and
-/// holds each event to the server's log.
+/// Runs streams while other threads compete with the client for every processor, and compares each
+/// event with the server's log.
 fn confirmed_by_the_log(crowd: usize, transport: transport::Config) -> Vec<RequestRecord> {
     let itl = Nanos::from_millis(2.0);
     let server = mock(Script { ttft: Nanos::from_millis(5.0), itl, ..Script::default() });
@@ -107,7 +107,7 @@ fn the_servers_log_confirms_every_arrival() {
     let records = confirmed_by_the_log(0, transport::Config::default());
     if cfg!(target_os = "linux") {
         assert!(stamps(&records) > 0);
-        // Each stream ends with an event that came just when its stamp says.
+        // The last event of each stream arrived exactly at its timestamp.
         assert!(records.iter().any(|record| {
             record.body.events.last().is_some_and(|event| event.arrival.uncertainty == 0)
         }));
@@ -128,8 +128,8 @@ fn without_stamps_the_log_confirms_the_reads() {
     assert!(lags(&records).all(|lag| lag == 0));
 }
 
-/// A dialect that once stops the client's thread, at the second turn: it says so
-/// and waits for leave to go on.
+/// A dialect that stops the client's thread once, at the second turn: it reports this and waits for
+/// permission to continue.
 #[derive(Debug)]
 struct Stalling {
     chat: Arc<dyn Endpoint>,
@@ -161,19 +161,18 @@ impl Endpoint for Stalling {
     }
 }
 
-/// Time between two writes to the client that stands still, and how long it goes
-/// on standing still after the last.
+/// Time between two writes to the stalled client, and how long it remains stalled after the last.
 const PAUSE: Duration = Duration::from_millis(10);
 const AFTERWARDS: Duration = Duration::from_millis(30);
 
-/// The stream that a client receives while its thread stands still: nine events,
-/// ten milliseconds apart.
+/// The stream that a client receives while its thread is stalled: nine events at intervals of ten
+/// milliseconds.
 fn written_to_a_stalled_client(transport: transport::Config) -> (RequestRecord, Vec<Written>) {
     let (stalled, is_stalled) = channel();
     let (give_leave, leave) = channel();
     let (log, written) = channel();
-    // The first request to come gets the slow answer. The other session is answered
-    // once that one waits, and then stops the thread.
+    // The first request receives the slow response. The other session's response follows once the
+    // first request waits; its second turn then stops the thread.
     let slow = Arc::new(Mutex::new(Some((is_stalled, give_leave, log))));
     let address = raw_server::serve(move |_, stream| {
         while raw_server::read_request(stream).is_some() {
@@ -212,9 +211,9 @@ fn events_merged_in_the_socket_are_as_uncertain_as_they_must_be() {
     let events = &record.body.events;
     for (event, written) in events.iter().zip(&written) {
         assert_confirmed(event, *written);
-        // One read brought them all, and they bear the last one's stamp.
+        // A single read returned them all, with the timestamp of the last one.
         assert_eq!(event.arrival.at, events[8].arrival.at);
-        // The client stood still after the last, and its lateness shows.
+        // The client remained stalled after the last, which its read lag includes.
         assert!(u128::from(event.arrival.read_lag) >= (PAUSE + AFTERWARDS).as_nanos() - 50_000);
     }
     let at_least = |event: &SseEvent| u128::from(event.arrival.uncertainty) >= 8 * PAUSE.as_nanos();
@@ -242,12 +241,12 @@ fn without_stamps_a_stall_is_all_uncertainty() {
     assert_eq!(record.trace.clock(), Some(ArrivalClock::User));
 }
 
-/// Linux holds an acknowledgement back for 40 ms, counted in ticks of up to 10 ms.
+/// Linux delays an acknowledgement by 40 ms, counted in ticks of up to 10 ms.
 #[cfg(target_os = "linux")]
 const DELAYED_ACK: Nanos = Nanos(30_000_000);
 
-/// How long the exchanges took with a server that writes an answer bit by bit,
-/// with Nagle's algorithm, over one connection that is used again and again.
+/// Returns the durations of exchanges with a server that writes responses in pieces, with Nagle's
+/// algorithm, over one reused connection.
 #[cfg(target_os = "linux")]
 fn exchanges_with_nagle(quick_ack: bool) -> Vec<Nanos> {
     let address = raw_server::serve(|_, stream| {
@@ -265,7 +264,7 @@ fn exchanges_with_nagle(quick_ack: bool) -> Vec<Nanos> {
     load.transport = transport::Config { quick_ack, ..transport::Config::default() };
     let records = load.run().records;
     assert!(records.iter().all(|record| !record.has_failed() && record.body.events.len() == 3));
-    // The kernel holds nothing back on a connection that is new.
+    // The kernel does not delay acknowledgements on a new connection.
     let reused = records.iter().skip(4).inspect(|record| assert!(record.trace.reused.is_some()));
     reused.map(|record| record.end.since(record.start)).collect()
 }
@@ -273,17 +272,17 @@ fn exchanges_with_nagle(quick_ack: bool) -> Vec<Nanos> {
 #[test]
 #[cfg(target_os = "linux")]
 fn what_has_come_is_acknowledged_while_the_response_goes_on() {
-    // The last piece is written 8 ms after the first. Had any acknowledgement been
-    // held back as a rule, no exchange would be as fast as this.
+    // The last piece is written 8 ms after the first. If acknowledgements were usually delayed, no
+    // exchange would be as fast as this.
     let fastest = exchanges_with_nagle(true).into_iter().min().unwrap();
     assert!(fastest < DELAYED_ACK, "{fastest:?}");
-    // Without it the server waits: so it is one that would show it.
+    // Without quick acknowledgements the server waits, so this server would reveal a delay.
     let unhurried = exchanges_with_nagle(false);
     let held_back = unhurried.iter().filter(|took| **took >= DELAYED_ACK).count();
     assert!(held_back >= unhurried.len() / 4, "{unhurried:?}");
 }
 
-/// A server's side of TLS, with the certificate that tests share.
+/// The server's side of TLS, with the certificate that the tests share.
 fn tls_config() -> Arc<ServerConfig> {
     let golden = |name: &str| format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"));
     let certificates = CertificateDer::pem_file_iter(golden("server.pem")).unwrap();
@@ -298,7 +297,7 @@ fn tls_config() -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// Answers one request with five events, two milliseconds apart.
+/// Responds to one request with five events, at intervals of two milliseconds.
 fn answer(stream: &mut (impl Read + Write), log: &Sender<Written>) {
     if raw_server::read_request(stream).is_some() {
         raw_server::write(stream, HEAD.as_bytes());

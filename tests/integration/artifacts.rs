@@ -1,4 +1,4 @@
-//! The files of a run, written to disk and read back.
+//! The files of a run, written to disk and parsed again.
 
 mod lines;
 mod run;
@@ -70,7 +70,7 @@ fn each_export_level_has_its_files() {
         let expected: BTreeSet<String> =
             always.iter().chain(more).map(ToString::to_string).collect();
         assert_eq!(names_in(run.directory()), expected, "{level:?}");
-        // The log is another's.
+        // The log is written separately.
         assert_eq!(written.len(), expected.len() - 1, "{level:?}");
     }
 }
@@ -85,7 +85,7 @@ fn a_prefix_names_the_files() {
     {
         assert!(run.directory().join(name).is_file(), "{name}");
     }
-    // The report finds them by the manifest.
+    // The report finds them through the manifest.
     assert_eq!(
         rebuild::rebuild(run.directory()).unwrap().report.results.len(),
         run.report().results.len()
@@ -148,7 +148,7 @@ fn a_killed_run_keeps_what_was_flushed() {
         set.record(measured, &run.clock);
     }
     set.tick(aiperf::units::Clock::now());
-    // Killed: nothing is finished, and the last line is cut.
+    // A killed run: no file is complete, and the last line is truncated.
     std::mem::forget(set);
     let path = run.directory().join("profile_export.jsonl");
     let text = fs::read(&path).unwrap();
@@ -261,20 +261,20 @@ fn the_summary_has_the_keys_of_aiperf() {
     let sample: Value = serde_json::from_str(&golden(SUMMARIES[0])).unwrap();
     for (key, theirs) in sample.as_object().unwrap() {
         if theirs.get("unit").is_none() {
-            // GPU telemetry alone is not there.
+            // Only GPU telemetry is missing.
             assert!(ours.get(key).is_some() || key == "telemetry_data", "{key}");
             continue;
         }
         let metric = Registry::find(key).unwrap_or_else(|| panic!("{key} is not written"));
         assert_eq!(metric.display_unit.label(), theirs["unit"], "{key}");
-        // Nothing was sent over a connection here.
+        // This run did not use any connection.
         let Some(ours) = ours.get(key) else {
             assert!(metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY), "{key}");
             continue;
         };
         let keys =
             |entry: &Value| -> Vec<String> { entry.as_object().unwrap().keys().cloned().collect() };
-        // More requests fail here, so that more percentiles are infinite.
+        // More requests fail here, so more percentiles are infinite.
         let mut theirs = keys(theirs);
         theirs.retain(|name| !key.starts_with("adj_") || ours.get(name).is_some());
         assert_eq!(keys(ours), theirs, "{key}");
@@ -301,7 +301,7 @@ fn the_summary_can_be_read_strictly() {
     assert_eq!(rest.aiperf_version, env!("CARGO_PKG_VERSION"));
     assert_eq!(rest.benchmark_id, rest.run_info.benchmark_id);
     assert!(rest.is_complete && !rest.was_cancelled);
-    // The warmup has its own time: its two requests are 100 ms apart.
+    // The warmup has its own times: its two requests are 100 ms apart.
     let in_flight = &rest.warmup_metrics["effective_concurrency"];
     let of_all: Value = serde_json::from_str(&text).unwrap();
     assert!(in_flight.avg.is_some());
@@ -318,7 +318,7 @@ fn the_summary_can_be_read_strictly() {
     the_clients_health_is_whole(&rest.client_health, &run);
 }
 
-/// As [`TestRun`] has it: each second request due, all of them 1.234 µs late.
+/// As in [`TestRun`]: every second request has a due time, and all of these are 1.234 µs late.
 fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     let profiling: Vec<_> = run.measured.iter().filter(|m| run::is_profiling(m)).collect();
     let requests = profiling.len() as u64;
@@ -342,7 +342,7 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
         (health.read_lag_ms.as_ref().unwrap(), health.stamp_uncertainty_ms.as_ref().unwrap());
     assert_eq!((lag.count, lag.p99, lag.max), (events as u64, 0.0035, 0.0035));
     assert_eq!((uncertainty.count, uncertainty.max), (events as u64, 0.0045));
-    // A percentile of the histogram is at most 0.8 % too high.
+    // A percentile of the histogram is at most 0.8% too high.
     assert!((0.0025..=0.00252).contains(&uncertainty.p50), "{}", uncertainty.p50);
     let error = health.arrival_error_ms.as_ref().unwrap();
     assert_eq!((error.count, error.max), (events as u64, 0.0));
@@ -358,7 +358,7 @@ fn the_clients_health_is_whole(health: &schema::ClientHealth, run: &TestRun) {
     assert!(cpu.cores >= 1);
     assert_eq!((health.rate_ratio, health.concurrency_ratio), (Some(0.97), None));
     assert_eq!(health.retries, 1);
-    // One send held back.
+    // One send was delayed.
     assert_eq!(health.verdict, "suspect");
     assert_eq!(health.reasons.len(), 1);
     let reason = &health.reasons[0];
@@ -383,7 +383,7 @@ fn what_a_killed_run_does_not_tell_of_the_client_is_not_made_up() {
     assert_eq!(health.retries, Some(1));
     let rest = (health.verdict, health.reads, health.queue, health.cpu, health.rate_ratio);
     assert_eq!(rest, (None, None, None, None, None));
-    // Without a verdict the console says nothing of it.
+    // Without a verdict the console does not mention it.
     assert!(
         !console::render(&rebuild::rebuild(run.directory()).unwrap().report, Style::FILE)
             .contains("Client health")
@@ -406,7 +406,7 @@ fn the_csv_has_the_rows_and_labels_of_aiperf() {
         assert_eq!(ours[0], sample[0]);
         let label = |row: &String| row.split(',').next().unwrap().to_owned();
         let labels: Vec<String> = ours[1..].iter().map(label).collect();
-        // What both have stands in the same order.
+        // Labels in both files are in the same order.
         let theirs: Vec<String> =
             sample[1..].iter().map(label).filter(|label| labels.contains(label)).collect();
         let common: Vec<String> =

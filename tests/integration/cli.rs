@@ -32,7 +32,7 @@ fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, C
     parse_with(arguments, Environment::new(&lookup))
 }
 
-/// The run of `aiperf profile --model m <flags>`, flags split at blanks.
+/// Returns the configuration of `aiperf profile --model m <flags>`; flags are separated by spaces.
 fn profile(flags: &str) -> RunConfig {
     let arguments: Vec<&str> =
         "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
@@ -42,7 +42,7 @@ fn profile(flags: &str) -> RunConfig {
     }
 }
 
-/// What `aiperf profile --model m <flags>` is refused with.
+/// Returns the error of `aiperf profile --model m <flags>`.
 fn refusal(flags: &str) -> String {
     let arguments: Vec<&str> =
         "profile --model m".split(' ').chain(flags.split_whitespace()).collect();
@@ -69,7 +69,7 @@ fn every_flag_of_aiperf_is_ours_refused_or_accepted() {
             short.as_deref() == Some(flag) || long.iter().any(|name| format!("--{name}") == flag)
         })
     };
-    // `-vv` is `-v` twice.
+    // `-vv` is the same as `-v` twice.
     for flag in aiperf_flags().filter(|flag| *flag != "-vv") {
         let is_refused = aiperf_flags::refused().any(|(refused, _)| refused == flag);
         assert!(
@@ -149,7 +149,7 @@ fn a_search_and_what_it_needs() {
     assert_eq!(config.dataset.random_seed, Some(42));
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
-    // Two rounds of the sessions in flight, and the warmup with it.
+    // Two rounds of the sessions in flight; the warmup has them too.
     let warm = profile(&format!("{search} --request-count 30 --warmup-request-count 8"));
     let at = warm.at_load(Load::Concurrency(20));
     let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
@@ -213,7 +213,7 @@ fn a_search_for_a_rate() {
     assert_eq!((wanted.dimension, wanted.min, wanted.max), (Dimension::RequestRate, 0.5, 40.0));
     let rate = |rate| LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant));
     assert_eq!(config.schedule.phases[1].load, rate(0.5));
-    // Five seconds of it, still with at most seven in flight; the warmup has the rate too.
+    // Five seconds at the rate, still with at most seven in flight; the warmup has the rate too.
     let at = config.at_load(Load::RequestRate(20.0));
     let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
     assert_eq!((&warmup.load, &measured.load), (&rate(20.0), &rate(20.0)));
@@ -257,7 +257,7 @@ fn switches_take_a_value() {
     assert!(refusal("--streaming=on").contains("--streaming"));
     assert!(refusal("--streaming true").contains("'true'"));
     assert!(refusal("--streaming --streaming=false").contains("--streaming"));
-    // The command line is kept as it was given.
+    // The command line is stored unchanged.
     assert!(profile("--streaming=false").cli_command.contains("--streaming=false"));
 }
 
@@ -267,7 +267,7 @@ fn a_rate_of_inf_sends_all_at_once_or_as_there_is_room() {
     let phase = &config.schedule.phases[0];
     assert_eq!((&phase.load, phase.concurrency), (&LoadPattern::ClosedLoop, None));
     assert_eq!(phase.stop.requests, Some(20));
-    // AIPerf 0.13's name.
+    // The name in AIPerf 0.13.
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-request_rateinf");
     let phase = |flags: &str| profile(flags).schedule.phases[0].clone();
@@ -372,7 +372,7 @@ fn load_and_its_end() {
     assert!(refusal("--concurrency 0").contains("at least 1"));
     assert!(refusal("--request-rate -1").contains("--request-rate"));
     assert!(refusal("--request-rate 1e7").contains("--request-rate"));
-    // Times between requests that no number holds would all be zero.
+    // With a rate beyond the range of numbers, all times between requests would be zero.
     assert!(refusal("--request-rate 1e-320").contains("--request-rate"));
     assert!(refusal("--request-rate 1 --arrival-smoothness 1e-320").contains("-smoothness"));
 }
@@ -466,7 +466,7 @@ fn a_fixed_schedule_and_its_window() {
     let directory = fixed.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-fixed_schedule");
     assert_eq!(config("--fixed-schedule-auto-offset").schedule.replay.zero, Zero::First);
-    // Without a word about it the dataset decides, unless a rate is given.
+    // Without the flag the dataset decides, unless a rate is given.
     let schedule = |flags: &str| config(flags).schedule.replay.schedule;
     assert_eq!(schedule(""), UseOfTimestamps::IfPresent(None));
     let capped = UseOfTimestamps::IfPresent(Some(Limit::constant(3)));
@@ -794,7 +794,7 @@ fn a_tokenizer_that_cannot_be_had_stops_nobody() {
     assert_eq!(profile("--tokenizer builtin").warnings, Vec::<String>::new());
 }
 
-/// The command of AIPerf's sample, less what is not there yet, and its `input_config`.
+/// The command of AIPerf's sample, without unsupported flags, and its `input_config`.
 #[test]
 fn input_config_has_the_shape_of_aiperfs() {
     let config = profile(
@@ -870,7 +870,7 @@ fn no_secret_is_shown() {
         "http://u:SECRET13@m:1",
         "m:2/metrics?token=SECRET14",
     ];
-    // A flag given twice is refused, and the refusal must not repeat its value.
+    // A flag given twice is rejected, and the error must not contain its value.
     let twice = parse_in(&arguments, &[]).unwrap_err().to_string();
     assert!(!twice.contains("SECRET"), "{twice}");
     let mut once: Vec<&str> =

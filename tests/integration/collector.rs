@@ -22,7 +22,7 @@ use crate::support::metrics_endpoint::{MetricsEndpoint, Reply, wait_until};
 const WARMUP: PhaseMark = PhaseMark { index: 0, kind: PhaseKind::Warmup };
 const PROFILING: PhaseMark = PhaseMark { index: 1, kind: PhaseKind::Profiling };
 
-/// What a sink was shown.
+/// The scrapes that a sink received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     index: usize,
@@ -30,12 +30,12 @@ struct Seen {
     times: FetchTimes,
     phase: Option<PhaseMark>,
     is_duplicate: bool,
-    /// Name and labels as sent, value, server's time.
+    /// Name and labels as sent, value, and the server's timestamp.
     samples: Vec<(String, String)>,
     priority: i32,
 }
 
-/// Writes down what it is shown.
+/// Records every scrape it receives.
 #[derive(Debug, Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Seen>>>);
 
@@ -67,7 +67,7 @@ impl ScrapeSink for Notes {
     }
 }
 
-/// Takes one scrape and does not come back as long as the other end lives.
+/// Accepts one scrape, and blocks until the other end is dropped.
 struct HangingSink(Receiver<()>);
 
 impl ScrapeSink for HangingSink {
@@ -76,7 +76,7 @@ impl ScrapeSink for HangingSink {
     }
 }
 
-/// What was logged, line by line.
+/// The log, line by line.
 #[derive(Debug, Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -123,7 +123,7 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-/// A collection, and all that can be seen of it.
+/// A collection, with everything that can be observed of it.
 struct Run<S = Notes> {
     collector: Collector<S>,
     clock: Clock,
@@ -135,7 +135,7 @@ fn explicit(url: Url) -> EndpointConfig {
     EndpointConfig { url, is_discovered: false }
 }
 
-/// Quick, so that tests are.
+/// Short intervals, so that tests are fast.
 fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
     Config {
         endpoints: endpoints.into_iter().collect(),
@@ -172,8 +172,7 @@ impl<S: ScrapeSink> Run<S> {
         at
     }
 
-    /// Ends a phase as the runner does; returns when it ended, and when the next
-    /// may begin.
+    /// Ends a phase like the runner; returns when it ended, and when the next may begin.
     fn end(&self, phase: PhaseMark) -> (Nanos, Nanos) {
         let at = Clock::now();
         let done = self.collector.handle().phase_ended(phase.index, phase.kind, at);
@@ -186,7 +185,7 @@ impl<S: ScrapeSink> Run<S> {
     }
 }
 
-/// The values of the series of `name`, over all scrapes of an endpoint.
+/// Returns the values of the series of `name` in all scrapes of an endpoint.
 fn values(store: &Store, endpoint: usize, name: &str) -> Vec<f64> {
     let endpoint = &store.endpoints()[endpoint];
     let Some(family) = endpoint.families.iter().find(|family| &*family.name == name) else {
@@ -272,7 +271,7 @@ fn where_metrics_are_json_the_exposition_beside_them_is_scraped() {
     assert_eq!(log.warnings(), [""; 0]);
 }
 
-/// Waits until an endpoint that is not scraped any more would have been asked again.
+/// Waits until an endpoint would have been scraped again if it had not been dropped.
 fn pass_time(beside: &MetricsEndpoint) {
     beside.wait_for(10);
 }
@@ -393,7 +392,7 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
     let asked = hanging.count("/metrics") as u64;
     assert!(asked >= 4, "asked anew at each boundary");
     assert_eq!(values(&store, 0, "served"), [1.0]);
-    // All but the first, and those that were still out at the end.
+    // All except the first, and those that were still in flight at the end.
     let failures = store.endpoints()[0].failures();
     assert!((3..asked).contains(&failures), "{failures} of {asked}");
     for (kind, ended) in [(PhaseKind::Warmup, warmup_ended), (PhaseKind::Profiling, ended)] {
@@ -403,7 +402,8 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
         let span = store.endpoints()[1].span(&windows, kind).unwrap();
         assert_eq!(store.endpoints()[1].scrapes()[span.last().unwrap()], last.times);
         assert!(span.has_exact_end);
-        // What hangs has no window, and the other's does not wait for it.
+        // An endpoint that does not respond does not have a window, and does not delay the other
+        // one.
         let span = store.endpoints()[0].span(&windows, kind).unwrap();
         assert_eq!((span.last(), span.has_exact_end), (None, false));
     }
@@ -420,7 +420,7 @@ fn a_fetch_that_is_stuck_costs_its_sample_and_is_counted() {
     wait_until("scrapes after the one that is stuck", || run.notes.all().len() >= 6);
     let log = run.log.clone();
     let Collected { store, .. } = run.finish();
-    // The third never came; its bound is far away.
+    // The response to the third never came; its limit is far away.
     assert_eq!(values(&store, 0, "served")[..6], [1.0, 2.0, 4.0, 5.0, 6.0, 7.0]);
     assert_eq!(store.endpoints()[0].failures(), 1);
     let warnings = log.warnings();
@@ -437,19 +437,20 @@ fn fetches_that_all_hang_fail_by_a_bound_of_their_own() {
     let log = run.log.clone();
     let Collected { store, .. } = run.finish();
     assert!(store.endpoints()[0].failures() >= 1);
-    // Two intervals of 5 ms, or half a second at least.
+    // Two intervals of 5 ms, but at least half a second.
     let told = &log.warnings()[0];
     assert!(told.contains("it did not respond within 0.5 s"), "{told}");
 }
 
 #[test]
 fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
-    // Slower than the pause: the final scrape of the warmup is answered within the phase.
+    // Slower than the pause: the response to the final scrape of the warmup arrives within the
+    // phase.
     let slow = || Reply::number().after(Duration::from_millis(2500));
     let endpoint = MetricsEndpoint::with([Reply::number(), slow(), Reply::number()]);
     let run = start(Config { scrape_timeout: None, ..hourly(&endpoint) });
     run.begin(WARMUP);
-    // The warmup is longer than what the answer may have of the phase.
+    // The warmup is longer than the part of the phase that the scrape may include.
     std::thread::sleep(Duration::from_millis(1500));
     let (ended, free) = run.end(WARMUP);
     assert!(free.since(ended) < Nanos::from_millis(2500.0), "the pause has a bound");
@@ -463,7 +464,7 @@ fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
     assert_eq!((warmup.reference, warmup.samples), (Some(0), 1..2));
     let profiling = span(PhaseKind::Profiling);
     assert_eq!((profiling.reference, profiling.samples), (Some(1), 2..3));
-    // It may have some of the phase: the total is flagged.
+    // It may include part of the phase: the total is flagged.
     assert_eq!((profiling.has_exact_start, profiling.has_exact_end), (false, true));
 }
 
@@ -514,7 +515,7 @@ fn a_body_of_100_megabytes_ends_the_scrapes() {
     }
 }
 
-/// One scrape that succeeds, those of `replies` that fail, and again success.
+/// One successful scrape, the failures in `replies`, and another successful scrape.
 fn assert_recovery(replies: impl IntoIterator<Item = Reply>, failures: u64, reason: &str) {
     let script = [Reply::number()].into_iter().chain(replies).chain([Reply::number()]);
     let endpoint = MetricsEndpoint::with(script);
@@ -713,8 +714,8 @@ fn the_scrape_at_a_phases_end_lies_between_the_phases() {
         let seen: Vec<Seen> = notes.all().into_iter().filter(|seen| seen.index == index).collect();
         let marked = |phase| seen.iter().filter(move |seen| seen.phase == phase);
         assert_eq!(seen[0].phase, None, "the baseline is of no phase");
-        // The final scrape of each phase was sent after its end, alone so, and
-        // answered before the next began.
+        // The final scrape of each phase was sent alone, after the end of the phase, and its
+        // response arrived before the next phase began.
         for (phase, end) in [(WARMUP, warmup_ended), (PROFILING, ended)] {
             let after = |seen: &&Seen| seen.times.request_sent_ns >= wall(end);
             let finals: Vec<&Seen> = marked(Some(phase)).filter(after).collect();
@@ -778,7 +779,7 @@ fn the_end_waits_for_the_servers_counts_and_no_longer() {
     let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
     let late = &notes.all()[span.late];
     assert!(!late.is_empty() && late.iter().all(|seen| seen.phase.is_none()));
-    // Once more, so that they are seen to rest.
+    // Once more, to observe that they have stopped.
     assert!(served.last() > Some(&20.0), "{served:?}");
 }
 
@@ -848,7 +849,7 @@ fn a_sink_that_hangs_keeps_nothing_but_itself() {
     drop(release);
 }
 
-/// Hourly, so that what is scraped is scraped for a phase.
+/// An interval of an hour, so that only phases cause scrapes.
 fn hourly(endpoint: &MetricsEndpoint) -> Config {
     Config { interval: Nanos::from_seconds(3600.0), ..metrics_of(endpoint) }
 }
@@ -899,7 +900,7 @@ fn the_wait_for_the_first_answers_can_be_given_up() {
     assert!(store.endpoints()[0].scrapes().is_empty() && sink.is_some());
 }
 
-/// Tells when it is idle.
+/// Signals when it is idle.
 struct IdleSink(mpsc::Sender<()>);
 
 impl ScrapeSink for IdleSink {

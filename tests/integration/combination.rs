@@ -1,5 +1,5 @@
-//! `aiperf report DIR DIR...` over directories made by hand: any split of a run's
-//! records says what the run says, and what cannot be combined is refused by name.
+//! `aiperf report DIR DIR...` over generated directories: any split of a run's records has the
+//! results of the run, and directories that cannot be combined are rejected with a reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const SUMMARY: &str = "profile_export_aiperf.json";
 const TABLE: &str = "profile_export.parquet";
 const MANIFEST: &str = "run_manifest.json";
 
-/// A record as the seeds of its values have it.
+/// A record with the values that its seed determines.
 #[derive(Debug, Clone)]
 struct Seed {
     start_ms: u64,
@@ -52,7 +52,7 @@ fn seed() -> impl Strategy<Value = Seed> {
     )
 }
 
-/// Nanoseconds as milliseconds, to the last digit.
+/// Formats nanoseconds as milliseconds, without rounding.
 fn millis(nanos: u64) -> Value {
     serde_json::from_str(&format!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000)).unwrap()
 }
@@ -113,7 +113,7 @@ impl Seed {
     }
 }
 
-/// What `run_manifest.json` says of part `index` of `count`.
+/// Returns the `run_manifest.json` of shard `index` of `count`.
 fn manifest(index: u64, count: u64) -> Value {
     json!({
         "schema_version": "1.0",
@@ -165,10 +165,10 @@ fn finish(mut rebuilt: rebuild::Rebuilt) {
     rebuild::write(&mut rebuilt, &text).unwrap();
 }
 
-/// What a combination says that a single process does not, or says otherwise.
+/// Members that only a combination has, or that differ from those of a single process.
 const OF_THE_COMBINATION: [&str; 4] = ["shards", "incomplete_reason", "load", "shard"];
 
-/// Combines `seeds` as `owners` have them and as one process would; the directories.
+/// Combines `seeds` split as in `owners`, and as a single process would; returns the directories.
 fn single_and_combined(seeds: &[Seed], owners: &[u8], parts: u64) -> (TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let (single, whole) = (directory.path().join("single"), directory.path().join("whole"));
@@ -192,7 +192,7 @@ fn single_and_combined(seeds: &[Seed], owners: &[u8], parts: u64) -> (TempDir, P
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Counts, sums, extremes, percentiles, and rates over the time of them all.
+    /// Counts, sums, extremes, percentiles, and rates over the time of all shards.
     #[test]
     fn any_split_says_what_the_whole_says(
         (seeds, owners) in prop::collection::vec((seed(), any::<u8>()), 1..40)
@@ -210,7 +210,7 @@ proptest! {
         };
         prop_assert_eq!(names(&one), names(&all));
         for name in names(&one) {
-            // The part that a process is of stands in its configuration.
+            // The number of the shard is in its configuration.
             if name != "input_config" {
                 prop_assert_eq!(one[&name].to_string(), all[&name].to_string(), "{}", name);
             }
@@ -223,7 +223,7 @@ proptest! {
     }
 }
 
-/// The same by numpy, pyarrow and duckdb.
+/// The same results, computed by numpy, pyarrow and duckdb.
 #[test]
 fn a_split_says_what_numpy_says() {
     let seeds: Vec<Seed> = (0..200_u32)
@@ -246,7 +246,7 @@ fn a_split_says_what_numpy_says() {
     }
 }
 
-/// Three parts of a run, to be damaged.
+/// The files of three shards, to be damaged.
 struct Parts {
     directory: TempDir,
 }
@@ -279,7 +279,7 @@ impl Parts {
         write(&self.path(name), manifest, &lines);
     }
 
-    /// Writes a file of a part.
+    /// Writes a file of a shard.
     fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         fs::write(self.path(name), content).unwrap();
     }
@@ -290,7 +290,7 @@ impl Parts {
         command.args(parts).arg("--artifact-dir").arg(place).output().unwrap()
     }
 
-    /// Combines `parts`; what was remarked.
+    /// Combines the shards `parts`; returns the notes.
     fn combined(&self, parts: &[&str]) -> String {
         let output = self.report(parts, &self.path("all"));
         let said = String::from_utf8(output.stderr).unwrap();
@@ -302,7 +302,7 @@ impl Parts {
         said
     }
 
-    /// Combines `parts` in vain; the reason.
+    /// Combines the shards `parts`, which must fail; returns the error.
     fn refused(&self, parts: &[&str]) -> String {
         self.refused_at(parts, &self.path("all"))
     }
@@ -333,7 +333,7 @@ fn damaged_records_are_named() {
     parts.put("shard-1/profile_export.jsonl", &text[..text.len() - 20]);
     says(&parts.combined(&ALL), &["shard-1/profile_export.jsonl", "line 4", "is incomplete"]);
     assert_eq!(read(&parts.path("all"))["request_count"]["avg"], 11.0);
-    // A part that was killed before its first record.
+    // A shard that was killed before its first record.
     parts.put("shard-1/profile_export.jsonl", "");
     parts.combined(&ALL);
     assert_eq!(read(&parts.path("all"))["shards"]["parts"][1]["records"], 0);
@@ -410,7 +410,7 @@ fn numbers_beyond_reason_are_no_matter() {
     parts.combined(&ALL);
 }
 
-/// Something else in the place of some bytes.
+/// Replaces some bytes.
 fn damage() -> impl Strategy<Value = (usize, prop::sample::Index, usize, Vec<u8>)> {
     let extremes = ["18446744073709551615", "-1", "1e308", "null", "[]", "{}", "\"\"", "\n", ""];
     let other = prop_oneof![
@@ -512,7 +512,7 @@ fn each_part_counts_once_and_a_missing_one_is_said() {
     says(all["incomplete_reason"].as_str().unwrap(), &["1 of 3 shards are missing: 2"]);
 }
 
-/// Every file of the parts.
+/// Returns every file of the shards.
 fn contents(parts: &Parts) -> Vec<(PathBuf, Vec<u8>)> {
     let files = ALL.iter().flat_map(|part| fs::read_dir(parts.path(part)).unwrap());
     let files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
@@ -544,7 +544,8 @@ fn the_parts_are_left_as_they_are_wherever_the_whole_goes() {
     says(&said, &["cannot create the artifact directory /proc/self/all"]);
     assert_eq!(contents(&parts), before);
 
-    // Within a part, with links to the part's own files where the whole's go.
+    // Inside a shard's directory, where links to the shard's own files are in place of the combined
+    // files.
     let inner = parts.path("shard-0/all");
     fs::create_dir(&inner).unwrap();
     for name in [RECORDS, "inputs.json", MANIFEST] {
@@ -572,13 +573,13 @@ fn a_table_that_is_not_of_the_records_is_made_anew() {
         ["cannot be read (Parquet error", "(shard 0)", "(shard 1)", "is missing (shard 2)"];
     says(&parts.combined(&ALL), &reasons);
 
-    // Of the run before, in the same place.
+    // Files of the previous run, in the same place.
     let mut other = manifest(0, 3);
     other["benchmark_id"] = "6f1c3a52-7d0e-5b6f-9a51-0f3f8f1f2a12".into();
     parts.write("other", &other);
     finish(rebuild::rebuild(&parts.path("other")).unwrap());
     fs::copy(parts.path("other").join(TABLE), table("shard-0")).unwrap();
-    // Of as many records as there were before the user took one out.
+    // As many records as there were before the user removed one.
     fs::write(table("shard-1"), &whole).unwrap();
     let text = fs::read_to_string(parts.path("shard-1/profile_export.jsonl")).unwrap();
     parts.put("shard-1/profile_export.jsonl", text.split_once('\n').unwrap().1);
@@ -586,7 +587,7 @@ fn a_table_that_is_not_of_the_records_is_made_anew() {
     says(&parts.combined(&ALL), &reasons);
 }
 
-/// Files are open one at a time.
+/// Only one file is open at a time.
 #[test]
 fn more_parts_than_open_files_are_combined() {
     const MANY: u64 = 120;

@@ -1,5 +1,5 @@
-//! What a collector receives from real runs is what the registry says: no metric
-//! and no attribute beside it, and each with its kind, unit, text and values.
+//! Telemetry that a collector receives from real runs conforms to the registry: it contains only
+//! registered metrics and attributes, with their kinds, units, descriptions and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,14 +28,14 @@ mod specification;
 
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
-/// Metrics that no run here gives, and why.
+/// Metrics that none of these runs produces, with the reason.
 const UNSEEN: [(&str, &str); 2] = [
     ("aiperf.client.queue.spilled", "only where records take 128 MB and more of memory"),
     ("aiperf.client.read_lag", "only where the kernel stamps what it receives"),
 ];
 
-/// Everything in `export` that the registry does not say, in words. `seen` gets
-/// the names of its metrics.
+/// Describes everything in `export` that does not conform to the registry. Adds the names of its
+/// metrics to `seen`.
 fn differences(
     export: &ExportMetricsServiceRequest,
     registry: &Registry,
@@ -50,7 +50,7 @@ fn differences(
         let listed = &registry.groups[&format!("{group}.attributes")];
         let mut problems = of_attributes(attributes, listed, registry);
         if !forwarded {
-            // A server may say more of itself.
+            // A server may report more about itself.
             problems.extend(unlisted(attributes, listed));
         }
         if resource.schema_url != SCHEMA_URL {
@@ -66,7 +66,7 @@ fn differences(
     found
 }
 
-/// Servers' own names are theirs alone.
+/// The names of servers' metrics must not be those of the registry.
 fn of_forwarded(resource: &ResourceMetrics) -> Vec<String> {
     let metrics = resource.scope_metrics.iter().flat_map(|scope| &scope.metrics);
     let ours = metrics.filter(|m| m.name.starts_with("aiperf.") || m.name.starts_with("gen_ai."));
@@ -157,7 +157,7 @@ fn unlisted(have: &[KeyValue], listed: &Attributes) -> Vec<String> {
     strange.map(|pair| format!("{} is not registered", pair.key)).collect()
 }
 
-/// What is required is there, once; types and listed values are kept to.
+/// Checks that required attributes are present once, with registered types and values.
 fn of_attributes(have: &[KeyValue], listed: &Attributes, registry: &Registry) -> Vec<String> {
     let mut found = Vec::new();
     for (key, required) in listed {
@@ -184,7 +184,7 @@ fn of_attributes(have: &[KeyValue], listed: &Attributes, registry: &Registry) ->
             Some(Any::StringValue(text)) => text.clone(),
             _ => String::new(),
         };
-        // A provider of one's own is allowed by the conventions.
+        // The conventions allow custom providers.
         let open = pair.key == "gen_ai.provider.name";
         if !kind.values.is_empty() && of == "string" && !open && !kind.values.contains(&text) {
             found.push(format!("{} is {text:?}", pair.key));
@@ -213,7 +213,7 @@ fn server(faulty: &[&str]) -> MockServer {
     })
 }
 
-/// What a collector took of a run.
+/// The telemetry that a collector received from a run.
 struct Exports {
     metrics: Vec<ExportMetricsServiceRequest>,
     traces: Vec<ExportTraceServiceRequest>,
@@ -228,7 +228,7 @@ impl Exports {
     }
 }
 
-/// The program, with each request as a trace.
+/// The program, with a trace for each request.
 fn command(
     collector: &OtlpReceiver,
     urls: &[&str],
@@ -242,7 +242,7 @@ fn command(
     profile_command(first, directory, &[&extra, arguments].concat())
 }
 
-/// Runs the program against the servers, and gives what the collector took.
+/// Runs the program against the servers, and returns the telemetry that the collector received.
 fn exports(collector: &OtlpReceiver, urls: &[&str], arguments: &[&str]) -> Exports {
     let directory = tempfile::tempdir().unwrap();
     let output = command(collector, urls, directory.path(), arguments).output().unwrap();
@@ -250,8 +250,8 @@ fn exports(collector: &OtlpReceiver, urls: &[&str], arguments: &[&str]) -> Expor
     Exports::of(collector)
 }
 
-/// What a process of two that share a run sends. A machine that was not ready by the
-/// common start is given more time.
+/// Returns the telemetry of one of two processes that share a run. If the machine was not ready by
+/// the common start, it is given more time.
 fn shard(collector: &OtlpReceiver, url: &str) -> Exports {
     for ahead in [4, 40, 200] {
         let at = (now() + ahead).to_string();
@@ -272,13 +272,13 @@ const TRACE: &str = r#"{"timestamp": 0, "text_input": "a b c", "output_length": 
 {"timestamp": 20, "text_input": "a b d", "output_length": 4}
 "#;
 
-/// What was seen of the registry, and where exports were not as it says.
+/// The parts of the registry that were observed, and the exports that did not conform to it.
 struct Held<'r> {
     registry: &'r Registry,
     metrics: BTreeSet<String>,
-    /// Types of spans, events, and attributes after their span's type.
+    /// Types of spans, events, and attributes with the type of their span.
     spans: BTreeSet<String>,
-    /// Problems, and the runs that had them.
+    /// Problems, with the runs that had them.
     problems: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -300,7 +300,7 @@ impl Held<'_> {
     }
 }
 
-/// The resources of an export, with whether each is a server's.
+/// Returns the resources of an export, with whether each belongs to a server.
 fn resources(exports: &Exports) -> Vec<(bool, &[KeyValue])> {
     let of_metrics = exports.metrics.iter().flat_map(|export| &export.resource_metrics);
     let of_traces = exports.traces.iter().flat_map(|export| &export.resource_spans);
@@ -389,7 +389,7 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     assert_seen("spans", registered_spans(&registry), &spans, &[]);
 }
 
-/// Types of spans, their events, and their attributes.
+/// Returns types of spans, their events, and their attributes.
 fn registered_spans(registry: &Registry) -> impl Iterator<Item = String> {
     let attributes = registry
         .spans
@@ -398,7 +398,7 @@ fn registered_spans(registry: &Registry) -> impl Iterator<Item = String> {
     registry.spans.keys().cloned().chain(registry.events.iter().cloned()).chain(attributes)
 }
 
-/// All that is registered was seen or has a reason; says what was not seen.
+/// Checks that everything registered was observed or has a reason; lists what was not.
 fn assert_seen(
     what: &str,
     registered: impl Iterator<Item = String>,
@@ -419,7 +419,7 @@ fn the_files_of_the_registry_are_sound() {
     assert!(registry.metrics.len() > 150 && registry.groups.len() >= 4);
 }
 
-/// The checks of the files find what is wrong in a file.
+/// The checks of the registry's files detect mistakes in them.
 #[test]
 fn a_registry_with_mistakes_is_not_sound() {
     let sound = "file_format: definition/2

@@ -1,15 +1,15 @@
-//! The polynomial estimate as AIPerf 0.13 has it: the same values, but for rounding.
+//! The polynomial estimate of AIPerf 0.13, with the same values except for rounding.
 
-/// Learned from intervals with all observations in one bucket.
+/// The means learned from intervals with all observations in one bucket.
 pub(crate) struct Listed {
     bounds: Vec<f64>,
-    /// Of each finite bucket: mean and count of each such interval.
+    /// For each finite bucket, the mean and count of each such interval.
     means: Vec<Vec<(f64, f64)>>,
 }
 
 const MAX_OBSERVATIONS: f64 = 100_000.0;
 
-/// `numpy.percentile`, linear, of sorted values.
+/// Returns `numpy.percentile` of sorted values, with linear interpolation.
 pub(super) fn numpy_percentile(sorted: &[f64], fraction: f64) -> f64 {
     let at = fraction * (sorted.len() - 1) as f64;
     let (low, part) = (at.floor() as usize, at.fract());
@@ -36,7 +36,7 @@ impl Listed {
         (if at == 0 { 0.0 } else { self.bounds[at - 1] }, self.bounds[at])
     }
 
-    /// Where it lies inside the bucket.
+    /// Returns the weighted mean of the learned means, if it lies inside the bucket.
     fn mean(&self, at: usize) -> Option<f64> {
         let weight: f64 = self.means[at].iter().map(|(_, count)| count).sum();
         let sum: f64 = self.means[at].iter().map(|(mean, count)| mean * count).sum();
@@ -93,7 +93,7 @@ impl Listed {
         (!all.is_empty()).then(|| fractions.map(|fraction| numpy_percentile(&all, fraction)))
     }
 
-    /// The observations of the `+Inf` bucket.
+    /// Returns the observations of the `+Inf` bucket.
     fn above(&self, count: usize, sum: f64) -> Vec<f64> {
         let last = self.bounds[self.bounds.len() - 2];
         let mut mean = sum / count as f64;
@@ -111,8 +111,8 @@ impl Listed {
         }
     }
 
-    /// The observations of a finite bucket; `average` is that of all finite ones
-    /// where nearly all are in this one.
+    /// Returns the observations of a finite bucket; `average` is that of all finite ones if nearly
+    /// all are in this one.
     fn place(&self, at: usize, count: f64, average: Option<f64>) -> Vec<f64> {
         let (low, high) = self.range(at);
         let (width, centre) = (high - low, f64::midpoint(low, high));
@@ -153,7 +153,7 @@ impl Listed {
         (0..size).map(aware).collect()
     }
 
-    /// Moves the observations so that they give the sum, within limits.
+    /// Moves the observations so that they match the sum, within limits.
     fn correct(&self, placed: &mut [Vec<f64>], target: f64) {
         let sums: Vec<f64> = placed.iter().map(|values| values.iter().sum()).collect();
         let generated: f64 = sums.iter().sum();

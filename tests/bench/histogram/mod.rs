@@ -1,6 +1,5 @@
-//! How far percentiles estimated from a histogram are from the exact ones, over
-//! the bucket bounds of real servers: the project's estimate, plain linear
-//! interpolation, and the polynomial estimate as AIPerf has it.
+//! The errors of percentiles estimated from a histogram, for the bucket bounds of real servers: by
+//! the project's estimate, by plain linear interpolation, and by AIPerf's polynomial estimate.
 
 #![allow(clippy::unwrap_used, reason = "the parameters are constants")]
 
@@ -13,7 +12,7 @@ use rand_distr::{Distribution, Exp, LogNormal, Poisson, Uniform};
 
 pub(crate) use listed::Listed;
 
-/// Bounds of a recorded histogram, `+Inf` left out.
+/// Bounds of a recorded histogram, without `+Inf`.
 pub(crate) struct Buckets {
     pub(crate) name: &'static str,
     pub(crate) bounds: &'static [f64],
@@ -58,21 +57,21 @@ pub(crate) const DYNAMO_DURATION: Buckets = Buckets {
     name: "Dynamo duration",
     bounds: &[0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 130.0, 260.0, 510.0],
 };
-/// Of an HTTP middleware: the few bounds put what is slow above the last one.
+/// Bounds of an HTTP middleware: they are few, and slow requests are above the last one.
 pub(crate) const FEW: Buckets = Buckets { name: "0.1, 0.5, 1", bounds: &[0.1, 0.5, 1.0] };
 
-/// What latencies are like.
+/// A distribution of latencies.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
     /// Median and sigma of the logarithm.
     LogNormal(f64, f64),
-    /// Two lognormals, and the share of the first.
+    /// Two lognormals, and the fraction of the first.
     Bimodal((f64, f64), (f64, f64), f64),
     Constant(f64),
     Uniform(f64, f64),
     /// Mean.
     Exponential(f64),
-    /// A lognormal whose median goes from the first value to the second.
+    /// A lognormal whose median moves from the first value to the second.
     Drifting(f64, f64, f64),
 }
 
@@ -108,11 +107,11 @@ impl Shape {
     }
 }
 
-/// A distribution seen through buckets.
+/// A distribution in a histogram.
 pub(crate) struct Case {
     pub(crate) buckets: &'static Buckets,
     pub(crate) shape: Shape,
-    /// Mean number of observations from scrape to scrape.
+    /// Mean number of observations per scrape.
     pub(crate) per_scrape: f64,
 }
 
@@ -126,7 +125,7 @@ const fn case(buckets: &'static Buckets, shape: Shape, per_scrape: f64) -> Case 
     Case { buckets, shape, per_scrape }
 }
 
-/// Latencies as servers have them, over the bounds that they use for them.
+/// Typical latencies of servers, with the bounds that these servers use.
 pub(crate) const CASES: [Case; 20] = [
     case(&VLLM_TTFT, Shape::LogNormal(0.13, 0.35), 1.0),
     case(&VLLM_TTFT, Shape::LogNormal(0.13, 0.35), 4.0),
@@ -150,9 +149,9 @@ pub(crate) const CASES: [Case; 20] = [
     case(&FEW, Shape::Bimodal((0.3, 0.2), (3.0, 0.3), 0.9), 4.0),
 ];
 
-/// A minute at 3 Hz.
+/// One minute at 3 Hz.
 const SCRAPES: usize = 180;
-/// Positions of p50, p90, p95 and p99 among the nine.
+/// Positions of p50, p90, p95 and p99 among the nine percentiles.
 const SHOWN: [usize; 4] = [4, 6, 7, 8];
 const FRACTIONS: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
@@ -160,13 +159,13 @@ const FRACTIONS: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Errors {
     pub(crate) estimate: [f64; 4],
-    /// The estimate with nothing learned.
+    /// The estimate without anything learned.
     pub(crate) unlearned: [f64; 4],
     pub(crate) linear: [f64; 4],
     pub(crate) listed: [f64; 4],
 }
 
-/// The errors of `case`, over so many runs of a minute.
+/// Returns the mean errors of `case` over `runs` runs of a minute.
 pub(crate) fn errors(case: &Case, runs: u64) -> Errors {
     let mut errors = Errors::default();
     for seed in 0..runs {
@@ -181,7 +180,8 @@ pub(crate) fn errors(case: &Case, runs: u64) -> Errors {
     errors
 }
 
-/// Relative errors of one run: of the estimate, with nothing learned, of linear interpolation, as listed.
+/// Returns the relative errors of one run: of the estimate, of the estimate without anything
+/// learned, of linear interpolation, and of AIPerf's estimate.
 fn run(case: &Case, seed: u64) -> [[f64; 4]; 4] {
     let bounds: Vec<f64> = case.buckets.bounds.iter().copied().chain([f64::INFINITY]).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

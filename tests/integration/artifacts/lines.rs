@@ -83,12 +83,12 @@ fn a_failure_has_its_error_and_no_latency() {
     assert_eq!(records[5].metrics["error_isl"].value, 50);
     let cancelled = records[7].error.as_ref().unwrap();
     assert_eq!((cancelled.code, &*cancelled.error_type), (None, "cancelled"));
-    // Written as null, so that every line has the member.
+    // Written as null, so that the member is in every line.
     let text = fs::read_to_string(run.directory().join("profile_export.jsonl")).unwrap();
     assert!(text.lines().next().unwrap().ends_with(r#","error":null}"#));
 }
 
-/// Members of AIPerf's lines that are not written: all are of agents' sessions.
+/// Members of AIPerf's lines that are not written: all concern the sessions of agents.
 const NOT_WRITTEN: [&str; 3] = ["context_overflow_skip", "agent_depth", "root_correlation_id"];
 
 #[test]
@@ -103,7 +103,7 @@ fn lines_have_the_members_of_aiperf_in_its_order() {
         sample.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let keys =
         |object: &Value| -> Vec<String> { object.as_object().unwrap().keys().cloned().collect() };
-    // Warmup on a new connection, profiling on a reused one, a failure.
+    // The warmup uses a new connection, profiling a reused one; the third request fails.
     for (ours, theirs) in [(&ours[0], &sample[0]), (&ours[2], &sample[1]), (&ours[5], &sample[2])] {
         let expected: Vec<String> = keys(&theirs["metadata"])
             .into_iter()
@@ -144,7 +144,7 @@ fn traces_have_wall_times_and_durations() {
         ("request_chunks_count", 1),
         ("response_bytes_total", 1000),
         ("remote_port", 8_000),
-        // Of the stream's events, the third was latest and least certain.
+        // The third event of the stream was the latest and the least certain.
         ("max_read_lag_ns", 3_500),
         ("max_uncertainty_ns", 4_500),
     ] {
@@ -153,7 +153,7 @@ fn traces_have_wall_times_and_durations() {
     assert_eq!(fresh["request_chunks"], serde_json::json!([[start + 2_000, 200]]));
     assert_eq!(fresh["local_ip"], "127.0.0.1");
     assert_eq!(fresh["clock"], "mixed");
-    // Neither looked up nor connected: absent, not null.
+    // Neither a lookup nor a connection: absent, not null.
     for name in ["dns_lookup_ns", "connecting_ns", "tcp_connect_start_ns", "tls_handshaking_ns"] {
         assert!(!trace(1).contains_key(name), "{name}");
     }
@@ -211,7 +211,7 @@ fn raw_lines_of_aiperf_fit_the_same_layout() {
             metadata.shift_remove(key).unwrap();
         }
         if let Some(error) = line.get_mut("error") {
-            // A member of ours, for `error.type`.
+            // An additional member, for `error.type`.
             error["error_type"] = "http_5xx".into();
         }
         let record: RawRecord = serde_json::from_value(line).unwrap();

@@ -1,5 +1,4 @@
-//! A run made by hand: responses whose every arrival is given, measured as in a
-//! real run.
+//! A run built by hand: responses with given arrival times, measured as in a real run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use aiperf::telemetry::TelemetryReport;
 use aiperf::units::{Clock, Nanos};
 use uuid::Uuid;
 
-/// In headers only, from where it must not get into a file.
+/// A secret that is only in headers, and must not be written to any file.
 pub(crate) const SECRET: &str = "hunter2-is-secret";
 
 const WARMUP: u64 = 2;
 const REQUESTS: u64 = 60;
 
-/// Everything about a run, with a directory of its own.
+/// Everything about a run, in its own directory.
 pub(crate) struct TestRun {
     pub(crate) config: Config,
     pub(crate) description: RunDescription,
@@ -72,7 +71,7 @@ impl TestRun {
         self.create_in(&self.claim()).unwrap()
     }
 
-    /// The directory, from which the files of an earlier run are gone.
+    /// Returns the directory, without the files of an earlier run.
     pub(crate) fn claim(&self) -> Claim {
         Claim::take(self.config.wanted()).unwrap()
     }
@@ -97,7 +96,7 @@ impl TestRun {
         set.finish(&report, &console).unwrap()
     }
 
-    /// What the in-process reader says of the run.
+    /// Returns the report that the program itself builds from the run.
     pub(crate) fn report(&self) -> RunReport {
         let mut profiling = Accumulator::new(Arc::clone(&self.registry));
         let mut warmup = Accumulator::new(Arc::clone(&self.registry));
@@ -111,7 +110,7 @@ impl TestRun {
         RunReport {
             run: self.description.clone(),
             outcome: RunOutcome {
-                // Whole microseconds: that is what local times in a summary keep.
+                // Whole microseconds, the precision of local times in a summary.
                 start_wall_ns: starts.min().unwrap() / 1000 * 1000,
                 end_wall_ns: ends.max().unwrap().next_multiple_of(1000),
                 was_cancelled: false,
@@ -143,7 +142,7 @@ impl TestRun {
         }
     }
 
-    /// What the client said of itself.
+    /// The client's health.
     fn health(&self, results: &[MetricResult]) -> ClientHealth {
         let mut health = Health::default();
         for measured in self.measured.iter().filter(|measured| is_profiling(measured)) {
@@ -165,7 +164,7 @@ pub(crate) fn is_profiling(measured: &MeasuredRecord) -> bool {
     measured.observation.phase == PhaseKind::Profiling
 }
 
-/// Whether it counts as a request that succeeded.
+/// Returns whether the request succeeded.
 pub(crate) fn is_good(measured: &MeasuredRecord) -> bool {
     is_profiling(measured) && measured.observation.error.is_none()
 }
@@ -218,7 +217,7 @@ fn measured(registry: &Arc<Registry>, clock: Clock) -> Vec<MeasuredRecord> {
     (0..REQUESTS).map(|number| measurer.measure(record(number, origin))).collect()
 }
 
-/// Request `number`: each seventh is refused, each eleventh is cancelled midway.
+/// Creates request `number`: every seventh is rejected, every eleventh is cancelled midway.
 fn record(number: u64, origin: Nanos) -> RequestRecord {
     let start = origin + Nanos(number * 100_000_003);
     let (refused, cancelled) = (number % 7 == 5, number % 11 == 7);
@@ -265,7 +264,7 @@ fn refusal(start: Nanos) -> ResponseBody {
     ResponseBody { bytes: text.to_vec(), is_event_stream: false, events: vec![event] }
 }
 
-/// Some words with gaps that no two requests have alike, then usage.
+/// Creates a stream of several words, with gaps that differ between requests, and usage.
 fn stream(number: u64, start: Nanos, is_cut: bool) -> ResponseBody {
     let mut body = ResponseBody { is_event_stream: true, ..ResponseBody::default() };
     let words = 4 + number % 9;

@@ -1,5 +1,5 @@
-//! The files' layouts, told apart from the code that writes them: nothing else
-//! may be in them.
+//! The schemas of the files, defined independently of the code that writes them. Other members are
+//! errors.
 
 #![expect(clippy::struct_field_names, reason = "the files name their members")]
 
@@ -265,7 +265,7 @@ pub(crate) struct RawRecord {
     pub(crate) error: Option<Error>,
 }
 
-/// Of an event `packets`, of any other body `content_type` and `text`.
+/// For an event `packets`, for any other body `content_type` and `text`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Response {

@@ -1,4 +1,5 @@
-//! `server_metrics_export.jsonl` and `.parquet`, and what is computed from them again.
+//! `server_metrics_export.jsonl` and `.parquet`, and the statistics that are computed from them
+//! again.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -43,7 +44,7 @@ impl Fetch {
     }
 }
 
-/// One scrape a second, from second 1.
+/// One scrape per second, starting at second 1.
 fn bodies(bodies: &[&str]) -> Vec<Fetch> {
     let fetch = |(second, body): (u64, &&str)| {
         let at = second * 1_000_000_000;
@@ -53,7 +54,7 @@ fn bodies(bodies: &[&str]) -> Vec<Fetch> {
     (1..).zip(bodies).map(fetch).collect()
 }
 
-/// A run whose server is scraped, by what each endpoint answered.
+/// A run with scrapes, defined by the bodies that each endpoint returned.
 struct ServedRun {
     run: TestRun,
     endpoints: Vec<(Endpoint, Vec<Fetch>)>,
@@ -74,7 +75,7 @@ impl ServedRun {
         Self { run, endpoints, windows }
     }
 
-    /// vLLM's load in two halves, the first as the warmup; the last scrapes come
+    /// vLLM's recorded load in two halves, the first of which is the warmup; the last scrapes come
     /// after both.
     fn vllm() -> Self {
         let fetches: Vec<Fetch> = recorded("vllm/scrapes");
@@ -88,7 +89,7 @@ impl ServedRun {
         Self::new(vec![("http://127.0.0.1:8801/metrics", fetches)], windows)
     }
 
-    /// The phase in which a scrape was asked for.
+    /// Returns the phase in which a scrape was requested.
     fn phase(&self, at: u64) -> Option<PhaseMark> {
         let has = |window: Option<Window>| {
             window.is_some_and(|window| (window.start_ns..=window.end_ns).contains(&at))
@@ -101,7 +102,7 @@ impl ServedRun {
         }
     }
 
-    /// Scrapes all, in order of time, to a store and to lines.
+    /// Processes all scrapes in order of time, into a store and lines.
     fn scrape(&self, mut lines: Option<&mut ScrapeLines>) -> Store {
         let urls = self.run.config.server_metrics.endpoints.clone();
         let mut store = Store::new(urls);
@@ -146,7 +147,7 @@ impl ServedRun {
         }
     }
 
-    /// The open files of a run that is scraped to its end.
+    /// The open files of a run that was scraped to its end.
     fn scraped(&self) -> (ArtifactSet, Store) {
         self.scraped_into(self.run.create())
     }
@@ -163,7 +164,7 @@ impl ServedRun {
         (set, store)
     }
 
-    /// Writes every file; gives what they are of.
+    /// Writes every file; returns the report they contain.
     fn complete(&self) -> ServerMetrics {
         let (set, mut store) = self.scraped();
         store.failed(0, 3);
@@ -188,7 +189,7 @@ impl ServedRun {
         }
     }
 
-    /// Rebuilds and writes; gives the notes.
+    /// Rebuilds and writes the files; returns the notes.
     fn report(&self) -> Vec<String> {
         let mut rebuilt = rebuild::rebuild(self.run.directory()).unwrap();
         rebuild::write(&mut rebuilt, "").unwrap();
@@ -236,7 +237,7 @@ fn endpoints_that_moved_failed_or_never_answered_come_back_too() {
     assert!(STATISTICS.map(|name| served.bytes(name)) == original);
     let json: Value = serde_json::from_slice(&original[0]).unwrap();
     assert_eq!(json["summary"]["endpoints_configured"].as_array().unwrap().len(), 3);
-    // Three bodies of four were new.
+    // Three of four bodies were new.
     assert_eq!(json["summary"]["endpoint_info"]["http://one/metrics"]["unique_updates"], 3);
 }
 
@@ -247,7 +248,7 @@ fn a_killed_run_is_reported_by_its_lines() {
     drop(set);
     let rebuilt = rebuild::rebuild(served.run.directory()).unwrap().report;
     let metrics = rebuilt.server_metrics.unwrap();
-    // No scrape tells when the profiling began: that at which it was first seen to go on.
+    // No scrape marks the start of profiling; the first scrape of that phase is used instead.
     let profiling = served.windows.profiling.unwrap();
     let windows = metrics.report.summary.windows;
     assert_eq!(windows.profiling.unwrap().end_ns, profiling.end_ns);
@@ -259,7 +260,7 @@ fn a_killed_run_is_reported_by_its_lines() {
     assert_eq!(metrics.report, report::build(&store, windows, slices));
 }
 
-/// Every number in `ours` and `theirs`, which are the same up to rounding.
+/// Asserts that all numbers in `ours` and `theirs` are equal except for rounding.
 fn assert_close(path: &str, ours: &Value, theirs: &Value) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
@@ -289,7 +290,7 @@ fn samples_give_the_statistics_of_the_profiling_phase() {
     served.complete();
     let original: Value = serde_json::from_slice(&served.bytes(STATISTICS[0])).unwrap();
     served.remove(&[LINES]);
-    // What is there has more than samples can give.
+    // The existing file contains more than the samples determine, and is kept.
     assert_eq!(served.report(), [""; 0]);
     assert_eq!(serde_json::from_slice::<Value>(&served.bytes(STATISTICS[0])).unwrap(), original);
     let table = served.bytes(TABLE);
@@ -338,7 +339,7 @@ fn samples_of_buckets_that_come_and_go_are_rebuilt_too() {
     };
     let all = [
         body(&[("1", 5), ("+Inf", 10)]),
-        // The reference has neither of the bounds that come back.
+        // The reference contains neither of the bounds that appear later.
         body(&[("+Inf", 20)]),
         body(&[("1", 15), ("2", 18), ("+Inf", 30)]),
         body(&[("1", 16), ("2", 20), ("+Inf", 33)]),
@@ -365,7 +366,7 @@ fn other_readers_find_what_the_server_sent() {
     run_python("tests/read_server_parquet.py", served.run.directory());
 }
 
-/// The rows of the table: each cell but the nulls by its column.
+/// The rows of the table, each with its cells that are not null by column.
 fn rows(path: &Path) -> Vec<Value> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let cell = |field: &Field| match field {
@@ -409,7 +410,7 @@ fn rows_are_what_rose_since_the_reference() {
         row
     };
     let expected = [
-        // It fell: the server began anew.
+        // The value decreased: the server restarted.
         row("c", "counter", serde_json::json!({"label_value": "x", "value": 0.0})),
         row("c", "counter", serde_json::json!({"label_value": "new", "value": 6.0})),
         row(
@@ -492,7 +493,7 @@ fn many_rows_are_several_groups_and_come_back() {
     let reader = SerializedFileReader::new(File::open(served.path(TABLE)).unwrap()).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 250 * 99 * 3);
     assert_eq!(reader.num_row_groups(), 2);
-    // A scrape's buckets are in both.
+    // The buckets of one scrape are split between both groups.
     assert_ne!(reader.metadata().row_group(0).num_rows() % 3, 0);
     let original = served.bytes(STATISTICS[0]);
     served.remove(&[LINES, STATISTICS[0]]);
@@ -526,7 +527,7 @@ fn lines_that_cannot_be_used_leave_the_clients_results_alone() {
     served.complete();
     let original = served.bytes(STATISTICS[0]);
     let whole = served.bytes(LINES);
-    // Of an endpoint of which no line says what its metrics are.
+    // An endpoint whose metric types are not in any line.
     let foreign = r#"{"endpoint_url":"http://new/metrics","timestamp_ns":1,"endpoint_latency_ns":1,"metrics":{"a":[{"value":1.0}]},"request_sent_ns":1,"first_byte_ns":1}"#;
     let both = [&whole[..], format!("{foreign}\n{foreign}\n").as_bytes()].concat();
     fs::write(served.path(LINES), both).unwrap();
@@ -534,7 +535,7 @@ fn lines_that_cannot_be_used_leave_the_clients_results_alone() {
     assert!(notes[0].contains("it and another line are ignored"), "{notes:?}");
     assert!(notes[0].contains("no line so far contains the type of a"), "{notes:?}");
     assert!(served.bytes(STATISTICS[0]) == original, "the others' are the same again");
-    // A file that cannot be read at all.
+    // A file that cannot be read.
     served.remove(&[LINES]);
     fs::create_dir(served.path(LINES)).unwrap();
     let notes = served.report();
@@ -554,7 +555,7 @@ fn lines_and_tables_of_others_leave_the_files_alone() {
     let notes = served.report();
     assert!(notes[0].contains("left unchanged"), "{notes:?}");
     assert!(served.bytes(STATISTICS[0]) == original);
-    // Neither scrapes nor a table that can be read.
+    // Neither scrapes nor a readable table.
     served.remove(&[LINES, STATISTICS[0]]);
     fs::write(served.path(TABLE), b"PAR1 and no more").unwrap();
     let notes = served.report();
@@ -576,7 +577,7 @@ fn a_damaged_table_is_a_note() {
             *byte ^= 0x5a;
         }
         fs::write(served.path(TABLE), damaged).unwrap();
-        // Where it hits a value, that is another one.
+        // If the damage is in a value, the result is a different value.
         let _ = rebuild::rebuild(served.run.directory()).unwrap();
     }
 }
@@ -636,7 +637,7 @@ fn lines_are_handed_over_by_number_and_by_time() {
     let endpoint = Endpoint { url: "http://u/metrics".into() };
     let second = 1_000_000_000;
     let mut on_disk = Vec::new();
-    // The first is due, as is any a second after the last that was.
+    // The first is due, as is any that is at least a second after the last one that was due.
     for after_ns in [0, 1, 2, 3, second + 4, second + 5] {
         let last_byte_ns = 5 * second + after_ns;
         lines.append(&Scrape {

@@ -1,4 +1,4 @@
-//! `server_metrics_export.json` and `.csv`, read by pandas and jq where there are any.
+//! `server_metrics_export.json` and `.csv`, read by pandas and jq if these are installed.
 
 use std::fs;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn series(endpoint_url: &str, labels: &[(&str, &str)], stats: Stats) -> SeriesRe
 
 fn metric(name: &str, kind: Kind, unit: Option<&str>, series: Vec<SeriesReport>) -> MetricReport {
     let description = match kind {
-        // What ends a section, opens a formula and ends a cell, if it is let.
+        // Characters that end a section, start a formula or end a cell if they are not escaped.
         Kind::Unknown => "=cmd|' /C calc'!A0\n\n\"quoted\", and, more\r\nlines",
         _ => "Something in words.",
     };
@@ -114,7 +114,7 @@ fn metric(name: &str, kind: Kind, unit: Option<&str>, series: Vec<SeriesReport>)
     MetricReport { name: name.into(), kind, description: description.into(), unit, series }
 }
 
-/// Every kind of series, from two endpoints, with labels that are hard to write.
+/// Every kind of series, from two endpoints, with labels that need escaping.
 fn metrics() -> Vec<MetricReport> {
     let constant = || gauge(1.0, 1.0);
     let model = [("model", "Qwen/Qwen3-0.6B")];
@@ -207,7 +207,7 @@ fn finish(run: &TestRun, server_metrics: Option<ServerMetrics>) {
     run.create().finish(&report, "").unwrap();
 }
 
-/// Puts a file of the run before beside those of the last.
+/// Moves a file of the previous run next to those of the last.
 fn bring_back(run: &TestRun, name: &str) {
     fs::rename(run.directory().join("previous-1").join(name), run.directory().join(name)).unwrap();
 }
@@ -225,7 +225,7 @@ fn pandas_and_jq_read_what_is_meant() {
     finish(&run, Some(server_metrics()));
     bring_back(&run, "server_metrics_export.json");
     bring_back(&run, "server_metrics_export.csv");
-    // By hand, from the numbers above.
+    // Computed by hand from the numbers above.
     let answers = json!({
         "p99_of_latency": 1.375,
         "slow": ["vllm:e2e_request_latency_seconds: p99=1.38s"],
@@ -243,7 +243,7 @@ fn pandas_and_jq_read_what_is_meant() {
     run_python("tests/read_server_metrics.py", run.directory());
 }
 
-/// The statistics of recorded scrapes, the first quarter of which is the warmup.
+/// Returns the statistics of recorded scrapes, the first quarter of which is the warmup.
 fn of_captures(names: &[&str]) -> ServerMetrics {
     let captures: Vec<_> = names.iter().map(|name| recorded(name)).collect();
     let url = |capture: &Vec<Value>| Arc::from(capture[0]["url"].as_str().unwrap());
@@ -345,7 +345,7 @@ fn only_what_is_asked_for_is_written() {
     run.config.server_metrics.endpoints.clear();
     finish(&run, None);
     assert_eq!(there(&run), [false, false]);
-    // Scraped, but nothing came of it.
+    // Scraped, but without a result.
     let run = scraping();
     finish(&run, Some(server_metrics()));
     finish(&run, None);

@@ -1,5 +1,4 @@
-//! `profile_export.parquet`, read by pyarrow where there is one, and by the
-//! parquet crate in any case.
+//! `profile_export.parquet`, read by the parquet crate, and by pyarrow if it is installed.
 
 use std::fs::File;
 
@@ -70,7 +69,7 @@ fn the_file_says_what_it_is_of() {
     assert_eq!(health, serde_json::to_value(&report.outcome.client_health).unwrap());
     for result in &report.results {
         let kept = value(&format!("aiperf.metric.{}", result.metric.tag));
-        // What each request has can be computed from the rows.
+        // The metrics of each request can be computed from the rows.
         let is_of_requests = matches!(result.metric.kind, Kind::Record(_) | Kind::RecordList(_));
         assert_eq!(kept.is_some(), !is_of_requests, "{}", result.metric.tag);
         if let Some(kept) = kept {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{parse_in, profile, refusal};
 
-/// URLs to scrape, `+` before those that were discovered.
+/// URLs to scrape, those that were derived from the server's URL marked with `+`.
 fn endpoints(flags: &str) -> Vec<String> {
     let endpoints = profile(flags).server_metrics.endpoints;
     let mark = |is_discovered| if is_discovered { "+" } else { "" };
@@ -50,7 +50,7 @@ fn other_endpoints_come_after_the_servers_own() {
             "http://e/metrics"
         ]
     );
-    // Asked for by name: in the place where it was found, with the user's credentials.
+    // A derived URL that is also given explicitly stays in its place, with the user's credentials.
     assert_eq!(
         endpoints("--url h --server-metrics a http://u:p@h a"),
         ["http://u:p@h/metrics", "http://a/metrics"]

@@ -1,4 +1,4 @@
-//! The comparison finds each kind of mistake that a program could make.
+//! The comparison detects every kind of mistake that a program could make.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::registry::Registry;
 use super::{differences, exports, server, spans};
 use crate::support::otlp_receiver::{OtlpReceiver, attribute};
 
-/// Changes something, as a wrong program would say it.
+/// Changes the telemetry as a wrong program would.
 type Mistake = (&'static str, fn(&mut ResourceMetrics));
 
 fn metric<'a>(resource: &'a mut ResourceMetrics, name: &str) -> &'a mut Metric {
@@ -21,7 +21,7 @@ fn metric<'a>(resource: &'a mut ResourceMetrics, name: &str) -> &'a mut Metric {
     metrics.into_iter().find(|metric| metric.name == name).unwrap()
 }
 
-/// The attributes of the first point of the durations.
+/// Returns the attributes of the first point of the durations.
 fn of_duration(resource: &mut ResourceMetrics) -> &mut Vec<KeyValue> {
     match &mut metric(resource, "gen_ai.client.operation.duration").data {
         Some(Data::Histogram(histogram)) => &mut histogram.data_points[0].attributes,
@@ -96,7 +96,7 @@ fn each_kind_of_difference_is_found() {
     }
 }
 
-/// Likewise in traces.
+/// Likewise for traces.
 type SpanMistake = (&'static str, fn(&mut ResourceSpans));
 
 fn root(of: &mut ResourceSpans) -> &mut Span {

@@ -1,4 +1,4 @@
-//! Servers and interruptions that give what a good run does not.
+//! Servers and interruptions that cause telemetry which an ordinary run does not.
 
 use std::net::SocketAddr;
 
@@ -9,14 +9,14 @@ use crate::support::otlp_receiver::OtlpReceiver;
 use crate::support::raw_server::{self, accept_tls, read_request, tls_file, write};
 use crate::support::run::signal;
 
-/// A usage of all that any vendor reports, which is not what the answer has.
+/// A usage with all counts that any vendor reports, which do not match the response.
 const USAGE: &str = r#"{"prompt_tokens":900,"completion_tokens":700,"total_tokens":1600,
     "prompt_cache_miss_tokens":5,"toolUsePromptTokenCount":3,"prompt_audio_seconds":1.5,
     "prompt_tokens_details":{"cached_tokens":40,"cache_write_tokens":6,"audio_tokens":7},
     "completion_tokens_details":{"reasoning_tokens":2,"audio_tokens":8,
     "accepted_prediction_tokens":9,"rejected_prediction_tokens":4}}"#;
 
-/// One word, and [`USAGE`].
+/// One word, with [`USAGE`].
 fn answer() -> String {
     let usage = USAGE.replace('\n', "");
     let body = format!(
@@ -30,7 +30,7 @@ fn answer() -> String {
     )
 }
 
-/// A server whose first connection dies with its second request.
+/// A server whose first connection is closed on its second request.
 pub(super) fn strange_server() -> SocketAddr {
     let answer = answer();
     raw_server::serve(move |number, stream| {
@@ -43,7 +43,7 @@ pub(super) fn strange_server() -> SocketAddr {
     })
 }
 
-/// What a run sends whose requests go by a name, wait for a connection and make it
+/// Returns the telemetry of a run whose requests resolve a name, wait for a connection and open it
 /// with TLS.
 pub(super) fn secured(collector: &OtlpReceiver) -> Exports {
     let answer = answer();
@@ -63,7 +63,7 @@ pub(super) fn secured(collector: &OtlpReceiver) -> Exports {
     Exports::of(collector)
 }
 
-/// What a run that the user interrupts in the middle of its sessions sends.
+/// Returns the telemetry of a run that the user interrupts in the middle of its sessions.
 pub(super) fn interrupted(collector: &OtlpReceiver) -> Exports {
     let server = server(&[]);
     let directory = tempfile::tempdir().unwrap();

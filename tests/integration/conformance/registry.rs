@@ -1,5 +1,5 @@
-//! The registry as its files have it: `semconv/*.yaml` and the model files of the
-//! conventions. Nothing here knows the constants that the program was built with.
+//! The registry as read from its files: `semconv/*.yaml` and the model files of the conventions.
+//! The constants that the program was built with are not used here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_norway::Value;
 
-/// Attributes of other conventions 1.41.1 that the registry refers to, with types.
+/// Attributes of other conventions 1.41.1 that the registry refers to, with their types.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("server.address", "string"),
     ("server.port", "int"),
@@ -27,19 +27,19 @@ const ELSEWHERE: [(&str, &str); 13] = [
 /// Prefixes of attributes of further conventions, which spans may refer to.
 const FURTHER: [&str; 4] = ["gen_ai.", "http.", "network.", "url."];
 
-/// What an attribute may be.
+/// Type and allowed values of an attribute.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kind {
     /// `string`, `int`, `double` or `boolean`.
     pub(crate) of: String,
-    /// Values, where only these are allowed.
+    /// The allowed values, if they are restricted.
     pub(crate) values: Vec<String>,
 }
 
-/// Attributes with whether each is required.
+/// Attributes, with whether each is required.
 pub(crate) type Attributes = BTreeMap<String, bool>;
 
-/// What the registry says of a metric.
+/// The definition of a metric.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) instrument: String,
@@ -49,16 +49,16 @@ pub(crate) struct Entry {
     pub(crate) attributes: Attributes,
 }
 
-/// What the registry says of a span.
+/// The definition of a span.
 #[derive(Debug, Clone)]
 pub(crate) struct SpanEntry {
     pub(crate) kind: String,
-    /// With attributes in braces.
+    /// The span's name, with attributes in braces.
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
 }
 
-/// All files together.
+/// The contents of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     pub(crate) metrics: BTreeMap<String, Entry>,
@@ -66,7 +66,7 @@ pub(crate) struct Registry {
     pub(crate) spans: BTreeMap<String, SpanEntry>,
     pub(crate) events: BTreeSet<String>,
     pub(crate) attributes: BTreeMap<String, Kind>,
-    /// What is wrong with the files themselves.
+    /// Errors in the files themselves.
     pub(crate) problems: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ fn boundaries(of: &Value) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// The type and members of an attribute's definition.
+/// Returns the type and members of an attribute's definition.
 fn kind(of: &Value) -> Kind {
     let Some(members) = of.get("type").filter(|kind| kind.is_mapping()) else {
         return Kind { of: text(of, "type"), values: Vec::new() };
@@ -115,7 +115,7 @@ impl Registry {
         Self::of(&files)
     }
 
-    /// The registry that `files` make with the conventions.
+    /// Returns the registry defined by `files` and the conventions.
     pub(crate) fn of(files: &[Value]) -> Self {
         let mut registry = Self::default();
         registry.conventions();
@@ -166,7 +166,7 @@ impl Registry {
         registry
     }
 
-    /// Attributes of the conventions.
+    /// Adds the attributes of the conventions.
     fn conventions(&mut self) {
         let model = read(&repository().join("tests/golden/semconv-1.41.1/gen-ai-registry.yaml"));
         for attribute in list(&model, "groups").iter().flat_map(|group| list(group, "attributes")) {
@@ -177,7 +177,7 @@ impl Registry {
         }
     }
 
-    /// An attribute of our own.
+    /// Adds an attribute of aiperf's own.
     fn define(&mut self, attribute: &Value) {
         let (key, kind) = (text(attribute, "key"), kind(attribute));
         let plain = ["string", "int", "double", "boolean"].contains(&kind.of.as_str());
@@ -195,7 +195,7 @@ impl Registry {
         }
     }
 
-    /// What a metric, span, entity or group refers to.
+    /// Resolves the references of a metric, span, entity or group.
     fn resolve(&mut self, of: &Value) -> Attributes {
         let mut attributes = Attributes::new();
         for key in ["attributes", "identity", "description"] {
@@ -239,7 +239,7 @@ impl Registry {
         attributes.insert(key, level.and_then(Value::as_str) == Some("required"));
     }
 
-    /// A span; its name is what its note has in backticks.
+    /// Adds a span; its name is in backticks in its note.
     fn span(&mut self, span: &Value) {
         let attributes = self.resolve(span);
         self.leveled(span, "type");
@@ -256,7 +256,7 @@ impl Registry {
         }
     }
 
-    /// A metric of our own.
+    /// Adds a metric of aiperf's own.
     fn metric(&mut self, metric: &Value) {
         let attributes = self.resolve(metric);
         let entry = Entry {
@@ -270,7 +270,7 @@ impl Registry {
         self.insert(&text(metric, "name"), entry, &text(metric, "stability"));
     }
 
-    /// What is sent says how much it is wanted.
+    /// Everything that is exported has a requirement level.
     fn leveled(&mut self, signal: &Value, name: &str) {
         let levels = ["required", "recommended", "opt_in"];
         if !levels.contains(&text(signal, "requirement_level").as_str()) {
@@ -294,8 +294,8 @@ impl Registry {
         }
     }
 
-    /// A metric of the conventions. The boundaries are in their text alone:
-    /// 0.01 s, doubled to 81.92 s, and powers of 4 to 67,108,864 tokens.
+    /// Adds a metric of the conventions. Its boundaries are only in their text: 0.01 s, doubled up
+    /// to 81.92 s, and powers of 4 up to 67,108,864 tokens.
     fn import(&mut self, name: &Value) {
         let model = read(&repository().join("tests/golden/semconv-1.41.1/gen-ai-metrics.yaml"));
         let groups = list(&model, "groups");
@@ -321,7 +321,7 @@ impl Registry {
     }
 }
 
-/// The units of UCUM that there are here, with annotations in braces.
+/// Returns whether the unit is one of the UCUM units used here, or an annotation in braces.
 fn is_ucum(unit: &str) -> bool {
     let part = |part: &str| {
         ["s", "By", "1", "%"].contains(&part)

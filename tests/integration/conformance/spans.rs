@@ -1,5 +1,4 @@
-//! Spans against the registry: name, kind, attributes, events, and which is below
-//! which.
+//! Compares spans with the registry: name, kind, attributes, events, and parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +11,13 @@ use super::registry::{Registry, SpanEntry};
 use super::{SCHEMA_URL, of_attributes, of_scope, unlisted};
 use crate::support::otlp_receiver::attribute;
 
-/// The span of the whole request, which alone has no parent.
+/// The span of the whole request, the only one without a parent.
 const ROOT: &str = "aiperf.request";
-/// The phase that is part of another.
+/// The phase that is part of another one.
 const WITHIN: (&str, &str) = ("aiperf.http.tls", "aiperf.http.connect");
 
-/// Everything in `export` that the registry does not say, in words. `seen` gets the
-/// types of its spans, their events and their attributes.
+/// Describes everything in `export` that does not conform to the registry. Adds the types of its
+/// spans, their events and their attributes to `seen`.
 pub(super) fn differences(
     export: &ExportTraceServiceRequest,
     registry: &Registry,
@@ -63,14 +62,14 @@ fn of_traces(spans: &[Span], registry: &Registry, seen: &mut BTreeSet<String>) -
     found
 }
 
-/// What is registered of `span`, by its name.
+/// Returns the definition of `span`, found by name.
 fn entry<'r>(span: &Span, registry: &'r Registry) -> Option<(&'r str, &'r SpanEntry)> {
     let mut fits = registry.spans.iter().filter(|(_, entry)| named(span, &entry.name));
     let found = fits.next().map(|(kind, entry)| (kind.as_str(), entry));
     found.filter(|_| fits.next().is_none())
 }
 
-/// Whether `template`, with attributes in braces, makes the span's name.
+/// Returns whether the span's name matches `template`, which has attributes in braces.
 fn named(span: &Span, template: &str) -> bool {
     let mut name = template.to_owned();
     for pair in &span.attributes {
@@ -102,7 +101,7 @@ fn of_span(
     let sound = match kind {
         ROOT => span.parent_span_id.is_empty(),
         _ if kind == WITHIN.0 => parent == Some(WITHIN.1),
-        // The root has a name of its own.
+        // The root has its own kind of name.
         _ => parent.is_some_and(|parent| !registry.spans.contains_key(parent)),
     };
     if !sound {
@@ -123,7 +122,7 @@ fn of_span(
     found
 }
 
-/// `conditionally_required` of the root.
+/// Checks the `conditionally_required` attributes of the root.
 fn of_conditions(span: &Span, kind: &str) -> Vec<String> {
     let has = |key: &str| span.attributes.iter().any(|pair| pair.key == key);
     let failed = span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error);

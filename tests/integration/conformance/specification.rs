@@ -1,8 +1,8 @@
-//! The registry has what the specification tables.
+//! The registry contains the tables of the specification.
 
 use super::registry::Registry;
 
-/// Name after `aiperf.timing.`, instrument, unit, text.
+/// Name after `aiperf.timing.`, instrument, unit, description.
 const TIMING: [(&str, &str, &str, &str); 14] = [
     ("requests.sent", "counter", "1", "Total requests dispatched in this phase"),
     ("requests.completed", "counter", "1", "Requests that received a complete response"),
@@ -51,7 +51,7 @@ fn progress_is_told_as_tabled() {
         }
     }
     let timing = registry.metrics.keys().filter(|name| name.starts_with("aiperf.timing."));
-    // `sessions.failed` is our own.
+    // `sessions.failed` is an addition.
     assert_eq!(timing.count(), TIMING.len() + 1);
 }
 
