@@ -229,7 +229,7 @@ impl Plain<'_> {
     }
 }
 
-/// Returns the kind of a value: strings are text; lists of numbers, lists or objects are
+/// Adds the content of a value: strings are text; lists of numbers, lists or objects are
 /// vectors and scores.
 fn content(value: &Value, answer: &mut Answer) {
     match text(value) {

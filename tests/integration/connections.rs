@@ -1,5 +1,5 @@
-//! How connections are made, bounded and used again, and what the trace says of
-//! it: against bare sockets, with stamps of both sides on one clock.
+//! How connections are opened, limited and reused, and how traces report it: compared with plain
+//! sockets, with the timestamps of both sides from one clock.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -24,8 +24,8 @@ use crate::support::run::{Run, aiperf, profile, profile_command};
 
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
 
-/// What servers are scripted to take, and what must be seen of it at least: the
-/// client may take its stamp late, but never by as much as half.
+/// The delay of scripted servers, and the minimum that the client must observe of it: its
+/// timestamps may be late, but never by half the delay.
 const DELAY: Duration = Duration::from_millis(200);
 const SEEN: Nanos = Nanos(100_000_000);
 
@@ -35,7 +35,7 @@ fn answer() -> Vec<u8> {
     format!("{head}content-length: {length}\r\n\r\n{ANSWER}").into_bytes()
 }
 
-/// Answers every request.
+/// Responds to every request.
 fn answers(stream: &mut (impl Read + Write)) {
     while read_request(stream).is_some() {
         write(stream, &answer());
@@ -50,7 +50,7 @@ fn reusing(reuse: ConnectionReuse) -> transport::Config {
     with(Connections { reuse, ..Connections::default() })
 }
 
-/// TLS that trusts the tests' authority and shows its client's certificate.
+/// TLS that trusts the tests' authority and sends its client certificate.
 fn golden_tls() -> TlsOptions {
     let file = |name| std::fs::read(tls_file(name)).unwrap();
     TlsOptions {
@@ -60,7 +60,7 @@ fn golden_tls() -> TlsOptions {
     }
 }
 
-/// The six phases, in their order.
+/// The six phases, in order.
 fn phases(trace: &HttpTrace) -> [Option<Nanos>; 6] {
     [
         trace.blocked(),
@@ -74,7 +74,7 @@ fn phases(trace: &HttpTrace) -> [Option<Nanos>; 6] {
 
 #[test]
 fn a_delay_shows_in_the_phase_where_it_was() {
-    // Where the server waits: before the handshake, before the answer, in its body.
+    // Where the server waits: before the handshake, before the response, or within its body.
     for place in 0..3 {
         let address = raw_server::serve(move |_, stream| {
             let wait = |here| {
@@ -123,8 +123,8 @@ fn a_delay_shows_in_the_phase_where_it_was() {
 
 #[test]
 fn a_full_queue_of_the_listener_shows_in_connecting() {
-    // Room for one connection that is not accepted: the next one's first
-    // segment is dropped, and sent again until there is room.
+    // A backlog of one connection that is not accepted: the first segment of the next one is
+    // dropped, and retransmitted until there is room.
     let listener = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::STREAM,
@@ -154,8 +154,8 @@ fn a_full_queue_of_the_listener_shows_in_connecting() {
     assert!(trace.send_start >= trace.connect_end);
 }
 
-/// A server that answers everything, notes each request with its connection,
-/// and the connections that the client has closed.
+/// A server that responds to every request, and records each request with its connection, and the
+/// connections that the client has closed.
 struct Witness {
     url: String,
     requests: mpsc::Receiver<(usize, String)>,
@@ -182,13 +182,13 @@ fn witness() -> Witness {
     Witness { url: format!("http://{address}"), requests, closed, most_open }
 }
 
-/// So many sessions, two at once.
+/// A phase of `count` sessions, two at a time.
 fn sessions(count: u64) -> PhaseConfig {
     let stop = StopCondition { sessions: Some(count), ..StopCondition::default() };
     PhaseConfig { stop, ..closed_loop(2, 0) }
 }
 
-/// The sessions' records in order, those of each session by turn.
+/// Returns the records of each session, in order of turns.
 fn by_session(mut records: Vec<RequestRecord>) -> Vec<Vec<RequestRecord>> {
     records.sort_by_key(|record| (record.turn.session, record.turn.turn));
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
@@ -225,8 +225,8 @@ fn without_reuse_each_request_has_its_own_connection() {
 fn sticky_sessions_keep_their_connection_to_their_end() {
     let server = witness();
     let transport = reusing(ConnectionReuse::StickyUserSessions);
-    // The sessions wait between their turns, where any other request of a pool
-    // would take their connection.
+    // The sessions wait between their turns, when any other request would take their connection
+    // from a pool.
     let load = Load {
         turns: 3,
         turn_delay: Nanos::from_millis(5.0),
@@ -244,7 +244,7 @@ fn sticky_sessions_keep_their_connection_to_their_end() {
     }
     let all: Vec<_> = sessions.concat();
     assert_eq!(ports(&all).len(), 4);
-    // Closed with their session: not one more than sessions at once.
+    // Each is closed with its session.
     assert_eq!(server.closed.iter().take(4).count(), 4);
 }
 
@@ -279,7 +279,7 @@ fn a_connection_that_was_idle_too_long_is_not_used_again() {
 #[test]
 fn an_idle_connection_is_closed_in_its_time() {
     let server = witness();
-    // Nothing is sent any more while the session waits for its second turn.
+    // No request is sent while the session waits for its second turn.
     let load = Load {
         turns: 2,
         turn_delay: Nanos::from_seconds(2.0),
@@ -293,7 +293,8 @@ fn an_idle_connection_is_closed_in_its_time() {
     let (ended, end) = mpsc::channel();
     let run = thread::spawn(move || ended.send(load.run().records).unwrap());
     assert_eq!(server.closed.recv_timeout(Duration::from_secs(20)), Ok(0));
-    // The second turn was not even sent: the first connection had to go for no other.
+    // The second turn was not sent yet, so the first connection was not closed to make room for
+    // another.
     assert_eq!(server.requests.try_iter().count(), 1);
     assert_eq!(end.recv().unwrap().len(), 2);
     run.join().unwrap();
@@ -317,7 +318,7 @@ fn requests_beyond_the_limit_wait_in_their_order() {
         assert!(earlier.trace.pool_wait_start <= trace.pool_wait_start, "first come, first served");
         assert!(trace.pool_wait_end >= earlier.trace.receive_end, "{trace:?}");
         assert!(trace.send_start >= trace.pool_wait_end);
-        // The server alone takes 2 ms for the one before.
+        // The server takes 2 ms for the previous request alone.
         assert!(trace.blocked().unwrap() > Nanos::ZERO);
     }
 }
@@ -326,13 +327,13 @@ fn requests_beyond_the_limit_wait_in_their_order() {
 fn the_limit_is_that_of_all_workers() {
     let server = witness();
     let transport = with(Connections { limit: 2, ..Connections::default() });
-    // Three workers: one of them always has to have a connection of another closed.
+    // With three workers, one always needs another worker's connection to be closed.
     let load =
         Load { transport, workers: 3, phases: vec![closed_loop(6, 60)], ..Load::on(&server.url) };
     let records = load.run().records;
     assert!(records.iter().all(|record| record.error.is_none()));
     assert_eq!(records.len(), 60);
-    // A connection is closed before the next is made; the server may hear of it later.
+    // A connection is closed before the next is opened, but the server may notice later.
     assert!(records.iter().any(|record| record.trace.blocked().is_some()));
     let mut spans: Vec<(Nanos, isize)> = Vec::new();
     for record in &records {
@@ -350,8 +351,8 @@ fn the_limit_is_that_of_all_workers() {
 #[test]
 fn a_worker_that_is_done_gives_up_its_idle_connections() {
     let server = witness();
-    // Workers take what there is in any order: in some of the runs the last request
-    // is another worker's than the connection, which has nothing left to do.
+    // Workers take requests in any order: in some of the runs, the last request belongs to a
+    // different worker than the connection, whose worker has finished.
     for _ in 0..30 {
         let transport = with(Connections { limit: 1, ..Connections::default() });
         let phases = vec![closed_loop(3, 3)];
@@ -384,8 +385,8 @@ fn sessions_of_their_own_wait_for_a_session_to_end() {
 
 #[test]
 fn a_session_that_waits_for_its_turn_gives_up_its_connection() {
-    // The first session's second turn waits for the slot that the second session
-    // holds, which waits for the first one's connection.
+    // The first session's second turn waits for the slot held by the second session, which waits
+    // for the first one's connection.
     let server = witness();
     let transport = with(Connections {
         limit: 1,
@@ -402,7 +403,7 @@ fn a_session_that_waits_for_its_turn_gives_up_its_connection() {
 
 #[test]
 fn who_waits_for_a_request_to_be_sent_is_told_by_the_second_attempt() {
-    // Longer than a socket's buffers: the first connection is reset before it is sent.
+    // More than a socket's buffers can hold: the first connection is reset before it is sent.
     let long = bytes::Bytes::from(vec![b' '; 32 << 20]);
     let address = raw_server::serve(|connection, stream| {
         read_request(stream);
@@ -457,8 +458,7 @@ async fn exchange(client: &Client, target: usize) -> HttpTrace {
     exchange.trace
 }
 
-/// A request to each of `urls`, one after the other, by a client without a run
-/// around it.
+/// Sends one request to each of `urls`, one after the other, without a run.
 fn exchange_in_turn(config: transport::Config, urls: &[&str]) -> Vec<HttpTrace> {
     let client = Client::new(connector(config, urls));
     run(async {
@@ -548,10 +548,10 @@ fn both_sides_are_known_to_each_other() {
     assert_eq!(error(TlsOptions { verify: false, authorities: None, ..golden_tls() }), None);
     let nameless = error(TlsOptions { identity: None, ..golden_tls() }).unwrap();
     assert_eq!((nameless.kind, nameless.name.as_str()), (ErrorKind::Other, "TlsError"));
-    // The server's word, after a handshake that was whole for the client.
+    // The server's alert, after the client considered the handshake complete.
     assert_eq!(nameless.message, "connection error: received fatal alert: CertificateRequired");
     let stranger = TlsOptions { authorities: TlsOptions::default().authorities, ..golden_tls() };
-    // Where the system has roots, theirs is not among them.
+    // If the system has root certificates, the tests' authority is not one of them.
     if stranger.client_config().is_ok() {
         let stranger = error(stranger).unwrap();
         assert_eq!(stranger.name, "TlsError");
@@ -559,8 +559,7 @@ fn both_sides_are_known_to_each_other() {
     }
 }
 
-/// The program against a server that wants a certificate, the wait for the
-/// model included.
+/// The program with a server that requires a certificate, including the wait for the model.
 #[test]
 fn a_run_over_mutual_tls() {
     let address = raw_server::serve(|_, stream| {
@@ -583,8 +582,8 @@ fn a_run_over_mutual_tls() {
     assert!(bare.stderr().contains("the model did not become available"), "{}", bare.stderr());
 }
 
-/// A server that takes 200 ms before its handshake, 50 ms to its first token and 50 ms
-/// more to its second: to its user that is a first token after 250 ms.
+/// A server that takes 200 ms before its handshake, 50 ms to its first token and another 50 ms to
+/// its second: for its user, the first token takes 250 ms.
 #[test]
 fn latencies_count_from_the_hand_over_to_the_transport() {
     let event = |text: &str| {
@@ -650,13 +649,13 @@ fn latencies_count_from_the_hand_over_to_the_transport() {
     let summary = run.summary();
     assert_eq!(summary["good_request_count"]["avg"], 0.0);
     assert!(summary["time_to_first_token"]["min"].as_f64().unwrap() >= 250.0);
-    // The 200 ms are the server's: none of them is in the client's slip.
+    // The 200 ms are due to the server and not part of the client's slip.
     let slip = &summary["client_health"]["schedule_slip_ms"]["avg"];
     assert!(slip.as_f64().unwrap() < 200.0, "{slip}");
 }
 
-/// A proxy that notes the heads of requests. It opens tunnels, late, for those
-/// who have the password, and answers plain requests itself.
+/// A proxy that records the heads of requests. It opens tunnels, with a delay, for clients with the
+/// password, and responds to plain requests itself.
 fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
@@ -680,7 +679,7 @@ fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-/// Copies both ways until both sides have ended.
+/// Copies in both directions until both sides have ended.
 fn relay(one: &TcpStream, other: &TcpStream) {
     let copy = |from: &TcpStream, to: &TcpStream| {
         let _ = io::copy(&mut &*from, &mut &*to);
@@ -711,7 +710,7 @@ fn https_goes_through_a_tunnel_of_the_proxy() {
     let records = run("user:hunter2@");
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
     let trace = &records[0].trace;
-    // The proxy took its time before there was a tunnel, then came the handshake.
+    // The proxy delayed the tunnel; the handshake followed.
     assert!(trace.connecting().unwrap() >= Nanos::from(DELAY), "{trace:?}");
     assert!(trace.tls_start.unwrap().since(trace.connect_start.unwrap()) >= Nanos::from(DELAY));
     assert_eq!(trace.remote_addr, Some(proxy));
@@ -814,12 +813,12 @@ fn http_is_asked_of_the_proxy_by_the_whole_url() {
     }
 }
 
-/// Nanoseconds of a time in milliseconds, which has at most six decimals.
+/// Returns the nanoseconds of a time in milliseconds with at most six decimals.
 fn nanos(value: &Value) -> u64 {
     (value.as_f64().unwrap() * 1e6).round() as u64
 }
 
-/// The members of a first exchange's trace: without TLS, and without a wait.
+/// The members of the trace of a first exchange, without TLS and without a wait.
 const MEMBERS: [&str; 35] = [
     "clock",
     "max_read_lag_ns",
@@ -865,7 +864,7 @@ fn the_trace_of_an_exchange_is_whole() {
         let peer = stream.peer_addr().unwrap();
         while let Some(request) = read_request(stream) {
             told.send((peer, request)).unwrap();
-            // Two pieces, the second only when the first must have been read.
+            // Two pieces, the second when the first must have been read.
             let answer = answer();
             let (first, rest) = answer.split_at(answer.len() - 10);
             write(stream, first);
@@ -954,8 +953,8 @@ fn the_trace_of_an_exchange_is_whole() {
     the_metrics_are_those_of_the_trace(&records);
 }
 
-/// Each metric is its duration of the trace, 0 where that is absent, and the
-/// total is their sum to the nanosecond.
+/// Checks that each metric is the duration in the trace, 0 if that is absent, and that the total is
+/// their sum to the nanosecond.
 fn the_metrics_are_those_of_the_trace(records: &[Value]) {
     for record in records {
         let (trace, metrics) = (&record["trace_data"], &record["metrics"]);
@@ -1009,7 +1008,7 @@ fn a_failed_exchange_traces_what_there_was() {
     ];
     assert_eq!(members, BTreeSet::from(expected));
     assert!(trace["error_timestamp_ns"].as_u64() >= trace["tcp_connect_start_ns"].as_u64());
-    // It needed no look-up, and never had a connection.
+    // Without a lookup and without a connection.
     let metrics = record["metrics"].as_object().unwrap();
     let of_http: Vec<(&str, f64)> = metrics
         .iter()
@@ -1019,7 +1018,7 @@ fn a_failed_exchange_traces_what_there_was() {
     assert_eq!(of_http, [("http_req_blocked", 0.0), ("http_req_dns_lookup", 0.0)]);
 }
 
-/// One request is answered, one has half of its answer when its time is over.
+/// One response is complete; the other is half complete when the request times out.
 #[test]
 fn an_unfinished_exchange_lasts_until_it_is_given_up() {
     let address = raw_server::serve(|_, stream| {
@@ -1064,7 +1063,7 @@ fn an_unfinished_exchange_lasts_until_it_is_given_up() {
         number("receiving_ns"),
         number("error_timestamp_ns") - number("response_receive_start_ns")
     );
-    // Most of the second passed while the rest was waited for.
+    // Most of the second was spent waiting for the rest.
     assert!(number("receiving_ns") > 500_000_000);
     the_metrics_are_those_of_the_trace(&records);
     let summary = run.summary();
@@ -1073,7 +1072,7 @@ fn an_unfinished_exchange_lasts_until_it_is_given_up() {
     assert!(summary["http_req_duration"]["max"].as_f64().unwrap() < 1000.0);
 }
 
-/// What is sent, read as bytes, and what the records say of it.
+/// The bytes that are sent, compared with the records.
 #[test]
 fn headers_are_recorded_under_the_names_they_are_sent_under() {
     let (told, heads) = mpsc::channel();
@@ -1109,7 +1108,7 @@ fn headers_are_recorded_under_the_names_they_are_sent_under() {
     for headers in [&raw["request_headers"], &run.records()[0]["trace_data"]["request_headers"]] {
         let names: BTreeSet<&str> =
             headers.as_object().unwrap().keys().map(String::as_str).collect();
-        // hyper adds the length when it writes.
+        // hyper adds the length when it sends the request.
         let added: Vec<_> = sent.difference(&names).collect();
         assert_eq!(added, [&"Content-Length"]);
         assert!(names.is_subset(&sent));
@@ -1156,7 +1155,7 @@ fn trace_timings_have_a_table_and_keep_it_in_a_report() {
     assert!(report(&shown).contains(title));
     let hidden = profile(&url, &["--request-count", "3"]).succeeded();
     assert!(!hidden.stdout().contains(title) && !report(&hidden).contains(title));
-    // The values are there all the same.
+    // The values are present nevertheless.
     assert_eq!(hidden.summary()["http_req_total"]["unit"], "ms");
     assert_eq!(hidden.summary()["http_req_connection_reused"]["sum"], 2.0);
 }

@@ -1,4 +1,4 @@
-//! The dashboards ask for what there is, and are whole.
+//! The dashboards query only existing series, and are complete.
 
 mod names;
 mod rules;
@@ -22,12 +22,12 @@ fn dashboards() -> Vec<Value> {
 
 static NAMES: LazyLock<Names> = LazyLock::new(names::all);
 
-/// What is wrong with a query that stands elsewhere.
+/// Describes errors in a query that is not in a dashboard.
 pub(crate) fn query_faults(query: &str) -> Vec<String> {
     rules::query_of_its_own(query, &NAMES)
 }
 
-/// Whether there is a series, a histogram or a label of that name.
+/// Returns whether a series, histogram or label of this name exists.
 pub(crate) fn is_in_prometheus(name: &str) -> bool {
     NAMES.contains_key(name)
         || NAMES.contains_key(&format!("{name}_bucket"))
@@ -66,7 +66,7 @@ fn what_is_worth_watching_of_each_server_is_shown() {
     }
 }
 
-/// A change of the dashboards, at a JSON pointer, and what is then said.
+/// Asserts that a change to the dashboards, at a JSON pointer, causes this error.
 fn caught(names: &Names, pointer: &str, value: &Value, fault: &str) {
     let mut changed = dashboards();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -84,7 +84,7 @@ fn caught(names: &Names, pointer: &str, value: &Value, fault: &str) {
 #[test]
 fn each_rule_catches_what_breaks_it() {
     let names = &*NAMES;
-    // The third panel: after the row's heading and the verdict, how many requests succeeded.
+    // The third panel, after the row's heading and the verdict: the number of successful requests.
     let expr = "/panels/2/targets/0/expr";
     for (query, fault) in [
         ("sum(rate(aiperf_request_count_total[$__rate_interval])", "sum(rate("),

@@ -1,5 +1,4 @@
-//! Datasets as a run loads them: complete, reproducible, and clear about what
-//! cannot be loaded.
+//! Datasets as a run loads them: complete and reproducible, with clear errors for invalid ones.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -54,7 +53,7 @@ fn count(text: &str) -> u64 {
     TokenCounter::builtin().count(text)
 }
 
-/// The texts of all first turns.
+/// Returns the texts of all first turns.
 fn first_texts(conversations: &[Conversation]) -> Vec<String> {
     conversations.iter().map(|conversation| conversation.turns[0].texts[0].to_string()).collect()
 }
@@ -74,7 +73,7 @@ fn prompts_are_distinct_and_exact() {
     }
 }
 
-/// Everything that a conversation holds, as text.
+/// Formats the complete content of a conversation.
 fn fingerprint(conversations: &[Conversation]) -> String {
     format!("{conversations:?}")
 }
@@ -127,7 +126,7 @@ fn lengths_turns_and_delays_have_the_means_asked_for() {
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
 
     let turns = mean(conversations.iter().map(|c| c.turns.len() as f64).collect());
-    // About 4000 turns; bounds are four standard errors.
+    // About 4000 turns; the limits are four standard errors.
     assert!((turns - 4.0).abs() < 4.0 * 0.58 / 1000f64.sqrt(), "{turns}");
     let all = || conversations.iter().flat_map(|c| &c.turns);
     let inputs = mean(all().map(|turn| turn.input_tokens.unwrap() as f64).collect());
@@ -299,7 +298,7 @@ fn files_are_completed_as_generated_conversations_are() {
     let turns: Vec<_> = conversations.iter().map(|c| &c.turns[0]).collect();
     assert_eq!((turns[0].max_tokens, turns[1].max_tokens), (Some(5), Some(9)));
     assert_eq!((&*turns[0].model, &*turns[1].model), ("m", "own"));
-    // o200k gives each of these four tokens.
+    // Each of these four is a token of o200k.
     assert_eq!((turns[0].input_tokens, turns[1].input_tokens), (Some(4), Some(4)));
     let ids: Vec<&str> = conversations.iter().map(|c| &*c.id).collect();
     assert_eq!(ids, ["session_000000", "session_000001"]);

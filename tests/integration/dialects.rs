@@ -1,4 +1,4 @@
-//! Every dialect of text as its users run it, and the page that lists all.
+//! Every dialect for text in real runs, and the page that lists all dialects.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use aiperf::units::Nanos;
 use crate::support::raw_server;
 use crate::support::run::profile;
 
-/// Those that answer with text of a known length.
+/// The dialects whose responses are texts of a known length.
 const TEXT: [EndpointType; 6] = [
     EndpointType::CHAT,
     EndpointType::COMPLETIONS,
@@ -29,7 +29,7 @@ fn mock(script: Script) -> MockServer {
     MockServer::start(Config { script, ..Config::default() }).unwrap()
 }
 
-/// The path of requests that are streamed, or not, without its query.
+/// Returns the path of requests that are streamed, or not, without its query.
 fn path(traits: &EndpointTraits, streaming: bool) -> &'static str {
     let path = traits.streaming_path.filter(|_| streaming).unwrap_or(traits.path);
     path.split('?').next().unwrap()
@@ -53,7 +53,7 @@ fn every_dialect_is_measured_streamed_and_whole() {
             for log in server.write_log() {
                 assert_eq!(log.path, path(traits, streaming), "{context}");
             }
-            // Text Generation Inference counts only where it is asked to.
+            // Text Generation Inference reports token counts only on request.
             let counts = streaming || kind != EndpointType::HUGGINGFACE_GENERATE;
             let usage = counts.then_some((20.0, 4.0));
             let of = |name: &str| summary[name]["avg"].as_f64();
@@ -92,7 +92,7 @@ fn later_turns_repeat_the_conversation() {
             .map(|record| record["metrics"]["usage_prompt_tokens"]["value"].as_f64().unwrap())
             .collect();
         assert_eq!(prompts.len(), 2, "{}", traits.name);
-        // Two texts of 20 tokens and an answer of 4, or one text again.
+        // Two texts of 20 tokens and a response of 4, or again a single text.
         let more = if traits.repeats_history { 24.0 } else { 0.0 };
         assert_eq!(prompts[1] - prompts[0], more, "{} {prompts:?}", traits.name);
     }
@@ -142,7 +142,7 @@ fn every_endpoint_type_of_aiperf_is_taken() {
     for name in OF_AIPERF {
         for spelt in [name.to_owned(), name.replace('-', "_")] {
             let arguments = ["aiperf", "profile", "-m", "m", "--endpoint-type", &spelt];
-            // A template is nothing without a file of it.
+            // A template requires a file.
             let extra = ["--extra-inputs", "payload_template:{}"];
             let extra = if name == "template" { &extra[..] } else { &[] };
             let arguments = arguments.iter().chain(extra).map(Into::into);
@@ -152,7 +152,7 @@ fn every_endpoint_type_of_aiperf_is_taken() {
     }
 }
 
-/// What a server gets of one request.
+/// Returns the request that a server receives.
 fn request(below: &str, extra: &[&str]) -> String {
     let (sender, requests) = mpsc::channel();
     let address = raw_server::serve(move |_, stream| {
@@ -188,7 +188,7 @@ fn requests_bear_the_path_and_the_headers_of_their_dialect() {
     assert!(tgi.starts_with("POST /generate_stream HTTP/1.1\r\n"), "{tgi}");
 }
 
-/// The row of a dialect in the page's table.
+/// Returns the row of a dialect in the page's table.
 fn row(traits: &EndpointTraits) -> String {
     let code = |text: &str| format!("`{text}`");
     let says = |yes: bool| if yes { "yes" } else { "no" };
@@ -224,7 +224,7 @@ fn the_page_has_every_dialect() {
     let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     let expected: Vec<String> = EndpointType::ALL.iter().map(|kind| row(kind.traits())).collect();
     for row in &expected {
-        // What the server counts is said in words.
+        // The last cell describes the server's token counts.
         let usage = rows.iter().find_map(|line| line.strip_prefix(row.as_str()));
         let says_usage = usage.is_some_and(|cell| cell.trim_matches([' ', '|']).len() > 3);
         assert!(says_usage, "docs/endpoints.md lacks this row, and what usage is:\n{row} … |");

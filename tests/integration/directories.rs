@@ -1,5 +1,5 @@
-//! A run has its directory to itself: files of another are neither overwritten nor
-//! taken for its own.
+//! A run does not share its directory: the files of another run are neither overwritten nor taken
+//! for its own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use crate::support::load::mock;
 use crate::support::run::{aiperf, json_lines, profile_command, signal, summary};
 
-/// Longest wait for what another process does.
+/// Time limit for waiting on another process.
 const BOUND: Duration = Duration::from_mins(1);
-/// Where no request may ever go.
+/// An address that must not receive requests.
 const NOWHERE: &str = "http://127.0.0.1:9";
 const FEW: [&str; 2] = ["--request-count", "3"];
 
@@ -41,7 +41,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Every file below `directory` with its content, by its path in there.
+/// Returns every file below `directory` with its content, by its relative path.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![directory.to_owned()];
@@ -59,7 +59,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What a refusal says, which happens before anything is done.
+/// Returns the error of a run that is rejected before it changes anything.
 fn refusal(directory: &Path, extra: &[&str]) -> String {
     let before = files(directory);
     let output = run(NOWHERE, directory, extra);
@@ -79,17 +79,17 @@ fn a_directory_with_files_of_a_run_is_refused() {
         let said = refusal(place.path(), extra);
         assert!(said.contains("--overwrite"), "{said}");
     }
-    // One of its files is enough, whatever else is there.
+    // One file of a run is enough, whatever else there is.
     let place = directory();
     fs::write(place.path().join("notes.txt"), "mine").unwrap();
     fs::write(place.path().join("profile_export.jsonl"), "{}\n").unwrap();
     assert!(
         refusal(place.path(), &FEW).contains("contains profile_export.jsonl of an earlier run")
     );
-    // Files of the user's own are no run.
+    // The user's own files are not those of a run.
     fs::remove_file(place.path().join("profile_export.jsonl")).unwrap();
     succeeded(&server.url(), place.path(), &FEW);
-    // A prefix that only the earlier run's manifest tells.
+    // A prefix that is only in the manifest of the earlier run.
     let place = directory();
     let prefixed = ["--profile-export-prefix", "foo", "--export-level", "raw"];
     succeeded(&server.url(), place.path(), &[&FEW[..], &prefixed].concat());
@@ -168,7 +168,7 @@ fn the_demo_can_be_repeated() {
     assert!(place.path().join("previous-1/profile_export_aiperf.json").is_file());
 }
 
-/// Starts a run of `count` requests against `url`, and waits until it has its files.
+/// Starts a run of `count` requests against `url`, and waits until its files exist.
 fn started(url: &str, place: &Path, extra: &[&str]) -> Child {
     let child = profile_command(url, place, extra).spawn().unwrap();
     let start = Instant::now();
@@ -211,7 +211,7 @@ fn a_killed_run_blocks_nobody_and_its_unfinished_files_go() {
     assert_eq!(summary(place.path())["request_count"]["avg"], 3.0);
 }
 
-/// Waits for the end of `child`; one that hangs is a failure.
+/// Waits for the end of `child`; fails if it hangs.
 fn ended(mut child: Child) -> Output {
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -236,7 +236,7 @@ fn pipes_in_the_place_of_files_are_not_waited_for() {
         let again = [&FEW[..], &["--overwrite"]].concat();
         let output = ended(profile_command(&server.url(), place.path(), &again).spawn().unwrap());
         assert!(output.status.success(), "{name}: {}", said(&output));
-        // What reads such files has to bear it too.
+        // The report must handle such files too.
         fs::remove_file(place.path().join(name)).unwrap();
         mkfifoat(CWD, place.path().join(name), Mode::RUSR | Mode::WUSR).unwrap();
         let output = ended(aiperf(&["report"]).arg(place.path()).spawn().unwrap());
@@ -261,7 +261,7 @@ fn a_report_of_stale_records_does_not_replace_the_summary_of_another_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("are from different runs"), "{}", said(&output));
     assert_eq!(files(new.path()), before);
-    // The run's own are reported again.
+    // The old run can still be reported.
     let output = aiperf(&["report"]).arg(old.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
 }
@@ -273,7 +273,7 @@ fn parts_are_not_combined_over_another_run() {
     let other = place.path().join("other");
     succeeded(&server.url(), &other, &FEW);
     let before = files(&other);
-    // The records of one run as if two processes had written them.
+    // The records of one run, split as if two processes had written them.
     let whole = place.path().join("whole");
     succeeded(&server.url(), &whole, &["--request-count", "6"]);
     let parts: Vec<PathBuf> = (0..2).map(|part| place.path().join(format!("p{part}"))).collect();
@@ -299,7 +299,7 @@ fn parts_are_not_combined_over_another_run() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(files(&other.join("previous-1")), before);
     assert_eq!(summary(&other)["request_count"]["avg"], 6.0);
-    // Of the same run: made again in its place.
+    // The same run: its files are replaced.
     let output = report(&[]);
     assert!(output.status.success(), "{}", said(&output));
     assert!(!other.join("previous-2").exists());

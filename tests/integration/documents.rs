@@ -1,5 +1,5 @@
-//! The documentation is true: its commands run, its links lead somewhere, and
-//! what it names is there.
+//! The documentation is correct: its commands work, its links have targets, and the names in it
+//! exist.
 
 mod migration;
 mod page;
@@ -19,18 +19,18 @@ use aiperf::metrics::Registry;
 use page::{Block, Page};
 use stage::Stage;
 
-/// How commands of the documents that build or install begin, and the line of
-/// `.ci/run` that does the same.
+/// Prefixes of documented commands that build or install, and the line of `.ci/run` that does the
+/// same.
 const RUN_BY_CI: &[(&str, &str)] = &[
     ("cargo run --release -- demo", "cargo run --locked --release -- demo"),
     ("cargo test", "cargo test --locked"),
     ("cargo bench", "cargo bench --locked"),
     ("cargo install --path .", "cargo install --locked --path ."),
-    // Without `UPDATE` it says what is out of step.
+    // Without `UPDATE` it reports files that are out of date.
     ("UPDATE=1 cargo test", "cargo test --locked"),
 ];
 
-/// What the rows of the README's table of flags are added to.
+/// The command to which the flags in the README's table are added.
 const BASE: &str = "aiperf profile --model meta-llama/Llama-3.1-8B-Instruct --streaming";
 
 fn read(path: &str) -> String {
@@ -51,7 +51,7 @@ fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "{} failed:\n\n{}\n", failures.len(), failures.join("\n\n"));
 }
 
-/// Plays a page from its first block to its last, in one directory.
+/// Runs the blocks of a page in order, in one directory.
 fn play(page: &Page) -> Vec<String> {
     let blocks: Vec<_> = page.blocks.iter().filter(|block| is_played(block)).collect();
     if !blocks.iter().any(|block| ["sh", "python", "sql"].contains(&block.language.as_str())) {
@@ -100,7 +100,7 @@ fn every_row_of_the_readmes_table_runs() {
     assert_none(&failures);
 }
 
-/// The cells of the rows below a table's head, with their lines.
+/// Returns the cells of the rows below a table's header, with their lines.
 fn rows(page: &Page, head: &str) -> Vec<(usize, Vec<String>)> {
     let below = page.prose.iter().skip_while(|(_, text)| text != head).skip(2);
     below
@@ -142,7 +142,7 @@ fn what_builds_is_run_by_ci() {
         for block in page.blocks.iter().filter(|block| block.language == "sh") {
             for command in block.commands().iter().filter(|command| command.contains("cargo ")) {
                 let known = RUN_BY_CI.iter().find(|(known, _)| command.starts_with(known));
-                // Others need the repository too, and are run with it.
+                // Other commands need the repository too and are in the same blocks.
                 assert!(
                     known.is_some() || block.is_not_run(),
                     "{}: {command} is not among RUN_BY_CI",
@@ -161,8 +161,8 @@ fn what_builds_is_run_by_ci() {
     }
 }
 
-/// The program that a `sh not-run` block starts has a row in the deployment guide's
-/// table of what is not run.
+/// The program that a `sh not-run` block starts must have a row in the deployment guide's table of
+/// programs that are not run.
 #[test]
 fn what_is_not_run_is_listed_with_its_reason() {
     let pages = page::all();
@@ -208,7 +208,7 @@ fn links_lead_somewhere() {
     assert_none(&failures);
 }
 
-/// The path without `..`.
+/// Returns the path without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -221,7 +221,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Every flag of every subcommand, hidden ones too.
+/// Returns every flag of every subcommand, including hidden ones.
 fn flags() -> BTreeSet<String> {
     let mut command = command();
     command.build();
@@ -235,7 +235,7 @@ fn flags() -> BTreeSet<String> {
     found
 }
 
-/// Flags of the programs that the documents start beside this one.
+/// Flags of other programs in the documentation.
 const FLAGS_OF_OTHERS: &[&str] = &["--aiperf", "--config", "--enable-feature", "--mode", "--set"];
 
 #[test]
@@ -247,7 +247,7 @@ fn flags_are_the_programs() {
             page.path == Path::new("docs/migration.md") || page.path.starts_with("docs/decisions");
         let refused = || aiperf_flags::refused().chain(aiperf_commands::refused());
         for (line, span) in page.spans() {
-            // Of a span that names another program, flags are that one's.
+            // In the command of another program, flags belong to that program.
             let is_ours = span.starts_with("--") || span.starts_with("aiperf ");
             for word in span.split([' ', '=']).filter(|word| is_ours && is_flag(word)) {
                 let word = word.trim_end_matches([',', '…', '.']);
@@ -263,7 +263,7 @@ fn flags_are_the_programs() {
     assert_none(&failures);
 }
 
-/// Whether it is one flag, and not one of Prometheus', which have dots.
+/// Returns whether it is a single flag, and not one of Prometheus, which contain dots.
 fn is_flag(word: &str) -> bool {
     word.starts_with("--") && word.len() > 2 && !word.contains(['*', '.'])
 }
@@ -293,12 +293,12 @@ fn page_at(path: &str) -> Page {
     Page::parse(path.into(), &read(path))
 }
 
-/// The code spans of a cell.
+/// Returns the code spans of a cell.
 fn names(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Every variable that a run's configuration asks for.
+/// Returns every variable that the configuration of a run reads.
 fn variables_read() -> BTreeSet<String> {
     let asked = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
@@ -334,7 +334,7 @@ fn the_architecture_has_the_modules_in_their_order() {
     assert_eq!(listed, modules);
 }
 
-/// How paths of the repository begin.
+/// Prefixes of paths in the repository.
 const TOP: &[&str] =
     &["src/", "tests/", "fuzz/", "docs/", "semconv/", "collector-config/", "dashboards/"];
 
@@ -385,7 +385,7 @@ fn every_page_is_linked_from_its_index() {
     assert_none(&failures);
 }
 
-/// Members of files, arguments of formats and the like, which are no metrics.
+/// Members of files, arguments of formats and so on, which are not metrics.
 const NO_METRICS: &[&str] = &[
     "benchmark_phase",
     "client_health",

@@ -1,5 +1,4 @@
-//! Videos and MP3 that are made with ffmpeg, as users send them, and as ffprobe
-//! reads them.
+//! Videos and MP3 files generated with ffmpeg, as they are sent, and as ffprobe reads them.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,7 +13,7 @@ use serde_json::Value;
 use crate::support::load::mock;
 use crate::support::run::{Run, aiperf, profile, profile_command, signal};
 
-/// Whether ffmpeg is on this machine, without which there is nothing to test.
+/// Returns whether ffmpeg is installed; without it, the tests are skipped.
 fn has_ffmpeg() -> bool {
     let is_there = Command::new("ffmpeg").arg("-version").output().is_ok();
     if !is_there {
@@ -23,7 +22,7 @@ fn has_ffmpeg() -> bool {
     is_there
 }
 
-/// A second of four frames, twice, unless `extra` says otherwise.
+/// Two videos of one second with four frames, unless `extra` changes this.
 fn videos(extra: &[&str]) -> Run {
     let mut arguments = vec!["--video-width", "64", "--video-height", "48"];
     if !extra.contains(&"--video-duration") {
@@ -36,14 +35,14 @@ fn made(extra: &[&str]) -> Run {
     made_for("2", "7", extra)
 }
 
-/// A run of so many requests with this seed.
+/// Runs `count` requests with this seed.
 fn made_for(requests: &str, seed: &str, extra: &[&str]) -> Run {
     let server = mock(Script::default());
     let base = ["--request-count", requests, "--random-seed", seed, "--export-level", "raw"];
     profile(&server.url(), &[&base[..], extra].concat()).succeeded()
 }
 
-/// The media of all requests, in the order of their payloads.
+/// Returns the media of all requests, in the order of their payloads.
 fn media(run: &Run) -> Vec<Value> {
     let mut media: Vec<Value> = Vec::new();
     for line in run.text("profile_export_raw.jsonl").lines() {
@@ -55,7 +54,7 @@ fn media(run: &Run) -> Vec<Value> {
     media
 }
 
-/// The files of videos, whose type is said to be this.
+/// Returns the files of videos, which must have this type.
 fn files(run: &Run, media_type: &str) -> Vec<Vec<u8>> {
     let file = |part: Value| {
         let url = part["video_url"]["url"].as_str().unwrap();
@@ -65,7 +64,7 @@ fn files(run: &Run, media_type: &str) -> Vec<Vec<u8>> {
     media(run).into_iter().map(file).collect()
 }
 
-/// What ffprobe says of a file whose frames it has all read.
+/// Returns ffprobe's description of a file, after reading all its frames.
 fn probed(file: &[u8]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
@@ -123,7 +122,7 @@ fn videos_are_what_the_flags_say() {
             assert_eq!(video["nb_read_frames"], frames.to_string());
         }
         if media_type == "video/mp4" {
-            // What a reader needs first is in front of the frames.
+            // The header that a reader needs first precedes the frames.
             let place = |name: &[u8]| files[0].windows(4).position(|four| four == name).unwrap();
             assert!(place(b"moov") < place(b"mdat"));
         }
@@ -137,7 +136,7 @@ fn videos_have_sound() {
     }
     let mp4 = ["--video-format", "mp4"];
     let aac = ["--video-format", "mp4", "--video-audio-codec", "aac"];
-    // Opus has 48 kHz, whatever it is given.
+    // Opus always uses 48 kHz, whatever the input.
     for (flags, media_type, codec, rate) in [
         (&[][..], "video/webm", "vorbis", "22050"),
         (&["--video-audio-codec", "libopus"], "video/webm", "opus", "48000"),
@@ -160,7 +159,7 @@ fn videos_have_sound() {
             (&codec.into(), &2.into())
         );
         assert_eq!(streams[1]["sample_rate"], rate);
-        // An encoder of sound rounds up to blocks of its own, at most 2048 samples.
+        // Audio encoders round up to complete blocks of at most 2048 samples.
         assert_near(seconds(&said), 1.0, 0.15);
         let config = &run.summary()["input_config"]["datasets"][0]["video"];
         assert_eq!(config["audio"]["sample_rate"], 22.05);
@@ -220,7 +219,7 @@ fn sound_is_mp3() {
         let sound = &said["streams"][0];
         assert_eq!((&sound["codec_name"], &sound["channels"]), (&"mp3".into(), &2.into()));
         assert_eq!(sound["sample_rate"], "24000");
-        // The encoder's delay and its last block come to it: 576 samples each.
+        // The encoder adds its delay and its last block: 576 samples each.
         assert_near(seconds(&said), 1.5, 0.1);
     }
     for record in run.records() {
@@ -231,7 +230,7 @@ fn sound_is_mp3() {
     assert_eq!(parts, media(&again));
 }
 
-/// What is said to a run that is refused before its first request.
+/// Returns the error of a run that is rejected before its first request.
 fn refusal(change: impl FnOnce(&mut Command) -> &mut Command, extra: &[&str]) -> String {
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
@@ -254,7 +253,7 @@ fn a_missing_ffmpeg_and_one_that_fails_are_told_before_the_run() {
     let mp3 = ["--audio-length-mean", "1", "--audio-format", "mp3"];
     let said = refusal(|command| command.env("PATH", none.path()), &mp3);
     assert!(said.contains("cannot generate MP3: ffmpeg is required"), "{said}");
-    // What stands in for it does what the argument before the output is: `webm`.
+    // The substitute for ffmpeg performs the action in the argument before the output: `webm`.
     let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake");
     let path = format!("{}:/usr/bin:/bin", fake.display());
     let said = refusal(|command| command.env("PATH", path), &[]);
@@ -275,11 +274,11 @@ fn an_interrupt_ends_the_encoding() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // Hours of work.
+    // A job that takes hours.
     let flags = ["--video-width", "640", "--video-height", "480", "--video-duration", "3600"];
     let mut command = aiperf(&["profile", "--model", "m", "--url", "http://127.0.0.1:1"]);
     command.args(["--ui", "simple", "--artifact-dir"]).arg(directory.path()).args(flags);
-    // What it may leave there goes with the directory.
+    // Files that it may leave there are deleted with the directory.
     command.env("TMPDIR", directory.path()).stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut said = String::new();

@@ -1,5 +1,4 @@
-//! Responses that real servers sent, read and compared with a reading of the
-//! same files by Python's `json`.
+//! Responses of real servers, compared with the results of Python's `json` for the same files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use aiperf::endpoint::{Config, Endpoint, EndpointType, ParsedResponse, Usage, bu
 use aiperf::record::{ErrorKind, ResponseBody, SseEvent};
 use aiperf::units::Nanos;
 
-/// The response in a capture: status, reason, body.
+/// The response in a capture: status, reason and body.
 pub(crate) struct Capture {
     status: u16,
     reason: String,
@@ -19,7 +18,7 @@ pub(crate) struct Capture {
 pub(crate) fn capture(server: &str, name: &str) -> Capture {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let text = std::fs::read_to_string(root.join(server).join("http").join(format!("{name}.txt")));
-    // Header lines end in CR LF, the files' own lines in LF.
+    // Lines of the header end in CR LF, those of the file itself in LF.
     let text = text.unwrap().replace("\r\n", "\n");
     let response = &text[text.find("HTTP/1.1 ").unwrap()..];
     let (head, rest) = response.split_once("\n\n").unwrap();
@@ -33,8 +32,8 @@ pub(crate) fn capture(server: &str, name: &str) -> Capture {
     }
 }
 
-/// The body as the transport hands it over; the `n`th event arrives at `n` ms,
-/// counted from 1. `end` is what ends the lines.
+/// Returns the body as the transport passes it on; the `n`th event, counted from 1, arrives at `n`
+/// ms. `end` is the line break.
 fn response(capture: &Capture, end: &str) -> ResponseBody {
     let mut body = ResponseBody { is_event_stream: capture.is_event_stream, ..Default::default() };
     let parts: Vec<&str> = if capture.is_event_stream {
@@ -95,7 +94,7 @@ fn counts(usage: Option<Usage>) -> Option<[Option<u64>; 4]> {
     })
 }
 
-/// Server, capture, pieces of content, text, counts.
+/// Server, capture, content events, text, counts.
 pub(crate) type Row = (&'static str, &'static str, usize, &'static str, Option<[Option<u64>; 4]>);
 
 #[expect(clippy::unnecessary_wraps, reason = "the rows hold an option")]
@@ -135,7 +134,7 @@ pub(crate) const STREAMS: &[Row] = &[
         of(5, 8, None),
     ),
     ("vllm", "completions_batch_stream", 6, " patent Novellalif\n Fileiaial", of(7, 6, None)),
-    // The first event has the role and text at once.
+    // The first event contains both role and text.
     (
         "dynamo",
         "chat_stream",
@@ -168,7 +167,7 @@ pub(crate) const STREAMS: &[Row] = &[
         "num ValueErrorORK after forcharSUCH ValueError",
         of(5, 8, Some(0)),
     ),
-    // Opens with `data: null`; the last prompt's usage stands.
+    // The stream starts with `data: null`; the usage of the last prompt is kept.
     (
         "llamacpp",
         "completions_batch_stream",
@@ -197,12 +196,12 @@ pub(crate) const STREAMS: &[Row] = &[
         "messages_stream",
         6,
         "helread afterild after credit",
-        // 7, and 6 of the cache.
+        // 7, plus 6 from the cache.
         Some([Some(13), Some(6), None, Some(6)]),
     ),
 ];
 
-/// Why an answer ended, in the words of its server.
+/// The finish reason, as reported by each server.
 fn finish_reason(server: &str, name: &str) -> &'static str {
     match (server, name.split('_').next()) {
         ("llamacpp", Some("responses")) => "completed",
@@ -230,12 +229,12 @@ fn streams_of_real_servers() {
 
 #[test]
 fn the_first_content_is_the_first_event_with_text() {
-    // vLLM and llama.cpp send the role first, Dynamo role and text together.
+    // vLLM and llama.cpp send the role first; Dynamo sends role and text together.
     for (server, first) in [("vllm", 2), ("llamacpp", 2), ("dynamo", 1)] {
         let parsed = read(server, "chat_stream");
         assert_eq!(parsed.content[0].arrival, Nanos(first * 1_000_000), "{server}");
     }
-    // Four events of a response and two of a message come before its text.
+    // Four events of a response, or two of a message, precede the text.
     for (server, name, first) in [
         ("vllm", "responses_stream", 5),
         ("dynamo", "responses_stream", 5),
@@ -336,7 +335,7 @@ fn statuses_other_than_200_keep_the_servers_words() {
 fn a_stream_that_stops_early_is_cut_wherever_it_stops() {
     let capture = capture("vllm", "chat_stream");
     let whole = response(&capture, "\n");
-    // 1 role, 16 texts of which the last finishes, usage, [DONE].
+    // 1 role, 16 texts of which the last has the finish reason, usage, [DONE].
     assert_eq!(whole.events.len(), 19);
     for kept in 1..19 {
         let mut cut = whole.clone();

@@ -1,4 +1,4 @@
-//! Estimated percentiles against exact ones, over the bounds of real servers.
+//! Estimated percentiles compared with exact ones, with the bounds of real servers.
 
 #[path = "../bench/histogram/mod.rs"]
 mod simulated;
@@ -11,16 +11,17 @@ use aiperf::server_metrics::histogram_estimate::{LearnedBuckets, linear_percenti
 use serde::Deserialize;
 use simulated::{CASES, Listed, errors};
 
-/// Runs of each case.
+/// Number of runs of each case.
 const RUNS: u64 = 20;
 
 fn mean(errors: [f64; 4]) -> f64 {
     errors.iter().sum::<f64>() / 4.0
 }
 
-/// A scrape interval tells a bucket's mean and many tell its spread, so what is
-/// left is the shape: far less than the width of a bucket, which is linear's
-/// error. A third leaves room for three in the least telling cases.
+/// A single scrape interval determines a bucket's mean, and many determine its variance. What
+/// remains is the error of the shape, far less than the width of a bucket, which is the error of
+/// linear interpolation. A limit of one third leaves a margin of a factor of three in the most
+/// difficult cases.
 #[test]
 fn learned_buckets_err_by_less_than_a_third_of_linear_interpolation() {
     let all: Vec<_> = CASES.iter().map(|case| (case, errors(case, RUNS))).collect();
@@ -33,11 +34,11 @@ fn learned_buckets_err_by_less_than_a_third_of_linear_interpolation() {
     let estimate = over_all(|errors| mean(errors.estimate));
     assert!(3.0 * estimate < over_all(|errors| mean(errors.linear)));
     assert!(estimate < over_all(|errors| mean(errors.listed)));
-    // Without anything learned the sum still helps.
+    // Even without anything learned, the sum reduces the error.
     assert!(over_all(|errors| mean(errors.unlearned)) < over_all(|errors| mean(errors.linear)));
 }
 
-/// A line of `tests/histogram_cases.py`.
+/// A line of the output of `tests/histogram_cases.py`.
 #[derive(Deserialize)]
 struct Drawn {
     seed: u64,
@@ -49,7 +50,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Percentiles: estimated, as listed, linear.
+    /// Percentiles: estimated, by AIPerf's estimate, linear.
     fn estimated(&self) -> [[f64; 9]; 3] {
         let bounds: Vec<f64> = self.bounds.iter().copied().chain([f64::INFINITY]).collect();
         let (mut learned, mut listed) = (LearnedBuckets::new(&bounds), Listed::new(&bounds));
@@ -73,21 +74,21 @@ impl Drawn {
         ]
     }
 
-    /// Mean relative error of p50, p90, p95 and p99, in percent.
+    /// Mean relative errors of p50, p90, p95 and p99, in percent.
     fn error(&self, found: &[f64; 9]) -> f64 {
         mean([4, 6, 7, 8].map(|at| 100.0 * (found[at] - self.exact[at]).abs() / self.exact[at]))
     }
 }
 
-/// Mean, median and 99th percentile.
+/// Mean, median and 99th percentile of a case.
 fn summary(mut errors: Vec<f64>) -> [f64; 3] {
     errors.sort_unstable_by(f64::total_cmp);
     let at = |fraction: f64| errors[((errors.len() - 1) as f64 * fraction) as usize];
     [errors.iter().sum::<f64>() / errors.len() as f64, at(0.5), at(0.99)]
 }
 
-/// Cases with which nothing was tuned. `AIPERF_HISTOGRAM_CASES` is how many; with
-/// `--nocapture` the table of `docs/server-metrics.md` is printed.
+/// Cases that were not used for tuning, as many as `AIPERF_HISTOGRAM_CASES`. With `--nocapture`,
+/// prints the table in `docs/server-metrics.md`.
 #[test]
 fn histograms_out_of_sample_are_estimated_better_than_as_listed() {
     let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {

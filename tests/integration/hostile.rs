@@ -1,6 +1,5 @@
-//! Servers that break the rules, and machines that run out of things: every
-//! request ends as a record with the right class of error, and no run hangs,
-//! crashes or takes memory without bound.
+//! Servers that violate protocols, and machines that run out of resources: every request ends as a
+//! record with the right class of error, and no run hangs, crashes or uses unlimited memory.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -29,22 +28,22 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const EVENT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hé\"}}]}\n\n";
 const LAST: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"!\"},\"finish_reason\":\"stop\"}]}\n\n";
-/// Where no request may ever go.
+/// An address that must not receive requests.
 const NOWHERE: &str = "http://127.0.0.1:9";
 const DONE: &str = "data: [DONE]\n\n";
 const ANSWER: &str = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
 
-/// The class and the name of an error; `None` is a success.
+/// The class and the name of an error; `None` for a success.
 type Expected = Option<(&'static str, &'static str)>;
 
-/// What a server does with one request, and what must come of it.
+/// The behaviour of a server for one request, and the expected result.
 struct Case {
     name: &'static str,
     answer: Box<dyn Fn(&mut TcpStream) + Send + Sync>,
     expected: Expected,
 }
 
-/// A server that writes `bytes` and closes.
+/// A case with a server that writes `bytes` and closes the connection.
 fn sends(name: &'static str, bytes: impl Into<Vec<u8>>, expected: Expected) -> Case {
     let bytes = bytes.into();
     acts(name, expected, move |stream| raw_server::write(stream, &bytes))
@@ -58,7 +57,7 @@ fn acts(
     Case { name, answer: Box::new(answer), expected }
 }
 
-/// `body` under `head`, in chunks of `size` bytes, with the end or without.
+/// `body` after `head`, in chunks of `size` bytes, with or without the last chunk.
 fn chunked(head: &str, body: &[u8], size: usize, is_whole: bool) -> Vec<u8> {
     let mut bytes = format!("{head}transfer-encoding: chunked\r\n\r\n").into_bytes();
     for piece in body.chunks(size) {
@@ -72,7 +71,7 @@ fn chunked(head: &str, body: &[u8], size: usize, is_whole: bool) -> Vec<u8> {
     bytes
 }
 
-/// `body` under `head`, with its length and perhaps a coding.
+/// `body` after `head`, with its length and optionally a content coding.
 fn sized(head: &str, coding: &str, body: &[u8]) -> Vec<u8> {
     let coding =
         if coding.is_empty() { String::new() } else { format!("content-encoding: {coding}\r\n") };
@@ -87,12 +86,12 @@ fn gzipped(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Resets the connection instead of closing it.
+/// Resets the connection instead of closing it normally.
 fn reset(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
 
-/// Serves the cases in order, one a request and a connection.
+/// Serves the cases in order, each with one request and one connection.
 fn server(cases: &Arc<Vec<Case>>) -> String {
     let (next, cases) = (Arc::new(AtomicUsize::new(0)), Arc::clone(cases));
     let address = raw_server::serve(move |_, stream| {
@@ -106,12 +105,11 @@ fn server(cases: &Arc<Vec<Case>>) -> String {
     format!("http://{address}")
 }
 
-/// Sends each case a request by the program, and holds its records to what is
-/// expected.
+/// Sends one request per case with the program, and compares its records with the expected results.
 fn check(cases: Vec<Case>, extra: &[&str]) -> Run {
     let cases = Arc::new(cases);
     let count = cases.len().to_string();
-    // Every request gets the next case: none is to be a scrape.
+    // Every request gets the next case, so there must not be any scrapes.
     let mut arguments =
         vec!["--request-count", &count, "--concurrency", "1", "--no-server-metrics"];
     arguments.extend_from_slice(extra);
@@ -119,7 +117,7 @@ fn check(cases: Vec<Case>, extra: &[&str]) -> Run {
     assert!(!run.stderr().contains("panicked"), "{}", run.stderr());
     let mut records = run.records();
     assert_eq!(records.len(), cases.len(), "{}", run.stderr());
-    // Lines come in the order in which processors are done with them.
+    // Lines are in the order in which processors finish.
     records.sort_by_key(|record| record["metadata"]["session_num"].as_u64());
     let mut wrong = Vec::new();
     for (case, record) in cases.iter().zip(&records) {
@@ -188,7 +186,7 @@ fn broken_streams_are_records_of_their_class() {
         sends("zeros", sized(STREAM, "", &[0; 4096]), Some(("_OTHER", "CutStream"))),
         sends("no body", sized(STREAM, "", b""), Some(("_OTHER", "EmptyResponse"))),
     ];
-    // One byte a write, so that the reads are cut everywhere too.
+    // Also one byte per write, so that reads are split at every position.
     let bytes = chunked(STREAM, whole.as_bytes(), 5, true);
     cases.push(acts("each byte a write", None, move |stream| {
         for byte in &bytes {
@@ -233,7 +231,7 @@ fn broken_codings_are_records_of_their_class() {
     );
 }
 
-/// The status is known before the body is, and stands whatever becomes of that.
+/// The status is known before the body, and is kept whatever happens to the body.
 #[test]
 fn a_refusal_with_a_broken_body_keeps_its_status() {
     let head = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\n");
@@ -400,8 +398,8 @@ fn servers_that_never_end_run_into_the_timeout() {
 
 #[test]
 fn a_cancelled_request_is_not_begun() {
-    // Which says that cancellation and timeout are looked at before the socket:
-    // after it, a socket that never runs dry would keep them waiting.
+    // This shows that cancellation and timeouts are checked before the socket: after it, a socket
+    // that always has data would delay them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target::new(&url::Url::parse(NOWHERE).unwrap()).unwrap();
     let connector = Connector::new(transport::Config::default(), &[target]).unwrap();
@@ -424,7 +422,7 @@ fn a_cancelled_request_is_not_begun() {
     assert_eq!(exchange.trace.connect_start, None);
 }
 
-/// A run on the dataset in the file `input`, with `tokenizer`.
+/// Runs the dataset in the file `input`, with `tokenizer`.
 fn asks(url: &str, directory: &Path, input: &str, tokenizer: &str) -> Command {
     let mut command = aiperf(&["profile", "--model", "m", "--streaming", "--ui", "none"]);
     command.args(["--url", url, "--tokenizer", tokenizer, "--input-file", input]);
@@ -432,12 +430,12 @@ fn asks(url: &str, directory: &Path, input: &str, tokenizer: &str) -> Command {
     command
 }
 
-/// Runs `command` with at most `kilobytes` of address space.
+/// Runs `command` with an address space of at most `kilobytes`.
 fn bounded(command: &Command, kilobytes: u64) -> Command {
     limited(command, &format!("ulimit -v {kilobytes}"))
 }
 
-/// Runs `command` under a shell's `limit`.
+/// Returns `command`, to be run with a limit set by a shell.
 fn limited(command: &Command, limit: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\""));
@@ -452,7 +450,7 @@ fn limited(command: &Command, limit: &str) -> Command {
     shell
 }
 
-/// Two GiB of `unit` in a few MB: a gzipped MiB, many times over.
+/// Returns two GiB of `unit` in a few MB: a compressed MiB, repeated many times.
 fn bomb(unit: &str) -> Vec<u8> {
     gzipped(unit.repeat((1 << 20) / unit.len()).as_bytes()).repeat(2048)
 }
@@ -485,7 +483,7 @@ fn endless_bodies_are_refused_within_bounded_memory() {
     let count = cases.len().to_string();
     let extra = ["--request-count", &count, "--no-server-metrics"];
     let command = profile_command(&server(&cases), directory.path(), &extra);
-    // 512 MiB at most for a stream, while its buffer grows.
+    // At most 512 MiB for a stream, while its buffer grows.
     let output = bounded(&command, 1_600_000).output().unwrap();
     let run = Run { output, directory };
     let errors: Vec<Value> = run.records().iter().map(|record| record["error"].clone()).collect();
@@ -496,7 +494,7 @@ fn endless_bodies_are_refused_within_bounded_memory() {
     }
 }
 
-/// Each stays below what one stream may have: together they would take 2 GiB.
+/// Each is below the limit for a stream, but together they would take 2 GiB.
 #[test]
 fn endless_streams_at_once_are_refused_within_bounded_memory() {
     let address = raw_server::serve(|_, stream| {
@@ -508,7 +506,7 @@ fn endless_streams_at_once_are_refused_within_bounded_memory() {
         for _ in 0..2_200 {
             written = written.and_then(|()| stream.write_all(event.as_bytes()));
         }
-        // It says no more, and does not end.
+        // It does not send anything else, and does not end.
         let _ = written.and_then(|()| stream.read(&mut [0]).map(drop));
     });
     let directory = tempfile::tempdir().unwrap();
@@ -528,7 +526,7 @@ fn endless_streams_at_once_are_refused_within_bounded_memory() {
     assert_eq!(records.len(), 16, "{}", run.stderr());
     let refused = |record: &&Value| record["error"]["type"] == "OutOfMemoryForResponses";
     let refused: Vec<&Value> = records.iter().filter(refused).collect();
-    // A quarter of 2 GB is room for three or four of 130 MB.
+    // A quarter of 2 GB is enough for three or four of 130 MB.
     assert!(refused.len() >= 8, "{records:?}");
     for record in refused {
         assert_eq!(record["error"]["error_type"], "_OTHER");
@@ -556,7 +554,7 @@ fn a_long_conversation_takes_memory_and_files_in_proportion() {
     let flags = ["--custom-dataset-type", "multi-turn", "--request-count", "3"];
     let mut command = asks(&server.url(), &place, name, "builtin");
     command.args(flags);
-    // The bodies with all that they repeat would be 2.2 GB.
+    // The bodies with all repeated turns would be 2.2 GB.
     let output = bounded(&command, 1_600_000).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let inputs = fs::read_to_string(place.join("inputs.json")).unwrap();
@@ -570,7 +568,7 @@ fn a_long_conversation_takes_memory_and_files_in_proportion() {
         let text = messages[0]["content"].as_str().unwrap();
         assert!(text.starts_with(&format!("{number} word ")), "{number}");
     }
-    // What is sent repeats the turns before and their answers.
+    // Requests contain the previous turns and their responses.
     let mut sent: Vec<(u64, u64)> = json_lines(&place.join("profile_export.jsonl"))
         .iter()
         .map(|record| {
@@ -583,7 +581,7 @@ fn a_long_conversation_takes_memory_and_files_in_proportion() {
     assert!(sent[1].1 >= 2 * sent[0].1 && sent[2].1 >= 3 * sent[0].1, "{sent:?}");
 }
 
-/// What the program says of a template that is refused, within a bounded time.
+/// Returns the error for a template that is rejected, within a time limit.
 fn refused_template(template: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("template.jinja");
@@ -633,7 +631,7 @@ fn tokenizers_that_take_too_much_or_fail_are_refused() {
         command.output().unwrap()
     };
     assert!(run(&tokenizer).status.success());
-    // Every `e` of a text becomes a megabyte.
+    // Every `e` of a text is replaced with a megabyte.
     let mut bomb = tokenizer.clone();
     bomb["normalizer"] = serde_json::json!({
         "type": "Replace", "pattern": {"String": "e"}, "content": "x".repeat(1 << 20),
@@ -679,7 +677,7 @@ fn inputs_without_an_end_are_refused() {
     }
 }
 
-/// `command` with a pipe to read from.
+/// Returns `command` with a pipe as its input.
 fn bounded_with_input(command: &mut Command) -> Command {
     let mut piped = limited(command, "true");
     piped.stdin(Stdio::piped());
@@ -850,7 +848,7 @@ fn a_reader_that_goes_away_costs_no_files() {
 fn a_full_disk_is_said_and_costs_only_what_was_on_it() {
     let server = MockServer::start(Config::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    // No file may grow beyond 128 blocks of 512 bytes; the records of 300 requests do.
+    // Files cannot exceed 128 blocks of 512 bytes; the records of 300 requests would.
     let flags = ["--request-count", "300", "--concurrency", "8", "--num-dataset-entries", "5"];
     let command = profile_command(&server.url(), directory.path(), &flags);
     let output = limited(&command, "ulimit -f 128").output().unwrap();
@@ -936,7 +934,7 @@ fn a_pipe_that_stays_silent_can_be_interrupted() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let name = pipe.to_str().unwrap();
     let mut child = asks(NOWHERE, directory.path(), name, "builtin").spawn().unwrap();
-    // Opens once the program has opened the other end.
+    // Opening succeeds once the program has opened the other end.
     let writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     drop(writer);

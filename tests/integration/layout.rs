@@ -32,7 +32,7 @@ fn files(module: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Modules that `source` names after `crate::`, also in `use crate::{a, b}`.
+/// Returns the modules that `source` names after `crate::`, including `use crate::{a, b}`.
 fn imports(source: &str) -> Vec<String> {
     let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let mut names = Vec::new();
@@ -76,7 +76,7 @@ fn a_module_imports_only_from_those_above_it() {
     let place = |name: &str| modules.iter().position(|module| module == name);
     for (own, module) in modules.iter().enumerate() {
         for file in files(module) {
-            // Tests may build what they test from anything.
+            // Tests may use any module.
             if file.file_stem().is_some_and(|stem| stem == "tests") {
                 continue;
             }
@@ -94,7 +94,7 @@ fn a_module_imports_only_from_those_above_it() {
     }
 }
 
-/// Both sides of the wire: what the client asks and what the mock server answers.
+/// Each dialect is in its own file, and other code does not depend on it.
 #[test]
 fn every_dialect_has_a_file_of_its_own() {
     for endpoint in EndpointType::ALL {
@@ -104,7 +104,7 @@ fn every_dialect_has_a_file_of_its_own() {
         let source = fs::read_to_string(&file).unwrap();
         assert!(source.contains(&format!("\"{name}\"")), "{}: no {name}", file.display());
     }
-    // What all dialects use names none of them, but to tell them apart.
+    // Code that all dialects use must not name any of them, except to distinguish them.
     for file in
         files("endpoint").iter().filter(|file| !file.starts_with(root().join("endpoint/dialect")))
     {
@@ -115,7 +115,7 @@ fn every_dialect_has_a_file_of_its_own() {
     }
 }
 
-/// One module calls the operating system, and one place chooses how.
+/// Only one module calls the operating system, and the implementation is selected in one place.
 #[test]
 fn only_the_platform_depends_on_the_operating_system() {
     let words = [

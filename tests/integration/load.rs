@@ -1,4 +1,4 @@
-//! Transport and runner against real sockets: the mock server and bare ones.
+//! Transport and runner with real sockets: the mock server and plain ones.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -126,7 +126,7 @@ fn turns_wait_for_their_delay() {
     assert!(records[1].issued.since(records[0].end) >= turn_delay);
 }
 
-/// What the requests of a phase came to: sent, completed, errors, cancelled.
+/// The outcomes of a phase's requests: sent, completed, errors, cancelled.
 fn requests(stats: &PhaseStats) -> [u64; 4] {
     let ended = stats.requests_completed + stats.request_errors + stats.requests_cancelled;
     assert_eq!(stats.requests_sent, ended, "{stats:?}");
@@ -134,14 +134,14 @@ fn requests(stats: &PhaseStats) -> [u64; 4] {
     [stats.requests_sent, stats.requests_completed, stats.request_errors, stats.requests_cancelled]
 }
 
-/// What its sessions came to: sent, completed, failed, cancelled.
+/// The outcomes of its sessions: sent, completed, failed, cancelled.
 fn ended_sessions(stats: &PhaseStats) -> [u64; 4] {
     let ended = stats.sessions_completed + stats.sessions_failed + stats.sessions_cancelled;
     assert_eq!(stats.sessions_sent, ended, "{stats:?}");
     [stats.sessions_sent, stats.sessions_completed, stats.sessions_failed, stats.sessions_cancelled]
 }
 
-/// One after the other.
+/// One at a time.
 fn sessions_in_turn(count: u64) -> PhaseConfig {
     let stop = StopCondition { sessions: Some(count), ..StopCondition::default() };
     PhaseConfig { stop, ..closed_loop(1, 0) }
@@ -152,8 +152,9 @@ fn turns_after_a_failed_one_are_sent_with_what_history_there_is() {
     let server = faulty("every=5:status=500");
     let phases = vec![sessions_in_turn(10)];
     let outcome = Load { turns: 4, phases, ..Load::on(&server.url()) }.run();
-    // Each fifth of the forty: of the sessions 1 (turn 0), 2 (1), 3 (2), 4 (3) and so on,
-    // counted from 0, with the last turn of the sessions 4 and 9.
+    // Every fifth of the forty: turn 0 of session 1, turn 1 of session 2, turn 2 of session 3, turn
+    // 3 of session 4 and so on, counted from 0; the last turns of the sessions 4 and 9 are among
+    // them.
     let failed: Vec<(u64, usize)> = outcome
         .records
         .iter()
@@ -208,7 +209,7 @@ fn turns_after_a_cancelled_one_are_sent() {
 #[test]
 fn sessions_that_the_end_of_a_phase_cuts_short_are_cancelled() {
     let server = mock(Script::default());
-    // Of the third session's four turns two are left.
+    // Two of the third session's four turns remain.
     let outcome = Load { turns: 4, phases: vec![closed_loop(1, 10)], ..Load::on(&server.url()) };
     let outcome = outcome.run();
     assert_eq!(requests(&outcome.phases[0]), [10, 10, 0, 0]);
@@ -219,7 +220,7 @@ fn sessions_that_the_end_of_a_phase_cuts_short_are_cancelled() {
 fn a_phase_that_its_duration_ends_says_so_also_with_nothing_in_flight() {
     let server = mock(Script::default());
     let stop = StopCondition { duration: Some(Nanos::from_millis(300.0)), ..Default::default() };
-    // One request at once, the next after 10 s: at 300 ms there is none in flight.
+    // One request at a time, the next after 10 s: at 300 ms none is in flight.
     let phase = PhaseConfig { stop, ..open_loop(0.1, 0) };
     let stats = Load { phases: vec![phase], ..Load::on(&server.url()) }.run().phases[0];
     assert!(stats.timeout_triggered && !stats.timeout_in_flight);
@@ -228,7 +229,7 @@ fn a_phase_that_its_duration_ends_says_so_also_with_nothing_in_flight() {
 
 #[test]
 fn an_open_loop_sends_when_it_is_due_and_not_before() {
-    // The server stalls, and the sends do not care.
+    // The server stalls, which does not affect the sends.
     let server = mock(Script { ttft: Nanos::from_millis(150.0), ..Script::default() });
     let outcome = Load { phases: vec![open_loop(200.0, 40)], ..Load::on(&server.url()) }.run();
     let start = outcome.phases[0].start;
@@ -239,7 +240,7 @@ fn an_open_loop_sends_when_it_is_due_and_not_before() {
     assert!(outcome.records.iter().all(|record| record.issued >= record.due.unwrap()));
     // Between two sends there is nothing to do but sleep.
     assert!(outcome.records.iter().any(|record| record.due_while_asleep));
-    // 150 ms of answers at 200 a second: 30 in flight, were the loop closed it would be 1.
+    // Responses of 150 ms at 200 per second: 30 in flight; a closed loop would have 1.
     assert!(outcome.peak_in_flight >= 10, "{}", outcome.peak_in_flight);
 }
 
@@ -252,7 +253,7 @@ fn an_open_loop_beyond_its_memory_loses_no_record() {
         Load { phases: vec![phase], turns: 2, queue_budget: budget, ..Load::on(&server.url()) };
     let outcome = load.run();
     let queue = outcome.queue;
-    // Each record is more than 1000 bytes, and nothing takes them while the load runs.
+    // Each record is more than 1000 bytes, and none is taken while the load runs.
     assert!(queue.spilled_records >= 380, "{queue:?}");
     assert_eq!((queue.kept_over_budget, queue.lost, queue.pauses), (0, 0, 0));
     assert_eq!(outcome.records.len(), 400);
@@ -276,8 +277,8 @@ fn workers_tell_how_busy_they_were() {
     let load = Load { phases: vec![closed_loop(2, 4)], workers: 2, ..Load::on(&server.url()) };
     let cpu = load.run().cpu;
     assert_eq!(cpu.workers.len(), 2);
-    // They waited for the server for 60 ms and did something besides; a thread
-    // has no more than all of the time.
+    // They waited for the server for 60 ms and did other work besides; the fraction of a thread's
+    // time is at most 1.
     assert!(cpu.workers.iter().all(|share| *share > 0.0 && *share < 1.01), "{cpu:?}");
     assert!(cpu.process >= cpu.workers.iter().copied().fold(0.0, f64::max) * 0.5, "{cpu:?}");
 }
@@ -302,7 +303,7 @@ fn later_turns_of_a_rate_go_on_while_its_slots_are_taken() {
             concurrency: Some(Limit::constant(2)),
             stop: StopCondition {
                 sessions: Some(6),
-                // Long enough for anything but turns that wait for slots they hold.
+                // Long enough for everything except turns that wait for slots they hold.
                 duration: Some(Nanos::from_seconds(20.0)),
                 ..StopCondition::default()
             },
@@ -389,7 +390,7 @@ fn an_interrupt_drains_and_a_second_one_stops() {
     let (outcome, drained_early) = thread::scope(|scope| {
         let (server, interrupt) = (&server, &interrupt);
         let user = scope.spawn(move || {
-            // Once the requests are with the server.
+            // Once the server has received the requests.
             while server.requests_received() < 4 {
                 thread::yield_now();
             }
@@ -408,7 +409,7 @@ fn an_interrupt_drains_and_a_second_one_stops() {
     assert_eq!((stats.requests_sent, stats.requests_cancelled), (4, 4));
 }
 
-/// The error of the only request of a load on `server`.
+/// Returns the error of the only request of a load on `server`.
 fn error_of(load: Load) -> (String, ErrorKind, RequestRecord) {
     let mut records = load.run().records;
     assert_eq!(records.len(), 1);
@@ -474,7 +475,7 @@ fn a_cut_stream_keeps_what_had_come() {
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 
-/// A stream in chunked framing.
+/// Returns a stream as chunks of HTTP.
 fn chunked(events: &[&str]) -> Vec<u8> {
     let mut bytes = format!("{HEAD}transfer-encoding: chunked\r\n\r\n").into_bytes();
     for event in events {
@@ -489,8 +490,8 @@ const DONE: &str = "data: [DONE]\n\n";
 
 #[test]
 fn a_reused_connection_that_dies_silently_is_tried_again_once() {
-    // The first connection announces keep-alive and closes when the second
-    // request has come; later ones answer.
+    // The first connection announces keep-alive but closes when the second request has arrived;
+    // later ones respond.
     let address = raw_server::serve(|connection, stream| {
         while raw_server::read_request(stream).is_some() {
             raw_server::write(stream, &chunked(&[CONTENT, DONE]));
@@ -519,8 +520,8 @@ fn a_fresh_connection_that_dies_is_an_error() {
     assert_eq!((name.as_str(), record.retry_count), ("IncompleteResponse", 0));
 }
 
-/// One streamed request to a server that writes `pieces` one by one; each goes
-/// out only after the one before has left.
+/// Sends one streamed request to a server that writes `pieces` one by one, each after the previous
+/// one has been sent.
 fn streamed(pieces: Vec<Vec<u8>>) -> RequestRecord {
     let address: SocketAddr = raw_server::serve(move |_, stream| {
         if raw_server::read_request(stream).is_some() {
@@ -571,7 +572,7 @@ fn http_1_0_and_connection_close_are_served() {
     }
 }
 
-/// Writes a stream of three events, each one readable when it has come.
+/// Writes a stream of three events, each of which can be read on arrival.
 fn write_events(encoder: &mut impl Write) {
     for event in [CONTENT, CONTENT, DONE] {
         encoder.write_all(event.as_bytes()).unwrap();
@@ -596,7 +597,7 @@ fn a_compressed_stream_is_read_event_by_event() {
     }
 }
 
-/// A dialect that fails at the second turn, as only a fault of ours could.
+/// A dialect that fails at the second turn, as only a bug in aiperf could cause.
 #[derive(Debug)]
 struct Broken(Arc<dyn Endpoint>);
 

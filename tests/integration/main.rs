@@ -1,4 +1,4 @@
-//! One binary of tests over real sockets and real files.
+//! Integration tests with real sockets and files, in a single binary.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stderr, reason = "a test says what it could not check")]

@@ -1,5 +1,4 @@
-//! Many runs of one load in one process, statistics over them, and the search for
-//! a load.
+//! Many runs of one load in one process, statistics over these runs, and the search for a load.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +18,7 @@ use crate::support::python::run_python;
 use crate::support::raw_server;
 use crate::support::run::{Run, profile, profile_command, signal};
 
-/// Longest wait for what another process does.
+/// Time limit for waiting on another process.
 const BOUND: Duration = Duration::from_mins(1);
 
 fn mock(script: Script) -> MockServer {
@@ -94,14 +93,14 @@ fn statistics_are_those_of_the_runs_files() {
             assert!(place.join(file).is_file(), "{file}");
         }
     }
-    // The same seed: the same prompts.
+    // The same seed generates the same prompts.
     let inputs = |number| fs::read(run_directory(directory, number).join("inputs.json")).unwrap();
     assert_eq!(inputs(1), inputs(3));
     let stdout = run.stdout();
     assert!(stdout.contains("Run 2 of 3 (profile_runs/run_0002): 12 requests"), "{stdout}");
     assert!(stdout.contains("Over 3 runs, with 90% confidence intervals"), "{stdout}");
     run_python("tests/check_many_runs.py", directory);
-    // A report from the records says the same of the run's place.
+    // A report from the records describes the same run.
     let report = crate::support::run::aiperf(&["report"]).arg(run_directory(directory, 2)).output();
     assert!(report.unwrap().status.success());
     assert_eq!(summary(directory, 2)["run_info"], summaries[1]["run_info"]);
@@ -138,7 +137,7 @@ fn many_runs_are_reported_again() {
     assert_eq!(fs::read_to_string(&csv).unwrap().lines().next(), table.lines().next());
     assert_eq!(json(&collated)["metrics"], requests);
     assert_eq!(summary(directory, 3)["request_count"]["avg"], 6.0);
-    // Without records the statistics stay as they are.
+    // Without records, the statistics remain unchanged.
     for number in 1..=4 {
         fs::remove_file(run_directory(directory, number).join("profile_export.jsonl")).unwrap();
     }
@@ -214,7 +213,7 @@ fn seeds_may_differ_and_warmups_be_repeated() {
 
 #[test]
 fn a_failed_run_is_named_and_the_next_one_made() {
-    // The second run's requests, without a warmup.
+    // The requests of the second run, which does not have a warmup.
     let server = faulty("requests=7,8,9,10,11,12:status=503");
     let run = profile(&server.url(), &["--request-count", "6", "--num-profile-runs", "3"]);
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
@@ -235,8 +234,8 @@ fn a_failed_run_is_named_and_the_next_one_made() {
     run_python("tests/check_many_runs.py", directory);
 }
 
-/// The URL of a server whose first answer puts a file at `path`, where the program
-/// wants a directory.
+/// Returns the URL of a server whose first response creates a file at `path`, where the program
+/// needs a directory.
 fn putting_in_the_way(path: PathBuf) -> String {
     let address = raw_server::serve(move |_, stream| {
         while raw_server::read_request(stream).is_some() {
@@ -270,7 +269,7 @@ fn a_run_whose_files_cannot_be_made_says_nothing_of_the_load() {
     );
     let error = found["metadata"]["failed_runs"][0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("cannot create the artifact directory"), "{error}");
-    // A search would take it for the load's fault.
+    // A search would attribute it to the load.
     let directory = tempfile::tempdir().unwrap();
     let server = putting_in_the_way(directory.path().join("search_iter_0001"));
     let flags = [
@@ -316,7 +315,7 @@ fn without_a_run_that_succeeds_each_run_has_its_files() {
     assert!(run.stderr().contains("2 of 2 runs failed"), "{}", run.stderr());
 }
 
-/// Waits for the end of a program that was sent a signal.
+/// Waits for the end of a program that received a signal.
 fn ended(child: Child, directory: tempfile::TempDir) -> Run {
     let output: Output = child.wait_with_output().unwrap();
     Run { output, directory }
@@ -385,19 +384,19 @@ fn each_run_has_telemetry_of_its_own() {
         let Some(run) = of_runs.iter_mut().find(|(run, _)| Some(run) == id.as_ref()) else {
             panic!("an export of no run: {id:?}")
         };
-        // The servers' own metrics say only which run looked at them.
+        // Server metrics are only attributed to the run that scraped them.
         if received.resource("service.name").as_deref() == Some("aiperf") {
             assert_eq!(received.resource("aiperf.sweep.id"), sweep);
             let count = received.number("aiperf.request_count", &[]);
             run.1 = run.1.max(count as u64);
         }
     }
-    // Counts begin anew in each run.
+    // Counts start from zero in each run.
     assert!(of_runs.iter().all(|(_, count)| *count == 6), "{of_runs:?}");
 }
 
-/// Threads and open files of a process: the least of what is seen for a while, since
-/// what has ended may take a moment to be gone.
+/// Returns the threads and open files of a process: the minimum over a while, since those that have
+/// ended may take a moment to disappear.
 fn held(pid: u32) -> [usize; 2] {
     let count = |kind: &str| fs::read_dir(format!("/proc/{pid}/{kind}")).map_or(0, Iterator::count);
     let mut least = [usize::MAX; 2];
@@ -409,7 +408,7 @@ fn held(pid: u32) -> [usize; 2] {
     least
 }
 
-/// The nice value of the threads of a process whose names begin so.
+/// Returns the nice values of the threads of a process whose names start with `name`.
 fn nice(pid: u32, name: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
@@ -426,7 +425,7 @@ fn nice(pid: u32, name: &str) -> Vec<String> {
 #[cfg(target_os = "linux")]
 #[test]
 fn runs_leave_neither_threads_nor_files_behind() {
-    // Each run sends one request; what the process holds is counted before it is answered.
+    // Each run sends one request; the resources of the process are counted before the response.
     let pid: Arc<OnceLock<u32>> = Arc::default();
     let counts: Arc<Mutex<Vec<[usize; 2]>>> = Arc::default();
     let (of, kept) = (Arc::clone(&pid), Arc::clone(&counts));
@@ -437,7 +436,7 @@ fn runs_leave_neither_threads_nor_files_behind() {
                 continue;
             }
             let pid = *of.wait();
-            // Who sends is never among those that give way.
+            // Threads that send requests never have a lower priority.
             assert_eq!(nice(pid, "worker"), nice(pid, "signals"));
             kept.lock().unwrap().push(held(pid));
             let body = r#"{"choices":[{"message":{"role":"assistant","content":"one"}}]}"#;
@@ -461,20 +460,19 @@ fn runs_leave_neither_threads_nor_files_behind() {
     let counts = counts.lock().unwrap().clone();
     assert_eq!(counts.len(), 5);
     assert!(counts.iter().flatten().all(|count| *count > 2), "{counts:?}");
-    // What is made once for the process is there from the second run on; a run may begin
-    // before a thread of the one before it has ended. What is left behind would add up.
+    // Resources that are created once per process exist from the second run on; a run may start
+    // before a thread of the previous one has ended. Leaked resources would accumulate.
     for kind in [0, 1] {
         let before = counts[1..4].iter().map(|count| count[kind]).max().unwrap();
         assert!(counts[4][kind] <= before, "{counts:?}");
     }
 }
 
-/// Requests that the server below has room for at once.
+/// Maximum number of requests that the server below processes at once.
 const CAPACITY: u64 = 3;
 
-/// A server that answers after 450 ms. Where one more request is in flight than it has
-/// room for, they wait 150 ms each if they come one by one; if they come all at once, one
-/// of each four waits for a whole answer.
+/// A server that responds after 450 ms. Beyond its capacity, requests wait 150 ms each if they
+/// arrive one by one; if they arrive all at once, one in four waits for a whole response.
 fn server_of_three() -> MockServer {
     mock(Script {
         ttft: Nanos::from_millis(450.0),
@@ -514,7 +512,7 @@ fn the_search_finds_the_capacity() {
     let at = |value: &Value| value["variation_values"]["phases.profiling.concurrency"].as_u64();
     let best = &found["best_trials"][0];
     let capacity = at(best).unwrap();
-    // A machine that is held up may miss it by a step.
+    // A machine that stalls may miss it by one step.
     assert!(capacity.abs_diff(CAPACITY) <= 1, "{found:#}");
     assert_eq!(best["feasible"], true);
     let boundary = &found["boundary_summary"];
@@ -542,9 +540,9 @@ fn the_search_finds_the_capacity() {
 
 #[test]
 fn the_search_finds_the_rate_that_is_borne() {
-    // Two at a time, of 50 ms each: 40 requests a second. Beyond that a queue grows: of two
-    // seconds at 60 requests a second more than half the requests wait for over 350 ms, and at
-    // 48.75 a fifth. Below, a machine may be held up for a third of a second.
+    // Two at a time, 50 ms each: 40 requests per second. Beyond that a queue grows: in two seconds
+    // at 60 requests per second, more than half of the requests wait for over 350 ms, and at 48.75
+    // a fifth. Below, a machine may stall for a third of a second.
     let server = mock(Script {
         ttft: Nanos::from_millis(50.0),
         max_concurrent: Some(2),
@@ -578,7 +576,7 @@ fn the_search_finds_the_rate_that_is_borne() {
     );
     let at = |value: &Value| value["variation_values"]["phases.profiling.rate"].as_f64();
     let rate = at(&found["best_trials"][0]).unwrap();
-    // Of two rates near the boundary the lower one may have the more good requests.
+    // Of two rates near the limit, the lower one may have more good requests.
     let boundary = found["boundary_summary"]["feasible_max"]["value"].as_f64().unwrap();
     assert!(30.0 <= rate && rate <= boundary && boundary <= 52.5, "{found:#}");
     assert_eq!(found["boundary_summary"]["swept_dim_path"], "phases.profiling.rate");
@@ -621,7 +619,7 @@ fn an_interrupt_ends_a_search_with_the_loads_before_it() {
 
 #[test]
 fn a_server_that_dies_in_a_search_is_no_limit_that_was_found() {
-    // 4 requests at concurrency 1 and 2, 8 at 4; the load after that finds nobody.
+    // 4 requests at concurrency 1 and 2, 8 at 4; at the next load, the server is gone.
     let dead: Vec<String> = (17..400).map(|number| number.to_string()).collect();
     let server = faulty(&format!("requests={}:close", dead.join(",")));
     let flags = [
@@ -688,7 +686,7 @@ fn a_search_says_when_nothing_is_feasible_and_when_all_is() {
     assert_eq!(found["boundary_summary"]["feasible_max"]["value"], 3);
     assert_eq!(found["boundary_summary"]["infeasible_min"], Value::Null);
     assert!(all.stdout().contains("a higher --concurrency-max"), "{}", all.stdout());
-    // The recipe's own flags name the same objectives.
+    // The recipe's own flags define the same objectives.
     let directory = tempfile::tempdir().unwrap();
     let flags = [
         "--search-recipe",

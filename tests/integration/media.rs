@@ -1,5 +1,4 @@
-//! Images, sound and videos, as users have them measured: whole runs against the
-//! mock server.
+//! Images, audio and videos in whole runs against the mock server.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +11,7 @@ use crate::support::load::{faulty, mock};
 use crate::support::raw_server;
 use crate::support::run::{Run, aiperf, profile};
 
-/// One channel of 8 bits at 8 kHz: half a second.
+/// Half a second of one channel of 8 bits at 8 kHz.
 fn wav() -> Vec<u8> {
     let mut file = b"RIFF\xc4\x0f\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
     file.extend([8000u32.to_le_bytes(), 8000u32.to_le_bytes()].concat());
@@ -21,7 +20,7 @@ fn wav() -> Vec<u8> {
     file
 }
 
-/// A dataset of these lines, beside files `a.wav`, `a.png` and `a.txt`.
+/// Creates a dataset of these lines, with the files `a.wav`, `a.png` and `a.txt`.
 pub(crate) fn dataset(lines: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
@@ -42,7 +41,7 @@ fn metric(record: &Value, tag: &str) -> Option<f64> {
     record["metrics"][tag]["value"].as_f64()
 }
 
-/// The error of the only record.
+/// Returns the error of the only record.
 fn only_error(run: &Run) -> (String, String, String) {
     let records = run.records();
     assert_eq!(records.len(), 1, "{}", run.stderr());
@@ -104,7 +103,7 @@ fn generated_images_and_sound_are_in_chats() {
     assert!(parts[1]["image_url"]["url"].as_str().unwrap().starts_with("data:image/"));
     assert_eq!(parts[3]["input_audio"]["format"], "wav");
 
-    // What summaries are made of is in the records' lines.
+    // The values from which summaries are computed are in the records' lines.
     let (before, directory) = (run.summary(), run.directory.path().to_str().unwrap());
     let report = aiperf(&["report", directory]).output().unwrap();
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
@@ -161,7 +160,7 @@ fn videos_are_waited_for() {
         let run = profile(&server.url(), &[VIDEO, download].concat());
         assert_eq!(run.exit_code(), Some(0), "{}", run.stderr());
         let record = &run.records()[0];
-        // The mock's job takes its time to the first token.
+        // The mock server's job takes the time to the first token.
         assert_eq!(metric(record, "video_inference_time"), Some(150.0));
         assert_eq!(metric(record, "video_peak_memory"), Some(20_480.0));
         assert!(metric(record, "request_latency").unwrap() >= 150.0);
@@ -172,7 +171,7 @@ fn videos_are_waited_for() {
             assert_eq!(before[tag], run.summary()[tag]);
         }
     }
-    // The looks at a job are no requests of their own.
+    // Polls of a job are not separate requests.
     assert_eq!(server.requests_received(), 2);
 }
 
@@ -287,7 +286,7 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
     }
 }
 
-/// Answers the first request with a job and all later ones with `later`.
+/// Responds to the first request with a job and to all later ones with `later`.
 fn job_then(later: &'static str) -> String {
     let job = r#"{"id":"job/1","status":"queued"}"#;
     let answer = move |status: &str, body: &str| {
@@ -362,7 +361,7 @@ fn credentials_of_media_stay_out_of_files() {
     for name in &files[..2] {
         assert!(run.text(name).contains("https://redacted@example.com/a.png?sig=redacted&w=2"));
     }
-    // A name that is no URL does not tell either.
+    // The error for an invalid URL does not contain secrets either.
     let folder = dataset(&[r#"{"text":"a","image":"https://user:hunter2@example.com:99999/"}"#]);
     let refused = run_file(&server, folder.path(), &["--request-count", "1"]);
     assert_eq!(refused.exit_code(), Some(2));

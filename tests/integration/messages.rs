@@ -1,4 +1,4 @@
-//! What users are told of common mistakes, and by which exit code.
+//! Errors and exit codes for common mistakes.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn a_refused_key_leads_to_the_flag_for_keys() {
         "{said}"
     );
     assert!(said.contains("with --api-key or AIPERF_API_KEY"), "{said}");
-    // The failures stand right above the panel that speaks of them.
+    // The failures are directly above the panel about them.
     let errors = said.find("Error Summary").expect("a table of errors");
     assert!(errors > said.find("LLM Metrics").unwrap_or(0), "{said}");
     assert!(errors < said.find("No Request Succeeded").unwrap(), "{said}");

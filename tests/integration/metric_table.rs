@@ -1,5 +1,5 @@
-//! Every metric, from tables in `tests/golden/metrics/` that were worked out by
-//! hand: what it is, and what three requests give it, streamed and not.
+//! Every metric, compared with manually computed tables in `tests/golden/metrics/`: its properties,
+//! and its values for three requests, streamed and not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ mod flags;
 const SPECIFICATION: &str = include_str!("../golden/metrics/specification.txt");
 const FURTHER: &str = include_str!("../golden/metrics/further.txt");
 
-/// Metrics that AIPerf 0.13 has and the catalogue has not, by tag or beginning of a
-/// tag, and what they would need.
+/// Metrics of AIPerf 0.13 that the catalogue does not have, by tag or prefix, and what they would
+/// require.
 const NOT_KNOWN: [(&str, &str); 7] = [
     ("network_", "round trips to the server, which nothing probes"),
     ("spec_decode_", "acceptance counts in each response, which no dialect reads"),
@@ -48,7 +48,7 @@ fn rows(table: &'static str) -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// Columns are two spaces apart, or more.
+/// Columns are separated by two or more spaces.
 fn row(line: &'static str) -> Row {
     let cells: Vec<&str> =
         line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
@@ -123,7 +123,7 @@ fn every_value_is_the_one_by_hand() {
             let what = format!("{} (streaming: {streaming})", row.tag);
             assert_eq!(got.len(), expected.len(), "{what}: {got:?}, expected {expected:?}");
             for (got, expected) in got.iter().zip(&expected) {
-                // Instants since the epoch are whole floats, to 256 ns.
+                // Instants since the epoch are integer floats, with a precision of 256 ns.
                 let tolerance = if row.tag.ends_with("_timestamp") { 1e-3 } else { 1e-12 };
                 let off = (got - expected).abs();
                 assert!(
@@ -169,16 +169,16 @@ fn the_listing_names_units_groups_and_flags_as_the_tables_do() {
     }
 }
 
-/// Three requests, measured.
+/// Three measured requests.
 pub(crate) struct Run {
     pub(crate) measured: Vec<MeasuredRecord>,
     pub(crate) results: Vec<MetricResult>,
-    /// Wall time of the first request's start.
+    /// Wall time of the start of the first request.
     origin: u64,
 }
 
 impl Run {
-    /// With all that settings can switch on.
+    /// With everything that settings can enable.
     fn new(streaming: bool) -> Self {
         let objective = Objective { tag: tag::REQUEST_LATENCY, threshold: 65.0 };
         let settings = Settings {
@@ -190,7 +190,7 @@ impl Run {
         Self::of(EndpointType::CHAT, settings, streaming, &requests(streaming))
     }
 
-    /// The job of the tables.
+    /// The video job in the tables.
     fn of_video() -> Self {
         let job = r#"{"id":"v","status":"completed","inference_time_s":0.75,
             "peak_memory_mb":20480}"#;
@@ -221,7 +221,7 @@ impl Run {
         self.results.iter().any(|result| result.metric.tag == tag)
     }
 
-    /// As the tables have them.
+    /// The values in the notation of the tables.
     fn values(&self, metric: &Metric) -> Vec<f64> {
         if matches!(metric.kind, Kind::Record(_) | Kind::RecordList(_)) {
             let values = self.measured.iter().filter_map(|m| m.observation.values.get(metric.tag));
@@ -243,7 +243,7 @@ impl Run {
     }
 }
 
-/// When the first request starts.
+/// Start of the first request.
 const START: Nanos = Nanos(5_000_000_000);
 
 fn after(start: Nanos, millis: f64) -> Nanos {
@@ -298,7 +298,7 @@ const SECOND_USAGE: &str = r#""usage":{"prompt_tokens":25,"completion_tokens":3,
 const REFUSAL: &str =
     r#"{"error":{"message":"This model's Maximum Context is 16 tokens","type":"BadRequest"}}"#;
 
-/// The requests of the tables.
+/// Returns the requests of the tables.
 pub(crate) fn requests(streaming: bool) -> Vec<RequestRecord> {
     let second_start = after(START, 100.0);
     let third_start = Nanos(START.0 - 20_000_000);
@@ -339,7 +339,7 @@ pub(crate) fn requests(streaming: bool) -> Vec<RequestRecord> {
     second.trace = reused_connection(second_start);
     let mut third = record(third_start, whole(third_start, 5.0, REFUSAL));
     third.status = Some(400);
-    // The turn before had failed.
+    // The previous turn had failed.
     third.earlier_answers = vec![None];
     vec![first, second, third]
 }
@@ -414,7 +414,7 @@ fn whole(start: Nanos, millis: f64, text: &str) -> ResponseBody {
     ResponseBody { bytes: text.as_bytes().to_vec(), is_event_stream: false, events: vec![event] }
 }
 
-/// A request of the second turn, which repeats an answer; it ends with its last event.
+/// A request for the second turn, which repeats a response; it ends with its last event.
 fn record(start: Nanos, body: ResponseBody) -> RequestRecord {
     RequestRecord {
         turn: TurnId { session: 0, conversation: 0, turn: 1, is_final: true },

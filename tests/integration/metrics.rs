@@ -1,4 +1,4 @@
-//! What is written from the catalogue, and the checks that others make of it.
+//! Files generated from the catalogue, and checks of them by other tools.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Holds the file at `path` to `expected`, or writes it where `UPDATE` is set.
+/// Compares the file at `path` with `expected`, or writes it if `UPDATE` is set.
 fn assert_written(path: &str, expected: &str) -> io::Result<()> {
     let file = in_repository(path);
     if std::env::var_os("UPDATE").is_some() {
@@ -41,7 +41,7 @@ fn the_registry_entries_are_the_catalogue() -> io::Result<()> {
     assert_written("semconv/aiperf-metrics.yaml", &reference::semconv_yaml())
 }
 
-/// Weaver's definition format, version 2, as far as metrics go.
+/// The metrics in Weaver's definition format, version 2.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Definitions {

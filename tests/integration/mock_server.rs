@@ -1,5 +1,5 @@
-//! The mock server as clients see it: through reqwest where the protocol
-//! matters, through a bare socket where the bytes do.
+//! The mock server as clients see it: through reqwest to test the protocol, through a plain socket
+//! to test the bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use aiperf::mock_server::{
 use aiperf::units::{Clock, Nanos};
 use serde_json::{Value, json};
 
-/// Longer than anything here takes; a test that needs it fails.
+/// Time limit that only a failing test reaches.
 const BOUND: Duration = Duration::from_secs(20);
 
 const CHAT: &str = "/v1/chat/completions";
@@ -44,7 +44,7 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap()
     }
 
-    /// The events' data.
+    /// Returns the data of the events.
     fn events(&self) -> Vec<&str> {
         data_lines(&self.text)
     }
@@ -85,7 +85,7 @@ fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
-/// A value of `/metrics`.
+/// Returns a value of `/metrics`.
 fn metric(server: &MockServer, sample: &str) -> f64 {
     let text = get(server, "/metrics").text;
     let line = text.lines().find(|line| line.starts_with(sample)).unwrap();
@@ -97,7 +97,7 @@ fn finished(server: &MockServer, reason: &str) -> f64 {
     metric(server, &format!("vllm:request_success_total{labels}"))
 }
 
-/// Looks again until `holds`, within [`BOUND`].
+/// Polls until `holds` returns true, for at most [`BOUND`].
 fn until(what: &str, holds: impl Fn() -> bool) {
     let end = Instant::now() + BOUND;
     while !holds() {
@@ -106,7 +106,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A bare connection.
+/// A plain connection.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -125,7 +125,7 @@ impl Raw {
         self.0.write_all(request.as_bytes()).unwrap();
     }
 
-    /// All bytes until the server closes, which a reset also does.
+    /// Reads all bytes until the server closes or resets the connection.
     fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         if let Err(error) = self.0.read_to_end(&mut bytes) {
@@ -134,7 +134,7 @@ impl Raw {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// All bytes up to `end`.
+    /// Reads all bytes up to `end`.
     fn up_to(&mut self, end: &str) -> String {
         let mut bytes = Vec::new();
         let mut byte = [0];
@@ -148,14 +148,14 @@ impl Raw {
 
 const LAST_CHUNK: &str = "\r\n0\r\n\r\n";
 
-/// What a bare client gets for one streamed chat of five tokens.
+/// Returns the bytes that a plain client receives for one streamed chat of five tokens.
 fn stream_of_five(server: &MockServer) -> String {
     let mut raw = Raw::connect(server);
     raw.send(CHAT, "five", &chat(5, true));
     raw.rest()
 }
 
-/// The sizes of a chunked answer's chunks, the empty last one left out.
+/// Returns the sizes of a response's chunks, without the empty last one.
 fn chunk_sizes(received: &str) -> Vec<u64> {
     let mut rest = received.split_once("\r\n\r\n").unwrap().1;
     let mut sizes = Vec::new();
@@ -170,7 +170,7 @@ fn chunk_sizes(received: &str) -> Vec<u64> {
     }
 }
 
-/// How many events bear content, of the complete events in `bytes`.
+/// Returns how many of the complete events in `bytes` have content.
 fn content_events(bytes: &str) -> usize {
     bytes.matches(r#""delta":{"content":" "#).count()
 }
@@ -384,7 +384,7 @@ fn no_event_leaves_before_its_time() {
     assert_eq!((log.path, log.status, log.complete), (CHAT, Some(200), true));
     assert_eq!(log.admitted, log.arrival);
     assert!(before <= log.arrival);
-    // The role goes with the first token, [DONE] with the last.
+    // The role is sent with the first token, [DONE] with the last.
     let steps = [0, 0, 1, 2, 3, 4, 5, 6, 7, 7];
     assert_eq!(log.events.len(), steps.len());
     for (event, step) in log.events.iter().zip(steps) {
@@ -412,7 +412,7 @@ fn a_whole_answer_leaves_when_its_last_token_is_due() {
     let log = log(&server);
     let event = log.events[0];
     assert_eq!((log.events.len(), event.tokens), (1, 4));
-    // 5 ms + 3 × 1 ms, half of 1 ms earlier at most; only the first step strays by half of 5 ms.
+    // 5 ms + 3 × 1 ms, minus at most half of 1 ms; only the first interval varies by half of 5 ms.
     let planned = event.due.since(log.arrival);
     assert!(Nanos(7_500_000) <= planned && planned <= Nanos(8_500_000), "{planned:?}");
     assert!(event.due <= event.written.unwrap());
@@ -520,7 +520,7 @@ fn broken_empty_and_unfinished_streams() {
     let valid = |reply: &Reply| -> Vec<bool> {
         reply.events().iter().map(|data| serde_json::from_str::<Value>(data).is_ok()).collect()
     };
-    // The role, a token, garbage, a token; [DONE] is no JSON either.
+    // The role, a token, invalid JSON, a token; [DONE] is not JSON either.
     assert_eq!(valid(&replies[0]), [true, true, false, true, false]);
     assert_eq!(replies[1].text, "data: [DONE]\n\n");
     assert_eq!(valid(&replies[2]), [true; 4]);
@@ -530,7 +530,7 @@ fn broken_empty_and_unfinished_streams() {
     assert!(error["error"]["message"].is_string());
     assert_eq!(events[4..], ["[DONE]"]);
     assert_eq!((finished(&server, "length"), finished(&server, "error")), (3.0, 1.0));
-    // The stream that is empty generates nothing, the one that fails two.
+    // The empty stream does not generate any tokens, the one that fails two.
     assert_eq!(metric(&server, "vllm:generation_tokens_total"), 8.0);
 }
 
@@ -547,7 +547,7 @@ fn a_request_that_hangs_is_there_until_its_client_goes() {
     let mut raw = Raw::connect(&server);
     raw.send(CHAT, "hung", &chat(1, true));
     until("the hanging request", || server.requests_received() == 1);
-    // Another one is answered meanwhile.
+    // Meanwhile another request succeeds.
     assert_eq!(post(&server, CHAT, &chat(1, true)).status, 200);
     assert_eq!(metric(&server, "vllm:num_requests_waiting"), 1.0);
     raw.0.set_nonblocking(true).unwrap();
@@ -565,7 +565,7 @@ fn dripped_bytes_take_their_time() {
     let received = raw.up_to(LAST_CHUNK);
     let log = log(&server);
     let done = log.events.last().unwrap().written.unwrap();
-    // Each byte waits but the first; [DONE] is there before the last chunk's five.
+    // Each byte except the first is delayed; [DONE] precedes the five bytes of the last chunk.
     let waits = received.len() as u64 - 1 - 5;
     assert!(done.since(log.arrival) >= Nanos(waits * 50_000));
 }
@@ -575,7 +575,7 @@ fn keep_alive_can_be_a_lie() {
     let server = serve(faulty(&["all:close-after-each"]));
     let mut raw = Raw::connect(&server);
     raw.send(CHAT, "liar", &chat(2, true));
-    // The client keeps its side open: it is the server that closes.
+    // The client keeps its side open, so the server closes the connection.
     let received = raw.rest();
     assert!(received.to_lowercase().contains("\r\nconnection: keep-alive\r\n"));
     assert!(received.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
@@ -610,7 +610,7 @@ fn metrics_move_by_what_was_served() {
     assert_eq!(metric(&server, "vllm:prompt_tokens_total"), 10.0);
     assert_eq!(metric(&server, "vllm:generation_tokens_total"), 143.0);
     assert_eq!((finished(&server, "length"), finished(&server, "stop")), (2.0, 2.0));
-    // Of the two choices, the first one's gaps: 9 + 4 + 63.
+    // The gaps of the first of the two choices: 9 + 4 + 63.
     assert_eq!(metric(&server, "vllm:time_to_first_token_seconds_count"), 3.0);
     assert_eq!(metric(&server, "vllm:inter_token_latency_seconds_count"), 76.0);
     assert_eq!(metric(&server, "vllm:e2e_request_latency_seconds_count"), 4.0);
@@ -660,7 +660,7 @@ fn a_request_that_waited_is_timed_from_its_turn() {
     let logs = server.write_log();
     let (first, second) = (&logs[0], &logs[1]);
     assert_eq!(first.admitted, first.arrival);
-    // It either waited for the first one's end, or came after it.
+    // It either waited for the end of the first, or came after it.
     assert!(second.admitted > first.events[0].due);
     assert_eq!(second.events[0].due, second.admitted + Nanos(5_000_000));
 }
@@ -669,7 +669,7 @@ fn a_request_that_waited_is_timed_from_its_turn() {
 fn the_log_is_bounded_and_can_be_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("writes.jsonl");
-    // A chat of one token is a role, a token and [DONE]: four with the request itself.
+    // A chat of one token consists of a role, a token and [DONE]: four with the request itself.
     let server = MockServer::start(Config {
         write_log_capacity: 9,
         write_log_file: Some(path.clone()),

@@ -1,4 +1,4 @@
-//! Load modes against real servers: what was due, what was sent, what was given up.
+//! Load modes with real servers: requests that were due, sent, and cancelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -27,7 +27,7 @@ fn millis(millis: u64) -> Nanos {
     Nanos(millis * 1_000_000)
 }
 
-/// Offsets from the phase's start at which records were due, in order.
+/// Returns the due times of records as offsets from the start of the phase, in order.
 fn due_offsets(outcome: &Outcome) -> Vec<Nanos> {
     let start = outcome.phases[0].start;
     let mut due: Vec<Nanos> =
@@ -36,7 +36,7 @@ fn due_offsets(outcome: &Outcome) -> Vec<Nanos> {
     due
 }
 
-/// How many of the `intervals` there are at each of their beginnings.
+/// Returns the start of each interval, with the number of intervals that contain it.
 fn overlaps(intervals: &[(Nanos, Nanos)]) -> Vec<(Nanos, u64)> {
     let at = |instant: Nanos| {
         intervals.iter().filter(|(from, until)| (*from..*until).contains(&instant)).count() as u64
@@ -44,12 +44,12 @@ fn overlaps(intervals: &[(Nanos, Nanos)]) -> Vec<(Nanos, u64)> {
     intervals.iter().map(|(from, _)| (*from, at(*from))).collect()
 }
 
-/// When the server last began to write of an answer.
+/// Returns when the server last started to write to a response.
 fn last_write(log: &RequestLog) -> Nanos {
     log.events.iter().filter_map(|event| event.write_start).next_back().unwrap()
 }
 
-/// When the server began to write the first token of an answer.
+/// Returns when the server started to write the first token of a response.
 fn first_token(log: &RequestLog) -> Nanos {
     log.events.iter().find(|event| event.tokens > 0).unwrap().write_start.unwrap()
 }
@@ -65,7 +65,7 @@ fn a_concurrency_ramp_stays_below_its_line_and_reaches_the_target() {
         assert_eq!(outcome.records.len(), 200);
         let ids: BTreeSet<String> =
             outcome.records.iter().map(|record| record.request_id.to_string()).collect();
-        // What the server sees of a request lies within the client's slot.
+        // The server observes a request only while the client's slot is taken.
         let seen: Vec<(Nanos, Nanos)> = server
             .write_log()
             .iter()
@@ -87,7 +87,7 @@ fn a_rate_ramp_is_due_when_its_integral_says() {
     let LoadPattern::Rate(rate) = &mut phase.load else { panic!() };
     rate.ramp = Some(millis(200));
     let outcome = Load { phases: vec![phase], ..Load::on(&server.url()) }.run();
-    // 0 to 200 a second in 0.2 s: 500·t² are due by t, 20 at its end.
+    // From 0 to 200 per second in 0.2 s: 500·t² are due by t, 20 at the end.
     let expected = |count: u64| (count as f64 / 500.0).sqrt();
     for (count, due) in (0u64..).zip(due_offsets(&outcome)) {
         assert!((due.as_seconds() - expected(count)).abs() < 2e-9, "{count}: {due:?}");
@@ -147,7 +147,7 @@ fn a_fixed_schedule_sends_each_conversation_when_its_time_has_come() {
     let trace = vec![
         traced("late", &[(Some(1090), 0)]),
         traced("talk", &[(Some(1000), 0), (Some(1060), 0), (None, 20)]),
-        // Its second turn is due before the first can have been answered.
+        // Its second turn is due before a response to the first can arrive.
         traced("hasty", &[(Some(1030), 0), (Some(1031), 0)]),
     ];
     for workers in [1, 2] {
@@ -203,7 +203,7 @@ fn users_come_back_at_equal_intervals() {
         };
         let load = Load { turns: 2, phases: vec![phase], workers, ..Load::on(&server.url()) };
         let outcome = load.run();
-        // 3 users, two sessions of two turns each: turn n of user u at (u + 3n)/50 s.
+        // 3 users, two sessions of two turns each: turn n of user u is due at (u + 3n)/50 s.
         let expected: Vec<Nanos> = (0..12).map(|slot| millis(slot * 20)).collect();
         assert_eq!(due_offsets(&outcome), expected);
         let start = outcome.phases[0].start;
@@ -219,7 +219,7 @@ fn users_come_back_at_equal_intervals() {
 
 #[test]
 fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
-    // Answers take longer than the users' interval of 10 ms.
+    // Responses take longer than the users' interval of 10 ms.
     let server = mock(Script { ttft: millis(25), ..Script::default() });
     let phase = PhaseConfig {
         load: LoadPattern::UserCentric { rate: 100.0, users: 1 },
@@ -230,8 +230,8 @@ fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
     let outcome = Load { turns: 3, phases: vec![phase], ..Load::on(&server.url()) }.run();
     assert_eq!(due_offsets(&outcome), [0, 10, 20, 30].map(millis));
     assert!(outcome.records.windows(2).all(|pair| pair[1].start >= pair[0].end));
-    // Nothing held the first up; the others were due before the answer had come,
-    // the fourth before the session before its own was over.
+    // Nothing delayed the first; the others were due before the previous response had arrived, the
+    // fourth before the user's previous session was complete.
     assert_eq!(outcome.records[0].free_from, Nanos::ZERO);
     for pair in outcome.records.windows(2) {
         assert!(pair[1].due.unwrap() < pair[1].free_from);
@@ -239,7 +239,7 @@ fn a_user_waits_for_the_answer_and_keeps_the_schedule() {
     }
 }
 
-/// A server that never answers and counts whole requests and closed connections.
+/// A server that never responds, and counts complete requests and closed connections.
 fn silent() -> (String, Arc<[AtomicU64; 2]>) {
     let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let seen = Arc::clone(&counts);
@@ -257,7 +257,7 @@ fn silent() -> (String, Arc<[AtomicU64; 2]>) {
 #[test]
 fn cancelled_requests_are_sent_whole_and_give_everything_back() {
     let (url, counts) = silent();
-    // Longer than a socket's buffers, so that it takes many writes.
+    // More than a socket's buffers can hold, so that it takes many writes.
     let long = "word ".repeat(2_000_000);
     let conversation = Conversation { turns: vec![question(&long)], ..Conversation::default() };
     let delay = millis(3);
@@ -317,7 +317,7 @@ fn a_stall_loses_no_request_that_was_due() {
     let stalled = outcome.records[0].end;
     assert!(stalled.since(outcome.records[0].start) >= millis(1000));
     for record in &outcome.records[1..] {
-        // Sent when the server had room; a user has waited since it was due.
+        // They are sent when the server has room; users have waited since they were due.
         assert!(record.start >= stalled);
         // The last of them are due when the server has caught up.
         let was_held_up = record.due.unwrap() < stalled;
@@ -384,7 +384,7 @@ fn failures_that_come_at_once_do_not_hold_up_the_end() {
 #[test]
 fn overdue_sends_do_not_starve_those_under_way() {
     let server = mock(Script::default());
-    // Faster than anything can send: all but the first are overdue.
+    // Faster than requests can be sent: all but the first are overdue.
     let outcome = Load { phases: vec![open_loop(1e6, 3000)], ..Load::on(&server.url()) }.run();
     assert!(outcome.records.iter().all(|record| record.error.is_none()));
     let first_end = outcome.records.iter().map(|record| record.end).min().unwrap();
@@ -421,7 +421,7 @@ fn a_run_that_mostly_fails_is_given_up() {
     assert!(records.len() >= 10 && records.len() < 1_000_000);
 }
 
-/// An address where nobody listens.
+/// Returns an address without a server.
 fn dead() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -437,14 +437,13 @@ fn a_closed_loop_that_never_connects_backs_off_and_gives_up() {
     let summary = run.summary();
     let reason = summary["incomplete_reason"].as_str().unwrap();
     assert!(reason.contains("cannot connect to any server"), "{reason}");
-    // Twelve rounds of eight, and what a round may have of the next one's.
+    // Twelve rounds of eight, and any requests of the next round that were already sent.
     let records = run.records();
     assert!(records.len() >= 12 && records.len() < 300, "{}", records.len());
     let held_back = summary["load"]["sends_held_back"].as_u64().unwrap();
     assert!(held_back >= 12 && held_back <= records.len() as u64 + 8, "{held_back}");
     assert!(run.stdout().contains("sends were each delayed"), "{}", run.stdout());
-    // Rounds are further and further apart, up to a second; the last wait is half of that
-    // at least.
+    // The waits between rounds increase, up to a second; the last one is at least half of that.
     let mut starts: Vec<u64> = records
         .iter()
         .map(|record| record["metadata"]["request_start_ns"].as_u64().unwrap())
@@ -452,7 +451,7 @@ fn a_closed_loop_that_never_connects_backs_off_and_gives_up() {
     starts.sort_unstable();
     let took = starts.last().unwrap() - starts[0];
     assert!(took >= (10 + 20 + 40 + 80 + 160 + 320 + 640) / 2 * 1_000_000, "{took}");
-    // Nothing was measured that a verdict could be about.
+    // Nothing was measured, so there cannot be a verdict.
     assert_eq!(summary["client_health"].get("verdict"), None);
     assert!(!run.stdout().contains("Client health: valid"), "{}", run.stdout());
 }
@@ -491,8 +490,8 @@ fn a_closed_loop_goes_on_when_the_server_is_back() {
     drop(returns.join().unwrap());
     let failed = outcome.records.iter().filter(|record| record.error.is_some()).count();
     assert_eq!(outcome.records.len(), 60);
-    // 5, 10, 20, 40, 80 and 160 ms at least are more than the 300: at most seven rounds of
-    // two, and what one may have of the next.
+    // 5, 10, 20, 40, 80 and 160 ms add up to more than the 300: at most seven rounds of two, and
+    // the start of the next.
     assert!((1..30).contains(&failed), "{failed}");
 }
 
@@ -506,7 +505,7 @@ fn timestamps_in_a_file_are_a_schedule_unless_refused() {
         let file = ["--input-file", file.path().to_str().unwrap()];
         profile(&server.url(), &[&file[..], flags].concat()).succeeded()
     };
-    // The warmup's session is of the same conversation, and takes no time of the schedule's.
+    // The warmup's session has the same conversation, but does not use up time of the schedule.
     let scheduled = run(&["--fixed-schedule-auto-offset", "--warmup-request-count", "1"]);
     assert_eq!(scheduled.summary()["input_config"]["phases"][1]["type"], "fixed_schedule");
     let due = |of: &Run| -> Vec<(u64, u64)> {
@@ -524,7 +523,7 @@ fn timestamps_in_a_file_are_a_schedule_unless_refused() {
     };
     let [(first, start), (second, later)] = due(&scheduled)[..] else { panic!() };
     assert_eq!((first, second, later - start), (1, 2, 60_000_000));
-    // By themselves they count from zero: the first is due after a second.
+    // Alone, its times start at zero: the first is due after a second.
     let by_itself = run(&["--replay-speedup", "10"]);
     assert_eq!(by_itself.summary()["input_config"]["phases"][0]["type"], "fixed_schedule");
     let [(_, start), (_, later)] = due(&by_itself)[..] else { panic!() };

@@ -1,4 +1,4 @@
-//! Where phases start and end, as a listener is told.
+//! The start and end of phases, as reported to a listener.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::support::load::{Load, closed_loop, mock};
 
-/// What a listener was told, and what the server had served then.
+/// The events of a listener, and how many requests the server had served at each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Told {
     is_start: bool,
@@ -23,7 +23,7 @@ struct Told {
     served: u64,
 }
 
-/// What is done when a phase has ended.
+/// An action at the end of a phase.
 type Ended = Box<dyn Fn() -> oneshot::Receiver<()> + Send + Sync>;
 
 struct Listener {
@@ -98,7 +98,7 @@ fn the_next_phase_starts_when_the_listener_is_done_with_the_last() {
     );
     let [warmup, profiling] = &outcome.phases[..] else { panic!("{:?}", outcome.phases) };
     assert_eq!([told[0].at, told[2].at], [warmup.start, profiling.start]);
-    // The pause is in neither phase.
+    // The pause does not belong to either phase.
     assert_eq!([told[1].at, told[3].at], [warmup.now, profiling.now]);
     assert!(warmup.requests_end.unwrap() <= warmup.now);
     let resolved = Nanos(resolved.load(Ordering::SeqCst));
@@ -132,7 +132,7 @@ fn an_interrupt_between_phases_leaves_out_the_next() {
             Box::new(move || {
                 let (done, receiver) = oneshot::channel();
                 interrupt.send_replace(wish);
-                // Never resolved.
+                // A future that never resolves.
                 std::mem::forget(done);
                 receiver
             })

@@ -1,5 +1,4 @@
-//! The program as its users run it: whole runs against the mock server, and
-//! what they leave behind.
+//! Whole runs of the program against the mock server, and the files that they write.
 
 use std::fs;
 use std::io::Read;
@@ -65,10 +64,10 @@ fn a_run_says_the_same_as_its_records() {
         (latency["min"].as_f64(), latency["max"].as_f64()),
         (Some(latencies[0]), Some(latencies[19]))
     );
-    // Linear between order statistics 9 and 10 of 20.
+    // Linear interpolation between order statistics 9 and 10 of 20.
     let median = f64::midpoint(latencies[9], latencies[10]);
     assert!((latency["p50"].as_f64().unwrap() - median).abs() < 1e-9 * median);
-    // Client and server count alike.
+    // Client and server count the same tokens.
     assert_eq!(server.requests_served(), 20);
     run_python("tests/check_profile_export.py", run.directory.path());
 }
@@ -89,7 +88,7 @@ fn warmup_requests_are_records_but_not_results() {
 #[test]
 fn a_run_without_warmup_says_nothing_of_one() {
     let server = mock(Script::default());
-    // With objectives there is a metric that is 0 also where nothing was asked.
+    // With objectives, there is a metric that is 0 even if nothing was sent.
     let goodput = ["--request-count", "2", "--goodput", "request_latency:60000"];
     let run = profile(&server.url(), &goodput).succeeded();
     assert!(run.summary().get("warmup_metrics").is_none());
@@ -97,7 +96,7 @@ fn a_run_without_warmup_says_nothing_of_one() {
     assert!(line.starts_with("aiperf profile "), "{line}");
 }
 
-/// A server that refuses whatever it is asked; each request is told first.
+/// A server that rejects every request, after passing it on to the test.
 fn refusing(body: &'static str) -> (String, mpsc::Receiver<String>) {
     let (asked, requests) = mpsc::channel();
     let address = raw_server::serve(move |_, stream| {
@@ -131,7 +130,7 @@ fn an_interrupt_ends_the_wait_for_a_model() {
     requests.recv().unwrap();
     signal(&child, Signal::INT);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
-    // The wait is not the load: nothing else was asked.
+    // The wait is not part of the load: no other request was sent.
     assert_eq!(requests.try_iter().count(), 0);
 }
 
@@ -191,7 +190,7 @@ fn a_run_without_any_success_fails_and_says_why() {
 #[test]
 fn requests_that_wait_for_a_stalled_server_count_from_when_they_were_due() {
     let server = faulty("requests=1:stall=0,600ms");
-    // Due every 20 ms; the first holds the only slot for 600 ms.
+    // One is due every 20 ms; the first holds the only slot for 600 ms.
     let run = profile(
         &server.url(),
         &[
@@ -237,7 +236,7 @@ fn profile_trace(url: &str, name: &str, extra: &[&str]) -> Run {
     profile(url, &[&["--input-file", &trace], extra].concat())
 }
 
-/// Input tokens of each request by conversation and turn.
+/// Returns the input tokens of each request, by conversation and turn.
 fn input_lengths(run: &Run) -> Vec<(String, u64, u64)> {
     let lengths = run.records().into_iter().map(|record| {
         let metadata = &record["metadata"];
@@ -258,7 +257,7 @@ fn traces_are_sent_with_their_lengths() {
     let loose = ["--concurrency", "2", "--no-fixed-schedule", "--random-seed", "1"];
     let run = profile_trace(&server.url(), "bailian.jsonl", &loose).succeeded();
     let named = |id: &str, turn, tokens| (id.to_owned(), turn, tokens);
-    // Later turns bear their history: nothing is repeated before them.
+    // Later turns contain their history, so nothing is repeated before them.
     assert_eq!(
         input_lengths(&run),
         [named("159", 0, 75), named("159", 1, 96), named("159", 2, 120), named("161", 0, 20)]
@@ -272,7 +271,7 @@ fn traces_are_sent_with_their_lengths() {
     let run = profile_trace(&server.url(), "mooncake.jsonl", &loose).succeeded();
     let mut lengths: Vec<u64> = input_lengths(&run).iter().map(|(.., tokens)| *tokens).collect();
     lengths.sort_unstable();
-    // The session's second turn repeats its first and the 5 tokens of its answer.
+    // The session's second turn repeats its first and the response of 5 tokens.
     assert_eq!(lengths, [40, 40 + 5 + 30, 600, 1200, 1300, 1800]);
     let run = profile_trace(&server.url(), "burst_gpt.csv", &loose).succeeded();
     assert_eq!(run.records().len(), 3);
@@ -323,7 +322,7 @@ fn sessions_carry_their_answers_and_are_counted() {
         let turn = line["metadata"]["turn_index"].as_u64().unwrap() as usize;
         let messages = line["payload"]["messages"].as_array().unwrap();
         assert_eq!(messages.len(), 2 * turn + 1);
-        // The answer's four tokens are part of the second turn's input.
+        // The four tokens of the response are part of the second turn's input.
         let id = &line["metadata"]["x_request_id"];
         let record =
             records.iter().find(|record| record["metadata"]["x_request_id"] == *id).unwrap();
@@ -351,7 +350,7 @@ fn inputs_of_a_run_can_be_sent_again() {
     let inputs = first.path("inputs.json");
     let file = ["--custom-dataset-type", "inputs_json", "--input-file", inputs.to_str().unwrap()];
     let again = profile(&server.url(), &file).succeeded();
-    // Without a bound of its own, each conversation is asked once.
+    // Without a limit, each conversation is sent once.
     assert_eq!(again.summary()["request_count"]["avg"], 3.0);
     assert_eq!(again.summary()["input_sequence_length"], {
         let mut expected = first.summary()["input_sequence_length"].clone();
@@ -413,7 +412,7 @@ fn a_directory_that_cannot_be_made_fails_before_the_first_request() {
     assert_eq!(server.requests_received(), 0);
 }
 
-/// Runs against `collector`, and holds what it took to what the files say.
+/// Runs with `collector`, and compares the telemetry with the files.
 fn observed_run(collector: &OtlpReceiver) {
     let server = mock(Script {
         reasoning_tokens: 1,
@@ -480,7 +479,7 @@ fn observed_run(collector: &OtlpReceiver) {
     let errors = received.number("aiperf.error_request_count", &failed);
     assert_eq!(errors, value("error_request_count", "avg"));
     assert_eq!(received.number("aiperf.timing.requests.sent", &[profiling]), 20.0);
-    // Those that failed are not among the completed.
+    // Failed requests are not among the completed ones.
     assert_eq!(received.number("aiperf.timing.requests.completed", &[profiling]), 20.0 - errors);
     assert_eq!(received.number("aiperf.timing.requests.errors", &[profiling]), errors);
     assert_eq!(received.number("aiperf.timing.requests.in_flight", &[profiling]), 0.0);
@@ -565,7 +564,7 @@ fn without_its_collector_a_run_succeeds_and_says_so() {
     assert_eq!(run.summary()["request_count"]["avg"], 5.0);
 }
 
-/// Starts a long run and waits until `requests` have come to the server.
+/// Starts a long run and waits until the server has received `requests`.
 fn start_long_run(server: &MockServer, directory: &Path, requests: u64) -> Child {
     let extra = ["--concurrency", "4", "--request-count", "100000", "--num-prompts", "50"];
     let child = profile_command(&server.url(), directory, &extra).spawn().unwrap();
@@ -586,7 +585,7 @@ fn an_interrupt_completes_the_files_and_exits_130() {
     let summary = run.summary();
     assert_eq!((&summary["was_cancelled"], &summary["is_complete"]), (&true.into(), &false.into()));
     let records = run.records();
-    // Drained: every request that was sent is a record without an error.
+    // Drained: every request that was sent has a record without an error.
     assert_eq!(records.len() as u64, server.requests_received());
     assert!(records.iter().all(|record| record["error"].is_null()));
     assert_eq!(summary["request_count"]["avg"].as_f64(), Some(records.len() as f64));
@@ -603,7 +602,7 @@ fn a_terminal_that_goes_away_is_an_interrupt_unless_that_is_ignored() {
     assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
     assert_eq!(run.summary()["was_cancelled"], true);
     assert!(run.records().iter().all(|record| record["error"].is_null()));
-    // As by nohup.
+    // As with nohup.
     let directory = tempfile::tempdir().unwrap();
     let command = profile_command(&server.url(), directory.path(), &["--request-count", "60"]);
     let before = server.requests_received();
@@ -621,7 +620,7 @@ fn a_terminal_that_goes_away_is_an_interrupt_unless_that_is_ignored() {
 
 #[test]
 fn an_interrupt_waits_for_requests_in_flight_up_to_a_bound() {
-    // No request is answered; neither warmup nor measurement has a bound of its own.
+    // The server does not respond, and neither the warmup nor the measurement has a limit.
     let server = mock(Script { ttft: Nanos::from_seconds(600.0), ..Script::default() });
     for warmup in ["0", "5"] {
         let directory = tempfile::tempdir().unwrap();
@@ -638,7 +637,7 @@ fn an_interrupt_waits_for_requests_in_flight_up_to_a_bound() {
         signal(&child, Signal::TERM);
         let run = Run { output: child.wait_with_output().unwrap(), directory };
         assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
-        // A pod has 30 s.
+        // A pod has 30 s to end.
         let seconds = start.elapsed().as_secs_f64();
         assert!((14.0..30.0).contains(&seconds), "{seconds} s");
         assert_eq!(run.records().len(), 2);
@@ -651,7 +650,7 @@ fn an_interrupt_waits_for_requests_in_flight_up_to_a_bound() {
 fn a_reader_of_stderr_that_stalls_delays_nothing() {
     let server = mock(Script::default());
     let directory = tempfile::tempdir().unwrap();
-    // Trace logging says more than a pipe holds, and nobody reads it.
+    // Trace logging exceeds the buffer of a pipe that is not read.
     let extra = ["--request-count", "300", "--log-level", "trace", "--wait-for-model-timeout", "5"];
     let mut child = profile_command(&server.url(), directory.path(), &extra).spawn().unwrap();
     let held = child.stderr.take().unwrap();
@@ -682,7 +681,7 @@ fn an_interrupt_before_the_first_request_is_one_too() {
 
 #[test]
 fn records_that_wait_to_be_measured_can_be_left_out() {
-    // Texts of which each takes some time to count.
+    // Texts that each take some time to tokenise.
     let script = Script { output_tokens: 50_000, tokens_per_chunk: 10_000, ..Script::default() };
     let server = mock(script);
     let directory = tempfile::tempdir().unwrap();
@@ -693,7 +692,7 @@ fn records_that_wait_to_be_measured_can_be_left_out() {
     while server.requests_served() < 400 {
         std::thread::yield_now();
     }
-    // Whoever is in a hurry keeps asking: the last requests may not be counted yet.
+    // Repeated interrupts: the last requests may not be counted yet.
     let output = thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
         let pid = Pid::from_child(&child);
@@ -721,7 +720,7 @@ fn a_server_that_never_answers_does_not_hold_up_an_interrupt() {
     let (asked, asks) = mpsc::channel();
     let address = raw_server::serve(move |_, stream| {
         asked.send(raw_server::read_request(stream).is_some()).unwrap();
-        // Until the client closes.
+        // Blocks until the client closes.
         asked.send(matches!(stream.read(&mut [0; 1]), Ok(0))).unwrap();
     });
     let directory = tempfile::tempdir().unwrap();
@@ -754,7 +753,7 @@ fn a_killed_run_leaves_records_that_a_report_can_be_made_of() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = start_long_run(&server, directory.path(), 100);
     let records = directory.path().join("profile_export.jsonl");
-    // The files are flushed each second.
+    // The files are flushed every second.
     while fs::metadata(&records).map_or(0, |file| file.len()) == 0 {
         std::thread::yield_now();
     }
@@ -822,7 +821,7 @@ fn wrong_usage_exits_with_2() {
     }
 }
 
-/// A server that answers with JSON whatever it is asked, and says no usage.
+/// A server that responds with JSON to every request, without usage.
 fn plain_server() -> String {
     let address = raw_server::serve(|_, stream| {
         let body = r#"{"choices":[{"message":{"content":"four words of answer"}}]}"#;

@@ -1,4 +1,4 @@
-//! What the files say a run was, and which of its models and servers each request was of.
+//! The description of a run in its files, and the model and server of each request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn a_run_says_what_it_was_made_with() {
     // The mock server's metrics are vLLM's.
     let url = format!("{}/v1/chat/completions", server.url().trim_end_matches('/'));
     assert_eq!(info["servers"], json!([{"url": url, "name": "vllm"}]));
-    // The same instant as without a zone, and its offset.
+    // The same instant as without a time zone, and its offset.
     let start = run.summary()["start_time"].as_str().unwrap().to_owned();
     let zoned = info["start_time"].as_str().unwrap();
     let offset = zoned.strip_prefix(&start).unwrap();
@@ -48,7 +48,7 @@ fn the_tokenizers_file_is_named_by_its_hash() {
     command.args(["--url", &server.url(), "--tokenizer", tokenizer]);
     assert!(command.arg("--artifact-dir").arg(directory.path()).status().unwrap().success());
     let told = crate::support::run::summary(directory.path())["run_info"]["tokenizer"].clone();
-    // By coreutils, as a user would check it.
+    // With coreutils, as a user would check it.
     let file = format!("{tokenizer}/tokenizer.json");
     let output = std::process::Command::new("sha256sum").arg(file).output().unwrap();
     let sum = String::from_utf8(output.stdout).unwrap();
@@ -74,7 +74,7 @@ fn requests_of_several_models_and_servers_are_told_apart() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let of = |url: String| format!("{}/v1/chat/completions", url.trim_end_matches('/'));
     let (one, other) = (of(one.url()), of(other.url()));
-    // Models and servers are taken in turn: the session's number modulo 3 and 2.
+    // Models and servers are used in turn: the session's number modulo 3 and 2.
     let path = directory.path().join("profile_export.jsonl");
     for record in crate::support::run::json_lines(&path) {
         let metadata = &record["metadata"];

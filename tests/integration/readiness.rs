@@ -1,4 +1,4 @@
-//! The wait for the model (`--wait-for-model-*`) when what answers is not to be trusted.
+//! The wait for the model (`--wait-for-model-*`) with misbehaving servers.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::raw_server::{self, read_request, write};
 use crate::support::run::{Run, profile};
 
-/// A server that counts who comes, and answers what a model server would.
+/// A server that counts connections, and responds like a model server.
 fn stranger() -> (SocketAddr, Arc<AtomicUsize>) {
     let visits = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&visits);
@@ -24,7 +24,7 @@ fn stranger() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, visits)
 }
 
-/// A run that waits for `seconds` for the model of the server at `address`.
+/// Returns a run that waits for `seconds` for the model of the server at `address`.
 fn waiting(address: SocketAddr, seconds: &str, mode: &str) -> Run {
     let wait = ["--wait-for-model-timeout", seconds, "--wait-for-model-interval", "9"];
     let keys = ["--api-key", "k3y-of-mine", "--header", "X-Team: mine"];
@@ -73,7 +73,7 @@ fn an_endless_answer_is_read_up_to_a_bound() {
     let run = waiting(endless, "5", "models");
     assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
     assert!(run.stderr().contains("its response exceeds 64 MiB"), "{}", run.stderr());
-    // What the sockets hold is beyond the bound.
+    // Data in the sockets' buffers may exceed the limit.
     let mebibytes = sent.load(Ordering::SeqCst);
     assert!((64..=96).contains(&mebibytes), "{mebibytes} MiB");
 }
@@ -97,7 +97,7 @@ fn escape_codes_of_a_server_do_not_reach_the_terminal() {
     assert!(!said.contains("\nerror: fake"), "{said:?}");
 }
 
-/// A server without a list of models, whose base URL answers `status`.
+/// A server without a list of models, whose base URL returns `status`.
 fn without_models(status: &'static str) -> SocketAddr {
     raw_server::serve(move |_, stream| {
         while let Some(request) = read_request(stream) {
@@ -112,7 +112,7 @@ fn without_models(status: &'static str) -> SocketAddr {
 fn a_server_that_lists_no_models_is_asked_whether_it_is_there() {
     for status in ["200 OK", "404 Not Found"] {
         let run = waiting(without_models(status), "5", "models");
-        // The wait was over: the run's own requests failed.
+        // The wait was over: the requests of the run itself failed.
         assert!(run.stderr().contains("no request succeeded"), "{status}: {}", run.stderr());
     }
     let run = waiting(without_models("503 Service Unavailable"), "0.2", "models");

@@ -1,6 +1,5 @@
-//! Every value of every record computed again from what the server said, and every
-//! value of the summary from the records, by `tests/check_raw_records.py` and
-//! `tests/check_profile_export.py`.
+//! Every value of every record recomputed from the server's responses, and every value of the
+//! summary from the records, by `tests/check_raw_records.py` and `tests/check_profile_export.py`.
 
 use std::path::Path;
 
@@ -22,7 +21,7 @@ use crate::support::run::{Run, aiperf, profile_command};
 
 const TOKENIZER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
 
-/// A server that takes its time, reasons, and fails now and then.
+/// A server with delays, reasoning, and occasional failures.
 fn server() -> MockServer {
     mock(Script {
         ttft: Nanos::from_millis(4.0),
@@ -33,7 +32,7 @@ fn server() -> MockServer {
     })
 }
 
-/// A run that writes all there is of its requests, checked.
+/// Runs with all details of requests in the files, and checks these.
 fn checked(url: &str, extra: &[&str], environment: &[(&str, &str)]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let mut command = aiperf(&["profile", "--model", "mock-model", "--url", url, "--ui", "none"]);
@@ -56,7 +55,7 @@ fn checked(url: &str, extra: &[&str], environment: &[(&str, &str)]) -> Run {
     run
 }
 
-/// Whether requests can be made up: otherwise a file is needed, or a template.
+/// Returns whether requests can be generated; other dialects need a file or a template.
 fn is_made_up(traits: &EndpointTraits) -> bool {
     traits.needs == MediaKinds::empty() && !traits.path.is_empty()
 }
@@ -108,7 +107,7 @@ fn of_conversations_with_media() {
     assert_eq!(checked(&server().url(), &sound, &[]).summary()["rtfx"]["unit"], "ratio");
 }
 
-/// What stands in front is counted as it is sent: once, or before each text of a list.
+/// Prefixes are counted as they are sent: once, or for each text of a list.
 #[test]
 fn of_prompts_with_a_context() {
     let context = "--shared-system-prompt-length 30 --user-context-prompt-length 15 \
@@ -144,7 +143,7 @@ fn of_all_ways_to_connect_and_of_what_developers_see() {
     }
 }
 
-/// Reasoning, text, a refusal, calls of tools, and every count that a usage can have.
+/// Reasoning, text, a refusal, tool calls, and all counts that a usage can contain.
 const ANSWER: &str = concat!(
     r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
     "\n\n",
@@ -202,14 +201,14 @@ fn of_calls_refusals_and_every_count_of_a_usage() {
         assert_eq!(summary[format!("total_usage_{name}")]["avg"], count * 12.0, "{name}");
     }
     assert_eq!(summary["overall_usage_prompt_cache_read_pct"]["avg"], 1600.0 / 31.0);
-    // A table of the console for each group that has something.
+    // The console has a table for each group with values.
     let console = run.text("profile_export_console.txt");
     for group in ["Usage", "Cache", "Prediction", "Audio", "Reasoning", "Effective"] {
         assert!(console.contains(&format!("LLM Metrics: {group}")), "{group}: {console}");
     }
 }
 
-/// The names in AIPerf's files are in a run's, or on the migration page.
+/// All names in AIPerf's files are in the files of a run, or on the migration page.
 #[test]
 fn nothing_of_aiperfs_files_is_missing_unexplained() {
     let server = mock(Script {
@@ -219,19 +218,19 @@ fn nothing_of_aiperfs_files_is_missing_unexplained() {
         ..Script::default()
     });
     let directory = tempfile::tempdir().unwrap();
-    // One at a time is too slow for that rate: the console has what it has of waits.
+    // A concurrency of one is too low for that rate, so the console has all statistics of waits.
     let words = "--request-count 40 --warmup-request-count 3 --request-rate 40 --concurrency 1 \
         --slice-duration 0.5 \
         --goodput time_to_first_token:50 --export-level raw --export-http-trace \
         --show-trace-timing --server-metrics-formats json csv jsonl parquet --workers-max 2";
     let mut command = profile_command(&server.url(), directory.path(), &[]);
-    // Nothing listens there: what is configured is in the files all the same.
+    // There is no collector, but its configuration is in the files nevertheless.
     command.args(words.split_whitespace()).args(["--otel-url", "http://127.0.0.1:1"]);
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
     run_python("tests/compare_with_aiperf.py", Path::new(run.directory.path()));
 }
 
-/// What a unit of the files is in the unit that OpenTelemetry has.
+/// Converts a unit of the files to that of OpenTelemetry.
 fn in_base_units(unit: &str) -> f64 {
     match unit {
         "ms" => 1e-3,
@@ -240,7 +239,8 @@ fn in_base_units(unit: &str) -> f64 {
     }
 }
 
-/// Values of the points of the measured phase: a histogram's counts and sums, or numbers.
+/// Returns the values of the points of the measured phase: counts and sums of histograms, or
+/// numbers.
 fn totals(metric: &Metric) -> (u64, f64) {
     let measured = |attributes: &Vec<KeyValue>| {
         attribute(attributes, "aiperf.benchmark_phase").as_deref() == Some("profiling")
@@ -265,7 +265,7 @@ fn totals(metric: &Metric) -> (u64, f64) {
     (1, points.map(number).sum())
 }
 
-/// Whatever the summary says, a collector has as well.
+/// Everything in the summary is also exported to the collector.
 #[test]
 fn a_collector_has_every_value_of_the_summary() {
     let collector = OtlpReceiver::http();
@@ -280,8 +280,8 @@ fn a_collector_has_every_value_of_the_summary() {
     for (tag, metric) in metrics {
         let name = format!("aiperf.{tag}");
         if !names.contains(&name) {
-            // Of these there are percentiles alone, of what never was no series, and an
-            // instant is no quantity.
+            // Only percentiles of these are exported; counters that stayed at zero do not have a
+            // series, and an instant is not a quantity.
             let percentiles = names.contains(&format!("aiperf.percentiles.{tag}"));
             let is_instant = tag.ends_with("_timestamp");
             assert!(percentiles || is_instant || metric["avg"] == 0.0, "{tag} is not exported");

@@ -1,5 +1,5 @@
-//! Responses of real servers, sent again byte for byte over a socket, however
-//! the bytes are split: content, usage and text are those of the capture.
+//! Responses of real servers, repeated byte for byte over a socket. However the bytes are split,
+//! content, usage and text are those of the capture.
 
 use aiperf::record::{ResponseBody, SseEvent};
 use aiperf::transport::SseDecoder;
@@ -9,7 +9,7 @@ use crate::endpoint::{STREAMS, capture, dialect};
 use crate::support::load::Load;
 use crate::support::raw_server;
 
-/// The stream's bytes in HTTP's chunked framing, `size` bytes a chunk.
+/// Returns the bytes of the stream as HTTP chunks of `size` bytes.
 fn framed(body: &str, size: usize) -> Vec<u8> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
                 transfer-encoding: chunked\r\n\r\n";
@@ -66,7 +66,7 @@ fn every_split_of_a_capture_gives_the_same_events() {
                 events.iter().map(SseEvent::range).eq(whole.iter().cloned()),
                 "{server} {name} {at}"
             );
-            // What ended before the split arrived first.
+            // Events that were complete before the split arrived first.
             assert!(
                 events
                     .iter()

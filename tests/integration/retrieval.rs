@@ -1,5 +1,5 @@
-//! Vectors, what is found in images, and answers by retrieval, as users have them
-//! measured: whole runs against the mock server.
+//! Embeddings, image retrieval and retrieval-augmented generation in whole runs against the mock
+//! server.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::support::load::{faulty, mock};
 use crate::support::raw_server;
 use crate::support::run::{Run, profile};
 
-/// Has images generated, one for each request.
+/// Flags for one generated image per request.
 const IMAGES: &[&str] = &["--image-width-mean", "8", "--image-height-mean", "8"];
 
 fn arguments<'a>(kind: EndpointType, extra: &[&'a str]) -> Vec<&'a str> {
@@ -19,7 +19,7 @@ fn arguments<'a>(kind: EndpointType, extra: &[&'a str]) -> Vec<&'a str> {
     [&common[..], extra].concat()
 }
 
-/// The bodies of all requests.
+/// Returns the bodies of all requests.
 fn payloads(run: &Run) -> Vec<Value> {
     let lines = run.text("profile_export_raw.jsonl");
     let payload = |line: &str| serde_json::from_str::<Value>(line).unwrap()["payload"].clone();
@@ -70,7 +70,7 @@ fn messages_of_a_file_and_of_earlier_turns_are_embedded() {
     let mut lengths: Vec<_> =
         payloads(&run).iter().map(|sent| sent["messages"].as_array().unwrap().len()).collect();
     lengths.sort_unstable();
-    // The system prompt and one turn, or two: an answer has no text to be repeated.
+    // The system prompt and one or two turns: the response does not contain text to repeat.
     assert_eq!(lengths, [2, 3]);
     for record in run.records() {
         let value = |tag: &str| record["metrics"][tag]["value"].clone();
@@ -118,7 +118,7 @@ fn texts_and_images_are_embedded_by_nim() {
         );
     }
 
-    // What the server refuses is a record of what it says.
+    // A request that the server rejects has a record with its message.
     let query = [IMAGES, &["--request-count", "1", "--extra-inputs", "input_type:query"]].concat();
     let run = profile(&server.url(), &arguments(EndpointType::NIM_EMBEDDINGS, &query));
     let error = run.records()[0]["error"].clone();
@@ -208,7 +208,7 @@ fn answers_by_retrieval_are_measured_whole_and_streamed() {
     }
 }
 
-/// The error of the only request to a server that answers it with this.
+/// Returns the error of the only request to a server that returns this response.
 fn failure(kind: EndpointType, status: &str, body: &'static str) -> Value {
     let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\n");
     let address = raw_server::serve(move |_, stream| {

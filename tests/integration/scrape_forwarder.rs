@@ -1,4 +1,4 @@
-//! What a collector receives of the servers' metrics is what they exposed.
+//! The server metrics that a collector receives are those that the servers exposed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,11 +32,11 @@ use crate::telemetry::identity;
 /// Long enough for any healthy collector on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Collectors' own limit for a message.
+/// Maximum size of a message for collectors.
 const FOUR_MIB: usize = 4 * 1024 * 1024;
 
 fn config(collector: &OtlpReceiver) -> Config {
-    // The exporter's own exports stay out of the way.
+    // The exporter's own exports must not interfere.
     Config { url: Some(collector.url()), interval_seconds: 3600.0, ..Config::default() }
 }
 
@@ -50,7 +50,7 @@ fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
     Telemetry::start_in(config, &identity(), &[], &found).unwrap()
 }
 
-/// Starts by the receiver's protocol.
+/// Starts with the receiver's protocol.
 fn start_for(collector: &OtlpReceiver) -> Telemetry {
     let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
     start(&config(collector), &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)])
@@ -90,13 +90,13 @@ fn show(telemetry: &Telemetry, url: &str, index: usize, time: u64, exposition: &
 
 const URL: &str = "http://127.0.0.1:8801/metrics";
 
-/// Shows one body, fetched at second 1,800,000,000.
+/// Passes on one body, scraped at second 1,800,000,000.
 fn show_text(telemetry: &Telemetry, text: &str, format: Format) {
     let exposition = Exposition::parse(text.as_bytes(), format).unwrap();
     show(telemetry, URL, 0, 1_800_000_000_000_000_000, &exposition);
 }
 
-/// What came of the servers, request by request.
+/// Returns the exports of server metrics, by request.
 fn received(collector: &OtlpReceiver) -> Vec<ResourceMetrics> {
     let all = collector.taken().into_iter().flat_map(|export| export.message.resource_metrics);
     all.filter(|of| resource(of, "service.name").as_deref() == Some("inference-server")).collect()
@@ -111,11 +111,11 @@ fn metrics(of: &[ResourceMetrics]) -> Vec<&Metric> {
     scopes.flat_map(|scope| &scope.metrics).collect()
 }
 
-/// A line of an exposition: name, labels in order (bounds and quantiles as
-/// numbers), time in nanoseconds.
+/// A line of an exposition: name, labels in order (bounds and quantiles as numbers), time in
+/// nanoseconds.
 type Line = (String, Vec<(String, String)>, u64);
 
-/// Lines and the bits of their values.
+/// Lines, with the bits of their values.
 type Lines = BTreeMap<Line, u64>;
 
 fn bits(value: f64) -> u64 {
@@ -126,7 +126,7 @@ fn number(text: &str) -> String {
     text.parse::<f64>().unwrap().to_string()
 }
 
-/// What an exposition says, read by its own lines.
+/// Parses the lines of an exposition, independently of the program.
 fn exposed(exposition: &Exposition<'_>, time: u64, lines: &mut Lines) {
     for sample in &exposition.samples {
         let pair = |label: &Label<'_>| match &*label.name {
@@ -152,7 +152,7 @@ fn value(point: &NumberDataPoint) -> f64 {
     value
 }
 
-/// Upper bounds with the counts up to them, as an exposition has them.
+/// Returns upper bounds with cumulative counts, as in an exposition.
 fn cumulative(point: &HistogramDataPoint) -> Vec<(f64, u64)> {
     assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
     let bounds = point.explicit_bounds.iter().copied().chain([f64::INFINITY]);
@@ -164,7 +164,7 @@ fn cumulative(point: &HistogramDataPoint) -> Vec<(f64, u64)> {
     bounds.zip(point.bucket_counts.iter().map(count)).collect()
 }
 
-/// A metric as the lines that it was made of.
+/// Converts a metric back to its lines.
 fn reverted(metric: &Metric, lines: &mut Lines) {
     let name = &metric.name;
     let mut add = |suffix: &str, attributes: &[KeyValue], by: Option<(&str, f64)>, time, value| {
@@ -201,7 +201,7 @@ fn reverted(metric: &Metric, lines: &mut Lines) {
     }
 }
 
-/// Type, temporality, description and metadata as the family says.
+/// Checks type, temporality, description and metadata against the family.
 fn assert_is_of_family(metric: &Metric, exposition: &Exposition<'_>) {
     let cumulative = AggregationTemporality::Cumulative;
     let family = exposition.families.iter().find(|family| family.name == metric.name).unwrap();
@@ -236,7 +236,7 @@ fn assert_all_forwarded(report: &TelemetryReport, scrapes: usize) -> ScrapesRepo
     forwarded
 }
 
-/// Forwards a recorded series and holds every line against what came.
+/// Forwards a recorded series and compares every line with the exports.
 fn forward(name: &str, collector: &OtlpReceiver, gzip: bool) -> Vec<ResourceMetrics> {
     let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
     let compression = if gzip { "gzip" } else { "none" };
@@ -297,7 +297,7 @@ fn a_grpc_collector_has_every_line_of_vllm() {
     assert_eq!(with("aiperf.benchmark.id"), Some(Uuid::from_u128(7).to_string()));
     let scope = received[0].scope_metrics[0].scope.as_ref().unwrap();
     assert_eq!((scope.name.as_str(), scope.version.as_str()), ("aiperf", "0.1.0"));
-    // The server says in gauges beside them when its counters began.
+    // The server's gauges next to its counters contain their start times.
     let started = metrics(&received).into_iter().find_map(|metric| match &metric.data {
         Some(Data::Sum(sum)) if metric.name == "vllm:estimated_flops_per_gpu_total" => {
             Some(sum.data_points[0].start_time_unix_nano)
@@ -319,7 +319,8 @@ fn an_http_collector_has_every_line_of_llama_cpp() {
     forward("llamacpp/scrapes", &OtlpReceiver::http(), false);
 }
 
-/// A data point for the checker: what a histogram has is still not cumulative.
+/// Converts a data point for the checker, with the counts of histograms as exported, not
+/// cumulative.
 fn described(metric: &Metric) -> Vec<serde_json::Value> {
     let (name, help) = (&metric.name, &metric.description);
     let of = |point: &NumberDataPoint, kind: &str| {
@@ -362,7 +363,7 @@ fn described(metric: &Metric) -> Vec<serde_json::Value> {
     }
 }
 
-/// The same by Prometheus' own parser, of every tenth scrape.
+/// The same comparison by Prometheus' own parser, for every tenth scrape.
 #[test]
 fn the_points_are_what_prometheus_reads() {
     let directory = tempfile::tempdir().unwrap();
@@ -393,7 +394,7 @@ fn a_scrape_above_4_mib_goes_in_pieces() {
     use std::fmt::Write as _;
     let collector = OtlpReceiver::grpc();
     let telemetry = start_for(&collector);
-    // About 20 MB: one family that no request holds, and many small ones.
+    // About 20 MB: one family that does not fit into a request, and many small ones.
     let padding = "x".repeat(150);
     let mut text = "# TYPE large gauge\n".to_owned();
     for n in 0..60_000 {
@@ -427,7 +428,7 @@ fn a_scrape_above_4_mib_goes_in_pieces() {
 
 #[test]
 fn the_oldest_scrapes_fall_out_of_a_full_queue() {
-    // The first request is tried again and again; meanwhile the queue fills up.
+    // The first request is retried repeatedly; meanwhile the queue fills up.
     let collector = OtlpReceiver::grpc().always(Answer::Unavailable);
     let telemetry = start_for(&collector);
     let show = |n: u64| {
@@ -456,7 +457,7 @@ fn the_oldest_scrapes_fall_out_of_a_full_queue() {
     values.sort_by(f64::total_cmp);
     let expected: Vec<_> = [0].into_iter().chain(51..=10_050).map(f64::from).collect();
     assert_eq!(values, expected);
-    // What waited went in few requests, not one by one.
+    // Waiting scrapes were sent in a few requests, not one by one.
     assert!(report.requests_ok < 100, "{report:?}");
 }
 
@@ -465,7 +466,7 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
     for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
         let collector = collector.always(Answer::Hang);
         let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
-        // Far beyond the deadline: only giving up ends this.
+        // Far beyond the deadline: the test only ends if the forwarder gives up.
         let config = Config { timeout_seconds: 3600.0, ..config(&collector) };
         let telemetry = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         show_text(&telemetry, "a 1\nb 2\n", Format::Text);
@@ -499,7 +500,7 @@ fn no_collector_at_the_address_fails_nothing() {
 #[test]
 fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
     for collector in [OtlpReceiver::grpc(), OtlpReceiver::http()] {
-        // The first request is refused for good, the second in passing.
+        // The first request is rejected permanently, the second temporarily.
         let collector = collector.first([Answer::Refuse, Answer::Unavailable, Answer::Unavailable]);
         let telemetry = start_for(&collector);
         show_text(&telemetry, "refused 1\n", Format::Text);
@@ -516,7 +517,7 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
     }
 }
 
-/// Takes a connection, and resets it as soon as a request has begun on it.
+/// Accepts a connection, and resets it as soon as a request has started on it.
 fn reset_a_request(listener: &TcpListener) {
     const PREFACE: usize = 24;
     const HEADERS: u8 = 1;

@@ -1,4 +1,4 @@
-//! The self-check as its users run it, and what later runs make of it.
+//! The self-check in real runs, and its effect on later runs.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,7 @@ fn selfcheck(saved: &Path, loads: &[&str], flags: &[&str]) -> Output {
     command.env("AIPERF_SELFCHECK_FILE", saved).args(loads).args(flags).output().unwrap()
 }
 
-/// A run with `concurrency` on the machine that `saved` tells of: its summary
-/// and what it warned of.
+/// Runs with `concurrency` and the self-check in `saved`; returns the summary and the warnings.
 fn profiled(saved: &Path, concurrency: &str) -> (Value, String) {
     let server = MockServer::start(Config::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -36,7 +35,7 @@ fn limits_are_found_and_travel_with_later_results() {
     let directory = tempfile::tempdir().unwrap();
     let (saved, output) =
         (directory.path().join("a/saved.json"), directory.path().join("all.json"));
-    // A bound that no machine misses: what is looked at is the way, not the speed.
+    // A limit that every machine meets: the procedure is tested, not the speed.
     let flags = ["--bound", "100s", "--save", "--output", output.to_str().unwrap()];
     let run = selfcheck(&saved, &["--streams", "2,3", "--rates", "40"], &flags);
     let text = String::from_utf8_lossy(&run.stdout);
@@ -61,14 +60,14 @@ fn limits_are_found_and_travel_with_later_results() {
             "inter_chunk_latency",
         ] {
             assert!(step["errors"][metric]["by_arrival"]["p99_ms"].is_f64(), "{metric}: {step}");
-            // Nothing is read before the server has begun to write it.
+            // An event cannot be read before the server has started to write it.
             let by_read = step["errors"][metric]["by_read"]["p99_ms"].as_f64().unwrap();
             assert!(by_read >= 0.0, "{metric}: {step}");
         }
     }
     let rate = &all["rates"][0];
     assert_eq!((&rate["requests"], &rate["failures"]), (&json!(20), &json!([])));
-    // What the server sees comes after what the client says of itself.
+    // The server's times are after those of the client.
     let p50 = |name: &str| rate[name]["p50_ms"].as_f64().unwrap();
     assert!(p50("slip_at_server") >= p50("schedule_slip"));
 
@@ -84,7 +83,7 @@ fn limits_are_found_and_travel_with_later_results() {
 fn a_load_that_fails_twice_is_the_last() {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("all.json");
-    // No request is sent at the very nanosecond.
+    // No request is sent within a nanosecond of its due time.
     let flags = ["--rates", "40,80", "--bound", "0", "--output", output.to_str().unwrap()];
     let run = selfcheck(&output, &["--streams", "1"], &flags);
     assert!(run.status.success());

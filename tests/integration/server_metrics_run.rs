@@ -1,4 +1,4 @@
-//! Whole runs whose server is scraped beside the load.
+//! Whole runs that scrape their server during the load.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::support::load::mock;
 use crate::support::raw_server;
 use crate::support::run::{Run, aiperf, json_lines, profile, profile_command, signal};
 
-/// A server that answers each request for a completion, and `/metrics` as told.
+/// A server that responds to each completion request, and to `/metrics` as specified.
 struct Server {
     url: String,
     /// Heads of the requests for metrics.
@@ -24,8 +24,8 @@ struct Server {
 }
 
 impl Server {
-    /// `metrics` gets the number of completions answered and the scrapes since the
-    /// last of them, this one included; no answer is a 404.
+    /// `metrics` receives the number of responses so far, and the number of scrapes since the last
+    /// of them, including this one; `None` causes a 404.
     fn start(
         metrics: impl Fn(usize, usize) -> Option<String> + Clone + Send + Sync + 'static,
     ) -> Self {
@@ -80,12 +80,12 @@ fn json(run: &Run, name: &str) -> Value {
     serde_json::from_str(&run.text(name)).unwrap()
 }
 
-/// Scrapes as the file of lines has them.
+/// Returns the scrapes in the lines of the file.
 fn scrapes(run: &Run) -> Vec<Value> {
     json_lines(&run.path("server_metrics_export.jsonl"))
 }
 
-/// The files of the server's metrics in a run's directory, by name.
+/// Returns the server metrics files in a run's directory, by name.
 fn files(run: &Run) -> Vec<String> {
     let entries = fs::read_dir(run.directory.path()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -94,7 +94,7 @@ fn files(run: &Run) -> Vec<String> {
     names
 }
 
-/// Every file below `directory`.
+/// Returns every file below `directory`.
 fn all_files(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory)
         .unwrap()
@@ -103,14 +103,14 @@ fn all_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// By how much `metric` rose in a phase, all series together.
+/// Returns the increase of `metric` in a phase, summed over all series.
 fn total(export: &Value, metrics: &str, metric: &str) -> f64 {
     let series = export[metrics][metric]["series"].as_array();
     let series = series.unwrap_or_else(|| panic!("{metric}: {export}"));
     series.iter().map(|series| series["stats"]["total"].as_f64().unwrap()).sum()
 }
 
-/// The sum of a metric over the records of a phase.
+/// Returns the sum of a metric over the records of a phase.
 fn sum(run: &Run, phase: &str, metric: &str) -> f64 {
     let records = run.records();
     let of_phase = records.iter().filter(|record| record["metadata"]["benchmark_phase"] == phase);
@@ -161,8 +161,8 @@ fn phases_are_scraped_at_their_ends_and_nothing_is_waited_for() {
         "jsonl",
     ];
     let mut command = profile_command(&server.url(), directory.path(), &extra);
-    // No scrape but those at the start and at the ends of the phases, and none in a
-    // wait for counts, which are complete at once.
+    // Only the scrapes at the start and at the ends of the phases, and none while waiting for
+    // counts, which are complete immediately.
     command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
     command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "30");
     let run = Run { output: command.output().unwrap(), directory }.succeeded();
@@ -175,7 +175,7 @@ fn phases_are_scraped_at_their_ends_and_nothing_is_waited_for() {
         series.into_iter().flatten().map(|point| point["value"].as_f64().unwrap()).sum()
     };
     assert_eq!(scrapes.iter().map(successes).collect::<Vec<_>>(), [0.0, 2.0, 8.0]);
-    // Between the last of a phase and the first of the next.
+    // Between the last request of one phase and the first of the next.
     let time = |record: &Value, member: &str| record["metadata"][member].as_u64().unwrap();
     let of = |phase: &'static str| {
         run.records().into_iter().filter(move |r| r["metadata"]["benchmark_phase"] == phase)
@@ -247,7 +247,7 @@ fn credentials_reach_the_server_and_nobody_else() {
 
 #[test]
 fn counts_that_come_late_are_waited_for_and_in_the_totals() {
-    // The second request is counted with the third scrape after it.
+    // The second request is counted from the third scrape after it.
     let server = Server::start(|answered, since| {
         Some(successes(if since < 3 { answered.min(1) } else { answered }))
     });
@@ -262,12 +262,12 @@ fn counts_that_come_late_are_waited_for_and_in_the_totals() {
     assert_eq!((&compared["server"], &compared["client"]), (&2.0.into(), &2.0.into()));
     let export = json(&run, "server_metrics_export.json");
     assert_eq!(total(&export, "metrics", "vllm:request_success"), 2.0);
-    // The report of its files says the same.
+    // A report of its files has the same result.
     assert_reported_again(&run);
 }
 
-/// `aiperf report` makes the same statistics of the server once more: of its lines, and
-/// without them, of its samples.
+/// `aiperf report` computes the same server statistics from the lines and, without them, from the
+/// samples.
 fn assert_reported_again(run: &Run) {
     let name = "server_metrics_export.json";
     let original = json(run, name);
@@ -304,7 +304,7 @@ fn counts_that_nobody_can_compare_may_come_late_too() {
     let run = profile(&server.url, &UNSTREAMED).succeeded();
     let export = json(&run, "server_metrics_export.json");
     assert_eq!(total(&export, "metrics", "work"), 2.0);
-    // The gauge has no samples of the time after.
+    // The gauge was not sampled after that.
     assert_eq!(export["metrics"]["busy"]["series"][0]["stats"]["avg"], 1.0);
     let info = export["summary"]["endpoint_info"].as_object().unwrap().values().next().unwrap();
     let ns = |name: &str| info[name].as_u64().unwrap();
@@ -360,13 +360,13 @@ fn an_interrupt_ends_the_wait_for_counts() {
     let mut command = profile_command(&server.url, directory.path(), &UNSTREAMED);
     command.env("AIPERF_SERVER_METRICS_COLLECTION_FLUSH_PERIOD", "60");
     let child = command.spawn().unwrap();
-    // The first after the load is that of its end; the second shows the wait.
+    // The first scrape after the load is the final one; the second proves the wait.
     while scrapes.recv_timeout(Duration::from_secs(30)).unwrap() != (2, 2) {}
     signal(&child, Signal::INT);
     let run = Run { output: child.wait_with_output().unwrap(), directory }.succeeded();
     assert_eq!(run.records().len(), 2);
     assert_eq!(run.summary()["was_cancelled"], false);
-    // The server was not given the time to count.
+    // The server was not given time to count.
     let conservation = &run.summary()["server_metrics"]["conservation"];
     assert!(conservation.as_array().is_none_or(Vec::is_empty), "{conservation}");
 }
@@ -377,7 +377,7 @@ fn an_interrupt_ends_the_wait_for_the_first_scrape() {
     let (told, asked) = std::sync::mpsc::channel();
     let address = raw_server::serve(move |_, stream| {
         while raw_server::read_request(stream).is_some() {
-            // It is never answered.
+            // The server never responds to it.
             told.send(()).unwrap();
         }
     });
@@ -390,7 +390,7 @@ fn an_interrupt_ends_the_wait_for_the_first_scrape() {
     signal(&child, Signal::INT);
     let run = Run { output: child.wait_with_output().unwrap(), directory };
     assert_eq!(run.output.status.code(), Some(130), "{}", run.stderr());
-    // The bound of the scrape was not waited for.
+    // The timeout of the scrape was not waited for.
     assert!(!run.stderr().contains("not reachable"), "{}", run.stderr());
 }
 
@@ -415,7 +415,7 @@ fn endpoints_that_cannot_be_reached_stop_no_run() {
 fn without_a_collector_nothing_is_said_of_opentelemetry() {
     let server = mock(Script::default());
     let run = profile(&server.url(), &["--request-count", "2", "-vv"]).succeeded();
-    // It says a lot, and nothing of an SDK that exports nothing.
+    // It logs a lot, but nothing from an SDK that does not export anything.
     for said in [run.stderr(), run.text("logs/aiperf.log")] {
         assert!(said.contains("DEBUG") || said.contains("TRACE"), "{said}");
         let lines = said.lines().filter(|line| {
@@ -438,7 +438,7 @@ fn the_demo_has_the_servers_files_too() {
 #[test]
 fn label_sets_without_end_are_bounded_and_told_of_once() {
     let server = Server::start(|answered, since| {
-        // Its names of labels, too, are new in each scrape.
+        // The names of its labels, too, are new in each scrape.
         let series = |each| format!("churning{{n{answered}_{since}_{each}=\"x\"}} 1\n");
         let churning: String = (0..600).map(series).collect();
         Some(successes(answered) + "# TYPE churning gauge\n" + &churning)
@@ -449,12 +449,12 @@ fn label_sets_without_end_are_bounded_and_told_of_once() {
     assert_eq!(said.matches("has more metrics than can be stored").count(), 1, "{said}");
     assert_eq!(said.matches("WARN").count(), 1, "{said}");
     let export = json(&run, "server_metrics_export.json");
-    // What was known goes on: the server's counts and the client's agree.
+    // Known series continue: the counts of server and client agree.
     assert_eq!(total(&export, "metrics", "vllm:request_success"), 2.0);
     let conservation = &run.summary()["server_metrics"]["conservation"];
     assert_eq!(conservation[0]["agrees"], true, "{conservation}");
     let csv = run.text("server_metrics_export.csv");
     let widest = csv.lines().map(|line| line.split(',').count()).max().unwrap();
-    // 1,000 names at most, of which the baseline took 600; 18 columns are no labels.
+    // At most 1,000 names, 600 of which were used by the baseline; 18 columns are not labels.
     assert_eq!(widest, 400 + 18);
 }

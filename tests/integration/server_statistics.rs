@@ -1,5 +1,5 @@
-//! The statistics of recorded scrapes, held against what `prometheus_client` and
-//! numpy make of the same bodies.
+//! The statistics of recorded scrapes, compared with the results of `prometheus_client` and numpy
+//! for the same bodies.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn requests(server: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// From the first request to the end of the last one.
+/// From the start of the first request to the end of the last one.
 fn window(server: &str) -> Window {
     let requests = requests(server);
     let ns = |request: &Value, name: &str| request[name].as_u64().unwrap();
@@ -81,16 +81,16 @@ fn window(server: &str) -> Window {
 fn build(server: &str, file: &str) -> (ServerMetricsReport, Window) {
     let mut scrapes = scrapes(server, file);
     let mut window = window(server);
-    // Nothing that was counted late, which the checker does not know of.
+    // Without late counts, which the checker does not support.
     let last = scrapes.iter().position(|scrape| times(scrape).request_sent_ns >= window.end_ns);
     scrapes.truncate(last.unwrap() + 1);
     let windows = Windows { warmup: None, profiling: Some(window) };
-    // The endpoint's ends with its final scrape.
+    // The window of the endpoint ends with its final scrape.
     window.end_ns = times(scrapes.last().unwrap()).first_byte_ns;
     (report::build(&store(&scrapes), windows, Some(Nanos::from_seconds(2.0))), window)
 }
 
-/// What the checker prints; `None`, said aloud, where there is no interpreter.
+/// Returns the output of the checker; `None`, with a message, without an interpreter.
 fn checker(arguments: &[&Path]) -> Option<String> {
     let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
         eprintln!("prometheus_client was not asked: AIPERF_TEST_PYTHON names no interpreter");
@@ -164,7 +164,7 @@ fn metrics(metrics: &[MetricReport]) -> Value {
     json!(all)
 }
 
-/// As Python's `json.dumps(labels, sort_keys=True)`.
+/// Formats labels like Python's `json.dumps(labels, sort_keys=True)`.
 fn labels(labels: &Labels) -> String {
     let text = |text: &str| serde_json::to_string(text).unwrap();
     let parts: Vec<String> =
@@ -214,7 +214,8 @@ fn slices<T>(slices: &[Timeslice<T>], stats: impl Fn(&T) -> Vec<Value>) -> Value
     json!(slices.iter().map(slice).collect::<Vec<_>>())
 }
 
-/// Every key and every number, in both directions; numbers to 1e-9 of their size.
+/// Compares every key and every number, in both directions; numbers with a relative tolerance of
+/// 1e-9.
 fn assert_same(ours: &Value, theirs: &Value, at: &str) {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -243,7 +244,7 @@ fn assert_same(ours: &Value, theirs: &Value, at: &str) {
     }
 }
 
-/// The counters' rises are the sums of what the client saw.
+/// The increases of the counters are the sums of the client's measurements.
 #[test]
 fn servers_counted_what_the_client_saw() {
     let cases = [

@@ -1,4 +1,4 @@
-//! Processes that share a run, and the report that combines them.
+//! Processes that share a run, and the report that combines their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,7 @@ fn server() -> MockServer {
     mock(Script { ttft: Nanos::from_millis(30.0), ..Script::default() })
 }
 
-/// The same run as a whole and in parts, each against a server of its own.
+/// The same run as a single process and as shards, each with its own server.
 struct Sharded {
     directory: TempDir,
     whole: MockServer,
@@ -76,7 +76,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Runs all, started at one time; a machine that was not ready by then is given
+/// Runs all processes with a common start time. If the machine was not ready by then, it is given
 /// more time.
 fn run_together(all: &mut [Sharded]) -> u64 {
     for ahead in [8, 40, 200] {
@@ -98,8 +98,8 @@ fn run_together(all: &mut [Sharded]) -> u64 {
     panic!("the machine was never ready in time");
 }
 
-/// All that a request is, but for when it happened and what it is called: phase,
-/// session, turn, conversation, body, and whether it was cancelled.
+/// The identity of a request, without its times and identifiers: phase, session, turn,
+/// conversation, body, and whether it was cancelled.
 fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
     let read = |directory: &PathBuf| json_lines(&directory.join("profile_export_raw.jsonl"));
     let mut all: Vec<String> = directories
@@ -122,7 +122,7 @@ fn requests<'a>(directories: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Strin
     all
 }
 
-/// Due times of the first phase, since the start, by session and turn.
+/// Returns the due times in the first phase relative to its start, by session and turn.
 fn due<'a>(
     directories: impl IntoIterator<Item = &'a PathBuf>,
     start: u64,
@@ -180,7 +180,7 @@ fn parts_together_are_the_whole_run() {
     for run in &all {
         let whole = run.path("whole");
         assert_eq!(requests(&run.parts()), requests([&whole]), "{:?}", run.flags);
-        // Each host maps its wall clock to its own timer: to a few nanoseconds.
+        // Each host maps its wall clock to its own timer, which differs by a few nanoseconds.
         let (parts, wholes) = (due(&run.parts(), start), due([&whole], start));
         assert_eq!(parts.len(), wholes.len(), "{:?}", run.flags);
         for (key, due) in &parts {
@@ -193,7 +193,7 @@ fn parts_together_are_the_whole_run() {
     a_lost_part_is_said(&all[1]);
 }
 
-/// The combination has every record once, and its statistics are theirs.
+/// The combination contains every record once, and its statistics are those of all records.
 fn combined_is_the_sum(run: &Sharded, start: u64) {
     let output = report(&run.parts(), &[]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -218,15 +218,15 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     for (index, part) in summaries.iter().enumerate() {
         assert_eq!(part["benchmark_id"], whole["benchmark_id"]);
         assert_eq!(part["shard"], json!({"index": index, "count": SHARDS}));
-        // The server counts what the others ask too.
+        // The server also counts the requests of the other shards.
         assert_eq!(part.get("server_metrics"), None);
     }
-    // Only the first part scraped; all of them together asked what the server counted.
+    // Only the first shard scraped; all shards together sent the requests that the server counted.
     assert!(run.part(0).join("server_metrics_export.json").exists());
     assert!(!run.part(1).join("server_metrics_export.json").exists());
     assert!(combined.join("server_metrics_export.json").exists());
     let compared = whole["server_metrics"]["conservation"].as_array();
-    // Unless the first part ended so long before the others that it saw too little.
+    // Unless the first shard ended so long before the others that its scrapes are incomplete.
     assert!(compared.is_some() || said.contains("counts are not compared"), "{said}");
     for comparison in compared.into_iter().flatten() {
         assert_eq!(comparison["agrees"], true, "{comparison}");
@@ -240,14 +240,14 @@ fn combined_is_the_sum(run: &Sharded, start: u64) {
     if run.flags.contains(&"--slice-duration".to_owned()) {
         run_python("tests/read_timeslices.py", &combined);
     }
-    // And again in place.
+    // Again, in the same directory.
     let before = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
     assert!(report(std::slice::from_ref(&combined), &[]).status.success());
     let after = fs::read_to_string(combined.join("profile_export_aiperf.json")).unwrap();
     assert_eq!(before, after);
 }
 
-/// The lines of one process, as if several had written them.
+/// Splits the lines of one process as if several had written them.
 fn same_records_say_the_same(run: &Sharded) {
     let whole = run.path("whole");
     let text = fs::read_to_string(whole.join("profile_export.jsonl")).unwrap();
@@ -299,7 +299,7 @@ fn others_are_refused(run: &Sharded, other: &Sharded) {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// A part that is missing, and one that was killed.
+/// A shard that is missing, and one that was killed.
 fn a_lost_part_is_said(run: &Sharded) {
     let killed = run.part(2);
     let path = killed.join("run_manifest.json");
@@ -327,13 +327,13 @@ fn a_lost_part_is_said(run: &Sharded) {
     run_python("tests/read_parquet.py", &place);
 }
 
-/// Lines of records that are whole.
+/// Returns the complete lines of records.
 fn whole_lines(directory: &Path) -> usize {
     let text = fs::read(directory.join("profile_export.jsonl")).unwrap_or_default();
     text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")).count()
 }
 
-/// Parts that go on until they are stopped, each with some records.
+/// Starts shards that run until they are stopped, and waits until each has some records.
 fn running_parts(run: &mut Sharded) -> Vec<Child> {
     for ahead in [8, 40, 200] {
         let at = now() + ahead;
@@ -382,7 +382,7 @@ fn a_killed_part_is_in_every_file_of_the_whole() {
     assert_eq!(whole_lines(&combined), of_parts);
     run_python("tests/check_profile_export.py", &combined);
     run_python("tests/read_parquet.py", &combined);
-    // And of the killed part alone.
+    // Also for the killed shard alone.
     assert!(report(&[run.part(1)], &[]).status.success());
     let lines = fs::read_to_string(run.part(1).join("profile_export.jsonl")).unwrap();
     if lines.ends_with('\n') {

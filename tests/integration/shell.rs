@@ -1,4 +1,4 @@
-//! Completions and man pages, by the shells and the readers that use them.
+//! Shell completions and man pages, tested with the shells and man.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::run::aiperf;
 
 const SHELLS: &[&str] = &["bash", "elvish", "fish", "powershell", "zsh"];
 
-/// What `aiperf` writes to stdout.
+/// Returns what `aiperf` writes to stdout.
 fn printed(arguments: &[&str]) -> String {
     let output = aiperf(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -22,7 +22,7 @@ fn script(shell: &str) -> String {
     printed(&["completions", shell])
 }
 
-/// What `program` prints, if it is on this machine; it has to succeed.
+/// Returns the output of `program` if it is installed; it must succeed.
 fn by(program: &str, arguments: &[&str], directory: &Path) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory).stdin(Stdio::null());
@@ -36,7 +36,7 @@ fn by(program: &str, arguments: &[&str], directory: &Path) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Flags of `profile` that its help lists.
+/// Returns the flags of `profile` in its help.
 fn visible_flags() -> Vec<String> {
     let mut command = command();
     command.build();
@@ -45,12 +45,12 @@ fn visible_flags() -> Vec<String> {
     visible.filter_map(|argument| Some(format!("--{}", argument.get_long()?))).collect()
 }
 
-/// Whether `flag` is a word of `text`.
+/// Returns whether `flag` is a word of `text`.
 fn has_word(text: &str, flag: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == flag)
 }
 
-/// What bash offers for the last word of `line`.
+/// Returns bash's completions for the last word of `line`.
 fn bash_offers(directory: &Path, line: &[&str]) -> Vec<String> {
     let last = line.len() - 1;
     let asked = format!(
@@ -79,7 +79,7 @@ fn bash_completes_commands_flags_and_values() {
     for flag in visible_flags() {
         assert!(flags.contains(&flag), "{flag} is not offered");
     }
-    // One that is refused, and one that is taken without effect.
+    // One that is rejected, and one that is accepted without effect.
     for flag in ["--gpu-telemetry", "--no-gpu-telemetry", "--url-strategy"] {
         assert_eq!(offers(&["aiperf", "profile", flag]), [""; 0], "{flag}");
     }
@@ -116,7 +116,7 @@ fn zsh_reads_its_script_and_completes_a_flag() {
     }
 }
 
-/// Types a flag's beginning and a tab into a zsh of its own, and waits for the rest.
+/// Types the start of a flag and a tab into a new zsh, and waits for the completion.
 const TYPED: &str = r#"
 zmodload zsh/zpty
 zpty z zsh -f -i
@@ -146,7 +146,7 @@ fn scripts_have_every_flag_and_none_that_is_refused() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("bash, elvish, fish"), "{wrong:?}");
 }
 
-/// The text without the letters that a terminal strikes over.
+/// Removes overstruck letters, as a terminal would.
 fn unstruck(text: &str) -> String {
     let mut plain = String::new();
     for letter in text.chars() {
@@ -170,7 +170,7 @@ fn man_pages_say_what_the_help_says() {
         let file = fs::read_to_string(place.join(format!("aiperf-{name}.1"))).unwrap();
         assert_eq!(file, printed(&["man", name]), "{name}");
         assert!(file.contains(&format!(".TH aiperf-{name} 1 ")), "{name}: {file}");
-        // Dashes that are to be copied are escaped.
+        // Dashes that users may copy are escaped.
         for argument in subcommand.get_arguments().filter(|argument| !argument.is_hide_set()) {
             let Some(long) = argument.get_long() else { continue };
             let flag = format!("\\-\\-{}", long.replace('-', "\\-"));

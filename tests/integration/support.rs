@@ -1,4 +1,4 @@
-//! What several tests share: servers, receivers, runs and readers.
+//! Code that several tests share: servers, receivers, runs and external readers.
 
 pub(crate) mod load;
 pub(crate) mod metrics_endpoint;

@@ -1,4 +1,4 @@
-//! What a collector receives is what was recorded, whatever it does meanwhile.
+//! A collector receives the recorded values, whatever its responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -93,7 +93,7 @@ pub(crate) fn identity() -> Identity {
 }
 
 fn config(url: Option<String>) -> Config {
-    // Only the final export, unless a test wants more.
+    // Only the final export, unless a test changes this.
     Config { url, interval_seconds: 3600.0, ..Config::default() }
 }
 
@@ -108,7 +108,7 @@ fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
     Run::new(telemetry, &catalogue())
 }
 
-/// Telemetry, and what files, phases and queue would say of the same run.
+/// Telemetry, with the data that files, phases and queue would provide for the same run.
 pub(crate) struct Run {
     pub(crate) telemetry: Telemetry,
     registry: Arc<Registry>,
@@ -141,13 +141,13 @@ impl Run {
         self.keep(measured);
     }
 
-    /// To telemetry only.
+    /// Records only in telemetry.
     fn export(&self, measured: &MeasuredRecord) {
         let aggregates: Vec<_> = self.registry.aggregates(&measured.observation).collect();
         self.telemetry.record(measured, &aggregates);
     }
 
-    /// To the files only.
+    /// Records only in the files.
     fn keep(&self, measured: &MeasuredRecord) {
         let mut files = self.files.lock().unwrap();
         files.profiling.observe(&measured.observation);
@@ -182,7 +182,7 @@ impl Run {
     }
 }
 
-/// A request in whole milliseconds.
+/// A request with times in whole milliseconds.
 #[derive(Debug)]
 struct Request {
     latency_ms: f64,
@@ -265,14 +265,14 @@ impl Request {
     }
 }
 
-/// A request of its own identifier that succeeded.
+/// A successful request with its own identifier.
 pub(crate) fn request(number: u128) -> MeasuredRecord {
     let mut measured = Request::ok(10.0, 4.0, 16.0, 3.0).measured();
     measured.record.request_id = Uuid::from_u128(number);
     measured
 }
 
-/// Three that succeed and one that timed out after 2 s.
+/// Three successful requests, and one that timed out after 2 s.
 fn four() -> [Request; 4] {
     let failed = Request {
         error: Some(ErrorKind::Timeout),
@@ -293,7 +293,7 @@ fn record_four(run: &Run) {
     }
 }
 
-/// Attributes of those that succeed.
+/// Attributes of the successful ones.
 const OK: &[(&str, &str)] = &[
     ("gen_ai.operation.name", "chat"),
     ("gen_ai.provider.name", "_OTHER"),
@@ -308,7 +308,7 @@ fn close(one: f64, other: f64) {
     assert!((one - other).abs() <= 1e-9 * other.abs(), "{one} is not {other}");
 }
 
-/// What the collector must have after [`four`], by hand.
+/// Asserts the telemetry expected after [`four`], computed by hand.
 fn assert_four(received: &Received) {
     let seconds =
         [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
@@ -368,7 +368,7 @@ fn assert_own(received: &Received) {
     assert_eq!(latency.count, 3);
     close(latency.sum.unwrap(), 90.11);
     assert_eq!(latency.explicit_bounds, LATENCY.instrument().unwrap().spec.boundaries);
-    // A list's values go one by one: three requests of two gaps.
+    // The values of a list are recorded one by one: three requests with two gaps each.
     let gaps = received.histogram("aiperf.inter_chunk_latency", OK);
     assert_eq!(gaps.count, 6);
     close(gaps.sum.unwrap(), 0.030);
@@ -397,7 +397,7 @@ fn a_grpc_collector_receives_what_was_recorded() {
     assert_eq!(report.endpoint, Some(format!("{}/", collector.url())));
 }
 
-/// As the thread that keeps scrapes does, where its last one takes too long.
+/// Behaves like the thread that stores scrapes if its last one takes too long.
 #[test]
 fn the_final_values_go_out_though_another_still_holds_the_telemetry() {
     let collector = OtlpReceiver::grpc();
@@ -527,7 +527,7 @@ fn what_a_collector_refuses_for_good_is_not_sent_again_and_again() {
         let run = start(&config(Some(collector.url())), &variables);
         record_four(&run);
         let report = run.finish(TIMEOUT);
-        // The final one, and the early one where the machine was slow.
+        // The final one, and the early one if the machine was slow.
         assert!((1..=2).contains(&report.exports_failed), "{protocol}: {report:?}");
         assert!(!report.delivered_final && report.reconciled, "{report:?}");
     }
@@ -558,7 +558,7 @@ fn a_collector_that_fails_is_not_waited_for_until_the_deadline() {
     let began = std::time::Instant::now();
     let report = run.finish(Duration::from_hours(1));
     assert!(!report.delivered_final && report.reconciled, "{report:?}");
-    // Two seconds, on any machine that gets anything done.
+    // Two seconds, enough for any machine that makes progress.
     assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
 }
 
@@ -573,7 +573,7 @@ fn the_final_export_ends_when_it_is_given_up() {
     assert!(!report.delivered_final && report.reconciled, "{report:?}");
 }
 
-/// Accepts connections and cuts them: a collector that is restarting.
+/// Accepts connections and closes them, like a collector that is restarting.
 fn cut_connections(count: usize) -> (SocketAddr, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -614,7 +614,7 @@ fn no_collector_at_the_address_fails_nothing() {
         record_four(&run);
         let report = run.finish(TIMEOUT);
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
-        // The final export is tried again for a while.
+        // The final export is retried for a while.
         assert!(report.exports_ok == 0 && report.exports_failed >= 1, "{report:?}");
     }
 }
@@ -626,14 +626,14 @@ fn a_collector_that_hangs_is_given_up_at_the_deadline() {
         let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
         let config = Config {
             interval_seconds: 0.02,
-            // Far beyond the deadline: only giving up ends this.
+            // Far beyond the deadline: the test only ends if telemetry gives up.
             timeout_seconds: 3600.0,
             ..config(Some(collector.url()))
         };
         let run = start(&config, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         record_four(&run);
         collector.wait_for_exports(1);
-        // The export under way does not have this one.
+        // The current export does not contain this one.
         run.phase(&snapshot(2, 1, 0.5));
         let report = run.finish(Duration::from_millis(200));
         assert!(report.reconciled && !report.delivered_final, "{report:?}");
@@ -766,14 +766,14 @@ fn phases_are_told_as_differences() {
     let of = |name: &str| received.number(&format!("aiperf.timing.{name}"), &profiling);
     assert_eq!(of("requests.sent"), 9.0);
     assert_eq!(of("requests.completed"), 9.0);
-    // 3 were in flight, then none: + 3, - 3.
+    // 3 were in flight, then none: +3, -3.
     assert_eq!(of("requests.in_flight"), 0.0);
     assert_eq!(of("phase.elapsed_sec"), 2.0);
     assert_eq!(of("phase.was_cancelled"), 1.0);
     let warm =
         received.number("aiperf.timing.requests.sent", &[("aiperf.benchmark_phase", "warmup")]);
     assert_eq!(warm, 3.0);
-    // Never anything but zero: never told.
+    // A counter that is always zero is not exported.
     assert!(received.metrics().iter().all(|m| m.name != "aiperf.timing.requests.errors"));
 }
 
@@ -831,7 +831,7 @@ fn results_are_gauges_and_infinite_ones_are_listed() {
     // 20 and 400 ms.
     close(percentile("50"), 0.02);
     close(percentile("99"), 0.4);
-    // A count is a counter that requests have told already.
+    // A count that requests already export as a counter.
     assert!(received.metrics().iter().all(|metric| metric.name != "aiperf.request_count"));
 }
 
@@ -880,7 +880,7 @@ fn registry() -> BTreeMap<String, (String, String, BTreeSet<String>)> {
     metrics
 }
 
-/// Kind as the registry writes it, and every point's attributes.
+/// The kind as in the registry, and the attributes of every point.
 fn kind_and_points(data: &Data) -> (&'static str, Vec<&Vec<KeyValue>>) {
     match data {
         Data::Gauge(gauge) => {
@@ -910,7 +910,7 @@ fn health() -> ClientHealth {
     }
 }
 
-/// What the collector must have of two events, two looks at the queue and [`health`].
+/// Asserts the telemetry expected after two events, two samples of the queue and [`health`].
 fn assert_health(received: &Received) {
     // 30 µs in (20 µs, 50 µs], 400 µs in (200 µs, 500 µs], twice each.
     let lag = received.histogram("aiperf.client.read_lag", OK);
@@ -941,7 +941,7 @@ fn everything_received_is_as_the_registry_says() {
     let arrival = Arrival { at: Nanos(1), read_lag: 30_000, uncertainty: 400_000 };
     retried.record.body.events = vec![SseEvent { arrival, start: 0, end: 0 }; 2];
     run.record(&retried);
-    // Every timing instrument moves.
+    // Every timing instrument changes.
     run.phase(&PhaseStats {
         requests_cancelled: 1,
         request_errors: 1,
@@ -979,7 +979,7 @@ fn everything_received_is_as_the_registry_says() {
         }
         seen.insert(metric.name.clone());
     }
-    // And everything in it is really emitted.
+    // Conversely, everything in it is emitted.
     assert_eq!(seen, registry.into_keys().collect());
 }
 
@@ -995,7 +995,7 @@ fn grpc_over_tls_trusts_the_given_authority_and_shows_our_certificate() {
     assert_delivered(&report);
     assert_four(&collector.last());
 
-    // Without a certificate of our own the collector does not let us in.
+    // Without a client certificate, the collector rejects the connection.
     let run = start(&config(Some(url)), &variables[..1]);
     run.record(&four()[0].measured());
     let report = run.finish(TIMEOUT);
@@ -1025,8 +1025,7 @@ fn arcs_of_one_telemetry_can_be_shared() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Boundaries, powers of two and everything between: what is exported is what was
-    /// recorded.
+    /// Boundaries, powers of two and values between them: the exported values are those recorded.
     #[test]
     fn the_final_export_agrees_with_the_files_on_any_values(
         requests in requests(),
@@ -1040,7 +1039,7 @@ proptest! {
         prop_assert_eq!(report.discrepancies, Vec::<String>::new());
     }
 
-    /// The same, but for one value that does not reach the SDK, or reaches it twice.
+    /// Likewise, except for one value that does not reach the SDK, or reaches it twice.
     #[test]
     fn a_value_that_is_lost_or_doubled_on_the_way_is_found(
         requests in requests(),
@@ -1082,7 +1081,7 @@ proptest! {
     }
 }
 
-/// Requests of powers of two, bucket boundaries and numbers between.
+/// Requests with powers of two, bucket boundaries and values between them.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
     let powers = proptest::collection::vec(-20i32..40, 1..50);
     let others = proptest::collection::vec(0.0..1e6f64, 1..50);

@@ -1,5 +1,5 @@
-//! Rankings, bodies of a file and of a template, and chat templates: on a real
-//! socket, and against Jinja2.
+//! Rankings, bodies from files and templates, and chat templates: over real sockets, and compared
+//! with Jinja2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn chat_templates_make_what_jinja2_makes() {
 fn templated_messages_have_the_tokens_that_transformers_counts() {
     let conversations = json_of(&golden("conversations.json"));
     let counter = with_template_of("tiny-model");
-    // By apply_chat_template(messages, tools=…, add_generation_prompt=True) of transformers 5.23.
+    // From apply_chat_template(messages, tools=…, add_generation_prompt=True) of transformers 5.23.
     for (name, tokens) in [("one", 21), ("system", 54), ("turns", 76), ("tools", 64)] {
         let chat = &conversations[name];
         let text = counter.chat_text(&chat["messages"], &chat["tools"]).unwrap().unwrap();
@@ -68,7 +68,7 @@ fn templated_messages_have_the_tokens_that_transformers_counts() {
     }
 }
 
-/// A run of 3 requests by `endpoint`.
+/// Runs 3 requests with `endpoint`.
 fn run(url: &str, endpoint: &str, extra: &[&str]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let mut command = aiperf(&["profile", "--model", "mock-model", "--url", url]);
@@ -81,7 +81,7 @@ fn run(url: &str, endpoint: &str, extra: &[&str]) -> Run {
     Run { output, directory }
 }
 
-/// The body of the first request.
+/// Returns the body of the first request.
 fn first_body(run: &Run) -> Value {
     json_of(&run.path("inputs.json"))["data"][0]["payloads"][0].clone()
 }
@@ -266,7 +266,7 @@ fn the_chat_template_counts_input() {
     let counter = with_template_of("tiny-model");
     for endpoint in ["chat", "responses", "messages", "gemini"] {
         let run = run(&url, endpoint, &with_template).succeeded();
-        // The prompt is shorter by what the template adds.
+        // The prompt is shorter by the tokens that the template adds.
         for length in input_lengths(&run) {
             assert!(length.abs_diff(40) <= 2, "{endpoint}: {length}");
         }

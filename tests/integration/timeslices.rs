@@ -1,4 +1,4 @@
-//! Runs in slices of time: `--slice-duration`, from the command line to the files.
+//! Time slices (`--slice-duration`), from the command line to the files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,8 +63,8 @@ fn a_report_writes_them_again() {
     for (name, before) in FILES.iter().zip(before) {
         assert!(run.text(name) == before, "{name}");
     }
-    // The end of the phase is gone with a run that was killed, its start nearly: the
-    // first request. Slices still add up.
+    // A killed run does not record the end of the phase, and its start only approximately: that of
+    // the first request. Slices still add up.
     let path = run.path("run_manifest.json");
     let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     manifest.as_object_mut().unwrap().remove("end");
@@ -79,7 +79,7 @@ fn server_and_requests_have_the_same_boundaries() {
     let directory = tempfile::tempdir().unwrap();
     let flags = ["--slice-duration", "0.3", "--concurrency", "2", "--request-count", "40"];
     let output = profile_command(&server.url(), directory.path(), &flags)
-        // Slices shorter than the time between the server's updates would be others.
+        // Slices shorter than the server's update interval would differ.
         .env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "0.02")
         .output()
         .unwrap();
@@ -110,7 +110,7 @@ fn files_are_there_where_they_are_asked_for() {
     };
     assert_eq!(names(&["--slice-duration", "10"]), FILES.map(str::to_owned).into());
     assert_eq!(slices(directory.path()).len(), 1);
-    // Those of the run before are no part of this one.
+    // The slices of the previous run are not part of this one.
     assert!(names(&[]).is_empty());
     let foo = ["foo_timeslices.json", "foo_timeslices.csv"].map(str::to_owned);
     let prefix = ["--slice-duration", "10", "--profile-export-prefix", "foo_timeslices.csv"];

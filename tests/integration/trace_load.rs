@@ -1,5 +1,5 @@
-//! Every request as a trace, faster than the collector takes them: what waits is
-//! bounded, the run's end too, and each trace was sent or is counted.
+//! A trace for every request, faster than the collector accepts them: the queue and the end of the
+//! run are limited, and each trace is sent or counted as lost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use aiperf::telemetry::{Config, Telemetry, TracesReport};
 use crate::support::otlp_receiver::{Answer, OtlpReceiver};
 use crate::telemetry::{Run, identity, queue, request};
 
-/// As many requests may wait.
+/// Maximum number of requests in the queue.
 const WAITING: u64 = 20_000;
 
 /// Long enough for any healthy collector on a loaded machine.
@@ -30,12 +30,12 @@ fn start(collector: &OtlpReceiver) -> Run {
     Run::new(Telemetry::start_in(&config, &identity(), &[], &variable).unwrap(), &[])
 }
 
-/// Requests of these numbers, one after the other.
+/// Sends requests with these numbers, one after the other.
 fn send(run: &Run, numbers: std::ops::RangeInclusive<u64>) {
     numbers.for_each(|number| run.record(&request(number.into())));
 }
 
-/// The numbers of the requests whose traces were taken.
+/// Returns the numbers of the requests whose traces were accepted.
 fn taken(collector: &OtlpReceiver) -> BTreeSet<u64> {
     let exports = collector.traces();
     let resources = exports.iter().flat_map(|export| &export.message.resource_spans);
@@ -44,7 +44,7 @@ fn taken(collector: &OtlpReceiver) -> BTreeSet<u64> {
     spans.map(|span| number(&span.trace_id)).collect()
 }
 
-/// What the counter said last.
+/// Returns the last value of the counter.
 fn counted(collector: &OtlpReceiver) -> f64 {
     let phase = [("aiperf.benchmark_phase", "profiling")];
     collector.last().number("aiperf.client.traces.lost", &phase)
@@ -68,7 +68,7 @@ fn each_trace_is_sent_or_counted_whatever_the_collector_answers() {
         let collector = collector.first_traces(mood);
         let run = start(&collector);
         send(&run, 1..=1_500);
-        // Refused, and the next is tried three times.
+        // Rejected, and the next is retried three times.
         collector.wait_for_traces(1);
         send(&run, 1_501..=3_000);
         collector.wait_for_traces(4);
@@ -104,7 +104,7 @@ fn what_a_hanging_collector_makes_wait_is_bounded_and_so_is_the_end() {
         let most = WAITING + 5_000;
         send(&run, 2..=most + 1);
         run.queue(PhaseKind::Profiling, &queue(0, 0));
-        // One is on its way, 20,000 wait, and the others are lost by now.
+        // One is being sent, 20,000 wait, and the others are already lost.
         let report = run.finish(Duration::from_millis(1_500));
         assert_eq!(counted(&collector), 5_000.0);
         let expected =
@@ -117,7 +117,7 @@ fn what_a_hanging_collector_makes_wait_is_bounded_and_so_is_the_end() {
 #[test]
 fn a_collector_that_comes_back_gets_the_latest() {
     for collector in both() {
-        // It asks for more time than there is: the end of the run is heeded first.
+        // It requests a longer delay than there is time for: the end of the run takes precedence.
         collector.now_traces(Answer::RetryAfter(86_400));
         let run = start(&collector);
         send(&run, 1..=1);

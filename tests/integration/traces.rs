@@ -1,5 +1,5 @@
-//! Requests as traces: what a collector receives is what the records say, and
-//! what servers are told is what is exported.
+//! Traces of requests: the collector receives the contents of the records, and the trace context
+//! sent to servers is the one exported.
 
 mod expected;
 
@@ -23,14 +23,14 @@ fn server(faulty: &[&str]) -> MockServer {
     mock(Script { faults: faults(faulty), ttft: Nanos::from_millis(3.0), ..Script::default() })
 }
 
-/// What the JSON summary says of traces.
+/// Returns the traces section of the JSON summary.
 fn told(run: &Run) -> [u64; 5] {
     let traces = &run.summary()["telemetry"]["traces"];
     ["sampled", "sent", "rejected", "lost", "errors_left_out"]
         .map(|name| traces[name].as_u64().unwrap_or_else(|| panic!("{traces}")))
 }
 
-/// Every request of a run with failures, to `collector`.
+/// Traces every request of a run with failures, and exports to `collector`.
 fn traced_run(collector: &OtlpReceiver) {
     let server = server(&["every=5:status=503,busy"]);
     let url = collector.otel_url();
@@ -73,11 +73,11 @@ fn spans_are_what_the_records_say_over_http() {
     traced_run(&OtlpReceiver::http());
 }
 
-/// Identifier and `traceparent` of each request that came.
+/// Identifier and `traceparent` of each received request.
 type Heads = Arc<Mutex<Vec<(String, Option<String>)>>>;
 
-/// A server that answers each request with one piece of content, and notes
-/// the `traceparent` of each by the request's identifier.
+/// A server that responds to each request with one content event, and records its `traceparent` by
+/// the request's identifier.
 fn noting_server() -> (SocketAddr, Heads) {
     let noted = Heads::default();
     let seen = Arc::clone(&noted);
@@ -107,7 +107,7 @@ fn the_server_is_told_what_is_exported() {
     let (address, noted) = noting_server();
     let extra = ["--otel-url", &collector.url(), "--trace-sample", "40%", "--request-count", "200"];
     profile(&format!("http://{address}"), &extra).succeeded();
-    // The specification's own words, as an expression.
+    // The grammar in the specification, as a regular expression.
     let form = Regex::new("^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$").unwrap();
     let traces = traces(&collector);
     let noted = noted.lock().unwrap();
@@ -129,7 +129,7 @@ fn the_server_is_told_what_is_exported() {
         }
     }
     assert_eq!(sampled, traces.keys().cloned().collect());
-    // All or none of 200 would be wrong beyond doubt.
+    // With 200 requests, all or none would be wrong beyond doubt.
     assert!(!sampled.is_empty() && sampled.len() < 200);
 }
 
@@ -211,7 +211,7 @@ fn a_repeated_request_keeps_its_trace() {
     let collector = OtlpReceiver::grpc();
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
-    // The first connection dies with its second request.
+    // The first connection is closed on its second request.
     let address = raw_server::serve(move |number, stream| {
         for answered in 0.. {
             let Some(request) = read_request(stream) else { return };
@@ -241,7 +241,7 @@ fn a_request_that_times_out_ends_in_the_phase_it_was_in() {
     let collector = OtlpReceiver::grpc();
     let address = raw_server::serve(|_, stream| {
         let _ = read_request(stream);
-        // Until the client gives up.
+        // Until the client closes the connection.
         let _ = read_request(stream);
     });
     let collector_url = collector.url();
@@ -307,7 +307,7 @@ fn traces_go_where_their_own_variables_say() {
     metrics.last();
 }
 
-/// A server that has a trace of its own, and one that answers with another's.
+/// A server with its own trace, and one that returns the context of another.
 #[test]
 fn what_a_server_answers_with_changes_no_trace() {
     let collector = OtlpReceiver::grpc();
@@ -344,13 +344,13 @@ fn what_a_server_answers_with_changes_no_trace() {
             request.lines().filter_map(|line| line.strip_prefix(name)).collect()
         };
         assert_eq!(of("traceparent: ").len(), 1, "{request}");
-        // The user's own, and nothing of the server's.
+        // The user's header, and none of the server's.
         assert_eq!(of("tracestate: "), ["vendor=x"]);
         assert!(!request.contains(&foreign[3..35]));
     }
 }
 
-/// Without the flag aiperf has no trace: the user's is sent.
+/// Without the flag, aiperf does not create traces: the user's context is sent.
 #[test]
 fn a_trace_of_the_users_own_is_sent_where_none_is_made() {
     let (address, noted) = noting_server();
@@ -363,7 +363,7 @@ fn a_trace_of_the_users_own_is_sent_where_none_is_made() {
     assert!(noted.iter().all(|(_, traceparent)| traceparent.as_deref() == Some(own)));
 }
 
-/// Exports over HTTP go by the environment's proxy, those over gRPC do not.
+/// Exports over HTTP use the proxy of the environment; exports over gRPC do not.
 #[test]
 fn proxies_are_for_http() {
     let server = server(&[]);
@@ -388,7 +388,7 @@ fn proxies_are_for_http() {
     }
 }
 
-/// Before the server is waited for.
+/// Before the wait for the server.
 #[test]
 fn what_the_variables_say_wrongly_is_wrong_usage() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which series there can be, and which labels they have.
+//! The series that can exist, with their labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::conformance::registry::Registry;
 use crate::support::metrics_endpoint::recorded;
 
-/// Labels by series.
+/// The labels of each series.
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
-/// What every series has, from its resource or from Prometheus itself.
+/// Labels of every series, from its resource or from Prometheus itself.
 const OF_THE_RESOURCE: [&str; 8] = [
     "service.name",
     "service.instance.id",
@@ -23,8 +23,8 @@ const OF_THE_RESOURCE: [&str; 8] = [
     "instance",
 ];
 
-/// What the servers' documents call worth watching, by kind of metric. Counters
-/// stand as the server exposes them; Triton's lack `_total`, which the Collector appends.
+/// The metrics that the servers' documentation recommends, by kind. Counters are named as the
+/// server exposes them; Triton's lack `_total`, which the Collector appends.
 pub(super) const WATCHED: [(&str, &str); 55] = [
     ("vllm:num_requests_running", "gauge"),
     ("vllm:num_requests_waiting", "gauge"),
@@ -83,11 +83,11 @@ pub(super) const WATCHED: [(&str, &str); 55] = [
     ("nv_cache_num_misses_per_model", "counter"),
 ];
 
-/// Servers that no capture is of, and the one metric of Dynamo that its mocker lacks.
+/// Servers without a capture, and the one metric that Dynamo's mocker lacks.
 const WITHOUT_CAPTURE: [&str; 4] =
     ["sglang:", "trtllm_", "nv_", "dynamo_component_gpu_cache_usage_percent"];
 
-/// Everything that the dashboards may name.
+/// Returns all names that the dashboards may use.
 pub(super) fn all() -> Names {
     let mut names = of_aiperf();
     for capture in
@@ -126,7 +126,7 @@ fn add<'a>(names: &mut Names, name: &str, kind: &str, labels: impl IntoIterator<
     names.entry(format!("{name}_bucket")).or_default().extend(labels);
 }
 
-/// The registry's metrics, by its own files.
+/// Adds the metrics in the registry's files.
 fn of_aiperf() -> Names {
     let mut names = Names::new();
     for (name, entry) in &Registry::read().metrics {
@@ -146,7 +146,7 @@ fn kind(instrument: &str) -> InstrumentKind {
     }
 }
 
-/// The series of the last exposition of a capture.
+/// Adds the series in the last exposition of a capture.
 fn of_capture(names: &mut Names, capture: &str) {
     let scrapes: Vec<Value> = recorded(capture);
     for line in scrapes.last().unwrap()["body"].as_str().unwrap().lines() {

@@ -1,4 +1,4 @@
-//! What every dashboard keeps to. Each fault is a sentence.
+//! Rules for all dashboards. Each error is a sentence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 
 use super::names::Names;
 
-/// What stands for the interval of rates and for the dashboard's range.
+/// Values for the interval of rates and for the dashboard's range.
 const RATE: (&str, Duration) = ("61s", Duration::from_secs(61));
 const RANGE: (&str, Duration) = ("907s", Duration::from_secs(907));
 
-/// Panels that come with Grafana.
+/// Panels that are included in Grafana.
 const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "heatmap", "table"];
 
-/// A variable's query: its function, what that looks at, and a label.
+/// A variable's query: its function, the argument, and a label.
 static ASKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(label_values|label_names|query_result)\((.*?)(, *[\w$]+)?\)$").unwrap()
 });
-/// `$name` or `${name}`, but not a pattern's group `$1`.
+/// `$name` or `${name}`, but not a group `$1` of a pattern.
 static VARIABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\$(?:\{([A-Za-z]\w*)\}|([A-Za-z]\w*))").unwrap());
 /// `{{label}}` in a legend.
 static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{\{\s*(\w+)\s*\}\}").unwrap());
 
-/// All faults of the dashboards.
+/// Returns all errors in the dashboards.
 pub(super) fn faults(dashboards: &[Value], names: &Names) -> Vec<String> {
     let mut faults = Vec::new();
     let uids: Vec<&str> = dashboards.iter().filter_map(|each| each["uid"].as_str()).collect();
@@ -64,7 +64,7 @@ fn panels_at(panels: &Value) -> Vec<&Value> {
     list(panels).iter().collect()
 }
 
-/// Panels that show something, also those in closed rows.
+/// Returns all panels with data, including those in collapsed rows.
 pub(super) fn panels(dashboard: &Value) -> Vec<&Value> {
     let of_row = |panel| if panel_kind(panel) == "row" { list(&panel["panels"]) } else { &[] };
     let all = list(&dashboard["panels"]);
@@ -76,7 +76,7 @@ fn panel_kind(panel: &Value) -> &str {
     text(&panel["type"])
 }
 
-/// What is said once a dashboard.
+/// Checks the settings of a dashboard.
 fn whole(dashboard: &Value, uids: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut expect = |holds: bool, fault: &str| {
@@ -110,7 +110,7 @@ fn ids(panels: &Value) -> Vec<u64> {
     own.chain(list(panels).iter().flat_map(|panel| ids(&panel["panels"]))).collect()
 }
 
-/// Whether each `datasource` in the tree is the variable.
+/// Returns whether each `datasource` in the tree is the variable.
 fn only_variable_datasources(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, value)| match key.as_str() {
@@ -122,7 +122,7 @@ fn only_variable_datasources(value: &Value) -> bool {
     }
 }
 
-/// Panels lie within 24 columns and on no other.
+/// Checks that panels lie within 24 columns and do not overlap.
 fn layout(panels: &[&Value]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut taken = BTreeMap::new();
@@ -147,7 +147,7 @@ fn layout(panels: &[&Value]) -> Vec<String> {
     faults
 }
 
-/// Variables are defined before they are used, and used.
+/// Checks that variables are used, and defined before their use.
 fn variables(dashboard: &Value, names: &Names) -> Vec<String> {
     let mut faults = Vec::new();
     let mut defined: BTreeSet<&str> = BTreeSet::new();
@@ -193,7 +193,7 @@ fn variables(dashboard: &Value, names: &Names) -> Vec<String> {
     faults
 }
 
-/// Names of the variables in a text, but for Grafana's own and a pattern's groups.
+/// Returns the names of the variables in a text, without those of Grafana and groups of patterns.
 fn variables_in(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for groups in VARIABLE.captures_iter(text) {
@@ -203,7 +203,7 @@ fn variables_in(text: &str) -> Vec<String> {
     found
 }
 
-/// A panel says what it shows, and its queries can find it.
+/// Checks that a panel has a description and valid queries.
 fn panel(panel: &Value, names: &Names) -> Vec<String> {
     let mut faults = Vec::new();
     let mut expect = |holds: bool, fault: &str| {
@@ -227,12 +227,12 @@ fn panel(panel: &Value, names: &Names) -> Vec<String> {
     faults
 }
 
-/// A query that parses, of metrics and labels that there are.
+/// Checks that a query can be parsed and uses existing metrics and labels.
 fn query(raw: &str, legend: &str, names: &Names) -> Vec<String> {
     query_with(raw, legend, Visit::new(names))
 }
 
-/// The same of a query that stands in no dashboard: its ranges are its own.
+/// Likewise for a query outside of the dashboards, which may use any range.
 pub(super) fn query_of_its_own(raw: &str, names: &Names) -> Vec<String> {
     query_with(raw, "", Visit { any_range: true, ..Visit::new(names) })
 }
@@ -258,7 +258,7 @@ fn query_with(raw: &str, legend: &str, mut visit: Visit<'_>) -> Vec<String> {
     faults
 }
 
-/// Puts something in the place of each variable.
+/// Substitutes a value for each variable.
 fn without_variables(raw: &str) -> String {
     let known = raw
         .replace("$__rate_interval", RATE.0)
@@ -275,19 +275,19 @@ fn without_variables(raw: &str) -> String {
     out + &known[end..]
 }
 
-/// What a query names.
+/// The names in a query.
 struct Visit<'a> {
     names: &'a Names,
     faults: Vec<String>,
-    /// Labels of the metrics asked.
+    /// Labels of the queried metrics.
     labels: BTreeSet<String>,
     grouped: BTreeSet<String>,
-    /// What `without` names.
+    /// Labels in `without`.
     left_out: BTreeSet<String>,
-    /// Labels that the query itself makes.
+    /// Labels that the query itself creates.
     made: BTreeSet<String>,
     aggregates: bool,
-    /// Whether ranges need not be the dashboard's.
+    /// Whether ranges may differ from the dashboard's.
     any_range: bool,
 }
 
@@ -329,7 +329,7 @@ impl<'a> Visit<'a> {
         self.labels.extend(labels);
     }
 
-    /// Values that are written out are among those that there are.
+    /// Checks that literal values exist.
     fn value(&mut self, asked: &str, matcher: &Matcher) {
         let known: &[&str] = match matcher.name.as_str() {
             "gen_ai_token_type" => &["input", "output"],

@@ -1,4 +1,4 @@
-//! The migration page has what AIPerf has, each with what became of it.
+//! The migration page lists everything in AIPerf 0.13, with its status in aiperf.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use aiperf::config::Environment;
 
 use super::{assert_none, names, page_at, read, rows, variables_read};
 
-/// The lines of a list of names, each line the names of one thing.
+/// Returns the lines of a list of names, each with the names of one item.
 fn golden(name: &str) -> Vec<Vec<String>> {
     let text = read(&format!("tests/golden/aiperf-0.13/{name}"));
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -53,11 +53,11 @@ fn is_visible(flag: &str) -> bool {
         let long = argument.get_long_and_visible_aliases().unwrap_or_default();
         short || long.iter().any(|long| format!("--{long}") == flag)
     };
-    // Twice `-v` is not a flag of its own.
+    // `-vv` is not a separate flag.
     flag == "-vv" || profile_command().get_arguments().any(|arg| is_it(arg) && !arg.is_hide_set())
 }
 
-/// What the program says to a run with these arguments as well.
+/// Returns the program's output for a run with these additional arguments.
 fn refusal(arguments: &[&str]) -> Option<String> {
     let all = ["aiperf", "profile", "--model", "m"].iter().chain(arguments);
     parse_with(all.map(Into::into), Environment::new(&|_| None))
@@ -65,7 +65,7 @@ fn refusal(arguments: &[&str]) -> Option<String> {
         .map(|error| error.to_string())
 }
 
-/// A cell as the terminal has it: without its marks, and links in brackets.
+/// Returns a cell as printed in a terminal: without markup, and with links in brackets.
 fn plain(cell: &str) -> String {
     let cell = cell.trim().trim_end_matches('|').replace('`', "");
     cell.split(" ([").next().unwrap_or_default().trim().to_owned()
@@ -91,7 +91,7 @@ fn assert_without_effect(flag: &str, advice: &str, place: &str) {
     assert!(advice.starts_with(value) && said.contains(advice), "{place}: {said:?}");
 }
 
-/// What the program says to these arguments.
+/// Returns the program's output for these arguments.
 fn said(arguments: &[&str]) -> String {
     let all = ["aiperf"].iter().chain(arguments);
     parse_with(all.map(Into::into), Environment::new(&|_| None)).unwrap_err().to_string()
@@ -114,7 +114,7 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
     }
     let refused = aiperf_commands::refused().map(|(name, _)| name.to_owned());
     assert_eq!(listed, refused.collect());
-    // `aiperf --help` of AIPerf 0.13, without those that are here.
+    // From `aiperf --help` of AIPerf 0.13, without those that aiperf has.
     for name in [
         "analyze",
         "analyze-trace",
@@ -135,7 +135,7 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
     assert!(said(&["plots"]).contains("unrecognized subcommand"));
 }
 
-/// The words of a command line, those in `'` being one.
+/// Splits a command line into words; text in `'` is one word.
 fn shell_words(line: &str) -> Vec<&str> {
     let parts = line.split('\'').enumerate();
     let words = parts.flat_map(|(at, part)| match at % 2 {

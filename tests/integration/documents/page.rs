@@ -1,4 +1,4 @@
-//! A Markdown page: its fenced blocks, its headings, its links, its code spans.
+//! A Markdown page: its fenced blocks, headings, links and code spans.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// A fenced block.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    /// Line of the page on which its text begins.
+    /// Line of the page where its text begins.
     pub(crate) line: usize,
     /// First word of the fence.
     pub(crate) language: String,
     /// The other words of the fence.
     pub(crate) notes: Vec<String>,
-    /// What stands between the fences.
+    /// The text between the fences.
     pub(crate) text: String,
 }
 
@@ -22,12 +22,12 @@ impl Block {
         self.notes.iter().find_map(|note| note.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// Whether it is for readers alone: `sh not-run`.
+    /// Returns whether it is not to be run: `sh not-run`.
     pub(crate) fn is_not_run(&self) -> bool {
         self.notes.iter().any(|note| note == "not-run")
     }
 
-    /// Its commands without comments, a continued line being one with the next.
+    /// Returns its commands without comments, with continued lines joined.
     pub(crate) fn commands(&self) -> Vec<String> {
         let joined = self.text.replace("\\\n", " ");
         let lines = joined.lines().map(|line| line.split(" #").next().unwrap_or(line).trim());
@@ -38,7 +38,7 @@ impl Block {
 /// A page of the documentation.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Where it is, from the root of the repository.
+    /// Its path from the root of the repository.
     pub(crate) path: PathBuf,
     /// Its blocks, in order.
     pub(crate) blocks: Vec<Block>,
@@ -71,18 +71,18 @@ impl Page {
         page
     }
 
-    /// `path:line`, as editors take it.
+    /// Formats a position as `path:line`, which editors recognize.
     pub(crate) fn at(&self, line: usize) -> String {
         format!("{}:{line}", self.path.display())
     }
 
-    /// The names by which its headings are linked to.
+    /// Returns the anchors of its headings.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let heading = |text: &str| text.starts_with('#').then(|| anchor(text));
         self.prose.iter().filter_map(|(_, text)| heading(text)).collect()
     }
 
-    /// Where its links go, with their lines.
+    /// Returns the targets of its links, with their lines.
     pub(crate) fn links(&self) -> Vec<(usize, String)> {
         let mut found = Vec::new();
         for (line, text) in &self.prose {
@@ -92,7 +92,7 @@ impl Page {
         found
     }
 
-    /// Its code spans, with their lines.
+    /// Returns its code spans, with their lines.
     pub(crate) fn spans(&self) -> Vec<(usize, String)> {
         let mut found = Vec::new();
         for (line, text) in &self.prose {
@@ -103,14 +103,15 @@ impl Page {
     }
 }
 
-/// What GitHub makes of a heading: lower case, no punctuation, `-` for blanks.
+/// Returns the anchor that GitHub generates for a heading: lower case, without punctuation, `-` for
+/// spaces.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Every page of the documentation.
+/// Returns every page of the documentation.
 pub(crate) fn all() -> Vec<Page> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = vec![PathBuf::from("README.md")];

@@ -1,11 +1,11 @@
-//! What the documents ask of Prometheus is there.
+//! The documented queries for Prometheus use existing series.
 
 use super::assert_none;
 use super::page::{self, Block};
 use crate::dashboards::{is_in_prometheus, query_faults};
 
-/// The queries of a block: of `promql` with an empty line between them, of `yaml` those of
-/// its rules.
+/// Returns the queries of a block: in `promql`, queries are separated by empty lines; in `yaml`,
+/// they are those of the rules.
 fn queries(block: &Block) -> Vec<String> {
     match block.language.as_str() {
         "promql" => {
@@ -45,7 +45,7 @@ fn names_in_prometheus_are_those_that_there_are() {
         for (line, span) in page.spans() {
             let is_name = span.starts_with("aiperf_") || span.starts_with("gen_ai_");
             let is_whole = span.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
-            // A member of the files, not of Prometheus.
+            // A member of the files, not a series.
             let is_other = span == "aiperf_version";
             if is_name && is_whole && !is_other && !is_in_prometheus(&span) {
                 failures.push(format!("{}: nothing in Prometheus is {span}", page.at(line)));

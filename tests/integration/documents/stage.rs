@@ -1,5 +1,5 @@
-//! Where a page's blocks are run: a directory, servers at the addresses that the
-//! documents name, and `aiperf` on the path.
+//! The environment for a page's blocks: a directory, servers at the documented addresses, and
+//! `aiperf` on the path.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -16,28 +16,28 @@ use tempfile::TempDir;
 use super::page::Block;
 use crate::support::otlp_receiver::OtlpReceiver;
 
-/// Longest time that a block may take.
+/// Time limit for a block.
 const BOUND: Duration = Duration::from_mins(2);
 
-/// Runs `DuckDB` on the statements of a file, in order.
+/// Python code that runs the statements of a file with `DuckDB`, in order.
 const SQL: &str = "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()))";
 
-/// What is there while a page is read.
+/// The environment while a page is run.
 pub(crate) struct Stage {
     directory: TempDir,
-    /// Port of `localhost:8000`: of a server here, or of the one that the page starts.
+    /// Actual port of `localhost:8000`: a server started here, or by the page.
     server: u16,
     _servers: [MockServer; 2],
-    /// Port of `localhost:8001`.
+    /// Actual port of `localhost:8001`.
     second: u16,
     grpc: OtlpReceiver,
     http: OtlpReceiver,
-    /// Leaders of process groups in which something may still run.
+    /// Leaders of process groups with processes that may still run.
     left: Vec<Child>,
 }
 
 impl Stage {
-    /// An empty directory and servers that answer at once.
+    /// Creates an empty directory and servers that respond immediately.
     pub(crate) fn new() -> Self {
         let [first, second] = [(), ()].map(|()| MockServer::start(Config::default()).unwrap());
         Self {
@@ -51,15 +51,15 @@ impl Stage {
         }
     }
 
-    /// Does what a reader does with the block: runs it, or writes its file.
-    /// Else what went wrong.
+    /// Processes the block as a reader would: runs it or writes its file. Returns a description of
+    /// any failure.
     pub(crate) fn play(&mut self, block: &Block) -> Result<(), String> {
         if let Some(file) = block.note("file") {
             fs::write(self.directory.path().join(file), self.addressed(&block.text)).unwrap();
             return Ok(());
         }
         if starts_server(block) {
-            // From here on the page's own server is at its address.
+            // From here on, the server that the page started has this address.
             self.server = free_port();
         }
         let text = self.addressed(&block.text);
@@ -89,7 +89,7 @@ impl Stage {
         }
     }
 
-    /// The text with the addresses that are really served.
+    /// Replaces the documented addresses with the actual ones.
     fn addressed(&self, text: &str) -> String {
         let http = format!("localhost:{}/v1", self.http.address().port());
         let addresses = [
@@ -101,7 +101,7 @@ impl Stage {
             // Another port would mean gRPC without a path.
             ("localhost:4318", format!("{http}/metrics")),
         ];
-        // By marks, lest a new port looks like the beginning of a documented one.
+        // Through placeholders, in case an actual port begins like a documented one.
         let marked = addresses
             .iter()
             .zip('\u{e000}'..)
@@ -112,7 +112,7 @@ impl Stage {
             .fold(marked, |text, (pair, mark)| text.replace(mark, &pair.1))
     }
 
-    /// Runs `command`; its exit code has to be one of `expected`, as in `0,1`.
+    /// Runs `command`; its exit code must be one of `expected`, such as `0,1`.
     fn run(&mut self, mut command: Command, expected: &str) -> Result<(), String> {
         let has_background = command.get_args().any(|text| text.to_string_lossy().contains("&\n"));
         let output = self.directory.path().join(".output");
@@ -144,7 +144,7 @@ impl Stage {
         Err(format!("exit code {code}, not {expected}\n{}", last_lines(&output)))
     }
 
-    /// A server that a page starts is there before its next block.
+    /// Waits until the server that a page started is ready, before the next block.
     fn wait_for_server(&self) -> Result<(), String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.server));
         let bound = Instant::now() + Duration::from_secs(30);
@@ -161,7 +161,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         for child in &self.left {
-            // What a page leaves in the background goes with it.
+            // Also ends processes that a page leaves in the background.
             if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
                 let _ = kill_process_group(group, Signal::KILL);
             }
@@ -169,7 +169,7 @@ impl Drop for Stage {
     }
 }
 
-/// Whether the block starts the server at `localhost:8000`.
+/// Returns whether the block starts the server at `localhost:8000`.
 fn starts_server(block: &Block) -> bool {
     let is_start = |command: &String| command.contains("aiperf mock-server");
     block.language == "sh" && block.commands().iter().any(is_start)
@@ -179,7 +179,7 @@ fn needs_ffmpeg(block: &Block) -> bool {
     ["--video-width", "--audio-format mp3"].iter().any(|flag| block.text.contains(flag))
 }
 
-/// Says what is missing here; `.ci/run` has it.
+/// Reports a missing program; `.ci/run` requires it.
 #[expect(clippy::unnecessary_wraps, reason = "it ends a block")]
 fn not_run(what: &str) -> Result<(), String> {
     eprintln!("a block was not run: {what} is missing");
@@ -212,7 +212,7 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// `aiperf` first, then the interpreter of the tests as `python3`.
+/// `aiperf` first, then the tests' interpreter as `python3`.
 fn path() -> std::ffi::OsString {
     let ours = Path::new(env!("CARGO_BIN_EXE_aiperf")).parent().unwrap().to_owned();
     let python = std::env::var_os("AIPERF_TEST_PYTHON");

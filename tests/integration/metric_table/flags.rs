@@ -1,4 +1,4 @@
-//! What each flag and each console group does.
+//! The effects of each flag and each console group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ static WITHOUT_TEXT: EndpointTraits = EndpointTraits {
     ..EndpointTraits::text("without-text", "/", |config| endpoint::build(config))
 };
 
-/// Switches on all that settings can.
+/// Enables everything that settings can enable.
 fn all() -> Settings {
     Settings {
         objectives: vec![Objective { tag: tag::REQUEST_LATENCY, threshold: 65.0 }],
@@ -62,8 +62,7 @@ fn what_a_run_cannot_have_is_not_computed() {
     }
 }
 
-/// Rows of a catalogue of its own: none of the program's own has the flag of video that
-/// requests bear.
+/// Rows of a test catalogue: none of the program's own has the flag for requests with video.
 #[test]
 fn media_need_an_endpoint_that_has_them() {
     const fn made_up(tag: MetricTag, flag: Flag) -> Metric {
@@ -130,7 +129,7 @@ fn internal_and_experimental_metrics_are_for_developers() {
         }
     }
     assert_eq!(found.len(), 2);
-    // What is computed from them is there all the same.
+    // Metrics that are computed from them are present nevertheless.
     assert!(user.has(tag::OSL_MISMATCH_COUNT) && user.has(tag::BENCHMARK_DURATION));
 }
 
@@ -180,7 +179,7 @@ fn usage_is_compared_where_the_server_reports_it() {
     let mut silent = requests(true);
     for record in &mut silent {
         let text = String::from_utf8(record.body.bytes.clone()).unwrap();
-        // As many bytes, so that events stay where they are.
+        // The same number of bytes, so that events keep their positions.
         record.body.bytes = text.replace(r#""usage""#, r#""egasu""#).into_bytes();
     }
     let told = Run::of(EndpointType::CHAT, all(), true, &requests(true));

@@ -1,4 +1,4 @@
-//! A load on a server, driven without the command line.
+//! A load on a server, run without the command line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,30 +20,30 @@ use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
 use tokio::sync::watch;
 
-/// Makes another dialect of one.
+/// Wraps a dialect in another one.
 type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
 
-/// A load on a server, and what comes of it.
+/// A load on a server, with its settings.
 pub(crate) struct Load {
     pub(crate) url: String,
     pub(crate) turns: usize,
     pub(crate) turn_delay: Nanos,
-    /// Instead of one conversation of so many turns.
+    /// Used instead of a single conversation with `turns` turns.
     pub(crate) conversations: Option<Vec<Conversation>>,
     pub(crate) streaming: bool,
     pub(crate) phases: Vec<PhaseConfig>,
     pub(crate) transport: transport::Config,
     pub(crate) workers: usize,
-    /// Bytes of records in memory; a closed loop would wait beyond half of them.
+    /// Memory budget for records in bytes; a closed loop would wait beyond half of it.
     pub(crate) queue_budget: usize,
-    /// Makes another dialect of the chat completions.
+    /// Wraps the chat dialect in another one.
     pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
     pub(crate) interrupt: watch::Sender<Interrupt>,
     pub(crate) listener: Option<Arc<dyn PhaseListener>>,
 }
 
-/// Records in order of arrival at the queue, and the phases' counters.
+/// Records in the order in which they were queued, and the phases' counters.
 pub(crate) struct Outcome {
     pub(crate) records: Vec<RequestRecord>,
     pub(crate) phases: Vec<PhaseStats>,
@@ -70,7 +70,7 @@ impl Load {
         }
     }
 
-    /// Drives the load to its end, or as far as it goes.
+    /// Runs the load to its end, or until it fails.
     pub(crate) fn drive(self) -> (Result<(), RunnerError>, Arc<RecordQueue>, Arc<Progress>, usize) {
         let endpoint = endpoint::build(&endpoint::Config {
             endpoint_type: EndpointType::CHAT,
@@ -135,7 +135,7 @@ impl Load {
         while let Some(record) = queue.pop(Duration::from_secs(1)) {
             records.extend(record);
         }
-        // What a refusal says is read later in a run, by the processors.
+        // In a run, the processors parse error bodies later.
         for record in records.iter_mut().filter(|record: &&mut RequestRecord| record.has_failed()) {
             let (status, reason) = (record.status.unwrap_or(0), record.trace.reason.as_deref());
             let refusal = endpoint::http_error(status, reason, &record.body.bytes);
@@ -155,7 +155,7 @@ impl Load {
     }
 }
 
-/// A turn that asks `text` for four tokens.
+/// Returns a turn with the prompt `text` that requests four tokens.
 pub(crate) fn question(text: &str) -> Turn {
     Turn {
         model: "mock-model".into(),
@@ -187,7 +187,7 @@ pub(crate) fn open_loop(rate: f64, requests: u64) -> PhaseConfig {
     }
 }
 
-/// What the server wrote for `record`: as many events as were read.
+/// Returns the server's log of `record`, which must contain as many events as were read.
 pub(crate) fn served<'l>(log: &'l [RequestLog], record: &RequestRecord) -> &'l RequestLog {
     let id = record.request_id.to_string();
     let entry = log.iter().find(|entry| entry.request_id.as_deref() == Some(&id)).unwrap();
@@ -199,7 +199,7 @@ pub(crate) fn mock(script: Script) -> MockServer {
     MockServer::start(mock_server::Config { script, ..mock_server::Config::default() }).unwrap()
 }
 
-/// Faults as `--fault` has them.
+/// Parses faults in the format of `--fault`.
 pub(crate) fn faults(faults: &[&str]) -> Vec<FaultRule> {
     faults.iter().map(|fault| Script::parse_fault(fault).unwrap()).collect()
 }

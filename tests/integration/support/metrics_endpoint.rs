@@ -1,4 +1,4 @@
-//! A scripted Prometheus endpoint on a bare socket, and recordings of real ones.
+//! A scripted Prometheus endpoint on a plain socket, and recordings of real ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -17,10 +17,10 @@ use url::Url;
 
 use crate::support::raw_server::{read_request, write};
 
-/// Longest wait for what must come.
+/// Time limit for expected events.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The scrapes of a recorded series, such as `vllm/scrapes`, in order.
+/// Returns the scrapes of a recorded series, such as `vllm/scrapes`, in order.
 pub(crate) fn recorded<T: DeserializeOwned>(series: &str) -> Vec<T> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let file = File::open(golden.join(format!("{series}.jsonl.gz"))).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn recorded<T: DeserializeOwned>(series: &str) -> Vec<T> {
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
-/// What is answered to one request.
+/// The response to one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     status: &'static str,
@@ -40,9 +40,9 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone)]
 enum Body {
     Bytes(Vec<u8>),
-    /// `served_total`, with the number of the request to this path, from 1.
+    /// `served_total`, with the number of the request to this path, counted from 1.
     Number,
-    /// As many bytes of a longer body, then the end of the connection.
+    /// This many bytes of a longer body, then the end of the connection.
     Cut(Vec<u8>),
     /// Nothing, not even a head, as long as the client waits.
     Hang,
@@ -58,58 +58,58 @@ impl Reply {
         Self { status, headers, body, delay: Duration::ZERO }
     }
 
-    /// An exposition in the text format.
+    /// Returns an exposition in the text format.
     pub(crate) fn text(body: impl Into<Vec<u8>>) -> Self {
         Self::of("text/plain; version=0.0.4", body)
     }
 
-    /// A body of another type.
+    /// Returns a body of another type.
     pub(crate) fn of(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self::new("200 OK", content_type, Body::Bytes(body.into()))
     }
 
-    /// `served_total`, with the number of the request to this path, from 1.
+    /// Returns `served_total`, with the number of the request to this path, counted from 1.
     pub(crate) fn number() -> Self {
         Self::new("200 OK", "text/plain", Body::Number)
     }
 
-    /// An answer that is an error.
+    /// Returns an error response.
     pub(crate) fn status(status: &'static str) -> Self {
         Self::new(status, "text/plain", Body::Bytes(b"no\n".to_vec()))
     }
 
-    /// A redirect.
+    /// Returns a redirect.
     pub(crate) fn redirect(to: &str) -> Self {
         Self::status("302 Found").with("Location", to)
     }
 
-    /// The beginning of a longer body.
+    /// Returns the start of a longer body.
     pub(crate) fn cut(beginning: &str) -> Self {
         Self::new("200 OK", "text/plain", Body::Cut(beginning.into()))
     }
 
-    /// No answer.
+    /// Never responds.
     pub(crate) fn hang() -> Self {
         Self::new("200 OK", "text/plain", Body::Hang)
     }
 
-    /// A head that announces JSON, and no body.
+    /// Returns a head that announces JSON, without a body.
     pub(crate) fn json_head() -> Self {
         Self::new("200 OK", "application/json", Body::HeadOnly)
     }
 
-    /// A body without end.
+    /// Returns an endless body.
     pub(crate) fn endless() -> Self {
         Self::new("200 OK", "text/plain", Body::Endless)
     }
 
-    /// With one more header.
+    /// Adds a header.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// Its body packed.
+    /// Compresses the body.
     pub(crate) fn gzip(mut self) -> Self {
         if let Body::Bytes(bytes) = &mut self.body {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -119,18 +119,18 @@ impl Reply {
         self.with("Content-Encoding", "gzip")
     }
 
-    /// Given after a time.
+    /// Delays the response.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: HashMap<String, String>,
 }
 
@@ -139,30 +139,30 @@ struct State {
     scripts: HashMap<String, VecDeque<Reply>>,
     requests: Vec<Request>,
     connections: Vec<TcpStream>,
-    /// Clients that went away while they were kept waiting.
+    /// Number of clients that closed the connection while they were kept waiting.
     abandoned: usize,
     is_stopped: bool,
 }
 
-/// A running endpoint; it stops when dropped. A path without a script is not found.
+/// A running endpoint, which stops when dropped. Paths without a script return 404.
 #[derive(Debug)]
 pub(crate) struct MetricsEndpoint {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
-    /// Has the listener.
+    /// The thread with the listener.
     accepting: Option<JoinHandle<()>>,
 }
 
 impl MetricsEndpoint {
-    /// An endpoint at a port of its own.
+    /// Starts an endpoint on a free port.
     pub(crate) fn start() -> Self {
         Self::start_at("127.0.0.1:0".parse().unwrap())
     }
 
-    /// An endpoint at an address that was in use before.
+    /// Starts an endpoint at an address that was used before.
     pub(crate) fn start_at(address: SocketAddr) -> Self {
         let mut bound = None;
-        // Another connection may have the port for a moment.
+        // Another connection may use the port for a moment.
         wait_until("free ports", || {
             bound = TcpListener::bind(address).ok();
             bound.is_some()
@@ -187,45 +187,44 @@ impl MetricsEndpoint {
         Self { address, state, accepting: Some(accepting) }
     }
 
-    /// An endpoint whose `/metrics` are a script.
+    /// Starts an endpoint with a script for `/metrics`.
     pub(crate) fn with(replies: impl IntoIterator<Item = Reply>) -> Self {
         let endpoint = Self::start();
         endpoint.script("/metrics", replies);
         endpoint
     }
 
-    /// Answers requests to `path` by `replies` in turn, and by the last one from
-    /// then on.
+    /// Responds to requests to `path` with `replies` in turn, then always with the last one.
     pub(crate) fn script(&self, path: &str, replies: impl IntoIterator<Item = Reply>) {
         lock(&self.state).scripts.insert(path.to_owned(), replies.into_iter().collect());
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of `path`.
+    /// Returns the URL of `path`.
     pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&format!("http://{}{path}", self.address)).unwrap()
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         lock(&self.state).requests.clone()
     }
 
-    /// The number of requests to `path` so far.
+    /// Returns the number of requests to `path` so far.
     pub(crate) fn count(&self, path: &str) -> usize {
         lock(&self.state).requests.iter().filter(|request| request.path == path).count()
     }
 
-    /// Clients that went away while they were kept waiting.
+    /// Returns the number of clients that closed the connection while they were kept waiting.
     pub(crate) fn abandoned(&self) -> usize {
         lock(&self.state).abandoned
     }
 
-    /// Waits until `more` requests have come from now on.
+    /// Waits until `more` further requests have arrived.
     pub(crate) fn wait_for(&self, more: usize) {
         let before = self.requests().len();
         wait_until("requests", || self.requests().len() >= before + more);
@@ -240,13 +239,13 @@ impl Drop for MetricsEndpoint {
             let _ = connection.shutdown(Shutdown::Both);
         }
         drop(state);
-        // Wakes the listener; when its thread has ended the port is free.
+        // Wakes the listener; the port is free once its thread has ended.
         let _ = TcpStream::connect(self.address);
         self.accepting.take().map(JoinHandle::join);
     }
 }
 
-/// Waits until `is_so`.
+/// Waits until `is_so` returns true.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -259,7 +258,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap()
 }
 
-/// Serves one request; `None` where the connection ends.
+/// Serves one request; `None` at the end of the connection.
 fn serve(stream: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
     let head = read_request(stream)?;
     let request = parse(&head);
@@ -315,7 +314,7 @@ fn serve(stream: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
     Some(())
 }
 
-/// Waits until the client goes away.
+/// Waits until the client closes the connection.
 fn abandoned(stream: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
     let _ = read_request(stream);
     lock(state).abandoned += 1;

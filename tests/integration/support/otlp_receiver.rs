@@ -34,33 +34,33 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic_types::StatusExt as _;
 
-/// How the receiver answers an export.
+/// The response to an export.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
-    /// Takes it.
+    /// Accepts it.
     Take,
-    /// Takes it but for so many data points.
+    /// Accepts it except for this many data points.
     Reject(i64),
-    /// Fails with a code that asks for a retry later.
+    /// Fails with a code that permits a retry.
     Unavailable,
-    /// Fails, and asks for a retry after so many seconds: 503 with `Retry-After`, over
-    /// gRPC exhausted with `RetryInfo`.
+    /// Fails, and requests a retry after this many seconds: 503 with `Retry-After`, or over gRPC
+    /// resource exhausted with `RetryInfo`.
     RetryAfter(u64),
-    /// Fails for good.
+    /// Fails permanently.
     Refuse,
-    /// Never answers.
+    /// Never responds.
     Hang,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
     Grpc,
-    /// gRPC over TLS; clients must show a certificate of the tests' authority.
+    /// gRPC over TLS; clients must send a certificate of the tests' authority.
     GrpcTls,
     Http,
 }
 
-/// A running receiver; it stops when dropped.
+/// A running receiver, which stops when dropped.
 pub(crate) struct OtlpReceiver {
     address: SocketAddr,
     transport: Transport,
@@ -68,7 +68,7 @@ pub(crate) struct OtlpReceiver {
     _stop: oneshot::Sender<()>,
 }
 
-/// An export as it arrived, of metrics unless it says otherwise.
+/// A received export, of metrics unless specified otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct Export<M = ExportMetricsServiceRequest> {
     /// The message.
@@ -85,7 +85,7 @@ impl<M> Export<M> {
         Self { message: request.into_inner(), headers }
     }
 
-    /// A header's value.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
     }
@@ -100,9 +100,9 @@ struct Script {
     next: VecDeque<Answer>,
     otherwise: Answer,
     taken: Vec<Export>,
-    /// Exports that arrived, however they were answered.
+    /// Received exports, whatever the response.
     seen: usize,
-    /// Answers to exports of traces; where there is none, that of all exports.
+    /// Responses to exports of traces; if empty, the same as for all exports.
     next_traces: VecDeque<Answer>,
     otherwise_traces: Option<Answer>,
     traces: Vec<TraceExport>,
@@ -110,27 +110,27 @@ struct Script {
 }
 
 impl OtlpReceiver {
-    /// A gRPC receiver that takes everything.
+    /// Starts a gRPC receiver that accepts everything.
     pub(crate) fn grpc() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::Grpc)
     }
 
-    /// An HTTP receiver that takes everything at `/v1/metrics`.
+    /// Starts an HTTP receiver that accepts everything at `/v1/metrics`.
     pub(crate) fn http() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::Http)
     }
 
-    /// A gRPC receiver over TLS, as `localhost`, that wants a client certificate.
+    /// Starts a gRPC receiver over TLS, as `localhost`, that requires a client certificate.
     pub(crate) fn grpc_tls() -> Self {
         Self::start("127.0.0.1:0".parse().unwrap(), Transport::GrpcTls)
     }
 
-    /// Whether it speaks gRPC rather than HTTP.
+    /// Returns whether the protocol is gRPC rather than HTTP.
     pub(crate) fn is_grpc(&self) -> bool {
         self.transport != Transport::Http
     }
 
-    /// A gRPC receiver at an address that was in use before.
+    /// Starts a gRPC receiver at an address that was used before.
     pub(crate) fn grpc_at(address: SocketAddr) -> Self {
         Self::start(address, Transport::Grpc)
     }
@@ -168,77 +168,77 @@ impl OtlpReceiver {
         Self { address, transport, shared, _stop: stop }
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://host:port`
+    /// Returns `http://host:port`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// As `--otel-url` has it.
+    /// Returns the value for `--otel-url`.
     pub(crate) fn otel_url(&self) -> String {
         let path = if self.is_grpc() { "" } else { "/v1/metrics" };
         format!("{}{path}", self.url())
     }
 
-    /// Answers every further export like this.
+    /// Sets the response to all further exports.
     pub(crate) fn always(self, answer: Answer) -> Self {
         self.shared.script.lock().unwrap().otherwise = answer;
         self
     }
 
-    /// Answers the next exports like these, each once.
+    /// Sets the responses to the next exports, one each.
     pub(crate) fn first(self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.shared.script.lock().unwrap().next.extend(answers);
         self
     }
 
-    /// Answers the next exports of traces like these, each once.
+    /// Sets the responses to the next exports of traces, one each.
     pub(crate) fn first_traces(self, answers: impl IntoIterator<Item = Answer>) -> Self {
         self.shared.script.lock().unwrap().next_traces.extend(answers);
         self
     }
 
-    /// Answers every further export of traces like this.
+    /// Sets the response to all further exports of traces.
     pub(crate) fn now_traces(&self, answer: Answer) {
         self.shared.script.lock().unwrap().otherwise_traces = Some(answer);
     }
 
-    /// Waits until `count` exports of traces arrived, however they were answered.
+    /// Waits until `count` exports of traces have arrived, whatever the responses.
     pub(crate) fn wait_for_traces(&self, count: usize) {
         self.wait_for(count, "traces", |script| script.seen_traces);
     }
 
-    /// Changes the answer while running.
+    /// Changes the response while running.
     pub(crate) fn now(&self, answer: Answer) {
         self.shared.script.lock().unwrap().otherwise = answer;
     }
 
-    /// Exports that it took, in order.
+    /// Returns the accepted exports, in order.
     pub(crate) fn taken(&self) -> Vec<Export> {
         self.shared.script.lock().unwrap().taken.clone()
     }
 
-    /// Exports of traces that it took, in order.
+    /// Returns the accepted exports of traces, in order.
     pub(crate) fn traces(&self) -> Vec<TraceExport> {
         self.shared.script.lock().unwrap().traces.clone()
     }
 
-    /// The last export it took: cumulative, so the whole run.
+    /// Returns the last accepted export: values are cumulative, so it covers the whole run.
     pub(crate) fn last(&self) -> Received {
         let taken = self.taken();
         Received(taken.last().expect("the receiver took no export").message.clone())
     }
 
-    /// Whether any export arrived, however it was answered.
+    /// Returns whether any export has arrived, whatever the response.
     pub(crate) fn has_exports(&self) -> bool {
         self.shared.script.lock().unwrap().seen > 0
     }
 
-    /// Waits until `count` exports arrived, however they were answered.
+    /// Waits until `count` exports have arrived, whatever the responses.
     pub(crate) fn wait_for_exports(&self, count: usize) {
         self.wait_for(count, "metrics", |script| script.seen);
     }
@@ -317,7 +317,7 @@ impl TraceService for Grpc {
     }
 }
 
-/// The answer; `accepted` makes the one that rejects so many items.
+/// Returns the response; `accepted` builds the one that rejects some items.
 async fn over_grpc<R>(
     answer: Answer,
     accepted: fn(i64) -> R,
@@ -332,7 +332,7 @@ async fn over_grpc<R>(
     }
 }
 
-/// Exhausted, with the time after which to try again.
+/// Returns resource exhausted with the delay before a retry.
 fn exhausted(seconds: u64) -> tonic::Status {
     let delay = Some(Duration::from_secs(seconds));
     let details = tonic_types::ErrorDetails::with_retry_info(delay);
@@ -344,7 +344,7 @@ fn pairs(headers: &http::HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// A file of `tests/golden/tls/`.
+/// Returns a file of `tests/golden/tls/`.
 fn pem(name: &str) -> Vec<u8> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tls");
     std::fs::read(format!("{directory}/{name}")).unwrap()
@@ -471,21 +471,21 @@ impl hyper::rt::Write for TokioIo {
     }
 }
 
-/// An export, to be asked for what is in it.
+/// An export, with accessors for its contents.
 #[derive(Debug, Clone)]
 pub(crate) struct Received(pub(crate) ExportMetricsServiceRequest);
 
-/// Attributes as text, for comparing.
+/// Attributes as text, for comparison.
 pub(crate) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 impl Received {
-    /// Every metric.
+    /// Returns every metric.
     pub(crate) fn metrics(&self) -> Vec<&Metric> {
         let scopes = self.0.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
         scopes.flat_map(|scope| &scope.metrics).collect()
     }
 
-    /// The metric called `name`.
+    /// Returns the metric called `name`.
     pub(crate) fn metric(&self, name: &str) -> &Metric {
         let metrics = self.metrics();
         let found = metrics.iter().find(|metric| metric.name == name);
@@ -495,7 +495,7 @@ impl Received {
         })
     }
 
-    /// The explicit histogram point of `name` that has (at least) `with`.
+    /// Returns the explicit histogram point of `name` with (at least) the attributes `with`.
     pub(crate) fn histogram(&self, name: &str, with: Attributes<'_>) -> &HistogramDataPoint {
         let Some(Data::Histogram(histogram)) = &self.metric(name).data else {
             panic!("{name} is no histogram")
@@ -503,7 +503,7 @@ impl Received {
         only(name, with, histogram.data_points.iter().map(|point| (&point.attributes, point)))
     }
 
-    /// The exponential histogram point of `name` that has `with`.
+    /// Returns the exponential histogram point of `name` with the attributes `with`.
     pub(crate) fn exponential(
         &self,
         name: &str,
@@ -515,7 +515,7 @@ impl Received {
         only(name, with, histogram.data_points.iter().map(|point| (&point.attributes, point)))
     }
 
-    /// The sum or gauge of `name` that has `with`.
+    /// Returns the sum or gauge of `name` with the attributes `with`.
     pub(crate) fn number(&self, name: &str, with: Attributes<'_>) -> f64 {
         let points = match &self.metric(name).data {
             Some(Data::Sum(sum)) => &sum.data_points,
@@ -529,14 +529,14 @@ impl Received {
         }
     }
 
-    /// A resource attribute.
+    /// Returns a resource attribute.
     pub(crate) fn resource(&self, key: &str) -> Option<String> {
         let resource = self.0.resource_metrics[0].resource.as_ref().unwrap();
         attribute(&resource.attributes, key)
     }
 }
 
-/// An attribute's value as text.
+/// Returns an attribute's value as text.
 pub(crate) fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     let pair = attributes.iter().find(|pair| pair.key == key)?;
     match pair.value.as_ref()?.value.as_ref()? {
@@ -562,7 +562,7 @@ fn only<'a, P>(
     found.remove(0)
 }
 
-/// What trusts a receiver over TLS and shows it the certificate that it wants.
+/// TLS settings that trust the receiver and contain the client certificate it requires.
 pub(crate) fn tls_variables() -> [(&'static str, String); 3] {
     [
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "ca.pem"),

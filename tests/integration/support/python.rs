@@ -1,10 +1,10 @@
-//! Outside readers: scripts of an interpreter that has their libraries.
+//! External readers: scripts for a Python interpreter with the required libraries.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a checker by the interpreter that `AIPERF_TEST_PYTHON` names, which must
-/// have what `.ci/run` installs; says so where there is none.
+/// Runs a script with the interpreter in `AIPERF_TEST_PYTHON`, which must have the packages that
+/// `.ci/run` installs; prints a message if the variable is not set.
 pub(crate) fn run_python(script: &str, directory: &Path) {
     let Some(python) = std::env::var_os("AIPERF_TEST_PYTHON") else {
         eprintln!("{script} was not run: AIPERF_TEST_PYTHON names no interpreter");

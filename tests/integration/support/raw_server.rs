@@ -1,4 +1,4 @@
-//! A server of bare sockets: what it sends is written out byte for byte.
+//! A server with plain sockets, whose responses are specified byte for byte.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-/// Serves each connection with `answer` on a thread of its own; `answer` gets
-/// the number of the connection, counted from 0.
+/// Serves each connection with `answer` on its own thread; `answer` receives the number of the
+/// connection, counted from 0.
 pub(crate) fn serve(answer: impl Fn(usize, &mut TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,8 +32,8 @@ pub(crate) fn serve(answer: impl Fn(usize, &mut TcpStream) + Clone + Send + 'sta
     address
 }
 
-/// Reads one request: its head, with the names of headers in lower case, and the body
-/// that its length announces. `None` when the client has closed.
+/// Reads one request: its head, with header names in lower case, and the body of the announced
+/// length. `None` if the client has closed the connection.
 pub(crate) fn read_request(stream: &mut impl Read) -> Option<String> {
     let request = read_as_sent(stream)?;
     let (head, body) = request.split_once("\r\n\r\n")?;
@@ -45,7 +45,7 @@ pub(crate) fn read_request(stream: &mut impl Read) -> Option<String> {
     Some(format!("{}\r\n\r\n{body}", head.join("\r\n")))
 }
 
-/// The same with the names as they came.
+/// Likewise, with unchanged names.
 pub(crate) fn read_as_sent(stream: &mut impl Read) -> Option<String> {
     let mut request = Vec::new();
     let mut byte = [0];
@@ -65,21 +65,21 @@ pub(crate) fn read_as_sent(stream: &mut impl Read) -> Option<String> {
     Some(String::from_utf8_lossy(&request).into_owned())
 }
 
-/// Writes all of `bytes`; a client that has gone away is no failure of the server.
+/// Writes all of `bytes`; a client that has closed the connection is not an error.
 pub(crate) fn write(stream: &mut impl Write, bytes: &[u8]) {
     let _ = stream.write_all(bytes).and_then(|()| stream.flush());
 }
 
-/// A connection that speaks TLS.
+/// A connection with TLS.
 pub(crate) type Tls = StreamOwned<ServerConnection, TcpStream>;
 
-/// The path of a file in `tests/golden/tls/`.
+/// Returns the path of a file in `tests/golden/tls/`.
 pub(crate) fn tls_file(name: &str) -> String {
     format!("{}/tests/golden/tls/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The server side of a handshake as `localhost`; with `wants_certificate` only
-/// clients of the tests' authority get in.
+/// Performs the server's side of a handshake as `localhost`; with `wants_certificate`, only clients
+/// with a certificate of the tests' authority are accepted.
 pub(crate) fn accept_tls(stream: &TcpStream, wants_certificate: bool) -> io::Result<Tls> {
     let mut stream = stream.try_clone()?;
     let mut connection = ServerConnection::new(tls_config(wants_certificate)).unwrap();

@@ -1,4 +1,4 @@
-//! The program as its users run it, and what a run leaves behind.
+//! Runs of the program, and the files that they write.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The program, with nothing of the tester's environment that changes it.
+/// Returns the program, without variables of the tester's environment that would affect it.
 pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
     for (name, _) in std::env::vars() {
@@ -16,20 +16,20 @@ pub(crate) fn aiperf(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    // The tester's own machine may have been checked.
+    // The tester may have saved a self-check of the machine.
     command.env("AIPERF_SELFCHECK_FILE", "/nonexistent");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// A run that has ended.
+/// A completed run.
 pub(crate) struct Run {
     pub(crate) output: Output,
     pub(crate) directory: TempDir,
 }
 
-/// Profiles the server at `url`, streamed chat of 4 tokens unless `extra` says
-/// otherwise or has a file of prompts.
+/// Profiles the server at `url`, with streamed chat of 4 tokens unless `extra` changes this or
+/// contains a file of prompts.
 pub(crate) fn profile(url: &str, extra: &[&str]) -> Run {
     let directory = tempfile::tempdir().unwrap();
     let output = profile_command(url, directory.path(), extra).output().unwrap();
@@ -53,8 +53,8 @@ pub(crate) fn profile_command(url: &str, directory: &Path, extra: &[&str]) -> Co
     command
 }
 
-/// Whether the tests mean gRPC by a collector's URL: it has neither a path nor the port of
-/// HTTP.
+/// Returns whether a collector's URL means gRPC in the tests: without a path, and not on the HTTP
+/// port.
 pub(crate) fn is_of_grpc(url: &str) -> bool {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     !place.contains('/') && !place.ends_with(":4318")
@@ -95,19 +95,19 @@ impl Run {
     }
 }
 
-/// The JSON summary of the run in `directory`.
+/// Returns the JSON summary of the run in `directory`.
 pub(crate) fn summary(directory: &Path) -> Value {
     let text = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// The values of a file with one a line.
+/// Returns the values of a file with one per line.
 pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Sends `signal` to a process that was started.
+/// Sends `signal` to a process that the test started.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }

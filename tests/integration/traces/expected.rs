@@ -1,4 +1,4 @@
-//! What the spans of a request are, by its record.
+//! The expected spans of a request, derived from its record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 pub(super) struct Trace(Vec<Span>);
 
 impl Trace {
-    /// The one without a parent.
+    /// The span without a parent.
     pub(super) fn root(&self) -> &Span {
         let roots: Vec<_> = self.0.iter().filter(|span| span.parent_span_id.is_empty()).collect();
         assert_eq!(roots.len(), 1, "{:?}", self.0);
@@ -37,7 +37,7 @@ impl Trace {
     }
 }
 
-/// Traces by their id, each exported once.
+/// Returns traces by their ID, each of which must be exported once.
 pub(super) fn traces(collector: &OtlpReceiver) -> BTreeMap<String, Trace> {
     let mut traces: BTreeMap<String, Trace> = BTreeMap::new();
     for export in collector.traces() {
@@ -56,7 +56,7 @@ pub(super) fn trace_id(record: &Value) -> String {
     record["metadata"]["x_request_id"].as_str().unwrap().replace('-', "")
 }
 
-/// What the request was sent with.
+/// The trace context that the request was sent with.
 pub(super) fn traceparent(record: &Value) -> &str {
     record["trace_data"]["request_headers"]["Traceparent"].as_str().unwrap()
 }
@@ -69,12 +69,12 @@ pub(super) fn times(span: &Span) -> (u64, u64) {
     (span.start_time_unix_nano, span.end_time_unix_nano)
 }
 
-/// A metric of a record in nanoseconds; records have milliseconds.
+/// Returns a metric of a record in nanoseconds; records contain milliseconds.
 pub(super) fn nanos(record: &Value, tag: &str) -> Option<u64> {
     Some((record["metrics"][tag]["value"].as_f64()? * 1e6).round() as u64)
 }
 
-/// Holds a trace to the record of its request, which has its HTTP timing.
+/// Compares a trace with the record of its request, which includes HTTP timing.
 pub(super) fn assert_is(trace: &Trace, record: &Value) {
     let metadata = &record["metadata"];
     let root = trace.root();
@@ -104,7 +104,7 @@ pub(super) fn assert_is(trace: &Trace, record: &Value) {
     ];
     let failed_at = at(record, "error_timestamp_ns");
     for (name, start, end) in table {
-        // A phase that was begun ended by itself or with the exchange's failure.
+        // A phase that started ended by itself or when the exchange failed.
         let expected = start.zip(end.or(failed_at));
         let span = trace.find(name);
         assert_eq!(span.map(times), expected, "{name} of {record}");
@@ -142,7 +142,7 @@ fn assert_ids(trace: &Trace, record: &Value) {
     for span in &trace.0 {
         assert_eq!(hex(&span.trace_id), trace_id(record));
         assert!(span.span_id.len() == 8 && span.span_id != [0; 8]);
-        // Sampled as the server was told; the parent is in this process.
+        // Sampled, as sent to the server; the parent is in this process.
         let flags = u32::from_str_radix(&traceparent(record)[53..], 16).unwrap();
         assert_eq!(span.flags, 0x100 | flags);
     }
