@@ -1,11 +1,11 @@
-"""Holds data points of OTLP against the expositions they were made of.
+"""Compares data points of OTLP with the expositions from which they were made.
 
     python3 tests/check_forwarded_scrapes.py DIR
 
-DIR has pairs of `N.bodies.jsonl` (time, body) and `N.points.jsonl` (data points as
-the receiver got them). The bodies are read by prometheus_client's parser, the
-buckets of the points are added up, and both must have the same lines: name,
-labels, time and value. Names each difference and exits with 1 where there is any.
+DIR contains pairs of `N.bodies.jsonl` (time, body) and `N.points.jsonl` (data points as
+received). The bodies are parsed by prometheus_client, the buckets of the points are
+accumulated, and both must have the same lines: name, labels, time and value. Prints each
+difference and exits with 1 if there are any.
 """
 
 import json
@@ -26,14 +26,14 @@ KINDS = {
 
 
 def line(name, labels, time):
-    """What tells a line from others; bounds and quantiles as numbers."""
+    """The identity of a line; bounds and quantiles as numbers."""
     numbers = {"le", "quantile"}
     pairs = ((key, float(value) if key in numbers else value) for key, value in labels)
     return name, tuple(sorted(pairs)), time
 
 
 def sent_name(name, names):
-    """The parser gives counters a `_total` that the body may not have."""
+    """The parser gives counters a `_total` that may be missing in the body."""
     return name if name in names else name.removesuffix("_total")
 
 
@@ -50,7 +50,7 @@ def exposed(path):
 
 
 def forwarded(path):
-    """Lines of the points, likewise."""
+    """Lines of the points, in the same form."""
     lines = {}
     for point in map(json.loads, path.read_text().splitlines()):
         name, labels, kind = point["name"], point["labels"], point["kind"]
@@ -77,7 +77,7 @@ def forwarded(path):
 
 
 def same(one, other):
-    """Equal, also where both are no number."""
+    """Whether two values are equal; NaN is equal to NaN."""
     values = one[2], other[2]
     return one[:2] == other[:2] and (values[0] == values[1] or all(map(math.isnan, values)))
 

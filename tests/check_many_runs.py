@@ -1,8 +1,8 @@
-"""Computes the statistics over many runs anew, from the files of each run.
+"""Recomputes the statistics over many runs from the files of each run.
 
     python3 check_many_runs.py DIRECTORY
 
-numpy and scipy compute what the program has computed by itself.
+Compares numpy's and scipy's results with those of the program.
 """
 
 import csv
@@ -24,7 +24,7 @@ def load(path: Path):
 
 
 def is_metric(name: str, value) -> bool:
-    # Instants have no statistics over runs.
+    # Instants do not have statistics over runs.
     is_instant = name in ("min_request_timestamp", "max_response_timestamp")
     return isinstance(value, dict) and "unit" in value and not is_instant
 
@@ -47,7 +47,7 @@ def close(found, wanted, place) -> None:
     if wanted is None or found is None:
         assert found is None and wanted is None, (place, found, wanted)
         return
-    # A spread of rounding errors alone is none.
+    # A deviation due to rounding errors alone counts as none.
     assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9), (place, found, wanted)
 
 
@@ -72,11 +72,11 @@ def check_aggregate(directory: Path, aggregate: dict, good: list[Path]) -> None:
         assert metrics[key]["unit"] == units[key]
         assert set(metrics[key]) == set(wanted) | {"unit"}, key
         for member, value in wanted.items():
-            # A relative spread of next to nothing is next to anything.
+            # A relative deviation of almost zero may have any value.
             if member == "cv" and value is not None and value < 1e-9:
                 assert metrics[key]["cv"] < 1e-9
                 continue
-            # No bound is below the least value that there can be.
+            # A bound is not below the smallest possible value.
             if member == "ci_low" and value is not None and not key.startswith(SIGNED):
                 value = max(value, min(0.0, wanted["mean"]))
             close(metrics[key][member], value, (key, member))
@@ -116,7 +116,7 @@ def check_collated(collated: dict, labels: list[str], good: list[Path]) -> None:
                 listed = value if isinstance(value, list) else [value]
                 values.setdefault(name, {}).setdefault(label, []).extend(listed)
     metrics = collated["metrics"]
-    # Lines have counters too, that are 1 in each request that counts.
+    # Lines also contain counters, which are 1 in each request that they count.
     assert metrics and set(metrics) <= set(values), set(metrics) - set(values)
     for name in ("request_latency", "time_to_first_token", "inter_chunk_latency"):
         assert name in metrics, name

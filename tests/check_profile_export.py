@@ -2,10 +2,10 @@
 
     python3 tests/check_profile_export.py DIR
 
-An implementation of its own: numpy's statistics over the records of the
-profiling phase, the formulas of the metric reference for aggregates and
-derived metrics, and what went on at each moment from the records' own times. Names each difference on standard output and exits with 1 where
-there is any, with 2 where the files cannot be read. Needs numpy.
+An independent implementation: numpy's statistics over the records of the profiling phase,
+the formulas of the metric reference for aggregates and derived metrics, and time-weighted
+metrics from the times in the records. Prints each difference and exits with 1 if there are
+any, or with 2 if the files cannot be read. Needs numpy.
 
 Thresholds are the defaults, or AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD,
 AIPERF_METRICS_OSL_MISMATCH_PCT_THRESHOLD and
@@ -23,7 +23,7 @@ import numpy
 TOLERANCE = 1e-9
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 
-# Derived sums: the total and the record metric it sums.
+# Derived sums: each total and the record metric it sums.
 SUMS = {
     "total_output_tokens": "output_token_count",
     "total_osl": "output_sequence_length",
@@ -49,12 +49,12 @@ SUMS = {
     )
 }
 
-# Record metrics that count failed requests as infinite under `adj_`.
+# Record metrics for which `adj_` variants count failed requests as infinite.
 ADJUSTED = ("request_latency", "time_to_first_token", "inter_token_latency", "decode_duration")
 
 OVERFLOWS = ("context length", "maximum context", "context_length_exceeded", "prompt is too long")
 
-# Aggregates that single records bear too.
+# Aggregates that are also in single records.
 COUNTED_IN_RECORDS = {"good_request_count"}
 
 
@@ -75,7 +75,7 @@ def scalar(record, tag):
 
 
 def columns(records):
-    """Values and unit of each metric, lists flattened; without the exchanges that failed."""
+    """Values and unit of each metric, lists flattened; without failed exchanges."""
     values, units = {}, {}
     for record in records:
         for tag, metric in record["metrics"].items():
@@ -101,13 +101,13 @@ def statistics(column):
 
 
 def end_of_content(record):
-    """In nanoseconds; None where there was none."""
+    """In nanoseconds; None if absent."""
     latency = scalar(record, "request_latency")
     return None if latency is None else record["metadata"]["request_start_ns"] + round(latency * 1e6)
 
 
 def duration_seconds(records):
-    """From the first request sent to the last response; None where none came."""
+    """From the first request sent to the last response; None without a response."""
     ends = [end for end in map(end_of_content, records) if end is not None]
     if not ends:
         return None
@@ -141,7 +141,7 @@ def osl_mismatches(records):
 
 
 def for_developers(records, found):
-    """What `AIPERF_DEV_MODE` adds."""
+    """The additional metrics of `AIPERF_DEV_MODE`."""
     starts = [r["metadata"]["request_start_ns"] for r in records]
     more = {"min_request_timestamp": min(starts)} if starts else {}
     ends = [end for end in map(end_of_content, records) if end is not None]
@@ -154,7 +154,7 @@ def for_developers(records, found):
 
 
 def single_values(records, values, has_objectives, is_developed=False):
-    """Aggregates and derived metrics, absent ones left out."""
+    """Aggregates and derived metrics, without absent ones."""
     failed = sum(1 for r in records if r.get("error"))
     succeeded = len(records) - failed
     found = {tag: float(numpy.sum(values[of])) for tag, of in SUMS.items() if of in values}
@@ -204,7 +204,7 @@ def rates(found, seconds):
 
 
 def adjusted(values, failed):
-    """Latencies with an infinite one for each failure, as far as they are finite."""
+    """Latencies with an infinite one for each failure; only finite statistics."""
     found = {}
     for tag in ADJUSTED if failed else ():
         if tag in values:
@@ -218,7 +218,7 @@ def adjusted(values, failed):
 
 
 class Request:
-    """Instants in nanoseconds; `content` are those of its pieces."""
+    """Instants in nanoseconds; `content` are those of the content events."""
 
     def __init__(self, record):
         self.start = record["metadata"]["request_start_ns"]
@@ -264,10 +264,10 @@ class Request:
         return levels + [(at, self.end, more) for at in self.content[1:]]
 
 
-# Curves that are there only where lengths of inputs are known.
+# Curves that exist only if input lengths are known.
 OF_INPUTS = ("total_throughput", "tokens_in_flight")
 
-# Levels, which requests they are of, and whether they are shared among these.
+# Levels, the requests that contribute, and whether they share the level.
 CURVES = {
     "concurrency": (Request.in_flight, Request.in_flight, False),
     "prefill_concurrency": (Request.in_prefill, Request.in_prefill, False),
@@ -304,13 +304,13 @@ def weighted(values, lengths):
     }
     passed = numpy.cumsum(lengths)
     for p in (50, 90, 95, 99):
-        # Whole nanoseconds: the first value by which p % have passed.
+        # Whole nanoseconds: the first value at which p % of the time has passed.
         stats[f"p{p}"] = values[numpy.searchsorted(passed * 100, passed[-1] * p)]
     return {name: float(value) for name, value in stats.items()}
 
 
 def over_time(records):
-    """Statistics of each curve, each value weighed by the time that it lasted."""
+    """Statistics of each curve, with each value weighted by its duration."""
     requests = [Request(record) for record in records]
     found = {}
     for name, (levels_of, users_of, is_shared) in CURVES.items():
@@ -353,7 +353,7 @@ def compare(where, expected, got, scale=0.0):
 
 def compare_over_time(tag, expected, exported):
     differences = []
-    # Rates that cancel leave rounding errors of the highest.
+    # Rates that cancel out leave rounding errors of the highest one.
     for name, value in expected.items():
         spread = expected.get("max", 0.0)
         differences += compare(f"{tag}.{name}", value, exported.get(name), spread)
@@ -365,7 +365,7 @@ def compare_record_metric(tag, column, unit, exported):
     differences = []
     if exported.get("unit") != unit:
         differences.append(f"{tag}.unit: is {exported.get('unit')!r}, should be {unit!r}")
-    # Values that are all but equal have a spread of rounding errors alone.
+    # The deviation of values that are almost equal consists of rounding errors.
     scale = float(numpy.max(numpy.abs(column)))
     expected = statistics(column)
     for name, value in expected.items():
@@ -376,13 +376,13 @@ def compare_record_metric(tag, column, unit, exported):
 
 
 def rounded(numbers):
-    """As the table has them."""
+    """As formatted in the table."""
     return sorted(round(float(number), 2) for number in numbers)
 
 
 def compare_table(rows, metrics):
-    """The CSV has the numbers of the JSON to two decimals: one section of distributions,
-    one of single values. Its rows have labels, not tags: numbers are compared as they come."""
+    """The CSV has the numbers of the JSON with two decimals: one section of distributions,
+    one of single values. Its rows have labels instead of tags, so numbers are compared in order."""
     differences = []
     sections, seen = {}, set()
     for row in rows:
@@ -415,7 +415,7 @@ def compare_table(rows, metrics):
 
 
 def check(directory):
-    """The differences, and the metrics that no record or formula speaks of."""
+    """The differences, and the metrics that are not covered by any record or formula."""
     records = read_records(directory / "profile_export.jsonl")
     export = json.loads((directory / "profile_export_aiperf.json").read_text(encoding="utf-8"))
     metrics = {

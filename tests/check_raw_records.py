@@ -1,16 +1,16 @@
-"""Recomputes profile_export.jsonl from the answers in profile_export_raw.jsonl.
+"""Recomputes profile_export.jsonl from the responses in profile_export_raw.jsonl.
 
     python3 tests/check_raw_records.py DIR
 
-An implementation of its own: each body is read by Python's `json`, the times are
-those of its events, the formulas those of the metric reference. All metrics of
-all records are held to it, and none may be there that has no cause. Times of the
-HTTP exchange are held to `trace_data` (`--export-http-trace`). Tokens are counted
-by the tokenizers package where `--tokenizer` is a folder; of other tokenizers the
-records' own counts are taken for granted, and what is made of them is checked.
+An independent implementation: each body is parsed by Python's `json`, times are those of its
+events, and formulas those of the metric reference. All metrics of all records are compared,
+and additional ones are errors. Times of the HTTP exchange are compared with `trace_data`
+(`--export-http-trace`). Tokens are counted by the tokenizers package if `--tokenizer` is a
+directory; for other tokenizers, the records' own counts are assumed to be correct, and the
+metrics computed from them are checked.
 
-Names each difference on standard output and exits with 1 where there is any, with
-2 where the files cannot be read.
+Prints each difference and exits with 1 if there are any, or with 2 if the files cannot be
+read.
 """
 
 import base64
@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 TOLERANCE = 1e-9
 
-# Endpoints whose answers bear no text, and those whose requests do not.
+# Endpoints whose responses do not contain text, and those whose requests do not.
 NO_TOKENS = {
     "embeddings", "chat_embeddings", "nim_embeddings", "image_retrieval",
     "cohere_rankings", "hf_tei_rankings", "nim_rankings",
@@ -57,14 +57,14 @@ def unit_of(tag):
 
 
 def text_of(value):
-    """A text, or that of a list of parts."""
+    """A text, or the joined texts of a list of parts."""
     if isinstance(value, list):
         return "".join(part.get("text", "") for part in value if isinstance(part, dict))
     return value if isinstance(value, str) else ""
 
 
 class Answer:
-    """What a server said: pieces of (instant, is output), texts, usage."""
+    """The contents of a response: content events (instant, is output), texts, usage."""
 
     def __init__(self):
         self.pieces = []
@@ -176,7 +176,8 @@ def solido_rag(answer, at, said):
 
 
 def without_text(answer, at, said):
-    """Any body of an endpoint that bears no text is one piece; its images come at the last."""
+    """Any body of an endpoint without text is one content event; its images arrive with the
+    last."""
     if isinstance(said, dict):
         answer.take_usage(said.get("usage"), (said.get("meta") or {}).get("tokens"))
         answer.job = said
@@ -214,7 +215,7 @@ def read_answer(raw, endpoint):
 
 
 def first_of(usage, *paths):
-    """The first of `paths` that is there."""
+    """The value at the first of `paths` that exists."""
     for path in paths:
         value = usage
         for name in path.split("."):
@@ -225,7 +226,7 @@ def first_of(usage, *paths):
 
 
 def usage_metrics(usage, endpoint):
-    """What the metric reference says of each vendor's names."""
+    """Maps each vendor's names, as in the metric reference."""
     read = "cache_read_input_tokens"
     write = "cache_creation_input_tokens"
     prompt = first_of(usage, "prompt_tokens", "input_tokens", "promptTokenCount")
@@ -264,9 +265,9 @@ def usage_metrics(usage, endpoint):
 
 
 def texts_of(payload):
-    """The texts of a body, in order, and its media: images, and sounds as bytes."""
+    """The texts of a body, in order, and its media: images, and audio as bytes."""
     texts, images, sounds = [], 0, []
-    # The files of a form are objects, each in a list where a name repeats.
+    # The files of a form are objects, in a list if a name is repeated.
     fields = [v for value in payload.values() for v in (value if isinstance(value, list) else [value])]
     files = [v["filename"] for v in fields if isinstance(v, dict) and "filename" in v]
     images = sum(name.startswith("image") for name in files)
@@ -302,7 +303,7 @@ def texts_of(payload):
 
 
 def wav_seconds(sound):
-    """By the rate of its format and the length of its data."""
+    """The duration, from the rate of the format and the length of the data."""
     rate = struct.unpack_from("<I", sound, sound.index(b"fmt ") + 16)[0]
     return struct.unpack_from("<I", sound, sound.index(b"data") + 4)[0] / rate
 
@@ -332,7 +333,7 @@ class Checker:
         return sum(self.count(text) for text in texts)
 
     def expected(self, raw, record):
-        """Every metric of a request."""
+        """All metrics of a request."""
         if record.get("error"):
             failed = {}
             if not self.counts_by_server:
@@ -451,12 +452,12 @@ class Checker:
             found["video_peak_memory"] = answer.job.get("peak_memory_mb")
 
 
-# Bytes of multipart forms do not survive as text: what the header of the tests' file says.
+# Bytes of multipart forms are not preserved in text; this is the duration of the tests' file.
 FILE_SECONDS = 0.5
 
 
 def http_trace(trace):
-    """k6's times, by the instants of the exchange."""
+    """The timing metrics of k6, from the instants of the exchange."""
 
     def between(a, b):
         a, b = trace.get(f"{a}_ns"), trace.get(f"{b}_ns")
@@ -488,7 +489,7 @@ def http_trace(trace):
 
 
 def reached(trace):
-    """The same of an exchange that failed: what it passed, and no more."""
+    """The same for a failed exchange: only the steps that it completed."""
     has = lambda name: f"{name}_ns" in trace
     connected = has("connection_reused") or has("tcp_connect_end")
     resolved = connected or has("dns_lookup_end") or has("tcp_connect_start")
@@ -567,7 +568,7 @@ def lines(path):
 
 
 def counter_of(config):
-    """Counts tokens as the run was told to."""
+    """Counts tokens with the tokenizer of the run."""
     file = Path(config.get("tokenizer", {}).get("name", "")) / "tokenizer.json"
     if not file.is_file():
         return None

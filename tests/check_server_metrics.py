@@ -1,9 +1,9 @@
-"""Reads recorded scrapes by prometheus_client and sums them up by numpy.
+"""Parses recorded scrapes with prometheus_client and computes their statistics with numpy.
 
-`samples FILE…` prints a line for each scrape: its samples as name, labels, value
-and timestamp. `statistics REQUESTS FILE…` prints one object: the window that the
-requests were in and, by kind, name and series, the statistics of that window in
-slices of two seconds. Needs numpy and prometheus_client.
+`samples FILE…` prints a line for each scrape: its samples as name, labels, value and
+timestamp. `statistics REQUESTS FILE…` prints one object: the window of the requests and, by
+kind, name and series, the statistics of that window in slices of two seconds. Needs numpy
+and prometheus_client.
 """
 
 import gzip
@@ -87,7 +87,7 @@ def gauge(times, values, slices):
     array = numpy.array(values, dtype=float)
     result = {
         "avg": array.mean(), "min": array.min(), "max": array.max(),
-        # From the first value on: numpy's mean of equal large values is not their value.
+        # Relative to the first value: numpy's mean of equal large values differs from the value.
         "std": (array - array[0]).std(ddof=1) if len(array) > 1 else 0.0,
         "percentiles": numpy.percentile(array, PERCENTS).tolist(),
         "slices": [],
@@ -107,7 +107,7 @@ def at_or_before(times, time):
 
 
 def counter(times, values, slices):
-    """`times` and `values` begin with the reference."""
+    """`times` and `values` start with the reference."""
     total = max(values[-1] - values[0], 0.0)
     result = {"total": total, "rate": ratio(total, (times[-1] - times[0]) / 1e9), "slices": []}
     for start, end, complete in slices:

@@ -1,7 +1,7 @@
-"""Holds the table of Student's t that the program is tested by to scipy.
+"""Compares the table of Student's t in the program's tests with scipy.
 
     python3 check_student_t.py GOLDEN           compares GOLDEN/student_t.csv
-    python3 check_student_t.py GOLDEN --write   writes it anew
+    python3 check_student_t.py GOLDEN --write   writes it again
 """
 
 import csv
@@ -16,9 +16,9 @@ DEGREES = range(1, 201)
 
 
 def critical(level: str, degrees: int) -> float:
-    """The bound that |t| keeps with probability `level`.
+    """The value that |t| does not exceed with probability `level`.
 
-    From the upper tail, which loses no digits where the level is near 1.
+    Computed from the upper tail, which keeps its precision if the level is close to 1.
     """
     return float(stats.t.isf((1 - float(level)) / 2, degrees))
 
@@ -39,7 +39,7 @@ def main() -> None:
         for level, cell in zip(LEVELS, cells, strict=True):
             expected = critical(level, int(degrees))
             assert math.isclose(float(cell), expected, rel_tol=1e-11), (degrees, level, cell)
-            # As it is usually written, too.
+            # Also in the usual notation.
             usual = float(stats.t.ppf(1 - (1 - float(level)) / 2, int(degrees)))
             assert math.isclose(float(cell), usual, rel_tol=1e-9), (degrees, level, cell)
 

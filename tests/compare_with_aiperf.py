@@ -1,18 +1,17 @@
-"""Holds the files of a run to those that AIPerf 0.13 writes, name by name.
+"""Compares the names in the files of a run with those in the files of AIPerf 0.13.
 
     python3 tests/compare_with_aiperf.py DIR
     python3 tests/compare_with_aiperf.py --list DIR
 
-`tests/golden/aiperf-0.13/names.txt` has the names in AIPerf's files: members of
-JSON, columns and rows of CSV, titles and rows of the console, columns and
-metadata of Parquet, OTLP instruments; `--list` wrote it of a run of AIPerf. Each
-must be in the files of the run in DIR or stand in `docs/migration.md`, between
-backticks, in a row of a table that ends in `absent` or `none`, by itself or by what
-it is a part of. OTLP's must be in `docs/otlp.md` or `docs/otlp-metrics.md`. Units
-count as names.
+`tests/golden/aiperf-0.13/names.txt` has the names in AIPerf's files: members of JSON, columns
+and rows of CSV, titles and rows of the console, columns and metadata of Parquet, OTLP
+instruments; `--list` generated it from a run of AIPerf. Each must be in the files of the run
+in DIR, or listed in `docs/migration.md`, between backticks, in a row of a table that ends in
+`absent` or `none`, itself or with its parent. OTLP's must be in `docs/otlp.md` or
+`docs/otlp-metrics.md`. Units count as names.
 
-Names each that is neither on standard output and exits with 1 where there is any,
-with 2 where the files cannot be read. Needs pyarrow.
+Prints each name that is in neither and exits with 1 if there are any, or with 2 if the files
+cannot be read. Needs pyarrow.
 """
 
 import csv
@@ -26,15 +25,15 @@ import pyarrow.parquet
 ROOT = Path(__file__).parent.parent
 NAMES = ROOT / "tests/golden/aiperf-0.13/names.txt"
 
-# Members that are named by what was measured, not by the layout: what is in each is
-# the same, or nothing that is a name.
+# Members whose names are determined by the measurement, not by the layout: their contents are
+# equal, or do not contain names.
 NAMED_BY_DATA = ("labels", "buckets", "request_headers", "response_headers", "slos")
 ALIKE = ("endpoint_info",)
 ALIKE_OF_SERVERS = ("endpoint_info", "metrics", "warmup_metrics")
 
 
 def members(value, path, found, alike):
-    """The members of each object, lists flattened."""
+    """The members of each object, with lists flattened."""
     if isinstance(value, list):
         for item in value:
             members(item, path, found, alike)
@@ -62,7 +61,7 @@ def of_json(path, text):
 
 
 def of_csv(path, text):
-    """Columns, and rows by what names them."""
+    """Columns, and the names of rows."""
     found = {}
     rows = [row for row in csv.reader(text.splitlines()) if row and not row[0].startswith("#")]
     for row in rows:
@@ -70,7 +69,7 @@ def of_csv(path, text):
             header = row
             key = row[1] if row[0] == "Endpoint" else f"columns {row[0]} {row[1]}"
             if path.name.startswith("server"):
-                # A section of each type of the server's metrics; its labels are the server's.
+                # One section per type of server metrics; the labels are the server's.
                 key = f"columns of {rows[rows.index(row) + 1][1]}"
                 header = [name for name in row if name not in ("engine", "model_name")]
             found.setdefault(key, set()).update(header)
@@ -110,7 +109,7 @@ def of_otlp(text):
 
 
 def names_in(directory):
-    """For each file what it has, by what that is in."""
+    """The names in each file, by the object that contains them."""
     names = {}
     for path in sorted(directory.rglob("*")):
         file = str(path.relative_to(directory))
@@ -131,7 +130,7 @@ def names_in(directory):
 
 def listed(names):
     for file, groups in names.items():
-        # Those of a phase alone are those of the run.
+        # Members of a phase are those of the run.
         if file.startswith("phases/"):
             yield f"{file}\t-\t-"
             continue
@@ -139,7 +138,7 @@ def listed(names):
             yield f"{file}\t{group}\t" + "\t".join(sorted(keys) or ["-"])
 
 
-# Which files the tables of `docs/migration.md` are about, by their headings.
+# The files that the tables of `docs/migration.md` describe, by heading.
 TABLES = {
     "Files": ".*",
     "Keys of the summary": r".*_aiperf(_timeslices)?\.(json|csv)|server_metrics_export\.json",
@@ -150,7 +149,8 @@ TABLES = {
 
 
 def named(cell):
-    """The names between backticks; one that begins with a dot is beside the one before."""
+    """The names between backticks; one that starts with a dot has the parent of the previous
+    one."""
     parent = ""
     for name in re.findall(r"`([^`]+)`", cell):
         name = parent + name if name.startswith(".") else name
@@ -159,7 +159,7 @@ def named(cell):
 
 
 class Documents:
-    """What `docs/migration.md` says is not there: rows of its tables that say so."""
+    """The names that `docs/migration.md` lists as absent in its tables."""
 
     def __init__(self):
         self.absent = []
@@ -177,7 +177,7 @@ class Documents:
         parts = [key] if group == "-" else [*group.split("."), key]
         paths = [file, *(".".join(parts[:end]) for end in range(1, len(parts) + 1))]
         if file.startswith("otlp"):
-            # By OpenTelemetry's name or Prometheus'.
+            # Under the name of OpenTelemetry or of Prometheus.
             if any(f"`{name}`" in self.instruments for name in (key, key.replace(".", "_"))):
                 return True
         paths.append(key)

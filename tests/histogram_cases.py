@@ -1,12 +1,12 @@
-"""Histograms of simulated servers, scrape by scrape, one JSON object a line.
+"""Histograms of simulated servers, scrape by scrape, one JSON object per line.
 
     python tests/histogram_cases.py FIRST_SEED CASES
 
-Each case draws its bounds, its distribution, its scale, how load changes from
-scrape to scrape, and how many observations a scrape has. A line has `kinds`
-(what the case is of), `bounds` (finite), `cumulative` (the rise of each
-cumulative count, +Inf last, by scrape), `sums` (the rise of the sum, by
-scrape), and `exact`: the percentiles of all observations, by numpy.
+Each case draws its bounds, its distribution, its scale, how the load changes between scrapes,
+and the number of observations per scrape. A line has `kinds` (the properties of the case),
+`bounds` (finite), `cumulative` (the increase of each cumulative count in each scrape, +Inf
+last), `sums` (the increase of the sum in each scrape), and `exact`: the percentiles of all
+observations, computed by numpy.
 """
 
 import json
@@ -37,7 +37,7 @@ LOADS = ["independent", "independent", "independent", "alike in a scrape", "auto
 
 
 def distribution(rng, pick):
-    """How to draw observations around 1, and whether they are whole numbers."""
+    """How to draw observations around 1, and whether they are integers."""
     sigma = pick.choice([0.1, 0.3, 1.0, 1.5])
     shape = pick.choice([0.7, 2.0, 8.0])
     power = pick.choice([0.8, 1.5, 3.0])
@@ -71,7 +71,7 @@ def distribution(rng, pick):
 
 
 def load(kind, scrapes, rng, pick):
-    """What observations of each scrape are multiplied by, and how many more there are."""
+    """The factor for the observations of each scrape, and the factor for their number."""
     factor, more = np.ones(scrapes), np.ones(scrapes)
     time, sigma = np.arange(scrapes) / scrapes, pick.choice([0.1, 0.3, 0.7])
     if kind == "alike in a scrape":
@@ -96,7 +96,7 @@ def load(kind, scrapes, rng, pick):
 
 
 def case(seed):
-    """One case, or None where nothing was observed."""
+    """One case, or None without observations."""
     rng, pick = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
     bounds = np.array(BOUNDS[str(pick.choice(list(BOUNDS)))])
     name, draw = distribution(rng, pick)
@@ -124,7 +124,7 @@ def case(seed):
         return None
     ends = np.append(bounds, np.inf)
     cumulative = [np.searchsorted(np.sort(values), ends, side="right").tolist() for values in seen]
-    # As a server has it: a running sum, with its rounding.
+    # Like a server: a running sum with its rounding errors.
     running = np.cumsum([0.0, *(values.sum() for values in seen)])
     kinds = ["all", kind, name]
     kinds += ["20 observations or fewer"] if total.size <= 20 else []

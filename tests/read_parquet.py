@@ -2,7 +2,7 @@
 
     python3 tests/read_parquet.py DIR
 
-Names each difference on standard output and exits with 1 where there is any.
+Prints each difference and exits with 1 if there are any.
 """
 
 import json
@@ -28,7 +28,7 @@ METADATA = (
 
 
 def same(ours, theirs):
-    """Equal, or equal up to the rounding of a division."""
+    """Whether two values are equal, except for the rounding of a division."""
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     if isinstance(ours, float) and isinstance(theirs, (int, float)):
@@ -58,7 +58,7 @@ def check_rows(table, lines):
 
 
 def check_counts(path, lines, summary):
-    """The summary counts the rows of the measurement, each once."""
+    """The summary counts each row of the measurement once."""
     query = "select benchmark_phase, count(*) from read_parquet(?) group by 1"
     by_phase = dict(duckdb.execute(query, [str(path)]).fetchall())
     if sum(by_phase.values()) != len(lines):
@@ -86,7 +86,7 @@ def check_metadata(table, summary):
         if isinstance(metric, dict) and set(metric) == {"unit", "avg"}
     }
     if not singles:
-        yield "the summary has no single values"
+        yield "the summary does not contain single values"
     for tag, metric in singles.items():
         if json.loads(metadata.get(f"aiperf.metric.{tag}", "null")) != metric:
             yield f"metadata of {tag} is not {metric}"

@@ -1,11 +1,11 @@
-"""Reads a run's server metrics as their documentation tells users to.
+"""Reads the server metrics of a run as the documentation describes.
 
     python3 tests/read_server_metrics.py DIR
 
-Holds the table against the JSON file, cell by cell, both ways, and the flat layout
-(`flat_server_metrics.json`, where there is one) against the nested one. Asks the
-documented questions; where DIR has `answers.json`, the answers must be those.
-Names each difference on standard output and exits with 1 where there is any.
+Compares the table with the JSON file, cell by cell in both directions, and the flat layout
+(`flat_server_metrics.json`, if present) with the nested one. Runs the documented queries; if
+DIR contains `answers.json`, the results must be equal to it. Prints each difference and exits
+with 1 if there are any.
 """
 
 import json
@@ -26,7 +26,7 @@ HISTOGRAM = ("count", "count_rate", "sum", "sum_rate", "avg") + tuple(
 )
 SECTIONS = {"gauge": GAUGE, "counter": COUNTER, "histogram": HISTOGRAM, "unknown": GAUGE}
 
-# What a series of the flat layout has beside its endpoint and labels.
+# Members of a series in the flat layout, in addition to its endpoint and labels.
 FLAT = {
     "gauge": [
         {"observation_count", "avg"},
@@ -113,7 +113,7 @@ def flat_answers(data):
 
 
 def cell(said):
-    """What a server said, as a table has it."""
+    """The server's values, as rows of a table."""
     said = said.replace("\r", "\\r").replace("\n", "\\n")
     if said[:1] in ("=", "+", "-", "@", "\t"):
         try:
@@ -211,11 +211,11 @@ def check_flat(flat, nested):
             has = set(ours) - {"endpoint", "endpoint_url", "labels"}
             has -= {"flags"}
             if RESETS <= has:
-                # Where the server began anew there is nothing to estimate from.
+                # After a restart of the server, estimates are absent.
                 has -= RESETS
                 has |= AFTER_RESET if kind == "histogram" and len(has) > 1 else set()
             allowed = FLAT["gauge" if kind == "unknown" else kind]
-            # Rates from one scrape to the next take two scrapes.
+            # Rates between scrapes need at least two scrapes.
             is_lone = kind == "counter" and has == {"delta", "rate_per_second"}
             check(has in allowed or is_lone, name, "has", has)
             stats = other["stats"]
@@ -235,7 +235,7 @@ def check_flat(flat, nested):
 def main(directory):
     path = directory / "server_metrics_export.json"
     with open(path) as file:
-        # NaN and Infinity are no JSON, whatever Python takes.
+        # NaN and Infinity are not JSON, although Python accepts them.
         data = json.load(file, parse_constant=lambda word: faults.append(f"{path}: {word}"))
     rows = check_table(directory / "server_metrics_export.csv", data)
     flat_path = directory / "flat_server_metrics.json"

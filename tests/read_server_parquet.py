@@ -2,9 +2,9 @@
 
     python3 tests/read_server_parquet.py DIR
 
-DIR has server_metrics_export.parquet and server_metrics_export.jsonl, made from the
-bodies in tests/golden/vllm/scrapes.jsonl.gz. What they must hold is computed from the
-bodies with prometheus_client. Names each difference and exits with 1 where there is any.
+DIR contains server_metrics_export.parquet and server_metrics_export.jsonl, generated from the
+bodies in tests/golden/vllm/scrapes.jsonl.gz. The expected contents are computed from the
+bodies with prometheus_client. Prints each difference and exits with 1 if there are any.
 """
 
 import gzip
@@ -59,7 +59,7 @@ def is_finite(parts):
 
 
 def numbers(parts):
-    """The numbers of a series by their place in a row."""
+    """The numbers of a series, by column and bucket."""
     if "value" in parts:
         return {("value", None): parts["value"]}
     found = {("bucket_count", le): count for le, count in parts["named"].items()}
@@ -67,7 +67,7 @@ def numbers(parts):
 
 
 def counts_late(key, last, late):
-    """Whether the series rose in the scrapes after the last of the phase, and rested."""
+    """Whether the series increased in the scrapes after the phase, and then stopped."""
     if key[1] not in ("counter", "histogram"):
         return False
     part = "value" if key[1] == "counter" else "count"
@@ -82,7 +82,7 @@ def expected_rows(scrapes, start, end):
     reference = before[-1]["series"] if before else None
     rows = {}
     first = {}
-    # The final scrape of the phase was asked for after its end.
+    # The final scrape of the phase was sent after its end.
     final = next(i for i, scrape in enumerate(scrapes) if scrape["request_sent_ns"] >= end)
     last, late = scrapes[final], scrapes[final + 1:]
     for number, scrape in enumerate(scrapes):
@@ -137,7 +137,7 @@ def check_rows(table, scrapes):
 
 
 def expected_metrics(series):
-    """The series of summaries apart from the others, by name."""
+    """The series of summaries, by name, separately from the others."""
     metrics, summaries = {}, {}
     for (name, kind, labels), parts in series.items():
         point = {"labels": dict(labels)} if labels else {}
@@ -169,14 +169,14 @@ def check_lines(lines, scrapes):
                 yield f"line {number}: {name} is {line[name]}, not {value}"
         types |= {name: about["type"] for name, about in line.get("families", {}).items()}
         for name, kind, _ in scrape["series"]:
-            # A gauge named so says nothing but its labels.
+            # A gauge with this name contains only its labels.
             kind = "info" if kind == "gauge" and name.endswith("_info") else kind
             if types.get(name) != kind:
                 yield f"line {number}: {name} is said to be {types.get(name)}, not {kind}"
 
 
 def check_queries(path, table):
-    """What users are told to ask."""
+    """The documented queries."""
     found = duckdb.sql(
         f"SELECT * FROM '{path}' WHERE metric_name LIKE 'vllm:%' ORDER BY timestamp_ns"
     ).fetchall()

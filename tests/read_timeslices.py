@@ -1,13 +1,12 @@
-"""Reads the time slices of a run with pandas, and computes them from its records.
+"""Reads the time slices of a run with pandas, and recomputes them from its records.
 
     python3 tests/read_timeslices.py DIR
 
-An implementation of its own: slices of equal length from the start of the
-measurement on, each with the requests that were sent in it, and numpy's
-statistics of them. Both files are held to that and to the summary of the whole
-run, which the slices must add up to; concurrency is integrated from the
-requests' starts and ends. Names each difference on standard output and exits
-with 1 where there is any, with 2 where the files cannot be read. Needs pandas.
+An independent implementation: slices of equal length from the start of the measurement, each
+with the requests that were sent in it, and numpy's statistics of these. Both files are
+compared with the results and with the summary of the whole run, to which the slices must add
+up; concurrency is integrated from the starts and ends of requests. Prints each difference and
+exits with 1 if there are any, or with 2 if the files cannot be read. Needs pandas.
 """
 
 import json
@@ -21,7 +20,7 @@ TOLERANCE = 1e-9
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 CSV_COLUMNS = ["Timeslice", "Start_NS", "End_NS", "Metric", "Unit", "Stat", "Value"]
 
-# Counts that add up, and rates over the length of a slice with what they count.
+# Counts that add up, and rates over the length of a slice with the counts they are based on.
 COUNTS = ("request_count", "error_request_count", "total_osl", "total_isl")
 RATES = {
     "request_throughput": "request_count",
@@ -63,11 +62,11 @@ def check_bounds(slices, length):
 
 
 def values_of(records):
-    """Values of each metric, lists flattened; without the exchanges that failed."""
+    """Values of each metric, lists flattened; without failed exchanges."""
     values = {}
     for record in records:
         for tag, metric in record["metrics"].items():
-            # What a failed exchange took is in no statistics.
+            # The times of a failed exchange are not part of any statistics.
             if record.get("error") and tag.startswith("http_req_"):
                 continue
             value = metric["value"]
@@ -101,7 +100,7 @@ def check_slice(at, one, records, all_records):
         if count in one and rate in one:
             expect(one[rate]["avg"], one[count]["avg"] / seconds, f"{where} {rate}")
     if "effective_concurrency" in one:
-        # One request at a time, and exact: nanoseconds are whole numbers.
+        # One request at a time, and exact: nanoseconds are integers.
         busy = 0
         for record in all_records:
             of = record["metadata"]
@@ -126,7 +125,7 @@ def check_sums(slices, whole):
 
 
 def check_table(table, slices):
-    """The CSV says, to two decimals, what the JSON says."""
+    """The CSV has the values of the JSON with two decimals."""
     if list(table.columns) != CSV_COLUMNS:
         differences.append(f"columns {list(table.columns)}")
         return
@@ -141,7 +140,7 @@ def check_table(table, slices):
         bounds = set(zip(rows["Start_NS"], rows["End_NS"]))
         if bounds != {(one["start_ns"], one["end_ns"])}:
             differences.append(f"slice {at} of the CSV has the bounds {bounds}")
-        # Headers are not in the JSON: the same numbers, whatever they are of.
+        # Titles are not in the JSON, so only the numbers are compared.
         metrics = [value for value in one.values() if isinstance(value, dict)]
         for name in sorted(set(rows["Stat"])):
             got = sorted(rows[rows["Stat"] == name]["Value"])

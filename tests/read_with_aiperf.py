@@ -2,10 +2,10 @@
 
     python tests/read_with_aiperf.py DIR...
 
-Every JSON and JSONL file below each DIR that AIPerf writes too is validated by the
-model that AIPerf itself has for it. Prints each file that a model refuses with the
-model's first reasons, and closes with a count. Exits with 1 where a file is refused or
-none was found, with 2 where `aiperf==0.13.0` is not installed in this interpreter.
+Every JSON and JSONL file below each DIR that AIPerf also writes is validated with AIPerf's own
+model. Prints each file that a model rejects with the first reasons, and a count at the end.
+Exits with 1 if a file is rejected or none was found, or with 2 if `aiperf==0.13.0` is not
+installed in this interpreter.
 """
 
 import json
@@ -29,7 +29,7 @@ except ImportError as error:
 
 MOST_REASONS = 6
 
-# The end of a file's name, the longest first, the model, and whether each line is a document.
+# The end of a file's name, longest first, the model, and whether each line is a document.
 MODELS = [
     ("_timeslices.json", TimesliceCollectionExportData, False),
     ("_raw.jsonl", RawRecordInfo, True),
@@ -44,7 +44,7 @@ MODELS = [
 
 
 def refusals(model, text, by_line):
-    """What the model says against the documents of a text."""
+    """The model's errors for the documents in a text."""
     for number, document in enumerate(text.splitlines() if by_line else [text], start=1):
         try:
             model.model_validate(json.loads(document))

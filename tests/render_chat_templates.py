@@ -1,4 +1,4 @@
-"""Renders tests/golden/chat-templates with Jinja2, set up as transformers sets it up.
+"""Renders tests/golden/chat-templates with Jinja2, configured as in transformers.
 
 Prints the texts as JSON: template, conversation, text. `--write` writes them to
 expected.json.

@@ -48,7 +48,7 @@ def by_clause(by):
 
 
 def or_zero(expr):
-    """`expr`, or 0 where the run has no such series: nothing happened yet."""
+    """Returns `expr`, or 0 if the run does not have such a series yet."""
     return f'{expr} or 0 * {total(of("aiperf_timing_requests_sent_total", PHASE))}'
 
 
@@ -59,5 +59,5 @@ def or_none(expr, label):
 
 
 def by_shard(expr):
-    """Names the shard by its index, which stands behind the run's id; one alone has no name."""
+    """Labels the shard with its index, which follows the run's ID; empty for a single process."""
     return f'label_replace({expr}, "shard", "shard $1", "service_instance_id", ".{{36}}-([0-9]+)")'

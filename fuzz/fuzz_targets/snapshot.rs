@@ -1,5 +1,5 @@
-//! Whatever endpoints expose makes a report: files that are whole, in which no number
-//! is missing because JSON has no word for it, and that come out again from the lines.
+//! Any exposition results in a report with complete files. No number is missing because JSON cannot
+//! represent it, and the report is rebuilt identically from the lines.
 #![no_main]
 
 use std::fs;
@@ -84,7 +84,7 @@ fn rebuilt(layout: JsonLayout) -> Option<(ServerMetricsReport, Value)> {
     Some((metrics, serde_json::from_slice(&json).unwrap()))
 }
 
-/// Whether some value that is no bucket is null.
+/// Returns whether a value is null, except in buckets.
 fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -103,7 +103,7 @@ fuzz_target!(|input: &[u8]| {
         let windows = report.summary.windows;
         drop(build(&store, windows, Some(SLICE)));
         let ours = build(&store, windows, None);
-        // Not by `==`: what is no number is not even itself.
+        // As text, since NaN is not equal to itself.
         assert_eq!(format!("{:?}", ours.metrics), format!("{:?}", report.metrics));
         assert!(!has_null(&json["metrics"]), "{json:#}");
     }

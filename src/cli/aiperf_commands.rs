@@ -13,7 +13,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("synthesize", "generate the trace with a script, one line of JSON per request"),
     ("config", "use flags; aiperf profile --help lists them all"),
     ("validate", "use aiperf profile --input-file: an invalid file is rejected before any request"),
-    ("plugins", "there are no plugins; aiperf profile --help lists what is built in"),
+    ("plugins", "plugins are not supported; aiperf profile --help lists what is built in"),
     ("kube", "run a Kubernetes Job whose pods split the run with --shard and --start-at"),
     (
         "service proxy",

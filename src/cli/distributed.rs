@@ -12,8 +12,8 @@ pub(super) struct DistributedArgs {
     /// --random-seed and --start-at, both of which are required
     #[arg(long, value_name = "I/N", value_parser = str::parse::<Shard>)]
     pub(super) shard: Option<Shard>,
-    /// When to start the first phase: an RFC 3339 time such as 2026-11-21T15:04:05.5Z, or Unix time
-    /// in seconds
+    /// Start of the first phase: an RFC 3339 time such as 2026-11-21T15:04:05.5Z, or Unix time in
+    /// seconds
     #[arg(long, value_name = "TIME", value_parser = start_at, allow_negative_numbers = true)]
     pub(super) start_at: Option<u64>,
 }

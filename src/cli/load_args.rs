@@ -35,8 +35,7 @@ pub(super) struct LoadArgs {
     /// Duration of the benchmark, in seconds; no requests are sent afterwards
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) benchmark_duration: Option<f64>,
-    /// How long requests in flight may take to finish after --benchmark-duration, in seconds, or
-    /// inf
+    /// Maximum time for requests in flight to finish after --benchmark-duration, in seconds, or inf
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, default_value = "30",
           requires = "benchmark_duration")]
     pub(super) benchmark_grace_period: f64,
@@ -110,7 +109,7 @@ pub(super) struct WarmupArgs {
     /// measurement]
     #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]
     pub(super) warmup_arrival_pattern: Option<Pattern>,
-    /// How long requests in flight may take to finish after --warmup-duration, in seconds, or inf
+    /// Maximum time for requests in flight to finish after --warmup-duration, in seconds, or inf
     /// [default: inf]
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_inf, requires = "warmup_duration")]
     pub(super) warmup_grace_period: Option<f64>,

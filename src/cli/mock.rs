@@ -16,7 +16,7 @@ pub(super) struct MockServerArgs {
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// Port to listen on; 0 takes a free one
+    /// Port to listen on; 0 selects a free one
     #[arg(long, value_name = "PORT", default_value_t = 8000)]
     port: u16,
     /// Number of threads that serve requests

@@ -11,7 +11,7 @@ use crate::metrics::tag;
 use crate::multi_run::{Config, Dimension, search};
 use crate::units::Nanos;
 
-/// Maximum number of runs of one load: more take time and add next to no certainty.
+/// Maximum number of runs of one load; further runs would take time and add hardly any certainty.
 const MAX_RUNS: u64 = 10;
 
 /// The seed that all runs share if none is given.
@@ -71,8 +71,7 @@ pub(super) struct MultiRunArgs {
     /// --goodput or one of the --*-sla-ms flags
     #[arg(long, value_name = "RECIPE", value_parser = recipe)]
     pub(super) search_recipe: Option<&'static str>,
-    /// Fraction of requests that must be good for a load to qualify in a search, above 0 and at
-    /// most
+    /// Fraction of requests that must be good for a load to qualify in a search, above 0 and at most
     /// 1 [default: 0.95]
     #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe")]
     pub(super) slo_attainment_fraction: Option<f64>,

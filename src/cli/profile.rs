@@ -141,7 +141,7 @@ impl ProfileArgs {
     }
 }
 
-/// Which server to benchmark, and how to call it.
+/// Which server to benchmark, and how to access it.
 #[derive(Args)]
 #[command(next_help_heading = "Endpoint")]
 pub(super) struct EndpointArgs {
@@ -149,7 +149,7 @@ pub(super) struct EndpointArgs {
     #[arg(long = "model", short = 'm', visible_alias = "model-names", value_name = "NAME",
           required = true, num_args = 1.., value_delimiter = ',')]
     pub(super) models: Vec<String>,
-    /// How to choose each request's model when there are several [default: round-robin]
+    /// Strategy for choosing the model of each request if there are several [default: round-robin]
     #[arg(long, value_name = "STRATEGY", value_parser = MODEL_SELECTIONS)]
     pub(super) model_selection_strategy: Option<ModelSelection>,
     /// API path to use instead of the endpoint type's default
@@ -168,12 +168,12 @@ pub(super) struct EndpointArgs {
     /// Timeout of each request, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "21600")]
     pub(super) request_timeout_seconds: f64,
-    /// How long to wait for the model to become available before the run, in seconds; 0 skips the
-    /// check
+    /// Maximum time to wait for the model to become available before the run, in seconds; 0 skips
+    /// the check
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
     pub(super) wait_for_model_timeout: f64,
-    /// How to check that the model is available: it is listed by /v1/models, it answers a request,
-    /// or both
+    /// Criterion for the model being available: it is listed by /v1/models, it responds to a
+    /// request, or both
     #[arg(long, value_name = "MODE", value_parser = WAIT_MODES, default_value = "inference")]
     pub(super) wait_for_model_mode: WaitMode,
     /// Seconds between checks that the model is available
@@ -182,7 +182,7 @@ pub(super) struct EndpointArgs {
     /// API key, sent as a bearer token or as the API expects it [env: AIPERF_API_KEY]
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
-    /// Which requests share a connection: any (pooled), none (never), or those of one session
+    /// Requests that share a connection: any (pooled), none (never), or those of one session
     #[arg(long, value_name = "STRATEGY", value_parser = CONNECTION_REUSES, default_value = "pooled")]
     pub(super) connection_reuse_strategy: ConnectionReuse,
     /// Send the output limit as max_tokens instead of max_completion_tokens
@@ -262,8 +262,8 @@ pub(super) struct OutputArgs {
     /// Prefix for the names of the run's files
     #[arg(long, visible_alias = "profile-export-file", value_name = "PREFIX")]
     pub(super) profile_export_prefix: Option<String>,
-    /// What to write: summaries only, a record of each request too, or also the requests and
-    /// responses themselves (raw)
+    /// Content of the files: summaries only, also a record of each request, or also the requests
+    /// and responses themselves (raw)
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
           value_parser = EXPORT_LEVELS, default_value = "records")]
     pub(super) export_level: ExportLevel,

@@ -244,7 +244,7 @@ impl Warning {
             )],
             Self::UsageMissing { requests, of } => vec![format!(
                 "{} had no token counts (`usage`) in the response, which --use-server-token-count \
-                 relies on; they have no input or output length and no inter-token latency.",
+                 relies on; their input and output lengths and inter-token latency are missing.",
                 share(*requests, *of)
             )],
             Self::OutputLengthMismatch { .. } => self.length_findings(),

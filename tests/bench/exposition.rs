@@ -114,7 +114,7 @@ fn bodies(file: &str) -> anyhow::Result<Vec<String>> {
     flate2::read::GzDecoder::new(packed).read_to_string(&mut lines)?;
     let body = |line: &str| {
         let scrape: serde_json::Value = serde_json::from_str(line)?;
-        Ok(scrape["body"].as_str().context("a scrape has no body")?.to_owned())
+        Ok(scrape["body"].as_str().context("a scrape lacks its body")?.to_owned())
     };
     lines.lines().map(body).collect()
 }

@@ -219,7 +219,7 @@ fn repeated(scale: &Scale, kind: &str, flags: &str) -> anyhow::Result<Vec<Value>
     (0..scale.repeat)
         .map(|_| {
             let check = selfcheck(&format!("{flags} --bound 1000000{quick}"))?;
-            let steps = check[kind].as_array().context("the self-check has no steps")?;
+            let steps = check[kind].as_array().context("the self-check lacks its steps")?;
             steps.last().cloned().context("the self-check tried nothing")
         })
         .collect()

@@ -235,7 +235,7 @@ fn command(
     directory: &Path,
     arguments: &[&str],
 ) -> Command {
-    let [first, others @ ..] = urls else { panic!("there is no server") };
+    let [first, others @ ..] = urls else { panic!("the list of servers is empty") };
     let collector_url = collector.otel_url();
     let mut extra = vec!["--otel-url", &collector_url, "--trace-sample", "all"];
     extra.extend(others.iter().flat_map(|url| ["--url", url]));

@@ -75,7 +75,7 @@ fn caught(names: &Names, pointer: &str, value: &Value, fault: &str) {
         Value::Object(members) => {
             members.insert(key.to_owned(), value.clone());
         }
-        _ => panic!("{parent} has no members"),
+        _ => panic!("{parent} does not have members"),
     }
     let found = faults(&changed, names);
     assert!(found.iter().any(|each| each.contains(fault)), "{pointer}: {found:?}");
@@ -88,23 +88,26 @@ fn each_rule_catches_what_breaks_it() {
     let expr = "/panels/2/targets/0/expr";
     for (query, fault) in [
         ("sum(rate(aiperf_request_count_total[$__rate_interval])", "sum(rate("),
-        ("sum(aiperf_request_count)", "no metric aiperf_request_count"),
-        ("sum(aiperf_time_to_first_token_seconds)", "no metric aiperf_time_to_first_token_seconds"),
-        ("sum(vllm:num_requests_walking)", "no metric vllm:num_requests_walking"),
+        ("sum(aiperf_request_count)", "unknown metric aiperf_request_count"),
+        (
+            "sum(aiperf_time_to_first_token_seconds)",
+            "unknown metric aiperf_time_to_first_token_seconds",
+        ),
+        ("sum(vllm:num_requests_walking)", "unknown metric vllm:num_requests_walking"),
         (
             "sum(aiperf_request_count_total{aiperf_percentile=\"50\"})",
-            "has no label aiperf_percentile",
+            "does not have a label aiperf_percentile",
         ),
         (
             "sum(gen_ai_client_token_usage_sum{gen_ai_token_type=\"out\"})",
-            "has no gen_ai_token_type out",
+            "never has gen_ai_token_type out",
         ),
         ("sum by (reason) (aiperf_request_count_total)", "groups by reason"),
         ("sum without (host_name) (aiperf_request_count_total)", "groups by host_name"),
         ("sum(rate(aiperf_request_count_total[1m]))", "over a range of its own"),
         ("sum(rate(aiperf_request_count_total[$__range]))", "over a range of its own"),
         ("sum(aiperf_request_count_total{aiperf_benchmark_id=\"$other\"})", "$other is used"),
-        ("sum({__name__=~\"nv_inference_sum(_total)?\"})", "no metric nv_inference_sum"),
+        ("sum({__name__=~\"nv_inference_sum(_total)?\"})", "unknown metric nv_inference_sum"),
     ] {
         caught(names, expr, &json!(query), fault);
     }
@@ -119,16 +122,16 @@ fn each_rule_catches_what_breaks_it() {
         ("/panels/2/id", json!(2), "ids are not unique"),
         ("/panels/2/gridPos/x", json!(1), "lies on"),
         ("/panels/2/gridPos/x", json!(23), "24 columns"),
-        ("/panels/2/type", json!("someones-panel"), "Grafana's own"),
+        ("/panels/2/type", json!("someones-panel"), "not a panel included in Grafana"),
         ("/panels/2/libraryPanel", json!({}), "library panel"),
-        ("/panels/2/description", json!(""), "no description"),
-        ("/panels/2/fieldConfig/defaults/unit", json!(""), "no unit"),
-        ("/panels/2/targets/0/legendFormat", json!(""), "no legend"),
+        ("/panels/2/description", json!(""), "lacks a description"),
+        ("/panels/2/fieldConfig/defaults/unit", json!(""), "lacks a unit"),
+        ("/panels/2/targets/0/legendFormat", json!(""), "lacks a legend"),
         ("/panels/2/targets/0/legendFormat", json!("{{error_type}}"), "is not kept"),
         ("/panels/2/datasource/uid", json!("prometheus"), "not the variable"),
         ("/templating/list/2/query/query", json!("label_values(up, $phase)"), "not defined before"),
         ("/templating/list/1/name", json!("modell"), "$model is used but not defined"),
-        ("/templating/list/1/description", json!(""), "no label or description"),
+        ("/templating/list/1/description", json!(""), "lacks a label or a description"),
     ] {
         caught(names, pointer, &value, fault);
     }

@@ -234,6 +234,6 @@ fn the_page_has_every_dialect() {
     for kind in EndpointType::ALL {
         let heading = format!("`{}`", kind.traits().name);
         let described = page.lines().any(|line| line.starts_with('#') && line.contains(&heading));
-        assert!(described, "docs/endpoints.md has no section on {heading}");
+        assert!(described, "docs/endpoints.md lacks a section on {heading}");
     }
 }

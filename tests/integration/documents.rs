@@ -174,7 +174,7 @@ fn what_is_not_run_is_listed_with_its_reason() {
             let program = block.text.split_whitespace().next().unwrap_or_default();
             assert!(
                 listed.iter().any(|span| span.split(' ').next() == Some(program)),
-                "{}: `{program}` has no row in docs/deployment.md's table of what is not run",
+                "{}: `{program}` is missing from docs/deployment.md's table of what is not run",
                 page.at(block.line)
             );
         }
@@ -255,7 +255,7 @@ fn flags_are_the_programs() {
                     || FLAGS_OF_OTHERS.contains(&word)
                     || (is_of_another && refused().any(|(flag, _)| flag == word));
                 if !is_known {
-                    failures.push(format!("{}: {word} is no flag of aiperf", page.at(line)));
+                    failures.push(format!("{}: {word} is not a flag of aiperf", page.at(line)));
                 }
             }
         }
@@ -406,7 +406,7 @@ fn metrics_that_are_named_are_in_the_catalogue() {
             let is_tag = span.contains('_')
                 && span.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit());
             if is_tag && Registry::find(&span).is_none() && !NO_METRICS.contains(&span.as_str()) {
-                failures.push(format!("{}: {span} is no metric", page.at(line)));
+                failures.push(format!("{}: {span} is not a metric", page.at(line)));
             }
         }
     }

@@ -326,7 +326,7 @@ fn broken_http_is_a_record_of_its_class() {
                 NO_HTTP,
             ),
             sends(
-                "a chunk size that is no number",
+                "a chunk size that is not a number",
                 format!("{JSON}transfer-encoding: chunked\r\n\r\nlong\r\n{ANSWER}"),
                 NO_HTTP,
             ),

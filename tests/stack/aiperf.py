@@ -1,4 +1,4 @@
-"""Runs of aiperf, and what their files say."""
+"""Runs of aiperf, and the contents of their files."""
 
 import json
 import os
@@ -17,11 +17,11 @@ LONGEST_RUN = 120
 
 
 def binary(given):
-    """The program: `given`, else a release build of this repository."""
+    """The path of the program: `given`, or else a release build of this repository."""
     if given:
         path = Path(given).resolve()
         if not path.is_file():
-            raise StackError(f"--aiperf {given}: there is no such file")
+            raise StackError(f"--aiperf {given}: the file does not exist")
         return path
     subprocess.run(["cargo", "build", "--locked", "--release"], cwd=REPOSITORY, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")
@@ -29,7 +29,7 @@ def binary(given):
 
 
 class Files:
-    """What a run, or a report of several, left in its folder."""
+    """The files of a run, or of a report of several runs, in their directory."""
 
     def __init__(self, name, folder, flags=()):
         self.name = name
@@ -53,7 +53,7 @@ class Files:
         return self.summary["benchmark_id"]
 
     def flag(self, name):
-        """The value of one of its flags; None where it has none."""
+        """The value of one of its flags; None if it is not set."""
         return self.flags[self.flags.index(name) + 1] if name in self.flags else None
 
     def is_exponential(self):
@@ -62,17 +62,17 @@ class Files:
 
     @property
     def instance(self):
-        """What tells its series from those of other shards."""
+        """The labels that distinguish its series from those of other shards."""
         shard = self.flag("--shard")
         return f"{self.id}-{shard.split('/')[0]}" if shard else self.id
 
     def scrapes_servers(self):
-        """Of shards the first one alone does."""
+        """Whether it scrapes; of several shards, only the first one does."""
         return (self.flag("--shard") or "0/1").startswith("0/")
 
 
 class Run(Files):
-    """One `aiperf profile`: under way, then its files."""
+    """One `aiperf profile`, in progress and then with its files."""
 
     def __init__(self, program, name, url, otel_url, folder, flags):
         super().__init__(name, folder / name, flags)
@@ -80,13 +80,13 @@ class Run(Files):
         command = [program, "profile", "--url", url, "--otel-url", otel_url, "--ui", "none"]
         command += ["--artifact-dir", self.folder, "--random-seed", "7", *self.flags]
         self._started = time.monotonic()
-        # The ports are others than the usual ones: gRPC has to be asked for.
+        # The ports are not the standard ones, so gRPC must be selected.
         by_grpc = {} if "/v1/" in otel_url else {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
         self.process = Process(name, command, folder / f"{name}.log", by_grpc)
         self.seconds = None
 
     def finish(self):
-        """Waits for its end; it must have ended well."""
+        """Waits for its end; it must succeed."""
         code = self.process.wait(LONGEST_RUN)
         self.seconds = time.monotonic() - self._started
         if code != 0:
@@ -95,7 +95,7 @@ class Run(Files):
 
 
 def combine(program, name, runs, folder):
-    """`aiperf report` of several runs: the files of all together."""
+    """`aiperf report` of several runs, with the combined files."""
     combined = Files(name, folder / name)
     command = [program, "report", *(run.folder for run in runs), "--artifact-dir", combined.folder]
     process = Process(name, command, folder / f"{name}.log")
@@ -106,7 +106,7 @@ def combine(program, name, runs, folder):
 
 
 class MockServer:
-    """`aiperf mock-server`, scripted by flags."""
+    """`aiperf mock-server`, configured by flags."""
 
     model = "mock-model"
 

@@ -6,9 +6,9 @@
 
 and, for validate.py, promtool3(), promtool2(), kustomize() and check().
 
-Each returns the path of the program or raises `Missing`, which says what to do. What is
-built lies in target/stack/, in a folder named after all that decides what it is: a
-second call does no work. `python3 tests/stack/build.py` builds everything.
+Each returns the path of the program or raises `Missing`, which explains what to do. Results are
+stored in target/stack/, in a directory whose name is derived from all inputs, so a second call
+builds nothing. `python3 tests/stack/build.py` builds everything.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ STACK = ROOT / "target" / "stack"
 
 GO = (1, 26, 8)
 PROMETHEUS = "v0.315.0"
-# Without all service discoveries but files and addresses: they are most of the program.
+# Only file and static service discovery: the others are most of the program.
 PROMETHEUS_TAGS = "remove_all_sd"
 KUSTOMIZE = "v5.8.2"
 CHECK = pathlib.Path(__file__).resolve().parent / "check"
@@ -34,11 +34,11 @@ BUILD_SECONDS = 1800
 
 
 class Missing(Exception):
-    """A program that cannot be had; the text says what to do."""
+    """A program is not available; the text explains what to do."""
 
 
 def go():
-    """Go's program, of a version that builds all of this."""
+    """Go, in a version that can build everything."""
     found = shutil.which("go") or "/usr/local/go/bin/go"
     wanted = ".".join(map(str, GO))
     if not os.access(found, os.X_OK):
@@ -51,13 +51,13 @@ def go():
 
 
 def go_version(program):
-    """The numbers of `program`'s version."""
+    """The version numbers of `program`."""
     text = run([program, "env", "GOVERSION"], ROOT)
     return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
 
 
 def environment():
-    """The toolchain that is there, no other; and modules that `rm` can delete."""
+    """Use only the installed toolchain, and make modules deletable with `rm`."""
     flags = os.environ.get("GOFLAGS", "")
     if "-modcacherw" not in flags:
         flags = f"{flags} -modcacherw".strip()
@@ -65,7 +65,7 @@ def environment():
 
 
 def run(command, folder, **more):
-    """What `command` prints; raises `Missing` with the end of its output if it fails."""
+    """The output of `command`; raises `Missing` with the end of its output if it fails."""
     try:
         done = subprocess.run(
             list(map(str, command)),
@@ -86,7 +86,7 @@ def run(command, folder, **more):
 
 
 def cached(name, parts, build):
-    """The program `name` made by `build(folder)`, unless the same `parts` made it before."""
+    """The program `name` built by `build(folder)`, or an earlier build from the same `parts`."""
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     folder = STACK / f"{name}-{key}"
     program = folder / name
@@ -94,7 +94,7 @@ def cached(name, parts, build):
         return program
     print(f"building {name} into {folder}", flush=True)
     begun = time.monotonic()
-    # Under another name until it is whole: a build that was cut short is none.
+    # Renamed when complete, so that an interrupted build is not used.
     attempt = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(attempt, ignore_errors=True)
     attempt.mkdir(parents=True)
@@ -109,7 +109,7 @@ def cached(name, parts, build):
 
 
 def collector():
-    """The Collector that `collector-config/builder.yaml` describes."""
+    """The Collector defined by `collector-config/builder.yaml`."""
     manifest = MANIFEST.read_text()
     version = re.search(r"cmd/builder@(v[\d.]+)", manifest).group(1)
     compiler = go()
@@ -131,15 +131,15 @@ def prometheus3():
 
 
 def promtool3():
-    """Prometheus 3's promtool, which checks its configuration."""
+    """Prometheus 3's promtool, which checks configuration files."""
     return prometheus3_program("promtool")
 
 
 def prometheus3_program(name):
-    """One of the programs of Prometheus 3's module, at the versions that module names.
+    """A program of the module of Prometheus 3, with the versions that the module requires.
 
-    `go install` refuses a module that replaces others; from a module of our own it is a
-    package like any other.
+    `go install` rejects a module with replacements; from a module of our own, the program is a
+    normal package.
     """
     compiler = go()
     module = (
@@ -158,7 +158,7 @@ def prometheus3_program(name):
 
 
 def kustomize():
-    """Kustomize, which makes Kubernetes' manifests."""
+    """Kustomize, which builds Kubernetes manifests."""
     compiler = go()
     package = f"sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE}"
     install = [compiler, "install", "-ldflags", "-s -w", package]
@@ -167,7 +167,7 @@ def kustomize():
 
 
 def check():
-    """The program in check/, which reads Compose files and Dockerfiles."""
+    """The program in check/, which parses Compose files and Dockerfiles."""
     compiler = go()
     sources = [(CHECK / name).read_text() for name in ("go.mod", "go.sum", "main.go")]
     parts = [*sources, run([compiler, "env", "GOVERSION"], ROOT)]
@@ -175,17 +175,17 @@ def check():
 
 
 def prometheus2():
-    """The Prometheus 2 that is on the PATH."""
+    """The Prometheus 2 on the PATH."""
     return of_distribution("prometheus")
 
 
 def promtool2():
-    """The promtool beside it."""
+    """The promtool next to it."""
     return of_distribution("promtool")
 
 
 def of_distribution(name):
-    """A program of the package `prometheus`, of major version 2."""
+    """A program of the package `prometheus`, with major version 2."""
     found = shutil.which(name)
     if found is None:
         raise Missing(f"{name} is missing: apt-get install prometheus")

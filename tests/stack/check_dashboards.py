@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds dashboards/*.json to Grafana's own types with the TypeScript compiler.
+"""Compares dashboards/*.json with Grafana's own types, using the TypeScript compiler.
 
     python3 tests/stack/check_dashboards.py [FILE...]
 
-Needs node and npm; what is pinned in check_dashboards/package-lock.json goes into
-target/stack/. `--self-test` breaks copies and demands that each is refused.
+Needs node and npm; the packages pinned in check_dashboards/package-lock.json are installed in
+target/stack/. `--self-test` breaks copies and checks that each is rejected.
 """
 
 import copy
@@ -26,7 +26,7 @@ TIMEOUT = 300
 
 
 def install():
-    """The pinned packages; nothing to do the second time."""
+    """Installs the pinned packages, if necessary."""
     if not (shutil.which("npm") and shutil.which("node")):
         sys.exit("npm and node are needed to check the dashboards: apt-get install nodejs npm")
     WORK.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def install():
 
 
 def source(dashboard):
-    """The dashboard as constants of their types, so that no unknown property passes."""
+    """The dashboard as typed constants, so that unknown properties are errors."""
     whole = {key: value for key, value in dashboard.items() if key != "panels"}
     lines = ["import type * as types from './types';"]
     lines.append(f"export const dashboard: types.Dashboard = {json.dumps(whole, indent=1)};")
@@ -55,7 +55,7 @@ def source(dashboard):
 
 
 def check(dashboards):
-    """What the compiler says of `{name: dashboard}`; empty where all is well."""
+    """The compiler's errors for `{name: dashboard}`; empty if there are none."""
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
         folder = pathlib.Path(folder)
         shutil.copyfile(PACKAGE / "types.ts", folder / "types.ts")
@@ -79,12 +79,12 @@ def at(value, path):
 
 
 def first(dashboard, kind):
-    """The index of the first panel of a kind."""
+    """The index of the first panel of this type."""
     return next(i for i, panel in enumerate(dashboard["panels"]) if panel["type"] == kind)
 
 
 def broken(dashboard):
-    """Copies, each with one thing wrong, by what is wrong."""
+    """Copies with one error each, by description."""
     stat, lines, table = (first(dashboard, kind) for kind in ("stat", "timeseries", "table"))
     heat, bars = first(dashboard, "heatmap"), first(dashboard, "bargauge")
     panel = lambda index, *path: ("panels", index, *path)
@@ -118,7 +118,7 @@ def broken(dashboard):
 
 
 def self_test(dashboard):
-    """Each broken copy must be refused."""
+    """Each broken copy must be rejected."""
     copies = list(broken(dashboard))
     said = check({f"broken{index}": changed for index, (_, changed) in enumerate(copies)})
     passed = [title for index, (title, _) in enumerate(copies) if f"/broken{index}.ts" not in said]

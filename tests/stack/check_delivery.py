@@ -1,5 +1,5 @@
-"""Whether everything that aiperf exported arrived: by its own report, by the
-Collector's own metrics, and by the file that the Collector wrote."""
+"""Checks that everything aiperf exported has arrived: by its own report, by the Collector's
+own metrics, and by the file that the Collector wrote."""
 
 import json
 
@@ -12,8 +12,8 @@ KINDS = {
 
 
 def check_report(report, run, outage=False):
-    """aiperf's own report of a run whose Collector was there at the end; exports may
-    have failed where there was an outage before."""
+    """Checks aiperf's own report of a run whose Collector was available at the end; exports may
+    have failed during an outage before."""
     telemetry = run.summary["telemetry"]
     report.equal("the last export was delivered", telemetry["delivered_final"], True)
     report.equal("exported is what was recorded", telemetry["reconciled"], True)
@@ -38,8 +38,8 @@ def _check_scrapes(report, scrapes, outage):
 
 
 def check_collector(report, collector, what, at_least):
-    """The Collector's own metrics: it took all of `what`, one of its signals, and passed
-    all on. The value is how many it took."""
+    """Checks the Collector's own metrics: it accepted and forwarded all items of `what`, one of its
+    signals. Returns the number accepted."""
     own = collector.telemetry()
     accepted = own.total(f"otelcol_receiver_accepted_{what}")
     report.holds(f"{what} accepted", accepted >= at_least > 0, f"{accepted:g} >= {at_least}")
@@ -60,7 +60,7 @@ def check_collector(report, collector, what, at_least):
 
 
 def check_file(report, path, registry, runs, accepted):
-    """The file has every accepted point, and aiperf's are as the registry says."""
+    """Checks that the file has every accepted point, and that aiperf's match the registry."""
     points, unknown, seen = 0, set(), {}
     with open(path) as lines:
         for line in lines:

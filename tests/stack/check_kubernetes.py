@@ -2,8 +2,8 @@
 
     kustomize build DIR | python check_kubernetes.py [--aiperf PATH]
 
-Needs `kubernetes-validate`, which has the schemas. With --aiperf, each flag of a
-container of the image aiperf has to be one that the program knows.
+Needs `kubernetes-validate`, which contains the schemas. With --aiperf, each flag of a container
+of the image aiperf must be supported by that program.
 """
 
 import argparse
@@ -18,7 +18,7 @@ VERSION = "1.37"
 
 
 def faults(manifests, flags):
-    """What is wrong, a sentence each."""
+    """The errors, one sentence each."""
     names = {(item["kind"], item["metadata"]["name"]) for item in manifests}
     pods = [item["spec"]["template"] for item in manifests if "template" in item.get("spec", {})]
     for item in manifests:
@@ -35,7 +35,7 @@ def faults(manifests, flags):
 
 
 def service_faults(name, service, pods):
-    """A service has to select a pod, and its ports have to be the pod's."""
+    """A service must select a pod, and its ports must be those of the pod."""
     selected = [
         pod for pod in pods if service["selector"].items() <= pod["metadata"]["labels"].items()
     ]
@@ -49,7 +49,7 @@ def service_faults(name, service, pods):
 
 
 def container_faults(container, pod, names, flags):
-    """A container's variables, volumes and flags have to be there."""
+    """A container's variables, volumes and flags must exist."""
     name = f"container {container['name']}"
     volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
     for mount in container.get("volumeMounts", []):
@@ -62,13 +62,13 @@ def container_faults(container, pod, names, flags):
             yield f"{name}: there is no ConfigMap {source['name']}"
     for claim in (volume.get("persistentVolumeClaim") for volume in volumes.values()):
         if claim and ("PersistentVolumeClaim", claim["claimName"]) not in names:
-            yield f"{name}: there is no claim {claim['claimName']}"
+            yield f"{name}: the claim {claim['claimName']} does not exist"
     if container["image"].split(":")[0] != "aiperf" or flags is None:
         return
     for argument in container["args"]:
         flag = argument.split("=")[0]
         if flag.startswith("--") and flag not in flags:
-            yield f"{name}: aiperf has no flag {flag}"
+            yield f"{name}: {flag} is not a flag of aiperf"
 
 
 def known_flags(program):
@@ -83,7 +83,7 @@ def main():
     arguments = parser.parse_args()
     manifests = [item for item in yaml.safe_load_all(sys.stdin) if item]
     if not manifests:
-        sys.exit("there are no manifests")
+        sys.exit("no manifests on standard input")
     found = list(faults(manifests, known_flags(arguments.aiperf) if arguments.aiperf else None))
     if found:
         sys.exit("\n".join(found))

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Holds the names in a Prometheus against docs/otlp-metrics.md.
+"""Compares the names in a Prometheus with docs/otlp-metrics.md.
 
     check_names.py PROMETHEUS_URL [TABLE]
 
-Every `aiperf_*` and `gen_ai_*` name that Prometheus has must be in the table,
-and every name of the table must be in Prometheus, but for those of UNSEEN. The
-table is generated from the registry by `semconv::prometheus_name`, and a test
-keeps it so; this is the proof that real programs make the same names.
+Every `aiperf_*` and `gen_ai_*` name in Prometheus must be in the table, and every name of the
+table must be in Prometheus, except for those in UNSEEN. The table is generated from the registry
+by `semconv::prometheus_name`, and a test keeps it up to date; this script verifies that real
+programs produce the same names.
 
-Labels too: each series has those that pick a run, and none that the table does
-not give to its metric, but for those of the resource.
+Labels are compared too: each series has those that identify a run, and only those that the table
+lists for its metric, apart from those of the resource.
 
-The runs that went before must use explicit histograms.
+The runs before must use explicit histograms.
 """
 
 import json
@@ -24,8 +24,8 @@ import urllib.request
 
 TABLE = pathlib.Path(__file__).parents[2] / "docs" / "otlp-metrics.md"
 
-# What a run against the mock server cannot give, by pattern of the name in
-# Prometheus (without a histogram's suffix), and why.
+# Metrics that a run against the mock server cannot produce, by pattern of the name in Prometheus
+# (without a histogram's suffix), with the reason.
 UNSEEN = {
     r"aiperf_(percentiles_|total_)?usage_.*_audio_(tokens|seconds)": "the mock server reports no such usage",
     r"aiperf_(percentiles_|total_)?usage_.*cache_(read|write|miss)_tokens": "the mock server reports no such usage",
@@ -53,7 +53,7 @@ PHASE = {
     "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model",
     "aiperf_benchmark_phase",
 }
-# Of the resource, of the scope and of the scrape: on every series.
+# Labels of the resource, of the scope and of the scrape: on every series.
 EVERYWHERE = re.compile(
     r"__name__|le|job|instance|exported_.*|otel_scope_.*|service_.*|telemetry_sdk_.*|host_.*|os_.*"
     r"|aiperf_(benchmark_id|endpoint_type|model_name|shard_.*)"
@@ -74,7 +74,7 @@ def table(path):
             allowed = allowed | set(re.findall(r"`(\w+)`", labels))
             assert base not in names, f"{base} stands for two metrics"
             names[base] = ([base + suffix for suffix in suffixes], allowed)
-    assert len(names) > 100, f"{path} has no table"
+    assert len(names) > 100, f"{path} does not contain the table"
     return names
 
 
@@ -86,7 +86,7 @@ def ask(url, path, **query):
 
 
 def check(url, path):
-    """Lines that say what was not seen, and lines that say what is wrong."""
+    """Lines about names that were not seen, and lines about errors."""
     names = table(path)
     by_series = {series: base for base, (all_of, _) in names.items() for series in all_of}
     have = [
@@ -117,7 +117,7 @@ def check(url, path):
 
 
 def wait(url, path, seconds=20):
-    """Checks again while something is wrong: Prometheus scrapes by its own clock."""
+    """Repeats the check while there are errors: Prometheus scrapes at its own times."""
     until = time.monotonic() + seconds
     while True:
         notes, problems = check(url, path)

@@ -1,4 +1,4 @@
-"""What Prometheus has of a run against what the run's files say."""
+"""Compares the contents of Prometheus with a run's files."""
 
 from collections import defaultdict
 
@@ -13,7 +13,7 @@ SERIES_LABELS = {
     "gen_ai_provider_name",
     "gen_ai_request_model",
 }
-# What series may have besides, and how many values of it a run here can give.
+# Additional labels of series, and how many values of each a run here can produce.
 MORE_LABELS = {
     "gen_ai_response_model": 1,
     "gen_ai_token_type": 2,
@@ -28,13 +28,13 @@ MORE_LABELS = {
     "aiperf_shard_index": 1,
     "aiperf_shard_count": 1,
 }
-# Bounds of buckets; the metrics' own matter, not the series.
+# Bounds of buckets; these belong to the metrics, not to the series.
 OF_HISTOGRAMS = {"le"}
 
 
 class RunSeries:
-    """The series that aiperf itself gave, found by name and by what sets them apart.
-    Which were asked for is kept: those that nothing is expected of are an error."""
+    """The series from aiperf itself, found by name and distinguishing labels. Records which were
+    requested: those without an expected value are an error."""
 
     def __init__(self, series):
         own = [one for one in series if _is_exported(one)]
@@ -45,7 +45,7 @@ class RunSeries:
         self._asked = set()
 
     def find(self, name, phase, **labels):
-        """The series with these labels; an empty one is one that is not there."""
+        """The series with these labels; an empty label is the same as an absent one."""
         self._asked.add(name)
         wanted = {"aiperf_benchmark_phase": phase, **labels}
         return [
@@ -55,20 +55,20 @@ class RunSeries:
         ]
 
     def total(self, name, phase, **labels):
-        """The sum of those; 0 where there is none."""
+        """The sum of these series; 0 if there are none."""
         return sum(one.value for one in self.find(name, phase, **labels))
 
     def phases(self):
-        """The phases that series are of."""
+        """The phases of the series."""
         return {one.labels.get("aiperf_benchmark_phase") for one in self.all}
 
     def unasked(self):
-        """Names of series that no check asked for."""
+        """Names of series that were not requested by any check."""
         return sorted(set(self._by_name) - self._asked)
 
 
 def _is_exported(one):
-    """Whether aiperf exported it; a colon is in the names of what rules record."""
+    """Whether aiperf exported it; names with colons are those of recording rules."""
     return one.labels.get("service_name") == "aiperf" and ":" not in one.name
 
 
@@ -86,7 +86,7 @@ def check(report, run, series, registry):
 
 
 def check_sums(report, run, own, expected, registry):
-    """What adds up over series: histograms and counters."""
+    """Values that add up over series: histograms and counters."""
     check_histogram = _check_native if run.is_exponential() else _check_explicit
     for (name, phase, error, tokens), values in sorted(expected.histograms.items(), key=str):
         metric = registry[name].prometheus
@@ -102,7 +102,7 @@ def check_sums(report, run, own, expected, registry):
 
 
 def _check_explicit(report, own, what, metric, phase, labels, values):
-    """Count exactly, sum up to rounding, and every bucket."""
+    """Compares the count exactly, the sum except for rounding, and every bucket."""
     count = own.total(f"{metric}_count", phase, **labels)
     total = own.total(f"{metric}_sum", phase, **labels)
     buckets = defaultdict(float)
@@ -117,8 +117,8 @@ def _check_explicit(report, own, what, metric, phase, labels, values):
 
 
 def _check_native(report, own, what, metric, phase, labels, values):
-    """An exponential histogram: count exactly, sum up to rounding, and in each range
-    between two bounds no more than there are values."""
+    """An exponential histogram: compares the count exactly and the sum except for rounding; each
+    range between two bounds contains at most as many observations as there are values."""
     found = [one.histogram for one in own.find(metric, phase, **labels) if one.histogram]
     count = sum(float(one["count"]) for one in found)
     total = sum(float(one["sum"]) for one in found)
@@ -135,8 +135,8 @@ def _check_native(report, own, what, metric, phase, labels, values):
 
 
 def _may_be_within(value, low, high):
-    """Bounds are powers of two, rounded: a value that lies on one may be on either
-    side. What is next to zero counts as zero."""
+    """Bounds are rounded powers of two, so a value equal to one may be on either side. Values close
+    to zero count as zero."""
     near = 1e-9 * abs(value) + 1e-12
     return low - near <= value <= high + near
 
@@ -149,7 +149,7 @@ def _check_histogram(report, what, count, total, values, buckets, wrong):
 
 
 def _check_gauges(report, own, gauges, registry):
-    """Each is one series; percentiles of one metric are one check."""
+    """Each percentile is one series; those of a metric are one check."""
     together = defaultdict(dict)
     for (name, phase, percentile), want in sorted(gauges.items(), key=str):
         labels = {} if percentile is None else {"aiperf_percentile": str(percentile)}
@@ -176,7 +176,7 @@ def _check_means(report, own, means, registry, is_exponential):
 
 
 def _check_recomputed(report, run):
-    """Single results of the summary, computed anew from the records."""
+    """Single results of the summary, recomputed from the records."""
     records = expectation.succeeded(run, "profiling")
     summary, sums = run.summary, {}
     sums["request_count"] = len(records)
@@ -199,7 +199,7 @@ def _check_recomputed(report, run):
 
 
 def _check_progress(report, own, registry):
-    """What tells how a phase went on, at its end."""
+    """The progress metrics of a phase, at its end."""
     for phase in sorted(own.phases() & {"warmup", "profiling"}):
         for name in ("requests.in_flight", "sessions.in_flight", "phase.was_cancelled",
                      "phase.timeout_triggered", "phase.grace_timeout_triggered"):  # fmt: skip
@@ -214,7 +214,7 @@ def _check_progress(report, own, registry):
 
 
 def check_labels(report, run, series):
-    """Every series tells run, model and phase; no label has unbounded values."""
+    """Every series has the labels of run, model and phase; the values of each label are limited."""
     promised = RUN_LABELS | SERIES_LABELS
     lacking = {
         one.name: sorted(promised - one.labels.keys())

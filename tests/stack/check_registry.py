@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Holds `semconv/` and what a run sends against OpenTelemetry Weaver.
+"""Checks `semconv/` and the telemetry of a run with OpenTelemetry Weaver.
 
     python3 tests/stack/check_registry.py --aiperf PATH
 
-`weaver registry check` resolves the registry; `weaver registry live-check` takes the
-telemetry of a whole run (requests, results, traces, and the mock server's own metrics) and
-finds no violation, by the policy `semconv/live-check.toml`. That this would find one is shown
-with a registry that lacks a metric.
+`weaver registry check` resolves the registry; `weaver registry live-check` receives the telemetry
+of a whole run (requests, results, traces, and the mock server's own metrics) and must not report
+a violation of the policy `semconv/live-check.toml`. A registry that lacks a metric shows that it
+would.
 
-Weaver is found on the PATH, or where AIPERF_WEAVER says; it must be 0.25.1 or later. The
-conventions come from the network, or from the directory that AIPERF_SEMCONV names: `model`
-in the source of the semantic conventions, version 1.41.1.
+Weaver must be on the PATH or given by AIPERF_WEAVER, in version 0.25.1 or later. The conventions
+are downloaded, or read from the directory given by AIPERF_SEMCONV: `model` in the source of the
+semantic conventions, version 1.41.1.
 """
 
 import argparse
@@ -33,19 +33,19 @@ POLICY = SEMCONV / "live-check.toml"
 LEAST = (0, 25, 1)
 SECONDS = 120
 
-# All that aiperf can send, in little time.
+# Everything that aiperf can export, in a short time.
 RUN = [
     "--model", "mock-model", "--tokenizer", "builtin", "--streaming",
     "--request-count", "40", "--warmup-request-count", "4", "--concurrency", "4",
     "--isl", "20", "--osl", "8", "--trace-sample", "all",
     "--otel-resource-attributes", "team=bench",
 ]  # fmt: skip
-# Some requests fail, some take another shape.
+# Some requests fail, some have other settings.
 SERVER = ["--ttft", "5ms", "--itl", "1ms", "--fault", "every=9:status=500"]
 
 
 def weaver():
-    """Weaver's program; None where there is none."""
+    """The path of Weaver; None if it is not available."""
     found = os.environ.get("AIPERF_WEAVER") or shutil.which("weaver")
     if found is None:
         return None
@@ -58,7 +58,7 @@ def weaver():
 
 
 def registry(folder):
-    """A copy of the registry, by the conventions that are at hand."""
+    """A copy of the registry that refers to the available conventions."""
     copy = folder / "semconv"
     shutil.copytree(SEMCONV, copy)
     model = os.environ.get("AIPERF_SEMCONV")
@@ -71,7 +71,7 @@ def registry(folder):
 
 
 def without_a_metric(copy, name="aiperf.request_latency"):
-    """Takes the metric out of a registry."""
+    """Removes the metric from a registry."""
     path = copy / "aiperf-metrics.yaml"
     entries = re.split(r"(?m)^(?=  - name: )", path.read_text())
     kept = [entry for entry in entries if not entry.startswith(f"  - name: {name}\n")]
@@ -80,7 +80,7 @@ def without_a_metric(copy, name="aiperf.request_latency"):
 
 
 def live_check(program, weaver_program, copy, folder):
-    """What Weaver finds in a run's telemetry: its exit code, and its statistics."""
+    """Weaver's exit code and statistics for the telemetry of a run."""
     folder.mkdir()
     grpc, admin = free_port(), free_port()
     output = folder / "found"
@@ -104,11 +104,11 @@ def live_check(program, weaver_program, copy, folder):
 
 
 def check(report, program):
-    """All of it, where Weaver is at hand."""
+    """Runs all checks if Weaver is available."""
     report.section("the registry, by OpenTelemetry Weaver")
     weaver_program = weaver()
     if weaver_program is None:
-        print("skipped: there is no weaver on the PATH, and AIPERF_WEAVER is not set", flush=True)
+        print("skipped: weaver is not on the PATH, and AIPERF_WEAVER is not set", flush=True)
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -132,7 +132,7 @@ def check(report, program):
 
 
 def main():
-    """Reads the command line; the value is the exit code."""
+    """Parses the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--aiperf", metavar="PATH", help="the program, instead of a release build")
     arguments = parser.parse_args()

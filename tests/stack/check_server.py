@@ -1,4 +1,4 @@
-"""What a server counted against what aiperf says, and what Prometheus has of it."""
+"""Compares a server's counts with aiperf's, and with the server's series in Prometheus."""
 
 import bisect
 
@@ -6,14 +6,14 @@ import registry
 from exposition import Exposition
 from processes import fetch
 
-# They go on while nobody asks for anything.
+# Metrics that continue without requests.
 RESTLESS = ("dynamo_tokio_", "dynamo_frontend_event_loop_", "dynamo_component_uptime_", "process_")
 
 OF_THE_SERVER = {"aiperf_benchmark_id", "server_address", "server_port", "url_scheme"}
 OF_THE_TARGET = {"service_name", "service_instance_id", "job", "instance", "__name__"}
 
-# Requests, tokens of prompts and tokens of answers, as Dynamo and as vLLM count them;
-# the mock server counts as vLLM does.
+# Requests, prompt tokens and output tokens, as counted by Dynamo and by vLLM; the mock server
+# counts like vLLM.
 COUNTERS = (
     ("dynamo_frontend_requests_total", "dynamo_frontend_input_sequence_tokens_sum",
      "dynamo_frontend_output_tokens_total"),
@@ -24,7 +24,7 @@ TTFT = "dynamo_frontend_time_to_first_token_seconds"
 
 
 def check_counts(report, run, before, after):
-    """The movement of the server's own counters is what the records add up to."""
+    """The increases of the server's own counters are the sums over the records."""
     names = next(names for names in COUNTERS if after.series(names[0]))
 
     def moved(name, **labels):
@@ -39,15 +39,15 @@ def check_counts(report, run, before, after):
 
 
 def check_conservation(report, run):
-    """aiperf's own comparison with the server's counters says so too."""
+    """aiperf's own comparison with the server's counters has the same result."""
     for row in run.summary["server_metrics"]["conservation"]:
         what = f"conservation of {row['quantity']} in the summary"
         report.holds(what, row["agrees"], f"{row['server']:g} = {row['client']:g}")
 
 
 def check_ttft(report, run, before, after):
-    """Mean and percentiles of the time to first token are within a bucket of what
-    the server's own histogram says."""
+    """Mean and percentiles of the time to first token are within a bucket of those of the server's
+    own histogram."""
     client = sorted(one["metrics"]["time_to_first_token"]["value"] / 1e3 for one in run.records)
     buckets = {}
     for sign, exposition in ((1, after), (-1, before)):
@@ -60,27 +60,27 @@ def check_ttft(report, run, before, after):
     total = after.total(f"{TTFT}_sum") - before.total(f"{TTFT}_sum")
     check_near(report, "time to first token, mean", bounds, sum(client) / len(client), total / count)
     for percentile in (25, 50, 75, 90):
-        # The smallest value that this share of all values does not exceed.
+        # The smallest value that this fraction of all values does not exceed.
         rank = max(1, -(-len(client) * percentile // 100))
         server = next(bound for bound in bounds if buckets[bound] >= rank)
         check_near(report, f"time to first token, p{percentile}", bounds, client[rank - 1], server)
 
 
 def check_near(report, what, bounds, client, server):
-    """Checks that two values lie in the same bucket, or in two that touch."""
+    """Checks that two values are in the same bucket, or in adjacent ones."""
     places = [bisect.bisect_left(bounds, value) for value in (client, server)]
     near = abs(places[0] - places[1]) <= 1
     report.holds(what, near, f"client {client:.4f} s, server {server:.4f} s")
 
 
 def metrics(server):
-    """What a server's endpoints expose now, by URL."""
+    """The current expositions of a server's endpoints, by URL."""
     return {url: Exposition(fetch(url)) for url in server.metrics_urls}
 
 
 def check_forwarded(report, url, server, series):
-    """The last values of a server's series in Prometheus are those that the server
-    exposed at the end of the run, under its own names and labels."""
+    """The last values of a server's series in Prometheus are those that the server exposed at the
+    end of the run, with the same names and labels."""
     address = url.split("/")[2]
     ours = [one for one in series if one.labels.get("service_instance_id") == address]
     have = {_key(one.name, one.labels): one.value for one in ours if one.name != "target_info"}
@@ -102,8 +102,8 @@ def check_forwarded(report, url, server, series):
 
 
 def _key(name, labels):
-    """A series without what the way to Prometheus adds. An empty label is none, and
-    bounds are numbers."""
+    """A series without the labels that are added in transit. An empty label is the same as an
+    absent one, and bounds are numbers."""
     own = {
         key: float(value) if key == "le" else value
         for key, value in labels.items()
@@ -113,5 +113,5 @@ def _key(name, labels):
 
 
 def _translated(name, kind):
-    """What Prometheus calls what the server calls `name`."""
+    """The name in Prometheus of the server's `name`."""
     return registry.total(name) if kind == "counter" else name

@@ -1,6 +1,5 @@
-"""One schedule driven by several processes: their report together against the
-records of all, and against what Prometheus answers to the queries of
-docs/scaling.md."""
+"""Several processes that share one schedule: compares their combined files with all records, and
+with the responses of Prometheus to the queries of docs/scaling.md."""
 
 import math
 import statistics
@@ -18,13 +17,13 @@ REQUESTS = "aiperf_request_count_total"
 OF_A_SHARD = "service_instance_id"
 OF_SHARDS = {OF_A_SHARD, "instance", "aiperf_shard_index"}
 
-# The window of the queries for rates, and how far apart they are asked.
+# The window of the queries for rates, and the interval between evaluations.
 WINDOW, STEP = 30, 2
 
 
 def check_files(report, shards, combined):
-    """The combined lines are those of all shards, and the combined statistics those of
-    all values in these lines."""
+    """The combined lines are those of all shards, and the combined statistics those of all values
+    in these lines."""
     same = _lines(combined) == [line for shard in shards for line in _lines(shard)]
     counts = [len(shard.records) for shard in shards]
     report.holds("lines of all shards, in order", same, f"{len(combined.records)} = {counts}")
@@ -38,7 +37,7 @@ def check_files(report, shards, combined):
                 values[tag] += value if isinstance(value, list) else [value]
     compared, wrong = 0, []
     for tag, told in combined.summary.items():
-        # What is followed over time has no sum: it is of no single request.
+        # Time-weighted metrics do not have a sum, since they do not belong to single requests.
         if isinstance(told, dict) and "sum" in told:
             want = _statistics(values[tag])
             compared += len(want)
@@ -53,7 +52,7 @@ def _lines(files):
 
 
 def _statistics(values):
-    """By the names of the files; percentiles by Python's own library."""
+    """By file name; percentiles are computed with Python's own library."""
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return {
         **{f"p{percentile}": cuts[percentile - 1] for percentile in PERCENTILES},
@@ -67,8 +66,8 @@ def _statistics(values):
 
 
 def check_series(report, shards, combined, series, registry):
-    """Every counter and histogram, summed over the shards' series, is that of all records;
-    the series tell which shard they are of."""
+    """Every counter and histogram, summed over the shards' series, is that of all records; the
+    series have the number of their shard."""
     own = check_prometheus.RunSeries(series)
     expected = expectation.of(combined, registry)
     check_prometheus.check_sums(report, combined, own, expected, registry)
@@ -79,8 +78,8 @@ def check_series(report, shards, combined, series, registry):
 
 
 def check_queries(report, prometheus, combined, shards):
-    """The queries of the document, each with what it must give. One that is not
-    known here is an error: nobody would know whether it is right."""
+    """The documented queries, each with its expected result. An unknown one is an error, since
+    nothing would verify it."""
     asked = documents.queries(documents.SCALING)
     for query in asked:
         check = _check_rate if "rate(" in query else _check_total
@@ -91,7 +90,7 @@ def check_queries(report, prometheus, combined, shards):
 
 
 def _check_total(report, prometheus, combined, shards, query):
-    """What was counted, at the end: exactly what the combined files say."""
+    """Counts at the end: exactly those in the combined files."""
     have = {
         tuple(sorted(value for key, value in one.labels.items() if key != "aiperf_benchmark_id")):
         one.value for one in _of_run(prometheus.query(query), combined)
@@ -109,14 +108,14 @@ def _check_total(report, prometheus, combined, shards, query):
 
 
 def _check_quantile(report, prometheus, combined, shards, query):
-    """Over the whole run, out of buckets: within one of the exact value."""
+    """Over the whole run, from buckets: within one bucket of the exact value."""
     (found,) = _of_run(prometheus.query(query), combined)
     exact = combined.summary["time_to_first_token"]["p99"] / 1e3
     check_server.check_near(report, query, _bounds(prometheus, combined), exact, found.value)
 
 
 def _check_quantile_now(report, prometheus, combined, shards, query):
-    """While the run went on: between its least and its greatest value."""
+    """During the run: between its minimum and its maximum."""
     values = [
         expectation.value(record, "time_to_first_token") / 1e3
         for record in expectation.succeeded(combined, "profiling")
@@ -132,14 +131,14 @@ def _check_quantile_now(report, prometheus, combined, shards, query):
 
 
 def _check_rate(report, prometheus, combined, shards, query):
-    """While the run went on: one series for the run, the sum of its shards'."""
+    """During the run: one series for the run, the sum of its shards'."""
     found = _over_run(prometheus, combined, query)
     parts = _over_run(prometheus, combined, query.replace("sum by (", f"sum by ({OF_A_SHARD}, "))
     _check_sum(report, query, found, parts, len(shards))
 
 
 def check_rules(report, prometheus, combined):
-    """What Prometheus has recorded by the document's rules: of the run, not of shards."""
+    """The results of the documented recording rules in Prometheus: of the run, not of shards."""
     for name in documents.recorded(documents.SCALING):
         found = _over_run(prometheus, combined, name)
         labels = {key for labels, _ in found for key in labels}
@@ -170,8 +169,8 @@ def _of_run(series, run):
 
 
 def _over_run(prometheus, run, query):
-    """(labels, values by time) of the run's series, from its start until the window of
-    the queries has passed."""
+    """(labels, values by time) of the run's series, from its start to the end of the window of the
+    queries."""
     stamps = [record["metadata"]["request_end_ns"] / 1e9 for record in run.records]
     start, end = min(stamps), max(stamps) + WINDOW
     found = prometheus.query_range(query, start, end, STEP)

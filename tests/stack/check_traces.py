@@ -1,5 +1,5 @@
-"""The spans that the Collector wrote against the records of the requests that they
-are of (docs/traces.md): which there are, whose children, and when, to the nanosecond."""
+"""Compares the spans that the Collector wrote with the records of their requests
+(docs/traces.md): which exist, their parents, and their times to the nanosecond."""
 
 import json
 from collections import defaultdict
@@ -7,8 +7,8 @@ from collections import defaultdict
 INTERNAL, CLIENT = 1, 3
 ERROR = 2
 
-# Spans of the phases, and the times of a record at which they start and end. A phase
-# without an end is the one in which the request failed.
+# Spans of the phases, and the times of a record at which they start and end. A phase without an
+# end is the one in which the request failed.
 PHASES = {
     "aiperf.http.blocked": ("connection_pool_wait_start_ns", "connection_pool_wait_end_ns"),
     "aiperf.http.dns": ("dns_lookup_start_ns", "dns_lookup_end_ns"),
@@ -18,10 +18,10 @@ PHASES = {
     "aiperf.http.wait": ("sent", "response_receive_start_ns"),
     "aiperf.http.receive": ("response_receive_start_ns", "response_receive_end_ns"),
 }
-# What comes before a request's own start and still is in its span.
+# Phases before the request was sent that are nevertheless in its span.
 WAITS = ("connection_pool_wait_start_ns", "dns_lookup_start_ns", "tcp_connect_start_ns")
 
-# Dynamo's spans, each below the one before, the first below aiperf's.
+# Dynamo's spans, each the parent of the next; the first one is below aiperf's.
 OF_DYNAMO = ("http-request", "router.route_request", "handle_payload")
 
 
@@ -55,7 +55,7 @@ def by_trace(spans, run):
 
 
 def chosen(run):
-    """The records that --trace-sample asks for, by the id that their traces must have."""
+    """The records that --trace-sample selects, by their expected trace IDs."""
     share, slowest, errors = 0.0, 0, False
     for part in run.flag("--trace-sample").split(","):
         if part.endswith("%"):
@@ -75,7 +75,7 @@ def chosen(run):
 
 
 def is_sampled(record, share):
-    """OpenTelemetry's consistent sampling: by the last 56 bits of the trace id."""
+    """OpenTelemetry's consistent sampling, by the last 56 bits of the trace ID."""
     return int(trace_id(record)[-14:], 16) >= (1 - share) * 2**56
 
 
@@ -88,7 +88,7 @@ def _phase(record):
 
 
 def context(record):
-    """The parent's ID and the flags that the server was sent."""
+    """The parent's ID and the flags that were sent to the server."""
     headers = record["trace_data"]["request_headers"]
     (value,) = [value for name, value in headers.items() if name.lower() == "traceparent"]
     version, trace, span, flags = value.split("-")
@@ -97,14 +97,14 @@ def context(record):
 
 
 def _told_by_record(span):
-    """What of a span the record of its request tells."""
+    """The parts of a span that are determined by its record."""
     return (span.name, span.kind, span.parent, span.start, span.end, span.status == ERROR,
             span.flags & 0xFF, span.events)  # fmt: skip
 
 
 def of_record(record, model, spans):
-    """The spans that a record tells of, as `_told_by_record` gives them. What cannot be
-    known from outside is the identifier of the one phase that has another within."""
+    """The spans expected from a record, in the format of `_told_by_record`. Only the identifier of
+    the phase that contains another one cannot be determined."""
     metadata, trace = record["metadata"], record["trace_data"]
     root, flags = context(record)
     failed = record["error"] is not None
@@ -119,7 +119,7 @@ def of_record(record, model, spans):
         until = times.get(end, times.get("error_timestamp_ns"))
         if begin in times and until is not None:
             parent = connect if name == "aiperf.http.tls" else root
-            # A response that broke off has an end: the error's.
+            # A response that was cut short ends with the error.
             broke_off = name == "aiperf.http.receive" and "error_timestamp_ns" in times
             cut = failed and (end not in times or broke_off)
             wanted.append((name, INTERNAL, parent, times[begin], until, cut, flags, ()))
@@ -127,8 +127,8 @@ def of_record(record, model, spans):
 
 
 def events(record):
-    """First and last token of a stream. A failed request's record has no metrics; its
-    tokens came with the first and the last bytes that the server sent."""
+    """First and last token of a stream. The record of a failed request does not contain metrics;
+    its tokens arrived with the first and the last bytes of the server."""
     names, trace = ("aiperf.first_token", "aiperf.last_token"), record["trace_data"]
     if record["error"] is not None:
         read = trace.get("response_chunks") if trace.get("response_status_code") == 200 else None
@@ -145,7 +145,7 @@ def _check_told(report, run, requests):
 
 
 def _check_attributes(report, records, own):
-    """A few that lead from a trace to the files, and what the request was about."""
+    """Attributes that lead from a trace to the files, and describe the request."""
     wrong = {}
     for trace in records.keys() & own.keys():
         record = records[trace]
@@ -168,8 +168,8 @@ def _check_attributes(report, records, own):
 
 
 def check_dynamo(report, run, spans, log):
-    """Dynamo's half: its log has every request's trace and parent, as sent, and those that
-    it was told to sample have its spans, below aiperf's and begun within."""
+    """Dynamo's part: its log has the trace and parent of every request, as sent, and the sampled
+    ones have its spans, which are below aiperf's and start within them."""
     logged = logged_contexts(log)
     sent = {trace_id(record): context(record) for record in run.records}
     wrong = {trace: (logged.get(trace), parent) for trace, parent in sent.items()
@@ -189,8 +189,8 @@ def check_dynamo(report, run, spans, log):
 
 
 def _is_below(theirs, own):
-    """Whether a trace has Dynamo's spans, each below the one before, begun within
-    aiperf's. The last may end after aiperf has read the last byte."""
+    """Whether a trace has Dynamo's spans, each the parent of the next, which start within aiperf's.
+    The last may end after aiperf has read the last byte."""
     root = next((span for span in own if not span.parent), None)
     parent = root
     for name in OF_DYNAMO:
@@ -204,7 +204,7 @@ def _is_below(theirs, own):
 
 
 def logged_contexts(log):
-    """The parents and flags that the lines of Dynamo's log name, by trace."""
+    """The parents and flags in Dynamo's log, by trace."""
     contexts = defaultdict(set)
     with open(log, errors="replace") as lines:
         for line in lines:

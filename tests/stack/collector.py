@@ -1,4 +1,4 @@
-"""The Collector, by the configuration that is shipped."""
+"""The Collector, with the provided configuration."""
 
 from pathlib import Path
 
@@ -7,19 +7,19 @@ from processes import Process, fetch, free_port, wait_until
 
 CONFIGURATION = Path(__file__).resolve().parents[2] / "collector-config"
 
-# The file that adds a way to Prometheus; scraping needs none.
+# The file that adds each way to Prometheus; scraping needs none.
 WAYS = {
     "scrape": None,
     "otlp": "to-prometheus-otlp.yaml",
     "remote-write": "to-prometheus-remote-write.yaml",
 }
 
-# What its own metrics call the items of metrics and traces.
+# The names of metrics and spans in its own metrics.
 SIGNALS = ("metric_points", "spans")
 
 
 class Collector:
-    """A Collector that can be killed and started again at the same addresses."""
+    """A Collector that can be killed and restarted at the same addresses."""
 
     def __init__(self, program, folder, mode, prometheus_url):
         self._program = program
@@ -33,14 +33,14 @@ class Collector:
         self._environment["COLLECTOR_FILE"] = str(self.file)
         self._environment["PROMETHEUS_URL"] = prometheus_url
         self.otlp_grpc = f"http://127.0.0.1:{self._ports['OTLP_GRPC']}"
-        # The path says that it is HTTP; port 4318 would, too.
+        # The path selects HTTP, as port 4318 would.
         self.otlp_http = f"http://127.0.0.1:{self._ports['OTLP_HTTP']}/v1/metrics"
         self.process = None
 
     @property
     def scraped(self):
-        """The addresses that Prometheus scrapes: with a way to push, the Collector's
-        own metrics alone, since the others would come twice."""
+        """The addresses that Prometheus scrapes: if metrics are pushed, only the Collector's own
+        metrics, since the others would arrive twice."""
         endpoints = ["PROMETHEUS"] if self.mode == "scrape" else []
         return [f"127.0.0.1:{self._ports[name]}" for name in [*endpoints, "TELEMETRY"]]
 
@@ -56,11 +56,11 @@ class Collector:
         wait_until("the Collector is healthy", lambda: fetch(health), 30, [self.process])
 
     def kill(self):
-        """Ends it at once; what it had in memory is lost."""
+        """Kills it; the contents of its memory are lost."""
         self.process.kill()
 
     def telemetry(self):
-        """Its own metrics. Counters may bear `_total` or not, by version."""
+        """Its own metrics. Counters may end in `_total` or not, depending on the version."""
         exposition = Exposition(fetch(f"http://127.0.0.1:{self._ports['TELEMETRY']}/metrics"))
         exposition.samples = [
             (name.removesuffix("_total"), labels, value)
@@ -69,16 +69,16 @@ class Collector:
         return exposition
 
     def accepted(self, what):
-        """Items taken since it was started; `what` is one of `SIGNALS`."""
+        """Items accepted since it was started; `what` is one of `SIGNALS`."""
         return self.telemetry().total(f"otelcol_receiver_accepted_{what}")
 
     def exporters(self, what):
-        """Its exporters of such items, by name, with how many each has sent."""
+        """Its exporters of these items, by name, with the number that each has sent."""
         sent = self.telemetry().series(f"otelcol_exporter_sent_{what}")
         return {labels["exporter"]: items for labels, items in sent}
 
     def drain(self):
-        """Waits until every exporter has sent what was accepted."""
+        """Waits until every exporter has sent everything that was accepted."""
 
         def is_drained():
             for what in SIGNALS:

@@ -1,4 +1,4 @@
-"""What the documents tell people to ask Prometheus."""
+"""The documented queries for Prometheus."""
 
 import re
 from pathlib import Path
@@ -7,21 +7,21 @@ SCALING = Path(__file__).resolve().parents[2] / "docs/scaling.md"
 
 
 def queries(path):
-    """The queries in the blocks `promql`; an empty line stands between two."""
+    """The queries in `promql` blocks, separated by empty lines."""
     blocks = [part.strip() for block in _blocks(path, "promql") for part in block.split("\n\n")]
     return [" ".join(query.split()) for query in blocks if query]
 
 
 def rules(path):
-    """The recording rules in the blocks `yaml`, as a file that Prometheus reads."""
+    """The recording rules in `yaml` blocks, as a file for Prometheus."""
     found = [block for block in _blocks(path, "yaml") if block.startswith("- record:")]
-    assert found, f"{path} has no recording rule"
+    assert found, f"{path} does not contain a recording rule"
     indented = "".join(f"      {line}\n" for block in found for line in block.splitlines())
     return f"groups:\n  - name: documents\n    rules:\n{indented}"
 
 
 def recorded(path):
-    """The rules' expressions by the names of what they record."""
+    """The expressions of the rules, by the names of the recorded series."""
     text = rules(path)
     return dict(re.findall(r"- record: (\S+)\n +expr: (.+)", text))
 

@@ -1,4 +1,4 @@
-"""Dynamo: its frontend before a worker that simulates an engine."""
+"""Dynamo: its frontend, and a worker that simulates an engine."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ REQUIREMENTS = Path(__file__).with_name("dynamo-requirements.txt")
 
 
 def interpreter(cache):
-    """The Python of the virtual environment below `cache`, made anew where the
-    requirements are not those it was made from."""
+    """The Python of the virtual environment below `cache`, which is created again when the
+    requirements change."""
     folder = cache / "dynamo"
     made_from = folder / "made-from"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
@@ -23,8 +23,8 @@ def interpreter(cache):
         shutil.rmtree(folder, ignore_errors=True)
         _run([sys.executable, "-m", "venv", folder])
         pip = [folder / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
-        # Without dependencies: all are named, and one that is not wanted at run
-        # time downloads when it is built.
+        # Without dependencies: all are listed, and one that is not needed at run time downloads
+        # files when it is built.
         _run([*pip, "--no-deps", "--requirement", REQUIREMENTS])
         made_from.write_text(wanted)
     return folder / "bin/python"
@@ -54,7 +54,7 @@ class Dynamo:
             "DYN_DISCOVERY_BACKEND": "file",
             "DYN_REQUEST_PLANE": "tcp",
             "DYN_EVENT_PLANE": "zmq",
-            # Its log names traces, and it exports those that it is told to sample.
+            # It logs trace IDs, and exports the traces that are marked as sampled.
             "DYN_LOGGING_JSONL": "1",
             "OTEL_EXPORT_ENABLED": "true",
             "OTEL_TRACES_SAMPLER": "parentbased_always_off",

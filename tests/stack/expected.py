@@ -1,8 +1,7 @@
-"""What Prometheus must have of a run, computed from the run's own files.
+"""The expected contents of Prometheus after a run, computed from the run's own files.
 
-Histograms and counters come from the records, line by line; percentiles are
-computed anew from them. Single results come from the summary, and those that are
-sums or rates of the records are computed anew as well."""
+Histograms, counters and percentiles are computed from the records, line by line. Single results
+are read from the summary; sums and rates of the records among them are also recomputed."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from dataclasses import dataclass, field
 PHASES = {"warmup": "warmup_metrics", "profiling": None}
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 
-# From a unit of the files to the unit that is exported.
+# From the unit of the files to the exported unit.
 TO_EXPORTED = {"ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6}
 
-# The GenAI metric that a metric of the files also is, and the type of tokens.
+# The GenAI metric that corresponds to a metric of the files, and its token type.
 CONVENTIONS = {
     "request_latency": ("gen_ai.client.operation.duration", None),
     "time_to_first_token": ("gen_ai.client.operation.time_to_first_chunk", None),
@@ -25,18 +24,18 @@ CONVENTIONS = {
 
 @dataclass
 class Expected:
-    """By metric and what tells its series apart: phase, `error_type`, token type."""
+    """By metric and the labels of its series: phase, `error_type`, token type."""
 
     histograms: dict = field(default_factory=lambda: defaultdict(list))
     counters: dict = field(default_factory=lambda: defaultdict(float))
     # By metric, phase and percentile, which is None for single results.
     gauges: dict = field(default_factory=dict)
-    # Counts and means alone, as the files have no values: (metric, phase) to both.
+    # Only counts and means, since the values are not in the files: (metric, phase) to both.
     means: dict = field(default_factory=dict)
 
 
 def of(run, registry):
-    """What Prometheus must have of `run`."""
+    """The expected contents of Prometheus after `run`."""
     expected = Expected()
     for record in run.records:
         _add_record(expected, registry, record)
@@ -53,13 +52,13 @@ def of(run, registry):
 
 
 def succeeded(run, phase):
-    """The records of a phase that have no error."""
+    """The records of a phase without an error."""
     ours = (record for record in run.records if _phase(record) == phase)
     return [record for record in ours if record["error"] is None]
 
 
 def value(record, tag):
-    """A record's value in the unit of the file; None where it has none."""
+    """A record's value in the unit of the file; None if it is absent."""
     return record["metrics"].get(tag, {}).get("value")
 
 
@@ -71,7 +70,7 @@ def _add_record(expected, registry, record):
     metadata, phase = record["metadata"], _phase(record)
     error = (record["error"] or {}).get("error_type", "")
     for tag, metric in record["metrics"].items():
-        # What the exchange of a failed request took is in its record alone.
+        # The times of a failed exchange are only in its record.
         if error and tag.startswith("http_req_"):
             continue
         if registry[f"aiperf.{tag}"].instrument == "counter":
@@ -105,7 +104,7 @@ def _count(expected, name, phase, error=""):
 
 
 def _add_sessions(expected, records):
-    """A session ends as its last turn does."""
+    """A session ends like its last turn."""
     last = {}
     for record in records:
         metadata = record["metadata"]
@@ -120,14 +119,14 @@ def _add_sessions(expected, records):
 
 
 def _add_results(expected, registry, phase, results):
-    """Single results as the summary has them: gauges, and counts that no record tells."""
+    """Single results in the summary: gauges, and counts that are not in the records."""
     counted = {name for name, _, _ in expected.counters}
     for tag, result in results.items():
         if not isinstance(result, dict):
             continue
         scale = TO_EXPORTED.get(result.get("unit"), 1.0)
         metric = registry.get(f"aiperf.{tag}")
-        # Of record metrics they are computed anew.
+        # Those of record metrics are recomputed.
         name = f"aiperf.percentiles.{tag}"
         if name in registry and (metric is None or metric.instrument == "gauge"):
             for percentile in PERCENTILES:
@@ -143,7 +142,7 @@ def _add_results(expected, registry, phase, results):
 
 
 def _add_percentiles(expected):
-    """A phase's distribution is over all its records, whatever their error."""
+    """The distribution of a phase covers all its records, including failed ones."""
     by_phase = defaultdict(list)
     for (name, phase, _, _), values in expected.histograms.items():
         if name.startswith("aiperf.") and not name.startswith("aiperf.client."):
@@ -156,7 +155,7 @@ def _add_percentiles(expected):
 
 
 def interpolated(ordered, share):
-    """The quantile of ordered values, linear between the two next to it."""
+    """The quantile of sorted values, with linear interpolation."""
     place = share * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -164,7 +163,7 @@ def interpolated(ordered, share):
 
 
 def _add_health(expected, health):
-    """What the client says of itself; told of the measurement."""
+    """The client's own metrics, for the measurement."""
     for name, member in [("read_lag", "read_lag_ms"), ("stamp_uncertainty", "stamp_uncertainty_ms")]:
         if member in health:
             mean = health[member]["count"], health[member]["avg"] / 1e3

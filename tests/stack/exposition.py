@@ -1,4 +1,4 @@
-"""Reads the Prometheus text format, as servers write it."""
+"""Parses the Prometheus text format, as written by servers."""
 
 import re
 
@@ -8,7 +8,7 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
 class Exposition:
-    """What one scrape says: `types` by family, `samples` as (name, labels, value)."""
+    """One scrape: `types` by family, `samples` as (name, labels, value)."""
 
     def __init__(self, text):
         self.types = {}
@@ -21,17 +21,17 @@ class Exposition:
                 self.samples.append(_sample(line))
 
     def total(self, name, **labels):
-        """The sum of the series of `name` that have these labels; 0 where none has."""
+        """The sum of the series of `name` with these labels; 0 if there are none."""
         return sum(value for _, value in self.series(name, **labels))
 
     def series(self, name, **labels):
-        """The (labels, value) of the series of `name` that have these labels."""
+        """The (labels, value) of the series of `name` with these labels."""
         wanted = labels.items()
         found = (sample for sample in self.samples if sample[0] == name)
         return [(have, value) for _, have, value in found if wanted <= have.items()]
 
     def family(self, name):
-        """The family a sample belongs to, and its type."""
+        """The family of a sample, and its type."""
         for suffix in ("", "_bucket", "_sum", "_count", "_total"):
             family = name.removesuffix(suffix) if suffix else name
             if family in self.types and (not suffix or family != name):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs each query of the dashboards against a Prometheus that has a run.
+"""Runs each query of the dashboards against a Prometheus with the data of a run.
 
-Variables are replaced as Grafana does, panels over time are asked as a range,
-the others at the range's end. By itself:
+Variables are replaced as in Grafana. Panels over time use range queries, all others a query at
+the end of the range. To run it alone:
 
     python3 tests/stack/panels.py http://localhost:9090 --run ID [--present vllm dynamo]
                                   [--baseline ID] [--last 900] [--update]
@@ -28,8 +28,8 @@ BEGIN, END = "<!-- panels: begin -->", "<!-- panels: end -->"
 TIMEOUT = 30
 STEP = 5
 
-# What a query needs beyond a streamed run: a pattern of metrics, and what `present`
-# calls the servers and features that have them.
+# What a query needs in addition to a streamed run: a pattern of metrics, and the servers and
+# features in `present` that have them.
 NEEDS = [
     (r"vllm:num_requests_waiting_by_reason|vllm:prompt_tokens_by_source|vllm:generation_tokens", "vllm"),
     (r"vllm:", "vllm|dynamo"),
@@ -45,14 +45,14 @@ NEEDS = [
     (r"schedule_slip|rate_ratio", "rate"),
     (r"usage_", "usage"),
 ]
-# How people call what is not there.
+# The displayed names of absent servers and features.
 ABSENT = {
     "vllm": "vLLM", "vllm|dynamo": "vLLM", "dynamo": "Dynamo", "dynamo-gpu": "Dynamo with GPUs",
     "sglang": "SGLang", "trtllm": "TRT-LLM", "triton": "Triton", "goodput": "objectives",
     "reasoning": "reasoning", "cache": "cached prompts", "errors": "failures",
     "rate": "a request rate", "usage": "usage",
 }
-# A streamed run at a request rate with --goodput, against a server that tells usage.
+# A streamed run at a request rate with --goodput, against a server that reports usage.
 USUAL = {"goodput", "rate", "usage"}
 
 
@@ -63,7 +63,7 @@ class Prometheus:
         self.url = url.rstrip("/")
 
     def get(self, path, **parameters):
-        """The `data` of an answer; an error says what Prometheus says."""
+        """The `data` of a response; an error contains the message of Prometheus."""
         body = urllib.parse.urlencode(parameters, doseq=True).encode()
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}", body, timeout=TIMEOUT) as answer:
@@ -90,12 +90,12 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def names(self, selector, start, end):
-        """Names of the labels that series have."""
+        """Names of the labels of all series."""
         return self.get("labels", **{"match[]": selector, "start": start, "end": end})
 
 
 class Window:
-    """The time range, and the variables that Grafana makes of it."""
+    """The time range, and the variables that Grafana derives from it."""
 
     def __init__(self, start, end, step=STEP):
         self.start, self.end, self.step = start, end, step
@@ -108,7 +108,7 @@ class Window:
 
 
 def replace(text, values):
-    """Puts the variables' values in: `$name`, `${name}` and `[[name]]`."""
+    """Substitutes the values of variables: `$name`, `${name}` and `[[name]]`."""
     def value(match):
         name = next(group for group in match.groups() if group)
         return values.get(name, match.group())
@@ -116,7 +116,7 @@ def replace(text, values):
 
 
 def options(prometheus, asked, window, values):
-    """What a query variable offers, in its order."""
+    """The values of a query variable, in its order."""
     asked = replace(asked, {**values, **window.built_in})
     if match := re.fullmatch(r"label_values\((?:(.+),)?\s*([\w$]+)\)", asked):
         found = prometheus.labels(match[2], match[1], window.start, window.end)
@@ -133,7 +133,7 @@ def options(prometheus, asked, window, values):
 
 
 def chosen(prometheus, variable, window, values, wanted):
-    """A variable's value: what is wanted, its default, else the first option."""
+    """A variable's value: the selected one, its default, or else the first option."""
     name = variable["name"]
     if variable["type"] == "custom":
         found = variable["query"].split(",")
@@ -156,13 +156,13 @@ def chosen(prometheus, variable, window, values, wanted):
         picked = [each for each in default if each in found] or found[:1]
     if not picked:
         raise ValueError(f"${name} offers nothing: {variable['query']['query']}")
-    # Several values become an alternative for =~, each escaped.
+    # Several values become an alternation for =~, each escaped.
     escaped = [re.escape(each).replace("\\-", "-").replace("\\", "\\\\") for each in picked]
     return f"({'|'.join(escaped)})" if len(picked) > 1 else picked[0]
 
 
 def panels(dashboard):
-    """All panels, also those of collapsed rows."""
+    """All panels, including those in collapsed rows."""
     for panel in dashboard["panels"]:
         if panel["type"] == "row":
             yield from panel.get("panels", [])
@@ -171,8 +171,7 @@ def panels(dashboard):
 
 
 def absent(expr, present):
-    """What the query needs and neither the run nor its servers have; None if there is
-    data to be asked for."""
+    """What the query needs that neither the run nor its servers have; None if data is expected."""
     for pattern, needed in NEEDS:
         if re.search(pattern, expr) and not set(needed.split("|")) & present:
             return ABSENT[needed]
@@ -180,12 +179,12 @@ def absent(expr, present):
 
 
 def number(value):
-    """A value for people."""
+    """Formats a value for readers."""
     return "NaN" if math.isnan(value) else f"{value:.6g}"
 
 
 def shown(series):
-    """The last numbers of the first series, and how many there are."""
+    """The last values of the first series, and the number of series."""
     if not series:
         return "no data"
     first = series[0][1]
@@ -197,7 +196,7 @@ def shown(series):
 
 
 def has_numbers(series):
-    """Whether anything but NaN would be drawn."""
+    """Whether anything except NaN would be drawn."""
     for _, values in series:
         values = values if isinstance(values, list) else [values]
         if any(not math.isnan(value) for value in values):
@@ -206,7 +205,7 @@ def has_numbers(series):
 
 
 def judged(expr, series, present):
-    """What is shown of the series, and whether that is data."""
+    """The displayed result of the series, and whether it contains data."""
     lacking = absent(expr, present)
     if has_numbers(series):
         return shown(series), True
@@ -214,7 +213,7 @@ def judged(expr, series, present):
 
 
 def completed(results, others):
-    """The results; where something was absent, those of another run that has it."""
+    """The results; if data is absent, those of another run that has it."""
     return [other if result[4] is None and other[4] is not None else result
             for result, other in zip(results, others, strict=True)]
 
@@ -223,9 +222,9 @@ def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present
              baseline=None, usual=USUAL):
     """Each query's result over the run's window.
 
-    Gives `(dashboard, panel, query, value text, has_data)`; `has_data` is None where
-    there is nothing and nothing is expected, as the server or feature is not
-    `present`. `usual` are the features that are taken to be present.
+    Returns `(dashboard, panel, query, value text, has_data)`; `has_data` is None if no data was
+    returned or expected, because the server or feature is not `present`. `usual` are the features
+    that are assumed to be present.
     """
     prometheus, window = Prometheus(prometheus_url), Window(start, end)
     present = set(present) | set(usual)
@@ -256,12 +255,12 @@ def evaluate(prometheus_url, dashboards_dir, run_id, models, start, end, present
 
 
 def missing(results):
-    """What should have had data."""
+    """Queries that should have returned data."""
     return [result for result in results if result[4] is False]
 
 
 def markdown(results):
-    """The table of the guide."""
+    """The table in the guide."""
     lines, last = [], None
     for dashboard, panel, expr, value, _ in results:
         if dashboard != last:
@@ -274,7 +273,7 @@ def markdown(results):
 
 
 def update(results):
-    """Writes the table into the guide, between its marks."""
+    """Writes the table to the guide, between its markers."""
     text = GUIDE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN, 1)
     _, after = rest.split(END, 1)

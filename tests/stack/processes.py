@@ -1,5 +1,5 @@
-"""Programs that the test starts: each with a log, a bound on every wait, and an
-end when the test ends."""
+"""Programs that the test starts: each has a log and a limit on every wait, and ends with the
+test."""
 
 import atexit
 import http.client
@@ -14,18 +14,18 @@ import urllib.request
 
 
 class StackError(Exception):
-    """The test cannot go on: what is missing, or what did not come up."""
+    """The test cannot continue: something is missing or did not start."""
 
 
-# Below the ports that systems give to outgoing connections, so that none of those
-# takes one before its server does; and what Dynamo's worker reads as 16 signed bits.
+# Below the ports that systems use for outgoing connections, so that none of those takes one before
+# its server does, and within the 16 signed bits that Dynamo's worker parses.
 PORTS = range(20_000, 32_000)
 
 _reserved = set()
 
 
 def free_port():
-    """A loopback port that nothing listens on, and that was not given out before."""
+    """A free loopback port that was not returned before."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as listener:
             try:
@@ -35,7 +35,7 @@ def free_port():
         if port not in _reserved:
             _reserved.add(port)
             return port
-    raise StackError("there is no free port")
+    raise StackError("all ports are in use")
 
 
 def fetch(url, timeout=10):
@@ -45,8 +45,8 @@ def fetch(url, timeout=10):
 
 
 def wait_until(what, ready, seconds=30, alive=()):
-    """Waits until `ready()` is true and gives its value. A server that does not
-    answer yet is not ready; where one of the processes `alive` ended it never will be."""
+    """Waits until `ready()` returns a true value and returns it. A server that does not respond yet
+    is not ready; if one of the processes `alive` has ended, it never will be."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -65,7 +65,7 @@ def wait_until(what, ready, seconds=30, alive=()):
 
 
 class Process:
-    """A program in a process group of its own, its output in a file."""
+    """A program in its own process group, with its output in a file."""
 
     _all = []
 
@@ -85,7 +85,7 @@ class Process:
         Process._all.append(self)
 
     def ended(self):
-        """Whether it has."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     def wait(self, seconds):
@@ -96,12 +96,12 @@ class Process:
             raise StackError(f"{self.name} still runs after {seconds} s\n{self.tail()}") from error
 
     def kill(self):
-        """Ends it, and what it started, without a word of warning (SIGKILL)."""
+        """Kills it and everything it started (SIGKILL)."""
         self._signal(signal.SIGKILL)
         self._process.wait(10)
 
     def stop(self):
-        """Asks it to end; kills it where it does not."""
+        """Asks it to end; kills it if it does not."""
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(10)
@@ -122,7 +122,7 @@ class Process:
 
     @classmethod
     def kill_all(cls):
-        """Ends whatever still runs."""
+        """Ends everything that is still running."""
         for process in reversed(cls._all):
             process.kill()
 
@@ -131,6 +131,6 @@ def _end(*_):
     raise SystemExit(128 + signal.SIGTERM)
 
 
-# Whichever way the test ends, nothing that it started goes on.
+# However the test ends, everything that it started ends too.
 atexit.register(Process.kill_all)
 signal.signal(signal.SIGTERM, _end)

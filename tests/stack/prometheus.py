@@ -1,4 +1,4 @@
-"""Prometheus, by the configuration that is shipped, and what it answers."""
+"""Prometheus, with the provided configuration, and its responses."""
 
 import json
 import shutil
@@ -10,20 +10,20 @@ import documents
 from collector import CONFIGURATION
 from processes import Process, fetch, free_port, wait_until
 
-# Prometheus' file of configuration, and the flags that the way in needs.
+# Prometheus' configuration file, and the flags that each way of receiving metrics requires.
 BY_MODE = {
     "scrape": ("prometheus-2.yaml", []),
     "otlp": ("prometheus.yaml", ["--web.enable-otlp-receiver"]),
     "remote-write": ("prometheus.yaml", ["--web.enable-remote-write-receiver"]),
 }
 
-# The whole test lasts less.
+# Longer than the whole test.
 ALL_OF_IT = "2h"
 
 
 @dataclass(frozen=True)
 class Series:
-    """A series and its last value; a native histogram has that instead."""
+    """A series and its last value, which may be a native histogram."""
 
     labels: dict
     value: float
@@ -36,7 +36,7 @@ class Series:
 
 
 class Prometheus:
-    """A Prometheus on a port and in a folder of its own."""
+    """A Prometheus on its own port and in its own directory."""
 
     def __init__(self, program, folder, mode):
         self._program = program
@@ -48,14 +48,14 @@ class Prometheus:
         self.process = None
 
     def start(self, targets):
-        """Starts it to scrape `targets`."""
+        """Starts it, to scrape `targets`."""
         configuration, flags = BY_MODE[self._mode]
         own = self._folder / "prometheus"
         own.mkdir()
         shutil.copy(CONFIGURATION / configuration, own)
-        # The file that is meant to differ between installations.
+        # The file that is intended to differ between installations.
         (own / "targets.yaml").write_text(json.dumps([{"targets": targets}]))
-        # The rules of the document, by the one line that they need.
+        # The documented rules, with the one line that they need.
         (own / "rules.yaml").write_text(documents.rules(documents.SCALING))
         with open(own / configuration, "a") as file:
             file.write("\nrule_files: [rules.yaml]\n")
@@ -66,13 +66,13 @@ class Prometheus:
         wait_until("Prometheus is ready", ready, 60, [self.process])
 
     def query(self, expression):
-        """The series that an instant query gives."""
+        """The series that an instant query returns."""
         parameters = urllib.parse.urlencode({"query": expression})
         answer = json.loads(fetch(f"{self.url}/api/v1/query?{parameters}", timeout=30))
         return [_series(result) for result in answer["data"]["result"]]
 
     def query_range(self, expression, start, end, step):
-        """The (labels, values by time) that a query over time gives."""
+        """The (labels, values by time) that a range query returns."""
         asked = {"query": expression, "start": start, "end": end, "step": step}
         answer = json.loads(fetch(f"{self.url}/api/v1/query_range?{urllib.parse.urlencode(asked)}"))
         return [
@@ -81,11 +81,11 @@ class Prometheus:
         ]
 
     def of_run(self, run_id):
-        """Every series of a run with its last value, also where the series has ended."""
+        """Every series of a run with its last value, even if the series has ended."""
         return self.query(f'last_over_time({{aiperf_benchmark_id="{run_id}"}}[{ALL_OF_IT}])')
 
     def has_scraped_since(self, instant):
-        """Whether each target was scraped, well, by a scrape that began after `instant`."""
+        """Whether each target was scraped successfully by a scrape that started after `instant`."""
         answer = json.loads(fetch(f"{self.url}/api/v1/targets?state=active"))
         targets = len(answer["data"]["activeTargets"])
         up, stamps = self.query("up"), self.query("timestamp(up)")
@@ -96,7 +96,7 @@ class Prometheus:
         )
 
     def catch_up(self, collector):
-        """Waits until it has what the Collector has now."""
+        """Waits until it has the current data of the Collector."""
         collector.drain()
         if self._mode != "scrape":
             return

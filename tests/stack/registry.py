@@ -1,7 +1,7 @@
-"""What the project's registry of metrics promises, and what Prometheus calls it.
+"""The metrics in the project's registry, and their names in Prometheus.
 
-The registry is YAML; the few keys that matter here stand one to a line, so that
-lines are read instead of asking for a YAML library."""
+The registry is YAML; the few relevant keys are on separate lines, so lines are parsed without a
+YAML library."""
 
 import re
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Metric:
 
     @property
     def prometheus(self):
-        """Its name by the classic translation: dots to underscores, then the
-        unit's word, then `_ratio` for gauges of unit 1 or `_total` for counters."""
+        """Its name in Prometheus with suffixes: dots become underscores, then the unit is appended,
+        then `_ratio` for gauges of unit 1 or `_total` for counters."""
         name = re.sub(r"[^a-zA-Z0-9_:]", "_", self.name)
         main, _, per = re.sub(r"\{[^}]*\}", "", self.unit).partition("/")
         word = _UNITS.get(main, "")
@@ -46,7 +46,7 @@ class Metric:
 
 
 def total(name):
-    """A counter's name: the word `total` stands at its end, and there alone."""
+    """The name of a counter: the word `total` is only at its end."""
     return "_".join(word for word in name.split("_") if word != "total") + "_total"
 
 

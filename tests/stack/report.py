@@ -1,8 +1,8 @@
-"""Counts what held and what did not, a line for each check."""
+"""Counts the passed and failed checks, and prints a line for each."""
 
 import math
 
-# Sums of floating point numbers, added up in another order.
+# Sums of floating-point numbers that were added up in a different order.
 RELATIVE = 1e-9
 
 
@@ -15,12 +15,12 @@ class Report:
         self.about = ""
 
     def section(self, about):
-        """Begins the checks of one run or one program."""
+        """Starts the checks of a run or program."""
         self.about = about
         print(f"\n-- {about}", flush=True)
 
     def holds(self, what, ok, detail=""):
-        """Checks a statement; `detail` are the numbers it is about."""
+        """Checks a statement; `detail` contains the numbers it is about."""
         line = f"{what}: {detail}" if detail else what
         if ok:
             self.passed += 1
@@ -34,19 +34,19 @@ class Report:
         return self.holds(what, have == want, f"{_text(have)} = {_text(want)}")
 
     def close(self, what, have, want, relative=RELATIVE, scale=None):
-        """Checks that two numbers are equal but for rounding: `relative` to the
-        larger of them, or to `scale`, the magnitude of what was added up."""
+        """Checks that two numbers are equal except for rounding: `relative` to the larger one, or
+        to `scale`, the magnitude of the sum."""
         ok = is_close(have, want, relative, scale)
         return self.holds(what, ok, f"{_text(have)} = {_text(want)}")
 
     def all_close(self, what, pairs):
-        """Checks several pairs of numbers, by name, as one statement."""
+        """Checks several pairs of numbers, by name, as a single statement."""
         wrong = [name for name, (have, want) in pairs.items() if not is_close(have, want)]
         texts = [f"{name} {_text(have)} = {_text(want)}" for name, (have, want) in pairs.items()]
         return self.holds(what, bool(pairs) and not wrong, ", ".join(texts))
 
     def finish(self):
-        """Tells the result; the value is the exit code."""
+        """Prints the result; returns the exit code."""
         print(f"\n{self.passed} passed, {len(self.failures)} failed")
         for failure in self.failures:
             print(f"  {failure}")
@@ -58,7 +58,7 @@ def _text(value):
 
 
 def is_close(have, want, relative=RELATIVE, scale=None):
-    """Whether two numbers differ by no more than rounding; a missing one never is close."""
+    """Whether two numbers are equal except for rounding; False if one is missing."""
     if have is None or not (math.isfinite(have) and math.isfinite(want)):
         return False
     return abs(have - want) <= relative * max(abs(have), abs(want), scale or 0.0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The stack test: aiperf against real servers, into a real Collector and a real
-Prometheus, and whether all of them say the same. README.md tells more.
+"""The stack test: aiperf with real servers, a real Collector and a real Prometheus, whose results
+must agree. README.md describes it.
 
     python3 tests/stack/run.py [--aiperf PATH] [--mode MODE] [--keep] [--update]
 """
@@ -67,7 +67,7 @@ def test(report, program, python, mode, keep, update):
 
 
 def main():
-    """Reads the command line; the value is the exit code."""
+    """Parses the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--aiperf", metavar="PATH", help="the program, instead of a release build")
     parser.add_argument("--mode", choices=[*WAYS, "all"], default="scrape",

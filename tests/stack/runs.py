@@ -10,7 +10,7 @@ CHAT = ["--streaming", "--isl", "60", "--isl-stddev", "20", "--osl", "12"]
 DYNAMO = ["--model", "tiny", "--tokenizer", TINY_MODEL, *CHAT]
 MOCK = ["--model", MockServer.model, "--tokenizer", "builtin"]
 
-# All that a record has to be compared with its trace.
+# Everything in a record that is compared with its trace.
 TRACED = ["--export-http-trace", "--trace-sample"]
 
 # Runs against Dynamo: closed loop, a rate, conversations of several turns.
@@ -56,15 +56,15 @@ MOCK_RUNS = {
                               "--custom-dataset-type", "mooncake-trace"]),
 }  # fmt: skip
 
-# Prometheus 2 does not scrape native histograms where others have the same names.
+# Prometheus 2 does not scrape native histograms if others have the same names.
 EXPONENTIAL_RUN = (PACED, [*CHAT, "--concurrency", "4", "--request-count", "60",
                            "--otel-histograms", "exponential"])  # fmt: skip
 
-# Schedules that several processes share, started together: time to get ready in.
+# Schedules that several processes share, started together, with the time to prepare.
 SHARDS, GET_READY_SECONDS = 3, 8
 DYNAMO_SHARED = ["--concurrency", "4", "--request-count", "150", "--warmup-request-count", "10"]
 MOCK_SHARED = [*CHAT, "--request-rate", "30", "--request-count", "180",
                "--warmup-request-count", "10"]  # fmt: skip
 
-# Long enough for a Collector to be killed and to come back meanwhile.
+# Long enough for a Collector to be killed and restarted during the run.
 INTERRUPTED = ["--request-rate", "12", "--request-count", "300", "--arrival-pattern", "constant"]

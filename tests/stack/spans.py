@@ -1,4 +1,4 @@
-"""Spans as the Collector's file exporter writes them."""
+"""Spans in the format of the Collector's file exporter."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Span:
-    """A span with what its resource says of who sent it."""
+    """A span, with the sender in its resource."""
 
     service: str
     run: str
@@ -59,6 +59,6 @@ def _attributes(owner):
 
 
 def _value(wrapped):
-    """The value in its wrapping; whole numbers are written as text."""
+    """The value in its wrapper; integers are written as text."""
     ((kind, value),) = wrapped.items()
     return int(value) if kind == "intValue" else value

@@ -24,14 +24,14 @@ from runs import DYNAMO, GET_READY_SECONDS, INTERRUPTED, MOCK, SHARDS
 
 CACHE = REPOSITORY / "target/stack"
 
-# Longer than aiperf's interval between two exports, so that one must fail.
+# Longer than aiperf's export interval, so that an export must fail.
 OUTAGE_SECONDS = 3
-# The capped final waits of aiperf's senders, with room for a busy machine.
+# The limits of the final waits of aiperf's senders, with a margin for a busy machine.
 DEAD_COLLECTOR_SECONDS = 30
 
 
 class Stack:
-    """The programs of one mode, and the runs that were made in them."""
+    """The programs of one mode, and the runs with them."""
 
     def __init__(self, report, program, python, mode):
         self.report = report
@@ -47,21 +47,21 @@ class Stack:
         self.collector.start()
         self.dynamo = dynamo.Dynamo(python, self.folder, self.collector.otlp_grpc)
         self.runs = []
-        # Runs by several processes: the report of all, and each.
+        # Runs of several processes: the combined report, and each process.
         self.sharded = []
         self._exposed = {}
 
     def begin(self, name, server, flags, otel_url=None):
         """Starts a run."""
         if "--shard" not in flags:
-            # Given to all shards, it would make all of them scrape.
+            # If given to all shards, all of them would scrape.
             more = server.metrics_urls[1:]
             flags = [*flags, *(part for url in more for part in ("--server-metrics", url))]
         otel_url = otel_url or self.collector.otlp_grpc
         return Run(self._aiperf, name, server.url, otel_url, self.folder, flags)
 
     def end(self, run, server):
-        """Waits for a run, and keeps what its server exposes then."""
+        """Waits for a run, and records the final expositions of its server."""
         run.finish()
         self.runs.append(run)
         self._exposed[run.name] = check_server.metrics(server)
@@ -73,13 +73,13 @@ class Stack:
         return self.end(self.begin(name, server, flags, otel_url), server)
 
     def run_dynamo(self, name, flags):
-        """A run against Dynamo, checked against what Dynamo counted meanwhile."""
+        """A run against Dynamo, compared with Dynamo's counts during the run."""
         before = check_server.metrics(self.dynamo)[self.dynamo.metrics_urls[0]]
         run = self.run(name, self.dynamo, [*DYNAMO, *flags])
         self.check_dynamo(run, before)
 
     def check_dynamo(self, run, before):
-        """Dynamo's own counters and histogram against the run's files."""
+        """Compares Dynamo's own counters and histogram with the run's files."""
         after = self._exposed[run.name][self.dynamo.metrics_urls[0]]
         self.report.section(f"{run.name}: the server's own counts")
         check_server.check_counts(self.report, run, before, after)
@@ -87,7 +87,7 @@ class Stack:
         check_server.check_ttft(self.report, run, before, after)
 
     def run_shards(self, name, server, flags):
-        """One schedule, driven by several processes at once."""
+        """One schedule, shared by several processes."""
         before = check_server.metrics(server)[server.metrics_urls[0]]
         start = str(math.ceil(time.time()) + GET_READY_SECONDS)
         shards = [
@@ -103,14 +103,14 @@ class Stack:
         check_shards.check_files(self.report, shards, combined)
         check_server.check_counts(self.report, combined, before, after)
         if "server_metrics" in combined.summary:
-            # Not compared where the shard that scrapes was done before the others.
+            # Not compared if the shard that scrapes ended before the others.
             check_server.check_conservation(self.report, combined)
         self.sharded.append((combined, shards))
 
     def run_mock(self, name, script, flags):
-        """A run against a mock server of its own."""
+        """A run against its own mock server."""
         server = self.mock(name, script)
-        # Half of the runs take the other protocol.
+        # Half of the runs use the other protocol.
         by_http = len(self.runs) % 2 == 0
         otel_url = self.collector.otlp_http if by_http else self.collector.otlp_grpc
         self.run(name, server, [*MOCK, *flags], otel_url)
@@ -121,7 +121,7 @@ class Stack:
         return MockServer(self._aiperf, self.folder, f"{name}-server", *script)
 
     def check_run(self, run, outage=False):
-        """The run's files, its own report and Prometheus."""
+        """Compares the run's files, its own report and Prometheus."""
         series = own = self.prometheus.of_run(run.id)
         if run.flag("--shard"):
             own = [one for one in series if one.labels.get("service_instance_id") == run.instance]
@@ -130,13 +130,13 @@ class Stack:
         self.report.section(f"{run.name}: Prometheus and the files")
         check_prometheus.check(self.report, run, own, self._metrics)
         if run.flag("--shard"):
-            # What the server counts goes on while other shards do.
+            # The server continues to count for other shards.
             return
         for url, server in self._exposed[run.name].items():
             check_server.check_forwarded(self.report, url, server, series)
 
     def check_shards(self):
-        """What Prometheus has of shards together, by the queries of the document."""
+        """Checks the series of all shards in Prometheus with the documented queries."""
         for combined, shards in self.sharded:
             self.report.section(f"{combined.name}: Prometheus and the combined files")
             series = self.prometheus.of_run(combined.id)
@@ -146,7 +146,7 @@ class Stack:
             check_shards.check_rules(self.report, self.prometheus, combined)
 
     def check_traces(self):
-        """The spans that the Collector took, and what they say of runs and servers."""
+        """Checks the spans that the Collector received against runs and servers."""
         found = spans.read(self.collector.file)
         self.report.section("the Collector: traces")
         accepted = check_delivery.check_collector(self.report, self.collector, "spans", 1)
@@ -159,7 +159,7 @@ class Stack:
                     check_traces.check_dynamo(self.report, run, found, self.dynamo.log)
 
     def check_all(self):
-        """All runs up to now, and the Collector that took them."""
+        """Checks all runs up to now, and the Collector that received them."""
         self.prometheus.catch_up(self.collector)
         self.report.section("the Collector: metrics")
         points = [run.summary["telemetry"].get("scrapes", {}).get("points_forwarded", 0)
@@ -176,7 +176,7 @@ class Stack:
         self.check_traces()
 
     def survive_restart(self):
-        """The Collector is killed in mid-run, and comes back: nothing is missing."""
+        """The Collector is killed during a run and restarted: nothing is missing."""
         before = check_server.metrics(self.dynamo)[self.dynamo.metrics_urls[0]]
         run = self.begin_interrupted("restart")
         time.sleep(OUTAGE_SECONDS)
@@ -193,7 +193,7 @@ class Stack:
         self.check_run(run, outage=True)
 
     def survive_loss(self):
-        """The Collector is killed and stays away: the run ends well, soon, and says so."""
+        """The Collector is killed for good: the run ends soon and successfully, and reports it."""
         run = self.begin_interrupted("loss")
         self.end(run, self.dynamo)
         ended = time.time()
@@ -214,8 +214,8 @@ class Stack:
         report.holds("Prometheus has what arrived before", part, f"0 < {arrived:g} < {requests}")
 
     def begin_interrupted(self, name):
-        """Starts a run of twenty-five seconds, and kills the Collector once Prometheus has
-        something of it."""
+        """Starts a run of twenty-five seconds, and kills the Collector once Prometheus has data of
+        the run."""
         known = self._runs_known()
         run = self.begin(name, self.dynamo, [*DYNAMO, *INTERRUPTED])
         new = lambda: self._runs_known() - known  # noqa: E731
@@ -235,16 +235,16 @@ class Stack:
         )
 
     def check_names(self):
-        """The names and labels in Prometheus are those of the table in the documents,
-        which is of explicit histograms."""
+        """The names and labels in Prometheus are those of the documented table, which is for
+        explicit histograms."""
         self.prometheus.catch_up(self.collector)
         self.report.section("names and labels of the documents")
         notes, problems = check_names.check(self.prometheus.url, check_names.TABLE)
         self.report.equal(f"{notes[-1]}; wrong", problems, [])
 
     def check_panels(self):
-        """Each query of the dashboards has data, where a run has what it is about. The
-        value is what each gave."""
+        """Each query of the dashboards returns data, if a run has data for it. Returns the
+        results."""
         self.report.section("dashboards")
         results = panels.completed(
             self._panels("dynamo-rate", {"dynamo", "cache"}, panels.USUAL, "dynamo-closed"),
@@ -256,7 +256,7 @@ class Stack:
         return results
 
     def _panels(self, name, present, usual, baseline=None):
-        """What the dashboards' queries give for a run."""
+        """The results of the dashboards' queries for a run."""
         run = self._run(name)
         stamps = [record["metadata"]["request_end_ns"] / 1e9 for record in run.records]
         return panels.evaluate(

@@ -1,9 +1,9 @@
-"""Validates all that collector-config/ ships, with the programs that will read it.
+"""Validates everything in collector-config/ with the programs that read it.
 
     python3 tests/stack/validate.py [--config DIR] [--aiperf PATH]
 
-Python's standard library only; what else is needed is built or installed into
-target/stack/. Nothing is passed over: what cannot be had makes its check fail.
+Needs only Python's standard library; everything else is built or installed in target/stack/.
+Nothing is skipped: if a program is not available, its checks fail.
 """
 
 import argparse
@@ -30,17 +30,17 @@ PACKAGES = ("kubernetes-validate==1.37.0",)
 NOT_CHECKED = (
     "compose.yaml, kubernetes/ and Dockerfile are read by their own parsers but not run: that "
     "takes a container engine and images",
-    "grafana/*.yaml have no published schema: Grafana itself would be the one to read them",
+    "a schema for grafana/*.yaml is not published: only Grafana itself could check them",
 )
 
 
 class Fault(Exception):
-    """What a check found."""
+    """An error found by a check."""
 
 
 def run(*command, given=None, **environment):
-    """What `command` prints; a fault if it fails or takes minutes."""
-    # What the shell happens to have set says nothing of the files.
+    """The output of `command`; raises a fault if it fails or takes minutes."""
+    # The environment of the shell must not affect the result.
     inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     done = subprocess.run(
         list(map(str, command)),
@@ -56,14 +56,14 @@ def run(*command, given=None, **environment):
 
 
 def collector(config, *destinations):
-    """The Collector takes collector.yaml with these destinations."""
+    """The Collector accepts collector.yaml with these destinations."""
     files = [f"--config={config / name}" for name in ("collector.yaml", *destinations)]
     onward = "http://localhost:5317"
     run(build.collector(), "validate", *files, ONWARD_OTLP_ENDPOINT=onward)
 
 
 def onward_needs_an_address(config):
-    """to-otlp.yaml has no default: without an address the Collector has to say so."""
+    """to-otlp.yaml requires an address: without one, the Collector must report it."""
     files = [f"--config={config / name}" for name in ("collector.yaml", "to-otlp.yaml")]
     try:
         run(build.collector(), "validate", *files)
@@ -75,13 +75,13 @@ def onward_needs_an_address(config):
 
 
 def lines(text):
-    """The lines of a YAML text that say something."""
+    """The lines of a YAML text with content."""
     stripped = (line.split(" #")[0].rstrip() for line in text.splitlines())
     return [line for line in stripped if line and not line.lstrip().startswith("#")]
 
 
 def rules(promtool):
-    """Prometheus takes the recording rules of docs/scaling.md."""
+    """Prometheus accepts the recording rules of docs/scaling.md."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(documents.rules(documents.SCALING))
         file.flush()
@@ -89,15 +89,15 @@ def rules(promtool):
 
 
 def list_under(key, file):
-    """The plain list that stands under `key:` in a YAML file."""
+    """The plain list under `key:` in a YAML file."""
     found = re.search(rf"^( *){key}:\n((?:\1 +- .*\n?)+)", file.read_text(), re.MULTILINE)
     if found is None:
-        raise Fault(f"{file.name} has no list {key}")
+        raise Fault(f"{file.name} does not contain a list {key}")
     return [line.strip() for line in found.group(2).splitlines()]
 
 
 def same_labels(config):
-    """The same of the resource is left out of the labels by all ways."""
+    """All ways exclude the same resource attributes from the labels."""
     lists = {
         "collector.yaml": "excluded",
         "to-prometheus-remote-write.yaml": "excluded",
@@ -117,9 +117,9 @@ def same_prometheus(config):
 
 
 def same_versions(config):
-    """Images are of the versions that are built and tested here."""
+    """The versions of images are those that are built and tested here."""
     (version,) = set(re.findall(r"/cmd/builder@v([\d.]+)", (config / "builder.yaml").read_text()))
-    # The module v0.315.0 is the release 3.15.0.
+    # The module version v0.315.0 is the release 3.15.0.
     _, minor, patch = build.PROMETHEUS.split(".")
     prometheus = f"3.{int(minor) - 300}.{patch}"
     wanted = {
@@ -133,7 +133,7 @@ def same_versions(config):
 
 
 def interpreter():
-    """A Python with what check_kubernetes.py imports."""
+    """A Python with the packages that check_kubernetes.py imports."""
     venv = build.STACK / "validate-venv"
     python, mark = venv / "bin" / "python", venv / "packages"
     if mark.exists() and mark.read_text() == "\n".join(PACKAGES):
@@ -145,14 +145,14 @@ def interpreter():
 
 
 def kubernetes(config, aiperf):
-    """Kustomize makes the manifests, and they are what Kubernetes' schemas want."""
+    """Kustomize builds the manifests, and they conform to Kubernetes' schemas."""
     made = [run(build.kustomize(), "build", config / name) for name in KUSTOMIZATIONS]
     options = ["--aiperf", aiperf] if aiperf else []
     run(interpreter(), HERE / "check_kubernetes.py", *options, given="\n---\n".join(made))
 
 
 def checks(config, aiperf):
-    """Each check's name and what it calls."""
+    """The name and function of each check."""
     yield "collector.yaml", lambda: collector(config)
     for name in DESTINATIONS:
         yield f"collector.yaml with {name}", lambda name=name: collector(config, name)

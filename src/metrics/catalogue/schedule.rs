@@ -6,7 +6,7 @@ use crate::metrics::tag::{self, MetricTag};
 use crate::units::{Nanos, Unit};
 
 pub(super) const ABOUT: &str = "A schedule determines when each request is due. In a closed loop \
-                                requests have no due time, and the time at which they were issued \
+                                requests do not have a due time; the time at which they were issued \
                                 is used instead: when a slot became free and the client took the \
                                 request up. The latencies of other families are measured from the \
                                 request's start, when it was handed to the transport, so a client \

@@ -61,7 +61,7 @@ const MISTAKES: [Mistake; 12] = [
         attributes[phase.unwrap()].value =
             attributes.iter().find(|pair| pair.key == "server.address").unwrap().value.clone();
     }),
-    ("a port that is no number", |all| {
+    ("a port that is not a number", |all| {
         let attributes = of_duration(all);
         let port = attributes.iter().position(|pair| pair.key == "server.port").unwrap();
         attributes[port].value = attributes[(port + 1) % attributes.len()].value.clone();

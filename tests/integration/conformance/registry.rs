@@ -204,7 +204,7 @@ impl Registry {
                     let group = text(reference, "ref_group");
                     match self.groups.get(&group) {
                         Some(group) => attributes.extend(group.clone()),
-                        None => self.problems.push(format!("there is no group {group}")),
+                        None => self.problems.push(format!("the group {group} does not exist")),
                     }
                 } else {
                     self.refer(reference, &mut attributes);
@@ -218,7 +218,7 @@ impl Registry {
         let key = text(reference, "ref");
         let further = FURTHER.iter().any(|prefix| key.starts_with(prefix));
         if !self.attributes.contains_key(&key) && (key.starts_with("gen_ai.") || !further) {
-            self.problems.push(format!("there is no attribute {key}"));
+            self.problems.push(format!("the attribute {key} does not exist"));
         }
         let level = reference.get("requirement_level");
         let known = level.is_none_or(|level| match level.as_str() {
@@ -274,7 +274,7 @@ impl Registry {
     fn leveled(&mut self, signal: &Value, name: &str) {
         let levels = ["required", "recommended", "opt_in"];
         if !levels.contains(&text(signal, "requirement_level").as_str()) {
-            self.problems.push(format!("{} has no requirement level", text(signal, name)));
+            self.problems.push(format!("{} lacks a requirement level", text(signal, name)));
         }
     }
 
@@ -302,7 +302,7 @@ impl Registry {
         let find = |key: &str, value: &str| groups.iter().find(|group| text(group, key) == value);
         let name = name.as_str().unwrap_or_default();
         let Some(metric) = find("metric_name", name) else {
-            self.problems.push(format!("the conventions have no metric {name}"));
+            self.problems.push(format!("the conventions do not define the metric {name}"));
             return;
         };
         let mut attributes = self.resolve(metric);

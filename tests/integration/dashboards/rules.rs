@@ -87,7 +87,7 @@ fn whole(dashboard: &Value, uids: &[&str]) -> Vec<String> {
     expect(dashboard["schemaVersion"] == 42, "schemaVersion is not 42");
     expect(dashboard["time"] == json!({"from": "now-15m", "to": "now"}), "time is another");
     expect(dashboard["refresh"] == "5s", "refresh is another");
-    expect(list(&dashboard["tags"]).contains(&json!("aiperf")), "has no tag aiperf");
+    expect(list(&dashboard["tags"]).contains(&json!("aiperf")), "lacks the tag aiperf");
     expect(dashboard.get("id").is_none(), "has an id, which an import would have to change");
     let links = list(&dashboard["links"]);
     expect(links.len() == uids.len() - 1, "does not link to each of the others");
@@ -130,7 +130,7 @@ fn layout(panels: &[&Value]) -> Vec<String> {
         let title = text(&panel["title"]);
         let of = |key: &str| panel["gridPos"][key].as_u64();
         let (Some(x), Some(y), Some(w), Some(h)) = (of("x"), of("y"), of("w"), of("h")) else {
-            faults.push(format!("{title}: has no place"));
+            faults.push(format!("{title}: lacks a position"));
             continue;
         };
         if w == 0 || h == 0 || x + w > 24 {
@@ -166,14 +166,14 @@ fn variables(dashboard: &Value, names: &Names) -> Vec<String> {
             ASKED.captures(asked, &mut groups);
             match groups.get_group(2) {
                 Some(span) => faults.extend(query(&asked[span.range()], "", names)),
-                None => faults.push(format!("${name} asks what is no query: {asked}")),
+                None => faults.push(format!("${name} has an invalid query: {asked}")),
             }
         }
         if !defined.insert(name) {
             faults.push(format!("${name} is defined twice"));
         }
         if text(&variable["label"]).is_empty() || text(&variable["description"]).is_empty() {
-            faults.push(format!("${name} has no label or description"));
+            faults.push(format!("${name} lacks a label or a description"));
         }
     }
     let in_panels = variables_in(&dashboard["panels"].to_string());
@@ -211,15 +211,15 @@ fn panel(panel: &Value, names: &Names) -> Vec<String> {
             faults.push(fault.to_owned());
         }
     };
-    expect(KINDS.contains(&panel_kind(panel)), "is no panel of Grafana's own");
+    expect(KINDS.contains(&panel_kind(panel)), "is not a panel included in Grafana");
     expect(panel.get("libraryPanel").is_none(), "is a library panel");
-    expect(!text(&panel["title"]).is_empty(), "has no title");
-    expect(text(&panel["description"]).ends_with('.'), "has no description");
-    expect(!text(&panel["fieldConfig"]["defaults"]["unit"]).is_empty(), "has no unit");
-    expect(!list(&panel["targets"]).is_empty(), "has no query");
+    expect(!text(&panel["title"]).is_empty(), "lacks a title");
+    expect(text(&panel["description"]).ends_with('.'), "lacks a description");
+    expect(!text(&panel["fieldConfig"]["defaults"]["unit"]).is_empty(), "lacks a unit");
+    expect(!list(&panel["targets"]).is_empty(), "lacks a query");
     for target in list(&panel["targets"]) {
         let legend = text(&target["legendFormat"]);
-        expect(!legend.is_empty(), "a query has no legend");
+        expect(!legend.is_empty(), "a query lacks a legend");
         for fault in query(text(&target["expr"]), legend, names) {
             expect(false, &fault);
         }
@@ -316,13 +316,13 @@ impl<'a> Visit<'a> {
             for name in both {
                 match self.names.get(&name) {
                     Some(found) => labels.extend(found.iter().cloned()),
-                    None => self.faults.push(format!("there is no metric {name}")),
+                    None => self.faults.push(format!("unknown metric {name}")),
                 }
             }
         }
         for matcher in others {
             if !labels.contains(&matcher.name) {
-                self.faults.push(format!("{asked} has no label {}", matcher.name));
+                self.faults.push(format!("{asked} does not have a label {}", matcher.name));
             }
             self.value(asked, matcher);
         }
@@ -339,7 +339,7 @@ impl<'a> Visit<'a> {
         };
         let negative = matches!(matcher.op, MatchOp::NotEqual | MatchOp::NotRe(_));
         for value in matcher.value.split('|').filter(|value| negative || !known.contains(value)) {
-            self.faults.push(format!("{asked} has no {} {value}", matcher.name));
+            self.faults.push(format!("{asked} never has {} {value}", matcher.name));
         }
     }
 

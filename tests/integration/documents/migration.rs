@@ -30,7 +30,7 @@ fn every_flag_of_aiperf_is_on_the_migration_page_with_its_status() {
                 "same" | "same, but" => assert!(is_visible(&flag), "{place} is not the program's"),
                 "refused" => assert_refused(&flag, &plain(cells[2]), &place),
                 "accepted" => assert_without_effect(&flag, &plain(cells[2]), &place),
-                other => panic!("{place}: {other:?} is no status"),
+                other => panic!("{place}: {other:?} is not a status"),
             }
             listed.push(flag);
         }
@@ -80,7 +80,7 @@ fn assert_refused(flag: &str, advice: &str, place: &str) {
 fn assert_without_effect(flag: &str, advice: &str, place: &str) {
     let Some((_, value, _)) = aiperf_flags::ONLY_VALUE.iter().find(|(name, ..)| *name == flag)
     else {
-        assert!(aiperf_flags::OFF_SWITCHES.contains(&flag), "{place} is no switch");
+        assert!(aiperf_flags::OFF_SWITCHES.contains(&flag), "{place} is not a switch");
         assert_eq!(refusal(&[flag]), None, "{place}");
         return;
     };

@@ -498,7 +498,7 @@ impl Received {
     /// Returns the explicit histogram point of `name` with (at least) the attributes `with`.
     pub(crate) fn histogram(&self, name: &str, with: Attributes<'_>) -> &HistogramDataPoint {
         let Some(Data::Histogram(histogram)) = &self.metric(name).data else {
-            panic!("{name} is no histogram")
+            panic!("{name} is not a histogram")
         };
         only(name, with, histogram.data_points.iter().map(|point| (&point.attributes, point)))
     }
@@ -510,7 +510,7 @@ impl Received {
         with: Attributes<'_>,
     ) -> &ExponentialHistogramDataPoint {
         let Some(Data::ExponentialHistogram(histogram)) = &self.metric(name).data else {
-            panic!("{name} is no exponential histogram")
+            panic!("{name} is not an exponential histogram")
         };
         only(name, with, histogram.data_points.iter().map(|point| (&point.attributes, point)))
     }
@@ -520,12 +520,12 @@ impl Received {
         let points = match &self.metric(name).data {
             Some(Data::Sum(sum)) => &sum.data_points,
             Some(Data::Gauge(gauge)) => &gauge.data_points,
-            other => panic!("{name} is no number: {other:?}"),
+            other => panic!("{name} is not a number: {other:?}"),
         };
         match only(name, with, points.iter().map(|point| (&point.attributes, point))).value {
             Some(Number::AsDouble(value)) => value,
             Some(Number::AsInt(value)) => value as f64,
-            None => panic!("{name} has no value"),
+            None => panic!("{name} lacks a value"),
         }
     }
 
