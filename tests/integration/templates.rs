@@ -140,7 +140,11 @@ fn rankings_come_from_a_file() {
     fs::write(&file, line(json!([query]))).unwrap();
     let refused = run(&url, "cohere_rankings", &["--input-file", &path]);
     assert_eq!(refused.exit_code(), Some(1));
-    assert!(refused.stderr().contains("no text named `passages`"), "{}", refused.stderr());
+    assert!(
+        refused.stderr().contains("a text named `passages` is missing"),
+        "{}",
+        refused.stderr()
+    );
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn faults_of_single_turn_are_named_with_their_line() {
 fn faults_of_multi_turn_are_named_with_line_and_turn() {
     let format = Some(FileFormat::MultiTurn);
     for (line, words) in [
-        (r#"{"turns": []}"#, "no turns"),
+        (r#"{"turns": []}"#, "does not have any turns"),
         (r#"{"turns": [{"text": "a"}, {"text": "b", "tools": 1}]}"#, "turn 2: `tools` is not"),
         (r#"{"turns": [{"text": "a"}, {"image": "/no/x.png"}]}"#, "turn 2: cannot read image"),
         (r#"{"turns": [{"text": "a"}], "name": 1}"#, "unknown field `name`"),

@@ -189,7 +189,7 @@ mod tests {
                 .contains("starts like audio/wav, but it does not contain any data")
         );
         assert!(refusal(image, "http://").contains("is not a valid URL"));
-        assert!(refusal(image, "data:image/png").contains("no comma"));
+        assert!(refusal(image, "data:image/png").contains("comma before the data is missing"));
         assert!(refusal(image, "data:image/png;base64,####").contains("invalid base64"));
         assert!(refusal(image, "").contains("is empty"));
         assert!(refusal(image, "s3://bucket/a.png").contains("not a valid URL: expected http://"));

@@ -267,7 +267,9 @@ fn formats_are_told_from_the_first_line() {
         Seed(3),
     );
     match named {
-        Err(Fault::Line(1, reason)) => assert!(reason.contains("no column `Request tokens`")),
+        Err(Fault::Line(1, reason)) => {
+            assert!(reason.contains("does not contain the column `Request tokens`"))
+        }
         other => panic!("{other:?}"),
     }
 }

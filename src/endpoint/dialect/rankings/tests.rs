@@ -44,7 +44,9 @@ fn a_ranking_needs_one_query_and_passages() {
         change(&mut ranking);
         check(&ranking).unwrap_err()
     };
-    assert!(refused(|r| r.turns[0].texts.truncate(1)).contains("no text named `passages`"));
+    assert!(
+        refused(|r| r.turns[0].texts.truncate(1)).contains("a text named `passages` is missing")
+    );
     assert!(
         refused(|r| drop(r.turns[0].texts.remove(0))).contains("one text named `query`, got 0")
     );
