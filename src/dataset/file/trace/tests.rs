@@ -268,7 +268,7 @@ fn formats_are_told_from_the_first_line() {
     );
     match named {
         Err(Fault::Line(1, reason)) => {
-            assert!(reason.contains("does not contain the column `Request tokens`"))
+            assert!(reason.contains("does not contain the column `Request tokens`"));
         }
         other => panic!("{other:?}"),
     }
