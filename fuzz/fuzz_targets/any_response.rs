@@ -1,4 +1,4 @@
-//! Any body, of any shape, is content or an error; so is what a path names in it.
+//! Any body is content or an error, and so is the value at any path in it.
 #![no_main]
 
 use aiperf::endpoint::{Config, EndpointType, build, chat_messages};

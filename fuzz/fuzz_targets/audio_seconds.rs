@@ -1,4 +1,4 @@
-//! Any file plays for a finite time, or none that is known.
+//! The duration of any file is finite or unknown.
 #![no_main]
 
 use aiperf::dataset::audio_seconds;

@@ -1,5 +1,5 @@
-//! Any bytes, split into events anywhere, are a response of each dialect: content or
-//! an error, and the first event alone tells whether it bears content.
+//! Any bytes, split into events anywhere, are a response of each dialect: content or an error. The
+//! first event alone determines whether it has content.
 #![no_main]
 
 use aiperf::endpoint::{Config, EndpointType, build};

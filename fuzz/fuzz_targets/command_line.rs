@@ -1,5 +1,5 @@
-//! Any arguments are refused with a message, or make a configuration whose
-//! headers debug output does not show.
+//! Any arguments are rejected with a message, or result in a configuration whose debug output does
+//! not contain headers.
 #![no_main]
 
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! Any file is a dataset or refused with a message; every conversation of a
-//! dataset has turns, and every turn a body that is JSON.
+//! Any file is a dataset or rejected with a message. Every conversation of a dataset has turns, and
+//! the body of every turn is JSON.
 #![no_main]
 
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 static COUNTER: LazyLock<TokenCounter> = LazyLock::new(TokenCounter::builtin);
 static FILE: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().unwrap());
 
-// The first byte chooses the format, the rest is the file.
+// The first byte selects the format, the rest is the file.
 fuzz_target!(|input: &[u8]| {
     let Some((format, bytes)) = input.split_first() else { return };
     fs::write(FILE.path(), bytes).unwrap();
@@ -61,7 +61,7 @@ fn check(dataset: &Dataset) {
         assert!(!conversation.turns.is_empty());
         let answers = vec![Arc::from("x"); conversation.turns.len()];
         for turn in 0..conversation.turns.len() {
-            // A trace may ask for prompts of millions of tokens.
+            // A trace may request prompts of millions of tokens.
             if conversation.turns[..=turn]
                 .iter()
                 .flat_map(|t| &t.texts)

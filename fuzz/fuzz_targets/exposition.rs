@@ -1,5 +1,5 @@
-//! Any bytes are an exposition or an error that names a line of theirs; of what is
-//! read, all parts can be told, kept and summed up.
+//! Any bytes are an exposition or an error that names a line. All parts of an exposition can be
+//! formatted, stored and summarized.
 #![no_main]
 
 use aiperf::server_metrics::FetchTimes;

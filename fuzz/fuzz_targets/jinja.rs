@@ -1,4 +1,4 @@
-//! Any text is a template or refused with a message, and rendering it comes to an end.
+//! Any text is a template or rejected with a message, and rendering it ends.
 #![no_main]
 
 use aiperf::jinja::{Template, environment};

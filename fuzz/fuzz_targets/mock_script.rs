@@ -1,5 +1,5 @@
-//! Any fault rule, duration or jitter is read or refused; a rule that was read
-//! means the same when it is written out.
+//! Any fault rule, duration or jitter is parsed or rejected. A parsed rule is the same after it is
+//! formatted and parsed again.
 #![no_main]
 
 use aiperf::mock_server::{Jitter, Script, parse_duration};

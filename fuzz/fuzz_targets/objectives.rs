@@ -1,4 +1,4 @@
-//! Any `--goodput` is refused, or names each metric once with a finite bound.
+//! Any `--goodput` is rejected, or names each metric once with a finite limit.
 #![no_main]
 
 use aiperf::metrics::parse_objectives;

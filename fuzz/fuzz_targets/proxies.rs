@@ -1,5 +1,5 @@
-//! Any proxy variables are refused without their values being told, or say of
-//! every URL whether it goes through a proxy.
+//! Any proxy variables are rejected without revealing their values, or determine for every URL
+//! whether it uses a proxy.
 #![no_main]
 
 use aiperf::transport::Proxies;

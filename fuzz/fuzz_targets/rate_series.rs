@@ -1,4 +1,5 @@
-//! Any `--request-rate-series` file is refused, or is a curve whose due times are finite and in order.
+//! Any `--request-rate-series` file is rejected, or is a curve whose due times are finite and in
+//! order.
 #![no_main]
 
 use aiperf::schedule::config::{ArrivalPattern, Rate};

@@ -1,5 +1,5 @@
-//! Any records, beside any manifest and any summary, make a report whose files
-//! can be written and read again, or are refused with a message.
+//! Any records, with any manifest and any summary, result in a report whose files can be written
+//! and read again, or are rejected with a message.
 #![no_main]
 
 use std::fs;
@@ -20,7 +20,7 @@ fn put(name: &str, content: Option<&[u8]>) {
     }
 }
 
-// Records, a summary and a manifest, with NUL between them.
+// Records, a summary and a manifest, separated by NUL.
 fuzz_target!(|input: &[u8]| {
     let mut files = input.splitn(3, |byte| *byte == 0);
     let records = files.next().unwrap_or_default();
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
     put("profile_export.jsonl", Some(records));
     match report::rebuild(DIRECTORY.path()) {
         Err(error) => assert!(!error.to_string().is_empty()),
-        // A prefix in a manifest names files elsewhere in the directory.
+        // A prefix in a manifest refers to other files in the directory.
         Ok(mut rebuilt) if manifest.is_none() => {
             let text = console::render(&rebuilt.report, Style::FILE);
             report::write(&mut rebuilt, &text).unwrap();

@@ -1,5 +1,5 @@
-//! Any lines are scrapes or are refused with a reason; what is read can be written
-//! and read again, and lines, however they came about, make a report.
+//! Any lines are scrapes or are rejected with a reason. Parsed scrapes can be written and parsed
+//! again, and any lines result in a report.
 #![no_main]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Any self-check file is of this machine and version, or refused with a
-//! message; what is read is the same when it is written and read again.
+//! Any self-check file is valid for this machine and version, or rejected with a message. A parsed
+//! one is the same after it is written and parsed again.
 #![no_main]
 
 use std::fs;

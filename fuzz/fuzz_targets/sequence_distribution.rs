@@ -1,4 +1,4 @@
-//! Any `--seq-dist` is refused, or a distribution that sums to 1.
+//! Any `--seq-dist` is rejected, or is a distribution that sums to 1.
 #![no_main]
 
 use aiperf::dataset::SequenceDistribution;

@@ -1,5 +1,5 @@
-//! Directories of two parts with any records and any manifests become one report, or
-//! are refused with a message; the parts stay as they are.
+//! The directories of two shards with any records and any manifests result in one report, or are
+//! rejected with a message. The directories remain unchanged.
 #![no_main]
 
 use std::fs;
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 
-// Manifest and records of one part, then of the other, with NUL between them.
+// Manifest and records of one shard, then of the other, separated by NUL.
 fuzz_target!(|input: &[u8]| {
-    // A prefix names files elsewhere.
+    // A prefix refers to other files.
     if input.windows(6).any(|text| text == b"prefix") {
         return;
     }

@@ -19,9 +19,9 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Ends a body; no exposition has it.
+/// Ends a body; it never occurs in an exposition.
 const END: u8 = 0xff;
-/// Between two scrapes.
+/// Separates two scrapes.
 const INTERVAL: u64 = 333_000_000;
 /// Length of the slices.
 const SLICE: Nanos = Nanos(500_000_000);
@@ -36,8 +36,8 @@ static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
     directory
 });
 
-/// Scrapes the bodies of `input`, the first two before the phase, to a store and to
-/// the lines at `path`.
+/// Scrapes the bodies of `input`, the first two before the phase, into a store and into the lines
+/// at `path`.
 fn scrape(input: &[u8], path: &Path) -> Store {
     let endpoint = Endpoint { url: "http://a/metrics".into() };
     let mut store = Store::new([endpoint.url.clone()]);
@@ -74,7 +74,7 @@ fn scrape(input: &[u8], path: &Path) -> Store {
     store
 }
 
-/// The statistics that lines give, in files of this layout.
+/// Returns the statistics from the lines, and the JSON file in this layout.
 fn rebuilt(layout: JsonLayout) -> Option<(ServerMetricsReport, Value)> {
     let mut rebuilt = report::rebuild(DIRECTORY.path()).unwrap();
     rebuilt.server_metrics.json_layout = layout;

@@ -1,4 +1,4 @@
-//! Any bytes are an event; what its data lines say never grows.
+//! Any bytes are an event, whose data is not longer than its lines.
 #![no_main]
 
 use aiperf::endpoint::sse;

@@ -1,5 +1,4 @@
-//! However a body is cut into reads, it has the same events, in order, none
-//! beyond its end.
+//! However a body is split into reads, it has the same events, in order and within its length.
 #![no_main]
 
 use aiperf::record::SseEvent;

@@ -1,4 +1,4 @@
-//! Any `--start-at` is refused, or is the time that it is written back as.
+//! Any `--start-at` is rejected, or is the same time after it is formatted and parsed again.
 #![no_main]
 
 use aiperf::schedule::start_at;

@@ -1,4 +1,4 @@
-//! Any tokenizer name is one; looking for it in a cache never fails.
+//! Any tokenizer name is valid; looking it up in a cache never fails.
 #![no_main]
 
 use std::sync::LazyLock;

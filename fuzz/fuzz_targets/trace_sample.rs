@@ -1,4 +1,5 @@
-//! Any `--trace-sample` is refused, or asks for something and reads the same again.
+//! Any `--trace-sample` is rejected, or selects requests and is the same after it is formatted and
+//! parsed again.
 #![no_main]
 
 use aiperf::telemetry::TraceSample;

@@ -1,4 +1,4 @@
-//! Any JSON is a usage object.
+//! Any JSON can be parsed as a usage object.
 #![no_main]
 
 use aiperf::endpoint::Usage;
