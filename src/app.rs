@@ -18,7 +18,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use tokio::sync::watch;
 
 use self::stderr::Stderr;
 use crate::cli::{self, CliError, Command, Demo, ManPage};
@@ -28,7 +27,6 @@ use crate::metrics;
 use crate::mock_server::{self, MockServer};
 use crate::platform::terminal::Terminal;
 use crate::redact;
-use crate::runner::Interrupt;
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,15 +182,9 @@ fn serve(config: mock_server::Config, out: &mut impl Write) -> anyhow::Result<Ou
     let interrupt = interrupt::listen()?;
     writeln!(out, "{}", server.url())?;
     out.flush()?;
-    wait_for(&interrupt);
+    interrupt.wait();
     server.stop();
     Ok(Outcome::Done)
-}
-
-fn wait_for(interrupt: &watch::Receiver<Interrupt>) {
-    while *interrupt.borrow() == Interrupt::None {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
 }
 
 /// The terminal's width, with colour; the style of files without a terminal.

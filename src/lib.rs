@@ -9,6 +9,8 @@ pub mod units;
 
 pub mod timer;
 
+pub mod interrupt;
+
 pub mod jinja;
 
 pub mod redact;

@@ -4,6 +4,7 @@
 //! missing there. Both export the same names, and no other module depends on which of them
 //! is compiled. The feature `portable` selects the replacement on Linux, for tests.
 
+pub mod child;
 pub mod exhaustion;
 pub mod receive;
 pub mod replace;

@@ -5,6 +5,7 @@
 //! timestamp.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -23,6 +24,10 @@ use crate::units::{Clock, Nanos};
 
 /// Maximum time that a processor waits for a record before it does other work.
 const POP_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Time that the processors have for the records left at the end before the calling thread helps,
+/// so that a single processor writes the last records of a short run in the order of the queue.
+const ALONE: Duration = Duration::from_millis(100);
 
 /// Receives measured records: the files of a run.
 pub trait RecordSink: Send + 'static {
@@ -68,6 +73,8 @@ pub struct ProcessingParts {
 pub struct Processing<S> {
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
+    /// Closed when all threads have ended; nothing is sent.
+    ended: Receiver<()>,
 }
 
 /// The results of processing.
@@ -114,23 +121,26 @@ impl<S: RecordSink> Processing<S> {
             sink,
         };
         let shared = Arc::new(Shared { parts, readers: Mutex::new(readers) });
+        let (running, ended) = mpsc::channel();
         let start = |number: usize| {
-            let shared = Arc::clone(&shared);
+            let (shared, running) = (Arc::clone(&shared), running.clone());
             let work = move || {
+                let _running = running;
                 yield_to_measurement();
                 shared.process(|| false);
             };
             thread::Builder::new().name(format!("processor-{number}")).spawn(work)
         };
         let threads = (0..processors.max(1)).map(start).collect::<io::Result<_>>()?;
-        Ok(Self { shared, threads })
+        Ok(Self { shared, threads, ended })
     }
 
     /// Processes the records left in the queue, which must be closed, and returns the results. The
-    /// calling thread helps: the load has ended, so the rest need not wait for an idle processor.
-    /// Remaining records are discarded once `gives_up` returns true, which is called after each
-    /// record.
+    /// calling thread soon helps: the load has ended, so the rest need not wait for an idle
+    /// processor. Remaining records are discarded once `gives_up` returns true, which is called
+    /// after each record that this thread processes.
     pub fn finish(self, gives_up: impl FnMut() -> bool) -> Result<Processed<S>, ProcessingError> {
+        let _ = self.ended.recv_timeout(ALONE);
         self.shared.process(gives_up);
         for thread in self.threads {
             thread.join().map_err(|_| ProcessingError::ProcessorLost)?;

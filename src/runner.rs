@@ -24,7 +24,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
 
 pub use listener::PhaseListener;
 pub use progress::{Counters, CpuShares, Progress};
@@ -35,6 +34,7 @@ pub use targets::Targets;
 use crate::dataset::seed::Seed;
 use crate::dataset::{Dataset, Sampler};
 use crate::endpoint::Endpoint;
+use crate::interrupt::Interrupt;
 use crate::schedule::Shard;
 use crate::schedule::config::PhaseConfig;
 use crate::transport::{self, Connector, TlsError};
@@ -59,18 +59,6 @@ pub struct Config {
     pub shard: Shard,
     /// When the first phase starts; `None` starts it as soon as the workers are ready.
     pub start_at: Option<Nanos>,
-}
-
-/// A request by the user to end the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Interrupt {
-    /// No interrupt.
-    #[default]
-    None,
-    /// Send no more requests, and let requests in flight finish within the grace period.
-    Drain,
-    /// Stop immediately.
-    Abort,
 }
 
 /// Error of a run.
@@ -205,19 +193,21 @@ impl Runner {
 
     /// Runs all phases and returns when the last request has returned. This blocks.
     ///
-    /// The queue is closed at the end, also after an error.
+    /// Once the user has interrupted the run, no more requests are sent, and those in flight may
+    /// finish within the grace period; a second signal cancels them. The queue is closed at the
+    /// end, also after an error.
     ///
     /// # Errors
     ///
     /// Fails if a worker or TLS cannot be set up, if the start time has passed, or if the run is
     /// aborted because of failed requests.
-    pub fn run(self, interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
+    pub fn run(self, interrupt: &Interrupt) -> Result<(), RunnerError> {
         let outcome = self.run_phases(interrupt);
         self.queue.close();
         outcome
     }
 
-    fn run_phases(&self, mut interrupt: watch::Receiver<Interrupt>) -> Result<(), RunnerError> {
+    fn run_phases(&self, interrupt: &Interrupt) -> Result<(), RunnerError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
         // TLS is set up here, so that its errors are reported before the run.
@@ -227,12 +217,12 @@ impl Runner {
         let workers = self.start_workers(&connector, &sender)?;
         drop(sender);
         if let Some(at) = self.config.start_at {
-            runtime.block_on(wait_for_start(at, &mut interrupt))?;
+            runtime.block_on(wait_for_start(at, interrupt))?;
         }
         let mut start_at = self.config.start_at;
         let mut first_session = 0;
         for (index, phase) in self.config.phases.iter().enumerate() {
-            if *interrupt.borrow() > Interrupt::None {
+            if interrupt.is_draining() {
                 break;
             }
             let counters = self.progress.start(index, start_at.take().unwrap_or_else(Clock::now));
@@ -251,7 +241,7 @@ impl Runner {
             for worker in &workers {
                 worker.phases.send(Arc::clone(&run)).map_err(|_| RunnerError::WorkerLost)?;
             }
-            let overseen = oversee(&run, workers.len(), &mut events, &mut interrupt);
+            let overseen = oversee(&run, workers.len(), &mut events, interrupt);
             let outcome = runtime.block_on(overseen);
             if outcome.is_err() {
                 // No one would wait for the requests of the other workers.
@@ -266,7 +256,7 @@ impl Runner {
             outcome?;
             let is_last = index + 1 == self.config.phases.len();
             if let Some(done) = done.filter(|_| !is_last) {
-                runtime.block_on(listener::pause(done, &mut interrupt));
+                runtime.block_on(listener::pause(done, interrupt));
             }
             first_session = run.next_session();
         }
@@ -316,17 +306,14 @@ const LONGEST_DRAIN: Nanos = Nanos(15_000_000_000);
 const COARSE: Nanos = Nanos(3_000_000);
 
 /// Waits until `at`, or until the user interrupts the run.
-async fn wait_for_start(
-    at: Nanos,
-    interrupt: &mut watch::Receiver<Interrupt>,
-) -> Result<(), RunnerError> {
+async fn wait_for_start(at: Nanos, interrupt: &Interrupt) -> Result<(), RunnerError> {
     let now = Clock::now();
     if now > at {
         return Err(RunnerError::TooLate { late: now.since(at) });
     }
     tokio::select! {
         biased;
-        Ok(_) = interrupt.wait_for(|wish| *wish > Interrupt::None) => {}
+        () = interrupt.draining() => {}
         () = tokio::time::sleep(at.since(now + COARSE).into()) => {
             thread::sleep(at.since(Clock::now()).into());
         }
@@ -340,11 +327,12 @@ async fn oversee(
     run: &PhaseRun,
     workers: usize,
     events: &mut UnboundedReceiver<WorkerEvent>,
-    interrupt: &mut watch::Receiver<Interrupt>,
+    interrupt: &Interrupt,
 ) -> Result<(), RunnerError> {
     let mut remaining = workers;
     let mut deadline = run.sending_deadline();
     let mut failure = None;
+    let (mut is_draining, mut is_aborted) = (false, false);
     while remaining > 0 {
         tokio::select! {
             event = events.recv() => match event {
@@ -368,17 +356,18 @@ async fn oversee(
                 run.stop_sending(true);
                 deadline = run.grace_deadline(Clock::now());
             }
-            Ok(()) = interrupt.changed() => match *interrupt.borrow_and_update() {
-                Interrupt::None => {}
-                Interrupt::Drain => {
-                    run.stop_sending(true);
-                    let (now, drained) = (Clock::now(), Clock::now() + LONGEST_DRAIN);
-                    let sooner = deadline.filter(|_| run.stop() > Stop::No);
-                    let ends = [run.grace_deadline(now), sooner, Some(drained)];
-                    deadline = ends.into_iter().flatten().min();
-                }
-                Interrupt::Abort => run.abort(false),
-            },
+            () = interrupt.draining(), if !is_draining => {
+                is_draining = true;
+                run.stop_sending(true);
+                let (now, drained) = (Clock::now(), Clock::now() + LONGEST_DRAIN);
+                let sooner = deadline.filter(|_| run.stop() > Stop::No);
+                let ends = [run.grace_deadline(now), sooner, Some(drained)];
+                deadline = ends.into_iter().flatten().min();
+            }
+            () = interrupt.aborted(), if !is_aborted => {
+                (is_draining, is_aborted) = (true, true);
+                run.abort(false);
+            }
         }
     }
     match failure {

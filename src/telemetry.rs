@@ -26,16 +26,18 @@ mod trace_sample;
 mod traces;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::{
     Aggregation, Instrument, InstrumentKind as SdkKind, PeriodicReader, SdkMeterProvider, Stream,
 };
+use tokio::sync::oneshot;
 
+use crate::interrupt::Interrupt;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
 use crate::metrics::{ClientHealth, Metric};
@@ -65,7 +67,7 @@ use self::traces::Traces;
 
 /// Time limit after the deadline, when the collector is not waited for any more; the one local
 /// collection that remains needs much less.
-const LOCAL_COLLECTION: Duration = Duration::from_secs(1);
+const LOCAL_COLLECTION: Nanos = Nanos(1_000_000_000);
 
 /// How long a failed final export is retried, since the collector may be restarting.
 const FINAL_RETRIES: Nanos = Nanos(2_000_000_000);
@@ -272,24 +274,23 @@ impl Telemetry {
     /// `deadline`; the comparison is made in any case.
     #[must_use]
     pub fn finish(&self, totals: &RunTotals, deadline: Duration) -> TelemetryReport {
-        self.finish_unless(totals, deadline, &|| false)
+        self.finish_unless(totals, deadline, &Interrupt::never())
     }
 
-    /// Like [`Telemetry::finish`], but waits only until `is_given_up` returns true, which is called
-    /// many times per second. A failing collector is waited for at most two seconds.
+    /// Like [`Telemetry::finish`], but waits only until the user interrupts the run. A failing
+    /// collector is waited for at most two seconds.
     #[must_use]
     pub fn finish_unless(
         &self,
         totals: &RunTotals,
         deadline: Duration,
-        is_given_up: &dyn Fn() -> bool,
+        interrupt: &Interrupt,
     ) -> TelemetryReport {
-        let began = Instant::now();
-        let patience = || self.patience(deadline).saturating_sub(began.elapsed());
+        let began = Clock::now();
         // All are closed first, so that together they take no longer than one.
         self.scrapes.iter().for_each(ScrapeForwarder::close);
         self.traces.iter().for_each(Traces::close);
-        let flushed = self.flush_and_shut_down(deadline, is_given_up);
+        let flushed = self.flush_and_shut_down(began, deadline, interrupt);
         let mut report = TelemetryReport {
             endpoint: self.endpoint.clone(),
             delivered_final: flushed == Flushed::Exported && self.tee.last_export_was_taken(),
@@ -305,9 +306,10 @@ impl Telemetry {
         report.reconciled = report.discrepancies.is_empty();
         report.not_exported =
             self.instruments.as_ref().map(Instruments::not_exported).unwrap_or_default();
+        let until = || began + self.patience(deadline).into();
         report.scrapes =
-            self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(patience(), is_given_up));
-        report.traces = self.traces.as_ref().map(|traces| traces.finish(patience(), is_given_up));
+            self.scrapes.as_ref().and_then(|scrapes| scrapes.finish(until(), interrupt));
+        report.traces = self.traces.as_ref().map(|traces| traces.finish(until(), interrupt));
         report
     }
 
@@ -336,9 +338,14 @@ impl Telemetry {
 
     /// Flushes and shuts down on a helper thread, since the SDK's functions do not support
     /// deadlines. The thread ends by itself soon after the caller has stopped waiting.
-    fn flush_and_shut_down(&self, deadline: Duration, is_given_up: &dyn Fn() -> bool) -> Flushed {
+    fn flush_and_shut_down(
+        &self,
+        began: Nanos,
+        deadline: Duration,
+        interrupt: &Interrupt,
+    ) -> Flushed {
         let Some(provider) = lock(&self.provider).take() else { return Flushed::Not };
-        let (done, flushed) = mpsc::sync_channel(1);
+        let (done, mut flushed) = oneshot::channel();
         let tee = Arc::clone(&self.tee);
         let helper = thread::Builder::new().name("aiperf-otlp-end".into()).spawn(move || {
             // The tee records the outcome of the export; the SDK only repeats it.
@@ -358,19 +365,37 @@ impl Telemetry {
         if helper.is_err() {
             return Flushed::Not;
         }
-        let began = Instant::now();
-        if send::wait(&flushed, || self.patience(deadline), is_given_up) {
+        let mut taken = self.tee.last_taken();
+        let is_flushed = loop {
+            let until = began + self.patience(deadline).into();
+            // The outcome of an export changes how long this waits.
+            let next = async {
+                tokio::select! {
+                    biased;
+                    done = &mut flushed => Some(done.is_ok()),
+                    Ok(()) = taken.changed() => None,
+                }
+            };
+            match interrupt.wait_for(next, until) {
+                Some(None) => {}
+                ended => break ended.flatten(),
+            }
+        };
+        if is_flushed == Some(true) {
             return Flushed::Exported;
         }
         tracing::warn!(
             "the collector did not accept the final metrics within {:.1} s; they are in the local \
              files",
-            began.elapsed().as_secs_f64()
+            Clock::now().since(began).as_seconds()
         );
         self.tee.give_up();
-        match flushed.recv_timeout(LOCAL_COLLECTION) {
-            Ok(()) => Flushed::CollectedOnly,
-            Err(_) => Flushed::Not,
+        if is_flushed == Some(false) {
+            return Flushed::Not;
+        }
+        match Interrupt::never().wait_for(flushed, Clock::now() + LOCAL_COLLECTION) {
+            Some(Ok(())) => Flushed::CollectedOnly,
+            _ => Flushed::Not,
         }
     }
 }

@@ -8,8 +8,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
@@ -22,6 +20,7 @@ use crate::config::{RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
+use crate::interrupt::Interrupt;
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
@@ -29,7 +28,7 @@ use crate::metrics::{Accumulator, Registry};
 use crate::platform::limits;
 use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
-use crate::runner::{Interrupt, RequestBuilder, Targets, Workload};
+use crate::runner::{RequestBuilder, Targets, Workload};
 use crate::schedule;
 use crate::tokenizer::{self, TokenCounter};
 use crate::transport::Target;
@@ -73,7 +72,7 @@ pub(super) type Observer = Box<dyn FnMut(&MeasuredRecord) + Send>;
 /// Performs a single run, passing each record to `observer`; `interrupt` ends it early.
 pub(super) fn observed(
     config: RunConfig,
-    interrupt: &watch::Receiver<Interrupt>,
+    interrupt: &Interrupt,
     observer: Observer,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
@@ -215,7 +214,7 @@ impl Run {
         })
     }
 
-    fn wait_until_ready(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
+    fn wait_until_ready(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let probe = Probe {
             server: &self.config.server,
             connections: &self.config.transport.connections,

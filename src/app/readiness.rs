@@ -9,14 +9,14 @@ use http::header::LOCATION;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use tokio::runtime;
-use tokio::sync::watch;
 use url::Url;
 use uuid::Uuid;
 
 use crate::config::{Connections, ServerConfig, WaitMode, url as urls};
 use crate::endpoint::http_error;
+use crate::interrupt::Interrupt;
 use crate::redact;
-use crate::runner::{Interrupt, RequestBuilder};
+use crate::runner::RequestBuilder;
 use crate::units::{Clock, Nanos};
 
 /// Timeout of a single attempt.
@@ -46,22 +46,15 @@ impl Probe<'_> {
     ///
     /// # Errors
     /// If a server does not serve the model within the timeout.
-    pub(super) fn wait(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
-        if self.server.wait_for_model.timeout == Nanos::ZERO {
+    pub(super) fn wait(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
+        if self.server.wait_for_model.timeout == Nanos::ZERO || interrupt.is_draining() {
             return Ok(());
         }
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut interrupt = interrupt.clone();
-        let outcome = runtime.block_on(async {
-            tokio::select! {
-                biased;
-                Ok(_) = interrupt.wait_for(|wish| *wish > Interrupt::None) => Ok(()),
-                outcome = self.until_served() => outcome,
-            }
-        });
+        let outcome = runtime.block_on(interrupt.unless(self.until_served()));
         // A DNS lookup cannot be cancelled.
         runtime.shutdown_background();
-        outcome
+        outcome.unwrap_or(Ok(()))
     }
 
     /// Polls every server until it serves the model.

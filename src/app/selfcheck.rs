@@ -16,15 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use jiff::Zoned;
-use tokio::sync::watch;
 
 use super::profile::{self, Observer};
 use super::{Outcome, interrupt, terminal_style};
 use crate::cli::{self, Command};
 use crate::config::{Environment, selfcheck};
+use crate::interrupt::Interrupt;
 use crate::metrics::health::{Limits, SelfCheck};
 use crate::platform::cores::keep_to;
-use crate::runner::Interrupt;
 use cores::Cores;
 use errors::{Errors, Sample, Served};
 use report::{Load, Report, Step};
@@ -105,7 +104,7 @@ const fn server_flags(load: Load) -> &'static [&'static str] {
 struct Check<'a> {
     asked: &'a cli::SelfCheck,
     cores: &'a Cores,
-    interrupt: watch::Receiver<Interrupt>,
+    interrupt: Interrupt,
     interrupted: bool,
 }
 

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::watch;
-
 use crate::artifacts::layout::Layout;
 use crate::artifacts::server_metrics::ScrapeLines;
 use crate::artifacts::{ArtifactSet, WriteFailure};
 use crate::config::RunConfig;
-use crate::runner::{Interrupt, PhaseListener};
+use crate::interrupt::Interrupt;
+use crate::runner::PhaseListener;
 use crate::server_metrics::conservation::{self, ClientCounts, Comparison};
 use crate::server_metrics::report::{self, ServerMetrics};
 use crate::server_metrics::store::Store;
@@ -57,19 +56,18 @@ impl Collection {
         config: &RunConfig,
         clock: Clock,
         telemetry: &Arc<Telemetry>,
-        interrupt: &watch::Receiver<Interrupt>,
+        interrupt: &Interrupt,
         files: &mut ArtifactSet,
     ) -> anyhow::Result<Option<Self>> {
         let lines = files.open_scrapes()?;
-        let is_over = || *interrupt.borrow() > Interrupt::None;
-        if is_over() || config.server_metrics.endpoints.is_empty() {
+        if interrupt.is_draining() || config.server_metrics.endpoints.is_empty() {
             return Ok(None);
         }
         let has_lines = lines.is_some();
         let sink = Sink { telemetry: Arc::downgrade(telemetry), lines };
         let connections = &config.transport.connections;
         let collector =
-            Collector::start(config.server_metrics.clone(), connections, clock, sink, is_over)?;
+            Collector::start(config.server_metrics.clone(), connections, clock, sink, interrupt)?;
         let slice_duration = config.artifacts.server_metrics.slice_duration;
         let has_others = config.schedule.shard.is_some_and(|shard| shard.count() > 1);
         Ok(Some(Self { collector, has_lines, slice_duration, has_others }))
@@ -88,20 +86,19 @@ impl Collection {
     pub(super) fn finish(
         self,
         client: Option<ClientCounts>,
-        interrupt: &watch::Receiver<Interrupt>,
+        interrupt: &Interrupt,
         files: &mut ArtifactSet,
     ) -> Option<ServerMetrics> {
         let compare = |store: &Store| {
             client.as_ref().map(|counts| conservation::compare(store, counts)).unwrap_or_default()
         };
-        let is_over = || *interrupt.borrow() > Interrupt::None;
         let is_settled = |store: &Store| {
             let compared = compare(store);
             // Counts that cannot be compared may be late too.
             let can_wait = client.is_some() && store.has_cumulative();
             !self.has_others && agree(&compared) && !(compared.is_empty() && can_wait)
         };
-        let Collected { store, windows, sink, .. } = self.collector.finish(is_over, is_settled);
+        let Collected { store, windows, sink, .. } = self.collector.finish(interrupt, is_settled);
         match sink {
             Some(sink) => sink.lines.into_iter().for_each(|lines| files.close_scrapes(lines)),
             None if self.has_lines => files.note(Err(unfinished(files.layout()))),
@@ -113,7 +110,7 @@ impl Collection {
         let mut conservation = compare(&store);
         // Without time for the server to count, or with incomplete client counts, a difference
         // says nothing about the server.
-        let is_known = !is_over() && store.is_whole();
+        let is_known = !interrupt.is_draining() && store.is_whole();
         conservation.retain(|comparison| is_known || (comparison.agrees && !self.has_others));
         Some(ServerMetrics {
             report: report::build(&store, windows, self.slice_duration),

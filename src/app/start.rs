@@ -1,16 +1,13 @@
 //! Waiting for the start time of `--start-at`.
 
 use std::io::Write;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::bail;
 use jiff::Timestamp;
-use tokio::sync::watch;
 
 use super::stderr::Stderr;
 use crate::config::{RunConfig, Ui};
-use crate::runner::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::units::{Clock, Nanos};
 
 /// Maximum time until the start; anything later is a typing error.
@@ -23,8 +20,8 @@ const PREPARATION: Nanos = Nanos(5_000_000_000);
 /// Waits longer than this are printed again whenever half of the wait is over.
 const TOLD_AGAIN: Nanos = Nanos(60_000_000_000);
 
-/// Interval for checking whether the user interrupted the wait.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval between readings of the wall clock, which may be adjusted during the wait.
+const READING: Nanos = Nanos(1_000_000_000);
 
 /// The start time of the load.
 pub(super) struct Start {
@@ -60,21 +57,21 @@ impl Start {
     }
 
     /// Waits until only the preparation time is left, or until the user interrupts.
-    pub(super) fn come_close(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<()> {
+    pub(super) fn come_close(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let mut left = self.left()?;
         self.tell(left);
         let mut last_reported = left;
-        while *interrupt.borrow() == Interrupt::None {
-            // By the wall clock, which may be adjusted meanwhile.
+        while !interrupt.is_draining() {
             left = self.left()?;
-            let Some(wait) = left.0.checked_sub(self.lead.0).filter(|wait| *wait > 0) else {
+            let wait = left.since(self.lead);
+            if wait == Nanos::ZERO {
                 break;
-            };
+            }
             if should_report_again(left, last_reported) {
                 self.tell(left);
                 last_reported = left;
             }
-            thread::sleep(Duration::from_nanos(wait).min(LOOK));
+            interrupt.sleep_until(Clock::now() + wait.min(READING));
         }
         Ok(())
     }

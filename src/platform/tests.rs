@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvError, TryRecvError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -12,7 +13,7 @@ use super::exhaustion::Exhausted;
 use super::files::{UnnamedFile, is_device};
 use super::receive::Receiver;
 use super::terminal::Terminal;
-use super::{clock, cores, host, limits, process, receive, replace, signals, socket};
+use super::{child, clock, cores, host, limits, process, receive, replace, signals, socket};
 
 fn block_on<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -43,6 +44,18 @@ fn an_alarm_rings_at_the_instant_that_it_was_set_to_last() {
             assert!(clock::monotonic_ns() >= start + after);
         }
     });
+}
+
+#[test]
+fn the_end_of_a_child_is_told_and_its_status_is_left() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let ended = child::watch(&child).unwrap();
+    assert_eq!(ended.try_recv(), Err(TryRecvError::Empty));
+    drop(child.stdin.take());
+    assert_eq!(ended.recv(), Err(RecvError));
+    assert!(child.try_wait().unwrap().unwrap().success());
+    // That of one that was waited for, too.
+    assert_eq!(child::watch(&child).unwrap().recv(), Err(RecvError));
 }
 
 async fn connected() -> (TcpStream, TcpStream) {

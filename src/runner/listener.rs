@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use super::Interrupt;
+use crate::interrupt::Interrupt;
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
 
@@ -30,10 +30,10 @@ impl fmt::Debug for dyn PhaseListener {
 
 /// Waits until `done` resolves, for a limited time. An interrupt also ends the wait, because no
 /// further phase follows.
-pub(super) async fn pause(done: oneshot::Receiver<()>, interrupt: &mut watch::Receiver<Interrupt>) {
+pub(super) async fn pause(done: oneshot::Receiver<()>, interrupt: &Interrupt) {
     tokio::select! {
         _ = done => {}
         () = tokio::time::sleep(LONGEST_PAUSE) => {}
-        Ok(_) = interrupt.wait_for(|wish| *wish > Interrupt::None) => {}
+        () = interrupt.draining() => {}
     }
 }

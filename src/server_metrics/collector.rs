@@ -22,6 +22,7 @@ use super::fetch::{Fetcher, alternative, shown};
 use super::report::Windows;
 use super::scrape::{PhaseMark, ScrapeSink};
 use super::store::Store;
+use crate::interrupt::Interrupt;
 use crate::platform::process::yield_to_measurement;
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
@@ -111,8 +112,8 @@ const LONGEST_PAUSE: Nanos = Nanos(1_900_000_000);
 /// Additional time of a wait beyond the timeout of its operation, for its result to arrive.
 const SLACK: Nanos = Nanos(100_000_000);
 
-/// Interval at which a wait checks whether it can end.
-const LOOK: Nanos = Nanos(20_000_000);
+/// Time for the final scrapes after an interrupt: servers nearby respond within it.
+const AFTER_INTERRUPT: Nanos = Nanos(100_000_000);
 
 /// A running collection. Dropping it stops it without waiting.
 #[derive(Debug)]
@@ -128,8 +129,8 @@ pub struct Collector<S = Box<dyn ScrapeSink>> {
 
 impl<S: ScrapeSink> Collector<S> {
     /// Starts to scrape, and waits for the first response of every endpoint, which contains the
-    /// counts before the first phase. Blocks for at most the reachability timeout, and until
-    /// `is_given_up` returns true, which is called many times per second.
+    /// counts before the first phase. Blocks for at most the reachability timeout, and until the
+    /// user interrupts the run.
     ///
     /// Connections are opened as `connections` specifies, times are those of `clock`, and log
     /// events go to the subscriber of the calling thread.
@@ -138,7 +139,7 @@ impl<S: ScrapeSink> Collector<S> {
         connections: &Connections,
         clock: Clock,
         sink: S,
-        is_given_up: impl Fn() -> bool,
+        interrupt: &Interrupt,
     ) -> Result<Self, CollectorError> {
         let urls: Vec<Arc<str>> = config.endpoints.iter().map(EndpointConfig::shown).collect();
         let targets = config.endpoints.iter().map(|endpoint| &endpoint.url);
@@ -156,7 +157,7 @@ impl<S: ScrapeSink> Collector<S> {
         let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
         let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries };
         let deadline = Clock::now() + config.reachability_timeout;
-        let (started, all_started) = mpsc::channel();
+        let (started, mut all_started) = tokio::sync::mpsc::channel(1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let fetching = spawn("metrics-fetcher", move || {
             runtime.block_on(async {
@@ -168,7 +169,8 @@ impl<S: ScrapeSink> Collector<S> {
             // A name lookup cannot be cancelled.
             runtime.shutdown_background();
         })?;
-        await_start(&all_started, deadline + SLACK, is_given_up);
+        // Each endpoint drops its sender; nothing is sent.
+        interrupt.wait_for(all_started.recv(), deadline + SLACK);
         Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
@@ -181,11 +183,11 @@ impl<S: ScrapeSink> Collector<S> {
     /// Waits for the final scrapes, then continues to scrape until `settled` returns true for the
     /// server's counts, or the flush period since the end of the last phase has passed. After such
     /// a wait, each endpoint is scraped once more, to verify that its counts have stopped changing.
-    /// Then stops and returns everything. `settled` is called after each scrape and many times per
-    /// second. Blocks for a bounded time, and until `is_given_up` returns true.
+    /// Then stops and returns everything. `settled` is called after each scrape. Blocks for a
+    /// bounded time, and hardly longer than until the user interrupts the run.
     pub fn finish(
         self,
-        is_given_up: impl Fn() -> bool,
+        interrupt: &Interrupt,
         settled: impl FnMut(&Store) -> bool,
     ) -> Collected<S> {
         let Self { config, handle, stop, sink, threads } = self;
@@ -197,8 +199,11 @@ impl<S: ScrapeSink> Collector<S> {
         if let Some(end) = shared.last_end() {
             let longest = config.scrape_timeout.unwrap_or(config.reachability_timeout);
             let deadline = end + (longest + longest).max(LONGEST_PAUSE) + SLACK;
-            while !shared.await_boundaries(LOOK) && !is_given_up() && Clock::now() < deadline {}
-            flush(&config, shared, end, is_given_up, settled);
+            if interrupt.wait_for(shared.boundaries_done(), deadline).is_none() {
+                let soon = deadline.min(Clock::now() + AFTER_INTERRUPT);
+                Interrupt::never().wait_for(shared.boundaries_done(), soon);
+            }
+            flush(&config, shared, end, interrupt, settled);
         }
         drop(stop);
         let sink = sink.recv_timeout(config.shutdown_delay.into());
@@ -218,60 +223,29 @@ impl<S: ScrapeSink> Collector<S> {
     }
 }
 
-/// Waits until each endpoint has dropped its sender; nothing is ever sent.
-fn await_start(started: &Receiver<()>, deadline: Nanos, is_given_up: impl Fn() -> bool) {
-    loop {
-        let left = deadline.since(Clock::now());
-        let is_over = left == Nanos::ZERO || is_given_up();
-        let waited = started.recv_timeout(left.min(LOOK).into());
-        if is_over || waited != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-    }
-}
-
 /// Waits until `settled` returns true, or until the flush period that began at `end` has passed;
 /// after such a wait, also for one more scrape of each endpoint.
 fn flush(
     config: &Config,
     shared: &Shared,
     end: Nanos,
-    is_given_up: impl Fn() -> bool,
+    interrupt: &Interrupt,
     mut settled: impl FnMut(&Store) -> bool,
 ) {
     let deadline = end + config.flush_period;
     if settled(&shared.store()) || config.flush_period == Nanos::ZERO {
         return;
     }
-    await_store(shared, deadline, &is_given_up, &mut settled);
+    interrupt.wait_for(shared.store_is(settled), deadline);
     let before: Vec<usize> = scrapes(&shared.store());
     let one_more = |store: &Store| scrapes(store).iter().zip(&before).all(|(now, then)| now > then);
     let longest = config.interval.min(LONGEST_PAUSE) + SLACK;
-    await_store(shared, Clock::now() + longest, is_given_up, one_more);
+    interrupt.wait_for(shared.store_is(one_more), Clock::now() + longest);
 }
 
 /// Returns the number of scrapes of each endpoint.
 fn scrapes(store: &Store) -> Vec<usize> {
     store.endpoints().iter().map(|endpoint| endpoint.scrapes().len()).collect()
-}
-
-/// Waits until the store is `ready`, until `deadline`, until `is_given_up`, or until nothing is
-/// scraped any more.
-fn await_store(
-    shared: &Shared,
-    deadline: Nanos,
-    is_given_up: impl Fn() -> bool,
-    mut ready: impl FnMut(&Store) -> bool,
-) {
-    loop {
-        let seen = shared.changes();
-        let is_ready = ready(&shared.store());
-        let left = deadline.since(Clock::now());
-        if is_ready || left == Nanos::ZERO || is_given_up() || shared.is_over() {
-            return;
-        }
-        shared.await_change(seen, left.min(LOOK));
-    }
 }
 
 /// Starts a low-priority thread with the log subscriber of the calling thread.
@@ -298,7 +272,7 @@ impl Fetching {
     async fn run(
         self,
         mut ended: UnboundedReceiver<Boundary>,
-        started: Sender<()>,
+        started: tokio::sync::mpsc::Sender<()>,
         deadline: Nanos,
     ) {
         let start = |index| {

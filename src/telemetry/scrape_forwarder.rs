@@ -16,7 +16,6 @@ mod unit;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,9 @@ use super::connection::Connection;
 use super::protobuf::{self, MAX_REQUEST_BYTES};
 use super::send::{Courier, SendTask};
 use super::{Config, Identity};
+use crate::interrupt::Interrupt;
 use crate::server_metrics::Scrape;
+use crate::units::Nanos;
 
 use self::pack::{Packer, Scope};
 use self::queue::{PackedScrape, ScrapeQueue};
@@ -92,15 +93,11 @@ impl ScrapeForwarder {
         self.queue.close();
     }
 
-    /// Waits until the remaining scrapes are sent, at most `timeout` and until `is_given_up`
-    /// returns true, and drops the rest. `None` if nothing was scraped.
-    pub(super) fn finish(
-        &self,
-        timeout: Duration,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Option<ScrapesReport> {
+    /// Waits until the remaining scrapes are sent, at most until `deadline` and until the user
+    /// interrupts the run, and drops the rest. `None` if nothing was scraped.
+    pub(super) fn finish(&self, deadline: Nanos, interrupt: &Interrupt) -> Option<ScrapesReport> {
         self.close();
-        self.task.end(timeout, is_given_up);
+        self.task.end(deadline, interrupt);
         self.queue.report()
     }
 }

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io::Write as _;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes};
@@ -14,7 +14,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::uri::PathAndQuery;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -25,15 +25,14 @@ use tonic_types::StatusExt as _;
 
 use super::connection::{Client, Connection, described};
 use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
+use crate::interrupt::Interrupt;
+use crate::units::Nanos;
 
 /// How long a request is retried if the collector may accept it later; other requests wait for it.
 const RETRIES: Duration = Duration::from_mins(1);
 
 /// Longest pause between two attempts, unless the collector asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// Interval at which a wait checks whether it can end.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Maximum size of an HTTP response that is read; it contains a number and a sentence.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
@@ -73,6 +72,7 @@ impl Answer for ExportTraceServiceResponse {
 pub(super) struct SendTask {
     closing: watch::Sender<Option<Instant>>,
     task: AbortHandle,
+    /// Closed when the task ends; nothing is sent.
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -87,12 +87,12 @@ impl SendTask {
         W: Future<Output = ()> + Send + 'static,
     {
         let closing = watch::Sender::new(None);
-        let (ending, ended) = mpsc::sync_channel(1);
+        let (running, ended) = mpsc::channel(1);
         let runtime = connection.runtime().clone();
         let courier = Courier { connection, what, closing: closing.subscribe() };
         let task = runtime.spawn(async move {
+            let _running = running;
             work(courier).await;
-            let _ = ending.send(());
         });
         Self { closing, task: task.abort_handle(), ended: Mutex::new(ended) }
     }
@@ -102,28 +102,11 @@ impl SendTask {
         self.closing.send_replace(Some(Instant::now() + FINAL_RETRIES.into()));
     }
 
-    /// Waits until the task has ended, at most `timeout` and until `is_given_up` returns true, and
-    /// then aborts it.
-    pub(super) fn end(&self, timeout: Duration, is_given_up: &dyn Fn() -> bool) {
-        let _ = wait(&lock(&self.ended), || timeout, is_given_up);
+    /// Waits until the task has ended, at most until `deadline` and until the user interrupts the
+    /// run, and then aborts it.
+    pub(super) fn end(&self, deadline: Nanos, interrupt: &Interrupt) {
+        interrupt.wait_for(lock(&self.ended).recv(), deadline);
         self.task.abort();
-    }
-}
-
-/// Waits for `done`, at most `timeout`, which may change meanwhile, and until `is_given_up` returns
-/// true. Returns whether it was done.
-pub(super) fn wait(
-    done: &mpsc::Receiver<()>,
-    timeout: impl Fn() -> Duration,
-    is_given_up: &dyn Fn() -> bool,
-) -> bool {
-    let began = Instant::now();
-    loop {
-        let left = timeout().saturating_sub(began.elapsed());
-        match done.recv_timeout(left.min(LOOK)) {
-            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() && !is_given_up() => {}
-            outcome => return outcome.is_ok(),
-        }
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct TeeState {
     ok: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
-    last_taken: AtomicBool,
+    last_taken: watch::Sender<bool>,
     /// Whether the last export failed but may be accepted later.
     may_be_taken_yet: AtomicBool,
     /// Whether the final export is done; later exports started by the interval are not counted.
@@ -56,7 +56,7 @@ impl Tee {
             failed: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             // Without anything to export, nothing is missing.
-            last_taken: AtomicBool::new(true),
+            last_taken: watch::Sender::new(true),
             may_be_taken_yet: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             given_up: watch::Sender::new(false),
@@ -128,7 +128,12 @@ impl TeeState {
 
     /// Returns whether the collector accepted the last export.
     pub(super) fn last_export_was_taken(&self) -> bool {
-        self.last_taken.load(Ordering::Acquire)
+        *self.last_taken.borrow()
+    }
+
+    /// Returns a receiver of [`TeeState::last_export_was_taken`].
+    pub(super) fn last_taken(&self) -> watch::Receiver<bool> {
+        self.last_taken.subscribe()
     }
 
     /// Returns whether the collector did not accept the last export but may do so later, and the
@@ -153,7 +158,7 @@ impl TeeState {
         if self.closed.load(Ordering::Acquire) {
             return;
         }
-        self.last_taken.store(outcome.is_ok(), Ordering::Release);
+        self.last_taken.send_replace(outcome.is_ok());
         match outcome {
             Ok(rejected) => {
                 self.ok.fetch_add(1, Ordering::AcqRel);

@@ -29,11 +29,13 @@ use super::queue::{Bounds, Parcel, Queue};
 use super::send::{Courier, SendTask};
 use super::trace_sample::TraceSample;
 use super::{Config, Identity, lock};
+use crate::interrupt::Interrupt;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::record::{ErrorKind, TraceShare};
 use crate::schedule::PhaseKind;
 use crate::semconv::SCHEMA_URL;
+use crate::units::Nanos;
 
 use self::slowest::Slowest;
 
@@ -195,11 +197,11 @@ impl Traces {
         self.queue.close();
     }
 
-    /// Waits until the remaining traces are sent, at most `timeout` and until `is_given_up` returns
-    /// true, and drops the rest.
-    pub(super) fn finish(&self, timeout: Duration, is_given_up: &dyn Fn() -> bool) -> TracesReport {
+    /// Waits until the remaining traces are sent, at most until `deadline` and until the user
+    /// interrupts the run, and drops the rest.
+    pub(super) fn finish(&self, deadline: Nanos, interrupt: &Interrupt) -> TracesReport {
         self.close();
-        self.task.end(timeout, is_given_up);
+        self.task.end(deadline, interrupt);
         let report = lock(&self.tally).clone();
         // Traces that are still being sent count as lost, too.
         TracesReport { lost: report.sampled - report.sent, ..report }

@@ -3,8 +3,10 @@
 use std::io;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
+use aiperf::interrupt::{Interrupt, Interrupter};
 use aiperf::runner::PhaseListener as _;
 use aiperf::schedule::PhaseKind;
 use aiperf::server_metrics::store::{EndpointStore, Store, Values};
@@ -160,7 +162,7 @@ fn start_with<S: ScrapeSink>(config: Config, sink: S, level: Level) -> (Collecto
     let log = Log::default();
     let clock = Clock::start();
     let collector = tracing::subscriber::with_default(log.subscriber(level), || {
-        Collector::start(config, &Connections::default(), clock, sink, || false).unwrap()
+        Collector::start(config, &Connections::default(), clock, sink, &Interrupt::never()).unwrap()
     });
     (collector, clock, log)
 }
@@ -181,7 +183,7 @@ impl<S: ScrapeSink> Run<S> {
     }
 
     fn finish(self) -> Collected<S> {
-        self.collector.finish(|| false, |_| false)
+        self.collector.finish(&Interrupt::never(), |_| false)
     }
 }
 
@@ -669,7 +671,7 @@ fn credentials_are_sent_and_never_shown() {
     let notes = Notes::default();
     let (collector, _, log) = start_with(config, notes.clone(), Level::TRACE);
     wait_until("warnings", || log.warnings().len() >= 3);
-    let Collected { store, .. } = collector.finish(|| false, |_| false);
+    let Collected { store, .. } = collector.finish(&Interrupt::never(), |_| false);
     let authorized = |path: &str| {
         let requests = endpoint.requests();
         let mut to_path = requests.iter().filter(|request| request.path == path);
@@ -773,7 +775,7 @@ fn the_end_waits_for_the_servers_counts_and_no_longer() {
     run.end(PROFILING);
     let settled = |store: &Store| values(store, 0, "served").last().copied() >= Some(20.0);
     let notes = run.notes.clone();
-    let Collected { store, windows, .. } = run.collector.finish(|| false, settled);
+    let Collected { store, windows, .. } = run.collector.finish(&Interrupt::never(), settled);
     let served = values(&store, 0, "served");
     assert!(served.len() >= 20, "{served:?}");
     let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
@@ -790,7 +792,8 @@ fn counts_that_are_settled_need_no_scrape_more() {
     let run = start(Config { flush_period: hour, interval: hour, ..metrics_of(&endpoint) });
     run.begin(PROFILING);
     run.end(PROFILING);
-    run.collector.finish(|| false, |store| values(store, 0, "served").last() == Some(&2.0));
+    run.collector
+        .finish(&Interrupt::never(), |store| values(store, 0, "served").last() == Some(&2.0));
     assert_eq!(endpoint.count("/metrics"), 2);
 }
 
@@ -869,7 +872,7 @@ fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
     run.end(PROFILING);
     drop(release);
     let all_kept = |store: &Store| store.endpoints()[0].scrapes().len() == 2;
-    let Collected { store, windows, .. } = run.collector.finish(|| false, all_kept);
+    let Collected { store, windows, .. } = run.collector.finish(&Interrupt::never(), all_kept);
     let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
     assert_eq!((span.samples, span.has_exact_end), (1..2, true));
 }
@@ -893,10 +896,16 @@ fn the_wait_for_the_first_answers_can_be_given_up() {
     let config =
         Config { reachability_timeout: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) };
     let connections = Connections::default();
-    let given_up = || endpoint.count("/metrics") > 0;
-    let collector =
-        Collector::start(config, &connections, Clock::start(), Notes::default(), given_up);
-    let Collected { store, sink, .. } = collector.unwrap().finish(|| false, |_| false);
+    let interrupter = Interrupter::default();
+    let interrupt = interrupter.interrupt();
+    let collector = thread::scope(|scope| {
+        scope.spawn(|| {
+            wait_until("a request", || endpoint.count("/metrics") > 0);
+            interrupter.signal();
+        });
+        Collector::start(config, &connections, Clock::start(), Notes::default(), &interrupt)
+    });
+    let Collected { store, sink, .. } = collector.unwrap().finish(&Interrupt::never(), |_| false);
     assert!(store.endpoints()[0].scrapes().is_empty() && sink.is_some());
 }
 
@@ -917,7 +926,7 @@ fn the_sink_is_told_that_no_scrape_comes() {
     let (sender, idle) = mpsc::channel();
     let (collector, ..) = start_with(hourly(&endpoint), IdleSink(sender), Level::INFO);
     assert_eq!(idle.recv(), Ok(()));
-    collector.finish(|| false, |_| false);
+    collector.finish(&Interrupt::never(), |_| false);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use aiperf::dataset::Conversation;
 use aiperf::endpoint::{Endpoint, EndpointTraits, ParsedResponse};
 use aiperf::mock_server::Script;
 use aiperf::record::{ErrorKind, RequestRecord, ResponseBody};
-use aiperf::runner::{Interrupt, RunnerError};
+use aiperf::runner::RunnerError;
 use aiperf::schedule::config::{Cancellation, Limit, PhaseConfig, StopCondition};
 use aiperf::schedule::{PhaseKind, PhaseStats};
 use aiperf::transport::{self};
@@ -385,18 +385,18 @@ fn a_warmup_comes_first_and_sessions_go_on_counting() {
 fn an_interrupt_drains_and_a_second_one_stops() {
     let server = faulty("all:hang");
     let load = Load { phases: vec![closed_loop(4, 1000)], ..Load::on(&server.url()) };
-    let interrupt = load.interrupt.clone();
+    let interrupter = load.interrupter.clone();
     let (sender, receiver) = mpsc::channel();
     let (outcome, drained_early) = thread::scope(|scope| {
-        let (server, interrupt) = (&server, &interrupt);
+        let (server, interrupter) = (&server, &interrupter);
         let user = scope.spawn(move || {
             // Once the server has received the requests.
             while server.requests_received() < 4 {
                 thread::yield_now();
             }
-            interrupt.send(Interrupt::Drain).unwrap();
+            interrupter.signal();
             let drained_early = receiver.recv_timeout(Duration::from_millis(50)).is_ok();
-            interrupt.send(Interrupt::Abort).unwrap();
+            interrupter.signal();
             drained_early
         });
         let outcome = load.run();

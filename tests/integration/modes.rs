@@ -10,7 +10,6 @@ use std::time::Duration;
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::mock_server::{self, RequestLog, Script};
 use aiperf::record::{ErrorKind, RequestRecord};
-use aiperf::runner::Interrupt;
 use aiperf::schedule::config::{
     Cancellation, Config, Limit, LoadPattern, PhaseConfig, Replay, StopCondition, UseOfTimestamps,
     Zero,
@@ -372,10 +371,10 @@ fn failures_that_come_at_once_do_not_hold_up_the_end() {
     let outcome = Load { phases: vec![endless], ..Load::on(&refusing) }.run();
     assert!(outcome.records.iter().all(RequestRecord::has_failed));
     let load = Load { phases: vec![closed_loop(50, u64::MAX)], ..Load::on(&refusing) };
-    let interrupt = load.interrupt.clone();
+    let interrupter = load.interrupter.clone();
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
-        interrupt.send(Interrupt::Drain).unwrap();
+        interrupter.signal();
     });
     let outcome = load.run();
     assert!(outcome.phases[0].was_cancelled);

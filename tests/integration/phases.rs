@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use aiperf::interrupt::Interrupter;
 use aiperf::mock_server::{MockServer, Script};
-use aiperf::runner::{Interrupt, PhaseListener};
+use aiperf::runner::PhaseListener;
 use aiperf::schedule::PhaseKind::{self, Profiling, Warmup};
 use aiperf::schedule::config::PhaseConfig;
 use aiperf::units::{Clock, Nanos};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::support::load::{Load, closed_loop, mock};
 
@@ -125,13 +126,13 @@ fn a_listener_cannot_hold_the_run_up() {
 
 #[test]
 fn an_interrupt_between_phases_leaves_out_the_next() {
-    for wish in [Interrupt::Drain, Interrupt::Abort] {
-        let interrupt = watch::Sender::new(Interrupt::None);
+    for signals in [1, 2] {
+        let interrupter = Interrupter::default();
         let ended: Ended = {
-            let interrupt = interrupt.clone();
+            let interrupter = interrupter.clone();
             Box::new(move || {
                 let (done, receiver) = oneshot::channel();
-                interrupt.send_replace(wish);
+                (0..signals).for_each(|_| interrupter.signal());
                 // A future that never resolves.
                 std::mem::forget(done);
                 receiver
@@ -140,7 +141,8 @@ fn an_interrupt_between_phases_leaves_out_the_next() {
         let server = mock(Script::default());
         let url = server.url();
         let listener = Listener::on(server, ended);
-        let load = Load { phases: phases(), interrupt, listener: Some(listener), ..Load::on(&url) };
+        let load =
+            Load { phases: phases(), interrupter, listener: Some(listener), ..Load::on(&url) };
         let outcome = load.run();
         assert_eq!((outcome.records.len(), outcome.phases.len()), (3, 1));
     }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::endpoint::{EndpointType, ParsedResponse};
+use aiperf::interrupt::Interrupter;
 use aiperf::metrics::health::{ClientHealth, Cpu, Verdict};
 use aiperf::metrics::metric::{
     ConsoleGroup, Distribution, Kind, MeasuredRecord, Metric, MetricFlags, MetricResult,
@@ -568,8 +569,15 @@ fn the_final_export_ends_when_it_is_given_up() {
     let config = Config { timeout_seconds: 3600.0, ..config(Some(collector.url())) };
     let run = start(&config, &[]);
     record_four(&run);
-    let is_under_way = || collector.has_exports();
-    let report = run.telemetry.finish_unless(&run.totals(), Duration::from_hours(1), &is_under_way);
+    let interrupter = Interrupter::default();
+    let interrupt = interrupter.interrupt();
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            collector.wait_for_exports(1);
+            interrupter.signal();
+        });
+        run.telemetry.finish_unless(&run.totals(), Duration::from_hours(1), &interrupt)
+    });
     assert!(!report.delivered_final && report.reconciled, "{report:?}");
 }
 

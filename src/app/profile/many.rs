@@ -4,12 +4,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::bail;
 use http::StatusCode;
-use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
@@ -19,16 +16,14 @@ use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::cli;
 use crate::config::RunConfig;
 use crate::console;
+use crate::interrupt::Interrupt;
 use crate::metrics::tag;
 use crate::multi_run::search::{End, History, Point, Search};
 use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
 use crate::record::{ErrorKind, RequestError};
 use crate::run::RunReport;
-use crate::runner::{Interrupt, RunnerError};
-use crate::units::{Clock, Nanos};
-
-/// Interval for checking whether the user ended a pause.
-const LOOK: Duration = Duration::from_millis(20);
+use crate::runner::RunnerError;
+use crate::units::Clock;
 
 /// Performs the runs that `config` describes, and writes the results to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
@@ -62,7 +57,7 @@ struct Group {
     config: RunConfig,
     sweep_id: Uuid,
     material: Material,
-    interrupt: watch::Receiver<Interrupt>,
+    interrupt: Interrupt,
     /// The directory that contains the directories of all runs.
     _claim: Claim,
     /// Whether the next run is preceded by a pause, as all but the first are.
@@ -202,18 +197,11 @@ impl Group {
 
     /// Pauses before a run; returns whether the run is still to be performed.
     fn pause(&mut self) -> bool {
-        let is_wanted = || *self.interrupt.borrow() == Interrupt::None;
         if self.has_run {
-            let end = Clock::now() + self.config.multi_run.cooldown;
-            while is_wanted() {
-                match end.since(Clock::now()) {
-                    Nanos::ZERO => break,
-                    left => thread::sleep(LOOK.min(left.into())),
-                }
-            }
+            self.interrupt.sleep_until(Clock::now() + self.config.multi_run.cooldown);
         }
         self.has_run = true;
-        is_wanted()
+        !self.interrupt.is_draining()
     }
 
     fn one(&mut self, config: &RunConfig, member: Member) -> RunResult {

@@ -1,12 +1,12 @@
 //! Runs the load, processes its records and collects server metrics.
 
-use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+use std::{io, mem};
 
 use anyhow::Context;
-use tokio::sync::watch;
 
 use super::{Observer, Run};
 use crate::app::logging;
@@ -15,11 +15,12 @@ use crate::app::stderr::Stderr;
 use crate::app::terminal_width;
 use crate::artifacts::{ArtifactSet, MAX_INPUT_BYTES};
 use crate::console::LiveView;
+use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry};
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
-use crate::runner::{self, Counters, Interrupt, Progress, RecordQueue, Runner};
+use crate::runner::{self, Counters, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
 use crate::schedule::{PhaseKind, PhaseStats, Shard};
 use crate::server_metrics::conservation::ClientCounts;
@@ -48,35 +49,6 @@ pub(super) struct Measured {
     pub(super) failure: Option<anyhow::Error>,
     /// Whether the user interrupted the processing of records.
     pub(super) is_cut_short: bool,
-}
-
-/// The user's interrupt after the load ended, while records are still being processed; a
-/// second signal ends that.
-struct ProcessingInterrupt {
-    signals: watch::Receiver<Interrupt>,
-    heard: u32,
-}
-
-impl ProcessingInterrupt {
-    fn new(interrupt: &watch::Receiver<Interrupt>) -> Self {
-        let mut signals = interrupt.clone();
-        signals.mark_unchanged();
-        Self { signals, heard: 0 }
-    }
-
-    fn is_over(&mut self) -> bool {
-        if self.signals.has_changed().unwrap_or(false) {
-            self.signals.mark_unchanged();
-            self.heard += 1;
-            if self.heard == 1 {
-                tracing::warn!(
-                    "the load has ended and its records are being processed; interrupt again to \
-                     skip the rest"
-                );
-            }
-        }
-        self.heard > 1
-    }
 }
 
 /// The files, as a reader of records.
@@ -112,7 +84,7 @@ impl Run {
     /// Runs the load and the record processors until both end.
     pub(super) fn measure(
         &mut self,
-        interrupt: &watch::Receiver<Interrupt>,
+        interrupt: &Interrupt,
         observer: Option<Observer>,
     ) -> anyhow::Result<Measured> {
         let measurer = self.measurer();
@@ -170,9 +142,19 @@ impl Run {
         let failure = self.drive(runner, interrupt, &progress, &queue, &telemetry).err();
         // Not closed yet if the runner could not start or panicked.
         queue.close();
-        let mut processing_interrupt = ProcessingInterrupt::new(interrupt);
-        let mut processed = processing.finish(|| processing_interrupt.is_over())?;
-        let is_cut_short = processing_interrupt.is_over();
+        // A first signal from now on is answered with a warning; a second one ends the processing.
+        let since_load = interrupt.from_now();
+        let mut has_warned = false;
+        let mut processed = processing.finish(|| {
+            if since_load.is_draining() && !mem::replace(&mut has_warned, true) {
+                tracing::warn!(
+                    "the load has ended and its records are being processed; interrupt again to \
+                     skip the rest"
+                );
+            }
+            since_load.is_aborted()
+        })?;
+        let is_cut_short = since_load.is_aborted();
         let knows_all = failure.is_none() && queue.stats().lost == 0;
         let counts = || ClientCounts::of([&processed.warmup, &processed.profiling]);
         let counts = knows_all.then(counts);
@@ -227,19 +209,23 @@ impl Run {
     fn drive(
         &self,
         runner: Runner,
-        interrupt: &watch::Receiver<Interrupt>,
+        interrupt: &Interrupt,
         progress: &Progress,
         queue: &RecordQueue,
         telemetry: &Telemetry,
     ) -> anyhow::Result<()> {
         let interrupt = interrupt.clone();
-        let load = thread::Builder::new()
-            .name("runner".to_owned())
-            .spawn(move || runner.run(interrupt))?;
+        // Closed when the load ends; nothing is sent.
+        let (running, ended) = mpsc::channel::<()>();
+        let load = thread::Builder::new().name("runner".to_owned()).spawn(move || {
+            let _running = running;
+            runner.run(&interrupt)
+        })?;
         let width = terminal_width(&io::stderr());
         let mut view = LiveView::new(self.config.ui, width, Box::new(Stderr));
-        while !load.is_finished() {
-            thread::sleep(REFRESH);
+        let mut is_running = true;
+        while is_running {
+            is_running = ended.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout);
             let phases = progress.snapshots();
             for stats in &phases {
                 telemetry.phase(stats);
@@ -259,7 +245,7 @@ impl Run {
         }
     }
 
-    fn open_files(&self, interrupt: &watch::Receiver<Interrupt>) -> anyhow::Result<ArtifactSet> {
+    fn open_files(&self, interrupt: &Interrupt) -> anyhow::Result<ArtifactSet> {
         let artifacts = &self.config.artifacts;
         let mut set =
             ArtifactSet::create(&self.claim, artifacts, &self.description, &self.registry)?;
@@ -271,12 +257,11 @@ impl Run {
     }
 
     /// Writes inputs.json, unless it would be too large or the user interrupted the run.
-    fn record_inputs(&self, set: &mut ArtifactSet, interrupt: &watch::Receiver<Interrupt>) {
-        let is_wanted = || *interrupt.borrow() == Interrupt::None;
-        if set.write_inputs(self.inputs(), &is_wanted) {
+    fn record_inputs(&self, set: &mut ArtifactSet, interrupt: &Interrupt) {
+        if set.write_inputs(self.inputs(), &|| !interrupt.is_draining()) {
             return;
         }
-        if is_wanted() {
+        if !interrupt.is_draining() {
             tracing::warn!(
                 "inputs.json is not written, since it would exceed {} MiB; use the same dataset \
                  with --random-seed {} to reproduce the requests",
@@ -342,7 +327,7 @@ fn finish_export(
     telemetry: &Telemetry,
     processed: &Processed<Files>,
     totals: &RunTotals,
-    interrupt: &watch::Receiver<Interrupt>,
+    interrupt: &Interrupt,
 ) -> TelemetryReport {
     for stats in &totals.phases {
         telemetry.phase(stats);
@@ -356,10 +341,7 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
-    let mut signals = interrupt.clone();
-    signals.mark_unchanged();
-    let is_given_up = || signals.has_changed().unwrap_or(false);
-    telemetry.finish_unless(totals, EXPORT_DEADLINE, &is_given_up)
+    telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.from_now())
 }
 
 /// How the measurement ended.

@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::platform::process;
+use crate::platform::{child, process};
 
 /// Maximum time to wait for the server to exit.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,11 +50,8 @@ impl Server {
     /// Stops the server, after which the write log is complete.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         process::terminate(&mut self.process).context("cannot stop the mock server")?;
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.process.try_wait()?.is_none() {
-            anyhow::ensure!(Instant::now() < deadline, "the mock server does not exit");
-            thread::sleep(Duration::from_millis(5));
-        }
+        let ended = child::watch(&self.process)?.recv_timeout(STOP_TIMEOUT);
+        anyhow::ensure!(ended != Err(RecvTimeoutError::Timeout), "the mock server does not exit");
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use super::{MAX_FILE_BYTES, MAX_TOTAL_BYTES};
+use crate::platform::child;
 
 /// A file to encode.
 pub(super) struct Job {
@@ -31,8 +32,8 @@ pub(super) struct Ffmpeg {
     patience: Duration,
 }
 
-/// Interval between checks whether the program has ended.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval between checks of the program's progress.
+const LOOK: Duration = Duration::from_millis(50);
 /// Number of bytes written at once.
 const PIECE: usize = 1 << 16;
 /// Maximum size of the error output to keep; the cause comes first.
@@ -198,6 +199,7 @@ impl Process {
     /// Waits for the end of the program while it makes progress in reading its input or writing its
     /// output.
     fn end(&mut self, fed: &Fed, output: &Path, patience: Duration) -> Result<ExitStatus, String> {
+        let end = child::watch(&self.0).map_err(|why| format!("cannot start a thread: {why}"))?;
         let (mut before, mut since) = ((0, 0), Instant::now());
         loop {
             let ended = self.0.try_wait().map_err(|why| format!("lost ffmpeg: {why}"))?;
@@ -218,7 +220,8 @@ impl Process {
                     "ffmpeg neither read nor wrote anything for {seconds} s and was terminated"
                 ));
             }
-            thread::sleep(LOOK);
+            // Closed at the end, which ends this pause.
+            let _ = end.recv_timeout(LOOK);
         }
     }
 }

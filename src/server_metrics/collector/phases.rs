@@ -1,6 +1,8 @@
 //! State shared by the threads of a collection.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
 
 use crate::schedule::PhaseKind;
 use crate::server_metrics::report::{Window, Windows};
@@ -12,9 +14,8 @@ use crate::units::{Clock, Nanos};
 #[derive(Debug)]
 pub(super) struct Shared {
     store: Mutex<Store>,
-    state: Mutex<State>,
-    /// Signals changes of the state or the store.
-    changed: Condvar,
+    /// Also wakes what waits for a change of the store.
+    state: watch::Sender<State>,
     clock: Clock,
 }
 
@@ -36,7 +37,7 @@ struct State {
 impl Shared {
     /// Creates the state before the first phase.
     pub(super) fn new(store: Store, clock: Clock) -> Self {
-        Self { store: Mutex::new(store), state: Mutex::default(), changed: Condvar::new(), clock }
+        Self { store: Mutex::new(store), state: watch::Sender::default(), clock }
     }
 
     /// Returns the locked store.
@@ -44,20 +45,14 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut self.state());
-        self.changed.notify_all();
-        changed
+    fn state(&self) -> watch::Ref<'_, State> {
+        self.state.borrow()
     }
 
     /// Changes the store.
     pub(super) fn update(&self, update: impl FnOnce(&mut Store)) {
         update(&mut self.store());
-        self.change(|state| state.changes += 1);
+        self.state.send_modify(|state| state.changes += 1);
     }
 
     /// Returns the current phase.
@@ -84,7 +79,7 @@ impl Shared {
     /// first.
     pub(super) fn begin(&self, mark: PhaseMark, at: Nanos) {
         let at_ns = self.clock.wall_ns(at);
-        self.change(|state| {
+        self.state.send_modify(|state| {
             state.phase = Some((mark, at_ns));
             let new = Window { start_ns: at_ns, end_ns: at_ns };
             window(&mut state.windows, mark.kind).get_or_insert(new);
@@ -94,7 +89,7 @@ impl Shared {
     /// Records the end of a phase, whose final scrapes begin.
     pub(super) fn end(&self, mark: PhaseMark, at: Nanos) {
         let end_ns = self.clock.wall_ns(at);
-        self.change(|state| {
+        self.state.send_modify(|state| {
             if let Some(window) = window(&mut state.windows, mark.kind) {
                 window.end_ns = end_ns;
             }
@@ -106,40 +101,39 @@ impl Shared {
 
     /// Records that the final scrapes of a phase are done.
     pub(super) fn boundary_done(&self) {
-        self.change(|state| state.boundaries = state.boundaries.saturating_sub(1));
+        self.state.send_modify(|state| state.boundaries = state.boundaries.saturating_sub(1));
     }
 
     /// Records that one more endpoint is scraped.
     pub(super) fn one_more(&self) {
-        self.change(|state| state.live += 1);
+        self.state.send_modify(|state| state.live += 1);
     }
 
     /// Records that an endpoint was dropped and is not scraped any more.
     pub(super) fn one_less(&self) {
-        self.change(|state| state.live = state.live.saturating_sub(1));
+        self.state.send_modify(|state| state.live = state.live.saturating_sub(1));
     }
 
-    /// Returns whether no endpoint is scraped any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.state().live == 0
+    /// Waits until the final scrapes are done.
+    pub(super) async fn boundaries_done(&self) {
+        self.reaches(|state| state.boundaries == 0).await;
     }
 
-    /// Waits for at most `bound` until the final scrapes are done; returns whether they are.
-    pub(super) fn await_boundaries(&self, bound: Nanos) -> bool {
-        let waits = |state: &mut State| state.boundaries > 0;
-        let waited = self.changed.wait_timeout_while(self.state(), bound.into(), waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0.boundaries == 0
+    /// Waits until the store is `ready`, which is called after each change of it, or until no
+    /// endpoint is scraped any more.
+    pub(super) async fn store_is(&self, mut ready: impl FnMut(&Store) -> bool) {
+        loop {
+            let seen = self.state().changes;
+            if ready(&self.store()) || self.state().live == 0 {
+                return;
+            }
+            self.reaches(|state| state.changes != seen || state.live == 0).await;
+        }
     }
 
-    /// Waits for at most `bound` until the store changes.
-    pub(super) fn await_change(&self, seen: u64, bound: Nanos) {
-        let waits = |state: &mut State| state.changes == seen && state.live > 0;
-        drop(self.changed.wait_timeout_while(self.state(), bound.into(), waits));
-    }
-
-    /// Returns the number of changes of the store.
-    pub(super) fn changes(&self) -> u64 {
-        self.state().changes
+    async fn reaches(&self, wanted: impl FnMut(&State) -> bool) {
+        // `self` owns the sender, so the channel cannot close during the wait.
+        let _ = self.state.subscribe().wait_for(wanted).await;
     }
 }
 

@@ -129,7 +129,7 @@ impl Scraper {
     pub(super) async fn run(
         mut self,
         _live: Live,
-        started: Sender<()>,
+        started: mpsc::Sender<()>,
         deadline: Nanos,
         demands: UnboundedReceiver<Demand>,
     ) {

@@ -8,7 +8,6 @@ use super::*;
 use crate::endpoint::{EndpointType, ParsedResponse};
 use crate::metrics::metric::{Observation, RecordValues};
 use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
-use crate::units::Nanos;
 
 /// A request that the server rejected with `message`.
 fn failed(number: u128, kind: ErrorKind, message: &str) -> MeasuredRecord {
@@ -82,7 +81,7 @@ fn failures_beyond_the_bound_are_counted_and_cancellations_are_none() {
     for number in 0..10 {
         traces.observe(&failed(number + 1, ErrorKind::Cancelled, ""));
     }
-    let report = traces.finish(Duration::ZERO, &|| false);
+    let report = traces.finish(Nanos::ZERO, &Interrupt::never());
     let expected =
         TracesReport { sampled: 1_000, lost: 1_000, errors_left_out: 234, ..Default::default() };
     assert_eq!(report, expected);

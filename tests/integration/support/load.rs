@@ -6,11 +6,12 @@ use std::time::Duration;
 use aiperf::dataset::seed::Seed;
 use aiperf::dataset::{Conversation, Dataset, Sampler, Sampling, Turn};
 use aiperf::endpoint::{self, Endpoint, EndpointType};
+use aiperf::interrupt::Interrupter;
 use aiperf::mock_server::{self, FaultRule, MockServer, RequestLog, Script};
 use aiperf::record::RequestRecord;
 use aiperf::runner::{
-    Config, CpuShares, Interrupt, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder,
-    Runner, RunnerError, Targets, Workload,
+    Config, CpuShares, PhaseListener, Progress, QueueStats, RecordQueue, RequestBuilder, Runner,
+    RunnerError, Targets, Workload,
 };
 use aiperf::schedule::config::{
     ArrivalPattern, Limit, LoadPattern, PhaseConfig, Rate, StopCondition,
@@ -18,7 +19,6 @@ use aiperf::schedule::config::{
 use aiperf::schedule::{PhaseKind, PhaseStats, Shard};
 use aiperf::transport::{self, Target};
 use aiperf::units::Nanos;
-use tokio::sync::watch;
 
 /// Wraps a dialect in another one.
 type Dialect = dyn FnOnce(Arc<dyn Endpoint>) -> Arc<dyn Endpoint> + Send;
@@ -39,7 +39,7 @@ pub(crate) struct Load {
     /// Wraps the chat dialect in another one.
     pub(crate) dialect: Box<Dialect>,
     /// Sent by the test while the load runs.
-    pub(crate) interrupt: watch::Sender<Interrupt>,
+    pub(crate) interrupter: Interrupter,
     pub(crate) listener: Option<Arc<dyn PhaseListener>>,
 }
 
@@ -65,7 +65,7 @@ impl Load {
             workers: 1,
             queue_budget: 64 << 20,
             dialect: Box::new(|chat| chat),
-            interrupt: watch::Sender::new(Interrupt::None),
+            interrupter: Interrupter::default(),
             listener: None,
         }
     }
@@ -125,7 +125,7 @@ impl Load {
             Arc::clone(&progress),
         )
         .with_listener(self.listener);
-        (runner.run(self.interrupt.subscribe()), queue, progress, last)
+        (runner.run(&self.interrupter.interrupt()), queue, progress, last)
     }
 
     pub(crate) fn run(self) -> Outcome {

@@ -233,11 +233,6 @@ impl OtlpReceiver {
         Received(taken.last().expect("the receiver took no export").message.clone())
     }
 
-    /// Returns whether any export has arrived, whatever the response.
-    pub(crate) fn has_exports(&self) -> bool {
-        self.shared.script.lock().unwrap().seen > 0
-    }
-
     /// Waits until `count` exports have arrived, whatever the responses.
     pub(crate) fn wait_for_exports(&self, count: usize) {
         self.wait_for(count, "metrics", |script| script.seen);
