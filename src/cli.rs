@@ -164,7 +164,7 @@ enum Action {
 
 /// Parses the arguments, program name first, with the process's environment.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
-    parse_with(arguments, Environment::new(&|name| std::env::var(name).ok()))
+    parse_with(arguments, Environment::process())
 }
 
 /// Parses the arguments, program name first, with the given environment.

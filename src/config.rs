@@ -4,7 +4,7 @@
 //! command line builds a [`RunConfig`]; [`RunConfig::validate`] is the only place that
 //! checks which settings can be combined.
 
-pub mod env;
+mod env;
 mod many;
 pub mod metrics_url;
 pub mod selfcheck;
@@ -27,8 +27,8 @@ use crate::{
 };
 
 pub use crate::console::Ui;
+pub use crate::environment::Environment;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
-pub use env::Environment;
 pub use validate::ConfigError;
 
 /// The configuration of a run.

@@ -5,6 +5,8 @@
 
 pub mod platform;
 
+pub mod environment;
+
 pub mod units;
 
 pub mod timer;

@@ -37,6 +37,7 @@ use opentelemetry_sdk::metrics::{
 };
 use tokio::sync::oneshot;
 
+use crate::environment::Environment;
 use crate::interrupt::Interrupt;
 use crate::metrics::metric::{MeasuredRecord, MetricResult};
 use crate::metrics::tag::MetricTag;
@@ -93,17 +94,14 @@ const EXPONENTIAL_MAX_SCALE: i8 = 8;
 
 /// Checks that `config` and the variables of `environment` are valid together. Sends nothing and
 /// opens no connection.
-pub fn check(
-    config: &Config,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<(), TelemetryError> {
+pub fn check(config: &Config, environment: Environment<'_>) -> Result<(), TelemetryError> {
     Settings::resolve(config, environment).map(drop)
 }
 
 /// Returns whether `config` or the process's variables name a collector.
 #[must_use]
 pub fn exports(config: &Config) -> bool {
-    let settings = Settings::resolve(config, &|name| std::env::var(name).ok());
+    let settings = Settings::resolve(config, Environment::process());
     settings.is_ok_and(|settings| settings.destination.is_some() || settings.traces.is_some())
 }
 
@@ -134,7 +132,7 @@ impl Telemetry {
         identity: &Identity,
         catalogue: &[&'static Metric],
     ) -> Result<Self, TelemetryError> {
-        Self::start_in(config, identity, catalogue, &|name| std::env::var(name).ok())
+        Self::start_in(config, identity, catalogue, Environment::process())
     }
 
     /// Like [`Telemetry::start`], with variables looked up by `environment`.
@@ -142,7 +140,7 @@ impl Telemetry {
         config: &Config,
         identity: &Identity,
         catalogue: &[&'static Metric],
-        environment: &dyn Fn(&str) -> Option<String>,
+        environment: Environment<'_>,
     ) -> Result<Self, TelemetryError> {
         let settings = Settings::resolve(config, environment)?;
         let exponential = settings.exponential;

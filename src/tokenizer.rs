@@ -18,6 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::environment::Environment;
 use chat_template::ChatTemplate;
 pub use chat_template::Wrapping;
 use o200k::{O200K, O200k};
@@ -84,9 +85,6 @@ pub fn is_local(model: &str, revision: &str, environment: Environment<'_>) -> bo
         || path.join("tokenizer.json").is_file()
         || hub::Hub::new(environment).cached(model, revision).is_some()
 }
-
-/// Lookup of an environment variable by its name.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Error of loading a tokenizer.
 #[derive(Debug, Error)]

@@ -2,6 +2,7 @@
 //! whether it uses a proxy.
 #![no_main]
 
+use aiperf::environment::Environment;
 use aiperf::transport::Proxies;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
@@ -10,7 +11,7 @@ use url::Url;
 fuzz_target!(|lines: &str| {
     let mut lines = lines.lines();
     let (http, https, all, no) = (lines.next(), lines.next(), lines.next(), lines.next());
-    let proxies = Proxies::from_environment(|name| {
+    let proxies = Proxies::from_environment(Environment::new(&|name| {
         let value = match name {
             "HTTP_PROXY" => http,
             "HTTPS_PROXY" => https,
@@ -19,7 +20,7 @@ fuzz_target!(|lines: &str| {
             _ => None,
         };
         value.map(str::to_owned)
-    });
+    }));
     match proxies {
         Err(error) => {
             assert!(["HTTP_PROXY", "HTTPS_PROXY", "all_proxy"].contains(&error.variable));

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use aiperf::environment::Environment;
 use aiperf::tokenizer::{self, Source};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -16,5 +17,5 @@ fuzz_target!(|input: (&str, &str)| {
     let environment = |variable: &str| {
         variable.starts_with("HF_").then(|| CACHE.path().to_string_lossy().into_owned())
     };
-    let _ = tokenizer::is_local(name, revision, &environment);
+    let _ = tokenizer::is_local(name, revision, Environment::new(&environment));
 });

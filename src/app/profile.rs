@@ -16,7 +16,7 @@ use super::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::cli;
-use crate::config::{RunConfig, Secret, Ui, selfcheck, url as urls};
+use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
@@ -30,7 +30,7 @@ use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, Targets, Workload};
 use crate::schedule;
-use crate::tokenizer::{self, TokenCounter};
+use crate::tokenizer::TokenCounter;
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
 
@@ -92,8 +92,7 @@ struct Material {
 impl Material {
     /// Loads tokenizer and dataset; completes `config` with what depends on the dataset.
     fn load(config: &mut RunConfig) -> anyhow::Result<Self> {
-        let environment = |name: &str| std::env::var(name).ok();
-        let counter = Arc::new(counter(config, &environment)?);
+        let counter = Arc::new(counter(config)?);
         Self::with(config, counter)
     }
 
@@ -333,10 +332,8 @@ fn claim(config: &RunConfig) -> anyhow::Result<Claim> {
 }
 
 /// The tokenizer, with the chat template if tokens are counted with it.
-pub(super) fn counter(
-    config: &RunConfig,
-    environment: tokenizer::Environment<'_>,
-) -> anyhow::Result<TokenCounter> {
+pub(super) fn counter(config: &RunConfig) -> anyhow::Result<TokenCounter> {
+    let environment = Environment::process();
     let counter = TokenCounter::load(&config.tokenizer, environment)?;
     if !config.apply_chat_template {
         return Ok(counter);

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 
 use super::{Outcome, profile};
 use crate::cli;
-use crate::config::RunConfig;
+use crate::config::{Environment, RunConfig};
 use crate::dataset::{Conversation, Dataset, Source, Turn};
 use crate::endpoint::{self, Endpoint, EndpointType};
 use crate::platform::{limits, process};
@@ -114,17 +114,16 @@ pub(super) fn rehearse(arguments: Vec<OsString>) -> anyhow::Result<Outcome> {
 }
 
 fn try_out(config: &RunConfig) -> anyhow::Result<()> {
-    let environment = |name: &str| std::env::var(name).ok();
     begin("tokenizer")?;
     limits::allow(MAX_TOKENIZER_BYTES, MAX_TOKENIZER_SECONDS);
-    let counter = TokenCounter::load(&config.tokenizer, &environment)?;
+    let counter = TokenCounter::load(&config.tokenizer, Environment::process())?;
     counter.try_out();
     if !has_template(config) {
         return Ok(());
     }
     begin("template")?;
     limits::allow(MAX_TEMPLATE_BYTES, MAX_TEMPLATE_SECONDS);
-    let counter = profile::counter(config, &environment)?;
+    let counter = profile::counter(config)?;
     let endpoint = endpoint::build(&config.endpoint);
     let _ = counter.wrapping();
     render(&*endpoint, &counter, &sample());

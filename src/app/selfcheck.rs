@@ -180,7 +180,7 @@ impl Check<'_> {
     fn profile(&mut self, flags: &[String]) -> anyhow::Result<Vec<Sample>> {
         // Only transport settings apply to later runs too.
         let transport = |name: &str| {
-            name.starts_with("AIPERF_HTTP_").then(|| std::env::var(name).ok()).flatten()
+            name.starts_with("AIPERF_HTTP_").then(|| Environment::process().get(name)).flatten()
         };
         let flags = flags.iter().map(Into::into);
         let Command::Profile(config) = cli::parse_with(flags, Environment::new(&transport))? else {

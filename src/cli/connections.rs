@@ -47,7 +47,7 @@ pub(super) fn warning(config: &RunConfig, environment: Environment<'_>) -> Optio
 }
 
 fn proxies(environment: Environment<'_>) -> Result<Proxies, ConfigError> {
-    Proxies::from_environment(|name| environment.get(name)).map_err(ConfigError::Proxy)
+    Proxies::from_environment(environment).map_err(ConfigError::Proxy)
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -426,7 +426,7 @@ fn telemetry(
     };
     // The exporter reads `OTEL_*` itself, since each variable has its own rules; errors in
     // them are reported here, before anything waits.
-    telemetry::check(&config, &|name| environment.get(name))
+    telemetry::check(&config, environment)
         .map_err(|error| ConfigError::Telemetry(error.to_string()))?;
     Ok(config)
 }

@@ -1,32 +1,9 @@
-//! Access to the environment through a function, so that tests need not set variables.
+//! Values of environment variables.
 
-use super::ConfigError;
+use super::{ConfigError, Environment};
 use crate::units::Nanos;
 
-/// Looks up environment variables.
-#[derive(Clone, Copy)]
-pub struct Environment<'a> {
-    lookup: &'a dyn Fn(&str) -> Option<String>,
-}
-
-impl std::fmt::Debug for Environment<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Environment")
-    }
-}
-
-impl<'a> Environment<'a> {
-    /// An environment with the variables that `lookup` returns.
-    pub fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        Self { lookup }
-    }
-
-    /// The value of `name`; `None` if it is unset or blank.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<String> {
-        (self.lookup)(name).filter(|value| !value.trim().is_empty())
-    }
-
+impl Environment<'_> {
     /// A number of at least 0, or `default` if unset.
     pub fn number(&self, name: &str, default: f64) -> Result<f64, ConfigError> {
         self.parse(name, "a number of at least 0", |text| {

@@ -11,7 +11,7 @@ pub fn default_for(
     revision: &str,
     environment: Environment<'_>,
 ) -> (Source, Option<String>) {
-    if is_local(model, revision, &|name| environment.get(name)) {
+    if is_local(model, revision, environment) {
         return (Source::parse(model).at_revision(revision), None);
     }
     let warning = format!(

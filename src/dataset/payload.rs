@@ -110,6 +110,7 @@ fn parts(content: &Value) -> impl Iterator<Item = Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::Environment;
     use crate::tokenizer::Source;
 
     fn texts(body: &Value) -> Vec<String> {
@@ -133,7 +134,8 @@ mod tests {
         let expected = ["Be brief.", "hello there you", "f", "adds two numbers", &schema];
         assert_eq!(texts(&chat), expected);
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model");
-        let counter = TokenCounter::load(&Source::parse(folder), &|_| None).unwrap();
+        let counter =
+            TokenCounter::load(&Source::parse(folder), Environment::new(&|_| None)).unwrap();
         let body = RawValue::from_string(chat.to_string()).unwrap();
         assert_eq!(count_tokens(&body, &counter), Some(45));
 

@@ -140,11 +140,12 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::environment::Environment;
     use crate::tokenizer::Source;
 
     fn golden_counter() -> TokenCounter {
         let path = PathBuf::from("tests/golden/tiny-model");
-        TokenCounter::load(&Source::Path(path), &|_| None).unwrap()
+        TokenCounter::load(&Source::Path(path), Environment::new(&|_| None)).unwrap()
     }
 
     fn assert_exact(counter: &TokenCounter) {

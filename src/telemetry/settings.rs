@@ -1,6 +1,6 @@
 //! Settings of the export, from flags and the standard `OTEL_*` variables.
 //!
-//! The environment is read through a closure, and only in this module.
+//! Only this module reads them.
 
 mod endpoint;
 
@@ -14,11 +14,9 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::{Config, TelemetryError};
+use crate::environment::Environment;
 
 use self::endpoint::{BASE_ENDPOINT, METRICS_PATH, TRACES_PATH};
-
-/// Looks up the value of a variable.
-type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Shortest accepted interval between exports, in seconds.
 const SHORTEST: f64 = 0.001;
@@ -73,17 +71,11 @@ pub(super) enum Protocol {
 }
 
 impl Settings {
-    /// Resolves `config` and `environment`; flags take precedence.
-    pub(super) fn resolve(
-        config: &Config,
-        environment: Environment<'_>,
-    ) -> Result<Self, TelemetryError> {
-        let given = |name: &str| {
-            environment(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-        };
-        let destination = Destination::find(&METRICS, config, &given)?;
+    /// Resolves `config` and the variables that are `given`; flags take precedence.
+    pub(super) fn resolve(config: &Config, given: Environment<'_>) -> Result<Self, TelemetryError> {
+        let destination = Destination::find(&METRICS, config, given)?;
         let traces = match &config.trace_sample {
-            Some(_) => Some(Destination::find(&TRACES, config, &given)?.ok_or_else(no_collector)?),
+            Some(_) => Some(Destination::find(&TRACES, config, given)?.ok_or_else(no_collector)?),
             None => None,
         };
         if destination.is_none() && traces.is_none() {
@@ -97,7 +89,7 @@ impl Settings {
             });
         }
         if destination.is_some() {
-            refuse_delta(&given)?;
+            refuse_delta(given)?;
         }
         Ok(Self {
             destination,
@@ -106,11 +98,11 @@ impl Settings {
                 config.interval_seconds,
                 "AIPERF_OTEL_FLUSH_INTERVAL_SECONDS",
                 &["OTEL_METRIC_EXPORT_INTERVAL"],
-                &given,
+                given,
             )?,
-            exponential: exponential(config, &given)?,
-            service_name: given("OTEL_SERVICE_NAME"),
-            resource_attributes: pairs(&given, "OTEL_RESOURCE_ATTRIBUTES")?,
+            exponential: exponential(config, given)?,
+            service_name: given.trimmed("OTEL_SERVICE_NAME"),
+            resource_attributes: pairs(given, "OTEL_RESOURCE_ATTRIBUTES")?,
         })
     }
 }
@@ -217,7 +209,7 @@ impl Destination {
 /// and a missed export must be covered by the next one.
 fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
-    match given(NAME) {
+    match given.trimmed(NAME) {
         Some(value) if !value.eq_ignore_ascii_case("cumulative") => Err(TelemetryError::Setting {
             name: NAME,
             reason: format!(
@@ -232,7 +224,8 @@ fn refuse_delta(given: Environment<'_>) -> Result<(), TelemetryError> {
 /// Returns whether histograms are exponential, from the flag or else the variable.
 fn exponential(config: &Config, given: Environment<'_>) -> Result<bool, TelemetryError> {
     const NAME: &str = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
-    let Some(value) = given(NAME).filter(|_| config.exponential_histograms.is_none()) else {
+    let Some(value) = given.trimmed(NAME).filter(|_| config.exponential_histograms.is_none())
+    else {
         return Ok(config.exponential_histograms.unwrap_or(false));
     };
     match value.to_ascii_lowercase().as_str() {
@@ -283,7 +276,7 @@ fn pairs(
     given: Environment<'_>,
     name: &'static str,
 ) -> Result<Vec<(String, String)>, TelemetryError> {
-    let text = given(name).unwrap_or_default();
+    let text = given.trimmed(name).unwrap_or_default();
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut place = HashMap::new();
     for (index, entry) in text.split(',').map(str::trim).enumerate() {
@@ -325,7 +318,7 @@ fn duration(
     given: Environment<'_>,
 ) -> Result<Duration, TelemetryError> {
     let (name, seconds) = match first(given, standard) {
-        Some((name, value)) if given(ours).is_none() => {
+        Some((name, value)) if given.trimmed(ours).is_none() => {
             let millis: Result<u32, _> = value.parse();
             let millis = millis.map_err(|_| TelemetryError::Setting {
                 name,
@@ -373,7 +366,7 @@ fn file(given: Environment<'_>, names: &[&'static str]) -> Result<Option<Vec<u8>
 
 /// Returns the first of `names` that is set, with its value.
 fn first(given: Environment<'_>, names: &[&'static str]) -> Option<(&'static str, String)> {
-    names.iter().find_map(|name| Some((*name, given(name)?)))
+    names.iter().find_map(|name| Some((*name, given.trimmed(name)?)))
 }
 
 #[cfg(test)]

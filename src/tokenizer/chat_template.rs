@@ -56,7 +56,7 @@ impl ChatTemplate {
     /// Loads the template that belongs to the tokenizer of `source`.
     pub(super) fn load(
         source: &Source,
-        environment: super::Environment<'_>,
+        environment: crate::environment::Environment<'_>,
     ) -> Result<Self, TokenizerError> {
         let fault = |origin: &dyn ToString, reason: &str| TokenizerError::ChatTemplate {
             origin: origin.to_string(),

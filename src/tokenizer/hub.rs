@@ -13,7 +13,8 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATIO
 use reqwest::redirect::Policy;
 use url::Url;
 
-use super::{Environment, Loaded, MAX_BYTES, TokenizerError, from_bytes};
+use super::{Loaded, MAX_BYTES, TokenizerError, from_bytes};
+use crate::environment::Environment;
 use crate::platform::replace::replace;
 
 /// URL of the hub unless `HF_ENDPOINT` is set.
@@ -47,16 +48,15 @@ struct Download {
 
 impl Hub {
     pub(super) fn new(environment: Environment<'_>) -> Self {
-        let set = |name: &str| environment(name).filter(|value| !value.is_empty());
         let truthy = |name: &str| {
-            set(name).is_some_and(|value| {
+            environment.get(name).is_some_and(|value| {
                 ["1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str())
             })
         };
         Self {
-            cache: cache_directory(&set),
-            endpoint: set("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned()),
-            token: set("HF_TOKEN"),
+            cache: cache_directory(environment),
+            endpoint: environment.get("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned()),
+            token: environment.get("HF_TOKEN"),
             offline: ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]
                 .into_iter()
                 .find(|name| truthy(name)),
@@ -174,7 +174,8 @@ impl Hub {
     }
 }
 
-fn cache_directory(set: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+fn cache_directory(environment: Environment<'_>) -> PathBuf {
+    let set = |name| environment.get(name);
     if let Some(cache) = set("HF_HUB_CACHE") {
         return PathBuf::from(cache);
     }

@@ -26,7 +26,7 @@ const COUNTS: [(&str, u64, u64); 9] = [
 ];
 
 fn golden() -> TokenCounter {
-    TokenCounter::load(&Source::parse(GOLDEN), &|_| None).unwrap()
+    TokenCounter::load(&Source::parse(GOLDEN), Environment::new(&|_| None)).unwrap()
 }
 
 fn hub(name: &str) -> Source {
@@ -35,7 +35,8 @@ fn hub(name: &str) -> Source {
 
 fn load_with(source: &Source, variables: &[(&str, &str)]) -> Result<TokenCounter, TokenizerError> {
     let variables: HashMap<_, _> = variables.iter().copied().collect();
-    TokenCounter::load(source, &|name| variables.get(name).map(ToString::to_string))
+    let lookup = |name: &str| variables.get(name).map(ToString::to_string);
+    TokenCounter::load(source, Environment::new(&lookup))
 }
 
 #[test]
@@ -86,7 +87,10 @@ fn sources_are_told_apart() {
 #[test]
 fn a_path_may_be_the_file_or_its_directory() {
     let file = Source::Path(PathBuf::from(GOLDEN).join("tokenizer.json"));
-    assert_eq!(TokenCounter::load(&file, &|_| None).unwrap().count("Hello, world!"), 6);
+    assert_eq!(
+        TokenCounter::load(&file, Environment::new(&|_| None)).unwrap().count("Hello, world!"),
+        6
+    );
 }
 
 #[test]
@@ -103,18 +107,21 @@ fn truncation_and_padding_of_the_file_are_not_obeyed() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("tokenizer.json"), json.to_string()).unwrap();
     let source = Source::Path(directory.path().to_owned());
-    assert_eq!(TokenCounter::load(&source, &|_| None).unwrap().count("Hello, world!"), 6);
+    assert_eq!(
+        TokenCounter::load(&source, Environment::new(&|_| None)).unwrap().count("Hello, world!"),
+        6
+    );
 }
 
 #[test]
 fn files_that_are_no_tokenizer_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let source = Source::Path(directory.path().to_owned());
-    let error = TokenCounter::load(&source, &|_| None).unwrap_err();
+    let error = TokenCounter::load(&source, Environment::new(&|_| None)).unwrap_err();
     assert!(matches!(error, TokenizerError::Read { .. }), "{error}");
 
     std::fs::write(directory.path().join("tokenizer.json"), "{}").unwrap();
-    let error = TokenCounter::load(&source, &|_| None).unwrap_err();
+    let error = TokenCounter::load(&source, Environment::new(&|_| None)).unwrap_err();
     assert!(matches!(error, TokenizerError::Invalid { .. }), "{error}");
 }
 

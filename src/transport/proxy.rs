@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use url::Url;
 
 use super::Target;
+use crate::environment::Environment;
 use crate::record::{ErrorKind, RequestError};
 
 /// Maximum size of the head of a proxy's response, in bytes.
@@ -42,10 +43,9 @@ impl fmt::Debug for Proxies {
 
 impl Proxies {
     /// Reads the proxies from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, or their
-    /// lower-case forms, through `lookup`.
-    pub fn from_environment(
-        lookup: impl Fn(&'static str) -> Option<String>,
-    ) -> Result<Self, ProxyError> {
+    /// lower-case forms, from `environment`.
+    pub fn from_environment(environment: Environment<'_>) -> Result<Self, ProxyError> {
+        let lookup = |name| environment.get(name);
         let of = |names: [&'static str; 2]| -> Result<String, ProxyError> {
             let Some((variable, value)) =
                 names.into_iter().find_map(|name| Some((name, lookup(name)?)))

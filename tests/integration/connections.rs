@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use aiperf::environment::Environment;
 use aiperf::record::{ErrorKind, HttpTrace, RequestRecord};
 use aiperf::schedule::config::{Limit, PhaseConfig, StopCondition};
 use aiperf::transport::{
@@ -692,8 +693,8 @@ fn relay(one: &TcpStream, other: &TcpStream) {
 }
 
 fn through(proxy: &str) -> Proxies {
-    let variable = |name| (name == "ALL_PROXY").then(|| proxy.to_owned());
-    Proxies::from_environment(variable).unwrap()
+    let variable = |name: &str| (name == "ALL_PROXY").then(|| proxy.to_owned());
+    Proxies::from_environment(Environment::new(&variable)).unwrap()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aiperf::environment::Environment;
 use aiperf::server_metrics::exposition::{Exposition, Format, Label, MetricType};
 use aiperf::server_metrics::snapshot::Snapshot;
 use aiperf::server_metrics::{Endpoint, FetchTimes, Scrape};
@@ -47,7 +48,7 @@ fn start(config: &Config, variables: &[(&str, &str)]) -> Telemetry {
         let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
         pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
-    Telemetry::start_in(config, &identity(), &[], &found).unwrap()
+    Telemetry::start_in(config, &identity(), &[], Environment::new(&found)).unwrap()
 }
 
 /// Starts with the receiver's protocol.

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use aiperf::endpoint::{EndpointType, ParsedResponse};
+use aiperf::environment::Environment;
 use aiperf::interrupt::Interrupter;
 use aiperf::metrics::health::{ClientHealth, Cpu, Verdict};
 use aiperf::metrics::metric::{
@@ -105,7 +106,8 @@ fn start(config: &Config, variables: &[(&str, &str)]) -> Run {
         let is_grpc = is_protocol && config.url.as_deref().is_some_and(is_of_grpc);
         pair.map(|(_, value)| (*value).to_owned()).or_else(|| is_grpc.then(|| "grpc".to_owned()))
     };
-    let telemetry = Telemetry::start_in(config, &identity(), &catalogue(), &found).unwrap();
+    let telemetry =
+        Telemetry::start_in(config, &identity(), &catalogue(), Environment::new(&found)).unwrap();
     Run::new(telemetry, &catalogue())
 }
 

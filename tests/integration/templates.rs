@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aiperf::environment::Environment;
 use aiperf::mock_server::Script;
 use aiperf::tokenizer::{Source, TokenCounter};
 use serde_json::{Value, json};
@@ -29,7 +30,10 @@ fn with_template_of(directory: &str) -> TokenCounter {
         "tiny-model" => TINY.into(),
         other => golden(other),
     });
-    TokenCounter::load(&tiny, &|_| None).unwrap().with_chat_template(&template, &|_| None).unwrap()
+    TokenCounter::load(&tiny, Environment::new(&|_| None))
+        .unwrap()
+        .with_chat_template(&template, Environment::new(&|_| None))
+        .unwrap()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use aiperf::environment::Environment;
 use aiperf::schedule::PhaseKind;
 use aiperf::telemetry::{Config, Telemetry, TracesReport};
 
@@ -27,7 +28,10 @@ fn start(collector: &OtlpReceiver) -> Run {
     };
     let protocol = if collector.is_grpc() { "grpc" } else { "http/protobuf" };
     let variable = |name: &str| (name == "OTEL_EXPORTER_OTLP_PROTOCOL").then(|| protocol.into());
-    Run::new(Telemetry::start_in(&config, &identity(), &[], &variable).unwrap(), &[])
+    Run::new(
+        Telemetry::start_in(&config, &identity(), &[], Environment::new(&variable)).unwrap(),
+        &[],
+    )
 }
 
 /// Sends requests with these numbers, one after the other.

@@ -74,7 +74,9 @@ fn named(
         return Ok(Some(Named { text: url.to_owned(), origin: Origin::Flag, by: "--otel-url" }));
     }
     let Some((by, text)) = first(given, &[signal.endpoint, BASE_ENDPOINT]) else { return Ok(None) };
-    if given("OTEL_SDK_DISABLED").is_some_and(|it| is_true(&it)) || !is_by_otlp(signal, given)? {
+    if given.trimmed("OTEL_SDK_DISABLED").is_some_and(|it| is_true(&it))
+        || !is_by_otlp(signal, given)?
+    {
         return Ok(None);
     }
     let origin = if by == BASE_ENDPOINT { Origin::Base } else { Origin::Signal };
@@ -89,7 +91,7 @@ fn is_true(value: &str) -> bool {
 /// Returns whether `OTEL_METRICS_EXPORTER` or `OTEL_TRACES_EXPORTER` selects OTLP.
 fn is_by_otlp(signal: &Signal, given: Environment<'_>) -> Result<bool, TelemetryError> {
     let name = signal.exporter;
-    let Some(value) = given(name) else { return Ok(true) };
+    let Some(value) = given.trimmed(name) else { return Ok(true) };
     let has = |wanted: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(wanted));
     if has("otlp") || has("none") {
         return Ok(has("otlp"));

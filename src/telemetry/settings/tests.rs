@@ -8,7 +8,7 @@ fn resolve(url: Option<&str>, variables: &[(&str, &str)]) -> Result<Settings, Te
         let pair = variables.iter().find(|(have, _)| *have == name);
         pair.map(|(_, value)| (*value).to_owned())
     };
-    Settings::resolve(&config, &found)
+    Settings::resolve(&config, Environment::new(&found))
 }
 
 fn destination(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol) {
@@ -228,7 +228,8 @@ fn variables_turn_off_what_variables_turned_on() {
             "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://c:4317".to_owned()),
             _ => (name == off).then(|| value.to_owned()),
         };
-        let refused = Settings::resolve(&traced(None), &found).err().expect("was accepted");
+        let refused =
+            Settings::resolve(&traced(None), Environment::new(&found)).err().expect("was accepted");
         assert!(refused.to_string().contains(off), "{refused}");
     }
 }
@@ -239,8 +240,11 @@ fn the_kind_of_histograms_is_the_flags_else_the_variables() {
     let of = |flag, value: &str| {
         let url = Some("c:4317".to_owned());
         let config = Config { url, exponential_histograms: flag, ..Config::default() };
-        Settings::resolve(&config, &|name| (name == NAME).then(|| value.to_owned()))
-            .map(|settings| settings.exponential)
+        Settings::resolve(
+            &config,
+            Environment::new(&|name| (name == NAME).then(|| value.to_owned())),
+        )
+        .map(|settings| settings.exponential)
     };
     let (explicit, exponential) =
         ("explicit_bucket_histogram", "BASE2_exponential_bucket_histogram");
@@ -283,7 +287,8 @@ fn traces(url: Option<&str>, variables: &[(&str, &str)]) -> (String, Protocol, b
         let pair = variables.iter().find(|(have, _)| *have == name);
         pair.map(|(_, value)| (*value).to_owned())
     };
-    let settings = Settings::resolve(&config, &found).unwrap_or_else(|e| panic!("{e}"));
+    let settings =
+        Settings::resolve(&config, Environment::new(&found)).unwrap_or_else(|e| panic!("{e}"));
     let traces = settings.traces.expect("no destination");
     let is_one = settings.destination.is_some_and(|metrics| metrics.is_reached_like(&traces));
     (traces.url.to_string(), traces.protocol, is_one)
@@ -312,8 +317,10 @@ fn variables_name_the_collector_of_traces_as_opentelemetry_says() {
     assert!(!of(&[base, slow]).2, "a channel has one timeout");
 
     // Settings for metrics alone do not apply to traces.
-    let refused =
-        Settings::resolve(&traced(None), &|name| (name == metrics.0).then(|| metrics.1.to_owned()));
+    let refused = Settings::resolve(
+        &traced(None),
+        Environment::new(&|name| (name == metrics.0).then(|| metrics.1.to_owned())),
+    );
     assert!(refused.err().expect("was accepted").to_string().contains("--trace-sample"));
     // Without the flag, the variables for traces are ignored.
     let broken = [base, ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "zip")];
@@ -403,7 +410,10 @@ fn standard_times_are_milliseconds_and_ours_come_first() {
 fn times_that_make_no_sense_are_refused() {
     for interval_seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let config = Config { url: Some("c:1".into()), interval_seconds, ..Config::default() };
-        assert!(Settings::resolve(&config, &|_| None).is_err(), "{interval_seconds}");
+        assert!(
+            Settings::resolve(&config, Environment::new(&|_| None)).is_err(),
+            "{interval_seconds}"
+        );
     }
 }
 
@@ -436,7 +446,7 @@ proptest! {
     fn encoded_pairs_come_back(key in "[a-z.]{1,8}", value in "\\PC{0,12}") {
         let encoded: Vec<String> = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let text = format!("{key}={}", encoded.concat());
-        let read = pairs(&|_| Some(text.clone()), "OTEL_RESOURCE_ATTRIBUTES").unwrap();
+        let read = pairs(Environment::new(&|_| Some(text.clone())), "OTEL_RESOURCE_ATTRIBUTES").unwrap();
         prop_assert_eq!(read, vec![(key, value)]);
     }
 }

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::super::settings::Settings;
 use super::*;
 use crate::endpoint::{EndpointType, ParsedResponse};
+use crate::environment::Environment;
 use crate::metrics::metric::{Observation, RecordValues};
 use crate::record::{HttpTrace, RequestError, RequestRecord, ResponseBody, TurnId};
 
@@ -65,7 +66,7 @@ fn traces(sample: &str) -> Traces {
     let sample = sample.parse().unwrap();
     let url = Some("http://127.0.0.1:9".to_owned());
     let config = Config { url, trace_sample: Some(sample), ..Config::default() };
-    let settings = Settings::resolve(&config, &|_| None).unwrap();
+    let settings = Settings::resolve(&config, Environment::new(&|_| None)).unwrap();
     let resource = opentelemetry_sdk::Resource::builder_empty().build();
     let connection = Connection::open(settings.traces.unwrap()).unwrap();
     let hour = Duration::from_hours(1);

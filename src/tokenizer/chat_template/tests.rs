@@ -2,6 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::environment::Environment;
 
 fn user() -> Value {
     json!([{"role": "user", "content": "hi"}])
@@ -18,7 +19,8 @@ fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
 fn render(files: &[(&str, &str)]) -> Result<String, String> {
     let directory = directory(files);
     let source = Source::Path(directory.path().to_owned());
-    let template = ChatTemplate::load(&source, &|_| None).map_err(|error| error.to_string())?;
+    let template = ChatTemplate::load(&source, Environment::new(&|_| None))
+        .map_err(|error| error.to_string())?;
     template.render(&user(), &Value::Null)
 }
 
@@ -60,12 +62,16 @@ fn the_date_is_todays() {
 #[test]
 fn a_template_adds_tokens_to_messages() {
     let source = Source::Path(PathBuf::from("tests/golden/tiny-model"));
-    let counter = TokenCounter::load(&source, &|_| None).unwrap();
+    let counter = TokenCounter::load(&source, Environment::new(&|_| None)).unwrap();
     assert_eq!(counter.wrapping(), Wrapping::default());
-    let counter = counter.with_chat_template(&source, &|_| None).unwrap();
+    let counter = counter.with_chat_template(&source, Environment::new(&|_| None)).unwrap();
     let text = counter.chat_text(&user(), &Value::Null).unwrap().unwrap();
     assert_eq!(text, "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
     let frame = "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n";
     assert_eq!(counter.wrapping().first, counter.count(frame));
-    assert!(TokenCounter::builtin().with_chat_template(&Source::Builtin, &|_| None).is_err());
+    assert!(
+        TokenCounter::builtin()
+            .with_chat_template(&Source::Builtin, Environment::new(&|_| None))
+            .is_err()
+    );
 }

@@ -1,9 +1,9 @@
 use super::*;
 
 fn proxies(variables: &[(&'static str, &str)]) -> Result<Proxies, ProxyError> {
-    Proxies::from_environment(|name| {
+    Proxies::from_environment(Environment::new(&|name| {
         variables.iter().find(|(have, _)| *have == name).map(|(_, value)| (*value).to_owned())
-    })
+    }))
 }
 
 fn way(proxies: &Proxies, url: &str) -> Option<String> {
