@@ -26,7 +26,7 @@ use crate::metrics::health::{Limits, SelfCheck};
 use crate::platform::cores::keep_to;
 use cores::Cores;
 use errors::{Errors, Sample, Served};
-use report::{Load, Report, Step};
+use report::{Level, Report, Step};
 use server::Server;
 
 /// Duration of an open-loop run at one rate, in seconds.
@@ -43,8 +43,8 @@ pub(super) fn run(asked: &cli::SelfCheck, out: &mut impl Write) -> anyhow::Resul
     let cores = Cores::split();
     let interrupt = interrupt::listen()?;
     let mut check = Check { asked, cores: &cores, interrupt, interrupted: false };
-    let streams = check.rising(asked.streams.iter().map(|n| Load::Concurrency(*n)))?;
-    let rates = check.rising(asked.rates.iter().map(|n| Load::RequestRate(*n)))?;
+    let streams = check.rising(asked.streams.iter().map(|n| Level::Concurrency(*n)))?;
+    let rates = check.rising(asked.rates.iter().map(|n| Level::RequestRate(*n)))?;
     if check.interrupted {
         writeln!(out, "Interrupted: no result, and nothing was saved.")?;
         return Ok(Outcome::Interrupted);
@@ -94,10 +94,10 @@ const TTFT_SECONDS: f64 = 0.05;
 const ITL_SECONDS: f64 = 0.01;
 
 /// Scripts for paced streams and for immediate responses.
-const fn server_flags(load: Load) -> &'static [&'static str] {
+const fn server_flags(load: Level) -> &'static [&'static str] {
     match load {
-        Load::Concurrency(_) => &["--ttft", "50ms", "--itl", "10ms", "--jitter", "5%"],
-        Load::RequestRate(_) => &[],
+        Level::Concurrency(_) => &["--ttft", "50ms", "--itl", "10ms", "--jitter", "5%"],
+        Level::RequestRate(_) => &[],
     }
 }
 
@@ -110,7 +110,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Tries `loads` until one fails twice.
-    fn rising(&mut self, loads: impl Iterator<Item = Load>) -> anyhow::Result<Vec<Step>> {
+    fn rising(&mut self, loads: impl Iterator<Item = Level>) -> anyhow::Result<Vec<Step>> {
         let mut steps: Vec<Step> = Vec::new();
         for load in loads {
             for _ in 0..2 {
@@ -130,7 +130,7 @@ impl Check<'_> {
     }
 
     /// Performs one run and compares its results with the server's log.
-    fn step(&mut self, load: Load) -> anyhow::Result<Step> {
+    fn step(&mut self, load: Level) -> anyhow::Result<Step> {
         let directory =
             tempfile::tempdir().context("cannot create a directory for the run's files")?;
         let log = directory.path().join("writes.jsonl");
@@ -146,9 +146,9 @@ impl Check<'_> {
         Ok(Step::judge(load, samples.len(), errors, self.asked.bound.as_millis()))
     }
 
-    fn profile_flags(&self, load: Load, url: &str, files: &Path) -> Vec<String> {
+    fn profile_flags(&self, load: Level, url: &str, files: &Path) -> Vec<String> {
         let shape = match load {
-            Load::Concurrency(streams) => {
+            Level::Concurrency(streams) => {
                 let (rounds, tokens) = if self.asked.quick { (2, 8) } else { (ROUNDS, 64) };
                 let requests = streams * rounds;
                 // Ramped up over the duration of one stream, so that streams stay spread out.
@@ -158,7 +158,7 @@ impl Check<'_> {
                      --request-count {requests} --osl {tokens}"
                 )
             }
-            Load::RequestRate(rate) => {
+            Level::RequestRate(rate) => {
                 let seconds = if self.asked.quick { QUICK_RATE_SECONDS } else { RATE_SECONDS };
                 let requests = (rate as f64 * seconds).ceil();
                 format!(

@@ -9,17 +9,17 @@ use super::errors::{ErrorDistribution, Errors, METRICS};
 use crate::console::{self, Style};
 use crate::metrics::health::{Limits, SelfCheck};
 
-/// A load to try.
+/// A level of load to try.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Load {
+pub(super) enum Level {
     /// Concurrent streams; each sends its next request when one ends.
     Concurrency(u64),
     /// Requests per second, at equal intervals.
     RequestRate(u64),
 }
 
-impl Load {
+impl Level {
     /// The load as a number.
     pub(super) const fn size(self) -> u64 {
         match self {
@@ -31,7 +31,7 @@ impl Load {
 /// The results for one load.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Step {
-    pub(super) load: Load,
+    pub(super) load: Level,
     pub(super) requests: usize,
     failed: u64,
     /// Number of requests with a wrong output token count.
@@ -69,7 +69,7 @@ impl Serialize for Metrics {
 
 impl Step {
     /// Evaluates `errors` against `bound_ms`.
-    pub(super) fn judge(load: Load, requests: usize, errors: Errors, bound_ms: f64) -> Self {
+    pub(super) fn judge(load: Level, requests: usize, errors: Errors, bound_ms: f64) -> Self {
         let Errors { by_arrival, by_read, slip, slip_at_server, .. } = errors;
         let mut pairs = by_arrival.into_iter().zip(by_read).map(|(by_arrival, by_read)| {
             Some(Pair {
@@ -112,7 +112,7 @@ impl Step {
         if self.miscounted > 0 {
             failures.push(format!("{} requests have a wrong output token count", self.miscounted));
         }
-        if let Load::Concurrency(asked) = self.load
+        if let Level::Concurrency(asked) = self.load
             && self.reached_concurrency < asked
         {
             failures.push(format!(
@@ -150,8 +150,8 @@ impl Report {
         text.push_str(&self.rates_table(style));
         for step in self.streams.iter().chain(&self.rates).filter(|step| !self.held(step.load)) {
             let load = match step.load {
-                Load::Concurrency(streams) => format!("concurrency {streams}"),
-                Load::RequestRate(rate) => format!("{rate} requests/s"),
+                Level::Concurrency(streams) => format!("concurrency {streams}"),
+                Level::RequestRate(rate) => format!("{rate} requests/s"),
             };
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{load}: {}", step.failures.join("; "));
@@ -234,7 +234,7 @@ impl Report {
     }
 
     /// Whether one of the attempts at `load` passed.
-    fn held(&self, load: Load) -> bool {
+    fn held(&self, load: Level) -> bool {
         let mut tries = self.streams.iter().chain(&self.rates).filter(|step| step.load == load);
         tries.any(|step| step.failures.is_empty())
     }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_load_holds_by_arrival_within_the_bound() {
-        let judge = |errors| Step::judge(Load::Concurrency(10), 100, errors, 0.5).failures;
+        let judge = |errors| Step::judge(Level::Concurrency(10), 100, errors, 0.5).failures;
         assert!(judge(errors()).is_empty());
         assert_eq!(judge(Errors { failed: 1, ..errors() }), ["1 requests failed"]);
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
         late.by_arrival[1] = vec![600_000.0; 100];
         assert_eq!(judge(late), ["TTST is off by 0.60 ms at p99"]);
         let rate = Errors { slip: vec![700_000.0; 3], ..errors() };
-        let step = Step::judge(Load::RequestRate(99), 3, rate, 0.5);
+        let step = Step::judge(Level::RequestRate(99), 3, rate, 0.5);
         assert_eq!(step.failures, ["schedule slip is off by 0.70 ms at p99"]);
     }
 }
