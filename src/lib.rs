@@ -7,6 +7,8 @@ pub mod platform;
 
 pub mod environment;
 
+pub mod causes;
+
 pub mod units;
 
 pub mod timer;

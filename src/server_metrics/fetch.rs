@@ -1,6 +1,5 @@
 //! Sends a single scrape.
 
-use std::error::Error;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use super::collector::CollectorError;
 use super::exposition::Format;
 use super::scrape::FetchTimes;
 use super::store::MAX_VALUE_BYTES;
+use crate::causes::root;
 use crate::redact;
 use crate::transport::Connections;
 use crate::units::{Clock, Nanos};
@@ -223,11 +223,8 @@ fn failed(error: reqwest::Error) -> ScrapeError {
 }
 
 /// Returns the innermost cause; the outer ones only describe where it occurred.
-fn root_cause(mut error: &dyn Error) -> String {
-    while let Some(cause) = error.source() {
-        error = cause;
-    }
-    clipped(&error.to_string())
+fn root_cause(error: &reqwest::Error) -> String {
+    clipped(&root(error).to_string())
 }
 
 /// Returns the beginning of a text that a server may control, on one line.

@@ -18,6 +18,7 @@ use url::Url;
 
 use super::TelemetryError;
 use super::settings::{Destination, Protocol};
+use crate::causes::described;
 use crate::platform::process::yield_to_measurement;
 
 /// Timeout for connecting, which is ample for a reachable collector.
@@ -109,11 +110,11 @@ impl fmt::Debug for Connection {
 fn channel(to: &Destination) -> Result<Channel, String> {
     let mut endpoint = Endpoint::from_shared(to.url.to_string())
         .and_then(|endpoint| endpoint.user_agent(user_agent()))
-        .map_err(described)?
+        .map_err(|error| described(&error))?
         .connect_timeout(CONNECT_TIMEOUT.min(to.timeout))
         .timeout(to.timeout);
     if to.url.scheme() == "https" {
-        endpoint = endpoint.tls_config(client_tls(to)).map_err(described)?;
+        endpoint = endpoint.tls_config(client_tls(to)).map_err(|error| described(&error))?;
     }
     Ok(endpoint.connect_lazy())
 }
@@ -137,29 +138,20 @@ fn http_client(to: &Destination) -> Result<reqwest::Client, String> {
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(user_agent());
     if let Some(pem) = &to.authorities {
-        let authorities = reqwest::Certificate::from_pem_bundle(pem).map_err(described)?;
+        let authorities =
+            reqwest::Certificate::from_pem_bundle(pem).map_err(|error| described(&error))?;
         client = client.tls_certs_only(authorities);
     }
     if let Some((certificate, key)) = &to.client {
         let both = [certificate.as_slice(), b"\n", key].concat();
-        client = client.identity(reqwest::Identity::from_pem(&both).map_err(described)?);
+        client =
+            client.identity(reqwest::Identity::from_pem(&both).map_err(|error| described(&error))?);
     }
-    client.build().map_err(described)
+    client.build().map_err(|error| described(&error))
 }
 
 fn user_agent() -> &'static str {
     concat!("aiperf/", env!("CARGO_PKG_VERSION"))
-}
-
-/// Formats an error with its causes, since the outermost alone is often not informative.
-pub(super) fn described(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// A runtime on a dedicated thread, which ends when this value is dropped.

@@ -1,7 +1,6 @@
 //! Sends requests that are encoded by aiperf to the collector, over the exporter's connection, and
 //! runs the sending task.
 
-use std::error::Error;
 use std::io::Write as _;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -23,8 +22,9 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::connection::{Client, Connection, described};
+use super::connection::{Client, Connection};
 use super::{FINAL_RETRIES, RETRY_PAUSE, lock};
+use crate::causes::{described, find};
 use crate::interrupt::Interrupt;
 use crate::units::Nanos;
 
@@ -227,7 +227,7 @@ impl Connection {
             client = client.send_compressed(CompressionEncoding::Gzip);
         }
         client.ready().await.map_err(|error| Failure {
-            reason: described(error),
+            reason: described(&error),
             is_passing: true,
             after: None,
         })?;
@@ -252,7 +252,7 @@ impl Connection {
         } else {
             request.body(body)
         };
-        let mut response = request.send().await.map_err(unanswered)?;
+        let mut response = request.send().await.map_err(|error| unanswered(&error))?;
         let status = response.status();
         if !status.is_success() {
             let after = response.headers().get(RETRY_AFTER);
@@ -264,7 +264,7 @@ impl Connection {
             });
         }
         let mut answer = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(unanswered)? {
+        while let Some(piece) = response.chunk().await.map_err(|error| unanswered(&error))? {
             answer.extend_from_slice(&piece);
             if answer.len() > MAX_RESPONSE_BYTES {
                 break;
@@ -275,17 +275,14 @@ impl Connection {
     }
 }
 
-fn unanswered(error: reqwest::Error) -> Failure {
+fn unanswered(error: &reqwest::Error) -> Failure {
     Failure { is_passing: !error.is_builder(), reason: described(error), after: None }
 }
 
 /// Returns the failure of a request whose connection broke. The status is then not a response of
 /// the collector, whatever its code.
 fn broken(status: &Status) -> Option<Failure> {
-    let mut cause = status.source()?;
-    while !cause.is::<tonic::transport::Error>() {
-        cause = cause.source()?;
-    }
+    find::<tonic::transport::Error>(status)?;
     Some(Failure { reason: described(status), is_passing: true, after: None })
 }
 

@@ -4,6 +4,7 @@
 //! Layout of the cache: `models--org--name/refs/<revision>` contains a commit, and
 //! `models--org--name/snapshots/<commit>/tokenizer.json` is the file.
 
+use std::error::Error as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use reqwest::redirect::Policy;
 use url::Url;
 
 use super::{Loaded, MAX_BYTES, TokenizerError, from_bytes};
+use crate::causes::described;
 use crate::environment::Environment;
 use crate::platform::replace::replace;
 
@@ -294,17 +296,15 @@ fn read_body(response: Response) -> Result<Vec<u8>, String> {
 /// Returns the message of an error and of its causes, without the URL, which may contain
 /// credentials or a signature.
 fn explain(error: &reqwest::Error) -> String {
-    let mut words = if error.is_timeout() {
-        "the hub did not respond in time".to_owned()
+    let failure = if error.is_timeout() {
+        "the hub did not respond in time"
     } else if error.is_connect() {
-        "cannot connect to the hub".to_owned()
+        "cannot connect to the hub"
     } else {
-        "the request failed".to_owned()
+        "the request failed"
     };
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
+    match error.source() {
+        Some(cause) => format!("{failure}: {}", described(cause)),
+        None => failure.to_owned(),
     }
-    words
 }

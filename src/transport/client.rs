@@ -22,6 +22,7 @@ use super::exchange::{Exchange, OutgoingRequest, Watch};
 use super::limit::Slot;
 use super::pool::{IdlePool, SessionConnection};
 use super::{Config, ConnectionReuse};
+use crate::causes::find;
 use crate::record::{ErrorKind, HttpTrace, RequestError};
 use crate::redact;
 use crate::units::{Clock, Nanos};
@@ -349,8 +350,7 @@ fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
 
 /// Converts a connection error of hyper.
 fn connection_error(error: &hyper::Error) -> RequestError {
-    let cause = error.source();
-    let io_error = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    let io_error = find::<io::Error>(error);
     let tls_error = io_error
         .and_then(io::Error::get_ref)
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -370,7 +370,7 @@ fn connection_error(error: &hyper::Error) -> RequestError {
         _ if error.is_closed() || error.is_canceled() => (ErrorKind::Other, "ConnectionClosed"),
         _ => (ErrorKind::Other, "ConnectionFailed"),
     };
-    let cause = cause.map(ToString::to_string);
+    let cause = error.source().map(ToString::to_string);
     // hyper's own message is not specific: `connection error`.
     let message = match &cause {
         // rustls adds a page of its manual on what the server should have done.
