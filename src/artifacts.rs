@@ -33,7 +33,9 @@ use crate::metrics::Registry;
 use crate::metrics::metric::MeasuredRecord;
 use crate::redact;
 use crate::run::{RunDescription, RunReport};
+use crate::setting::{self, named};
 use crate::units::{Clock, Nanos};
+use serde::Serialize;
 
 pub use claim::{Claim, Wanted};
 pub use inputs::MAX_INPUT_BYTES;
@@ -46,9 +48,10 @@ use server_metrics::{ScrapeLines, ServerMetricsFiles};
 use sink::LineSink;
 
 /// The directory of the files, and which files are written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Config {
     /// The run's own directory.
+    #[serde(serialize_with = "setting::path")]
     pub directory: PathBuf,
     /// `--profile-export-prefix`, if given.
     pub prefix: Option<String>,
@@ -81,6 +84,8 @@ pub enum ExportLevel {
     /// Also request and response bodies.
     Raw,
 }
+
+named! { ExportLevel { "summary" => Summary, "records" => Records, "raw" => Raw } }
 
 /// An error with the files.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,6 @@ pub mod aiperf_flags;
 mod connections;
 mod distributed;
 mod generated;
-mod input_config;
 mod load;
 mod load_args;
 mod media_args;
@@ -35,14 +34,6 @@ use crate::mock_server;
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
-
-/// Updates the phases and the directory in `input_config` after the dataset, or the
-/// run's place among several, has changed them.
-pub fn record_changes(config: &mut RunConfig) {
-    config.input_config["phases"] = input_config::phases(&config.schedule);
-    config.input_config["artifacts"]["dir"] =
-        config.artifacts.directory.display().to_string().into();
-}
 
 /// What the user asked the program to do.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! checks which settings can be combined.
 
 mod env;
+mod input_config;
 mod many;
 pub mod metrics_url;
 pub mod selfcheck;
@@ -16,11 +17,13 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ::url::Url;
+use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::dataset::Seed;
 use crate::multi_run::{self, Member};
 use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
     artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry, transport,
@@ -31,8 +34,10 @@ pub use crate::environment::Environment;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
 pub use validate::ConfigError;
 
-/// The configuration of a run.
-#[derive(Debug, Clone)]
+/// The configuration of a run. Serialized, without secrets, it is `run_info.config` of the JSON
+/// export: a setting that is added to a module's configuration is recorded without further code.
+/// Durations are in nanoseconds.
+#[derive(Debug, Clone, Serialize)]
 pub struct RunConfig {
     /// The prompts to send.
     pub dataset: dataset::Config,
@@ -57,6 +62,7 @@ pub struct RunConfig {
     /// Where files are written.
     pub artifacts: artifacts::Config,
     /// Path of this machine's saved self-check, if known.
+    #[serde(skip)]
     pub selfcheck_file: Option<PathBuf>,
     /// How progress is displayed.
     pub ui: Ui,
@@ -72,18 +78,23 @@ pub struct RunConfig {
     /// The number of runs, and what they search for.
     pub multi_run: multi_run::Config,
     /// This run's position, if it is one of several.
+    #[serde(skip)]
     pub member: Option<Member>,
-    /// The settings as `input_config` of the JSON export; without secrets.
-    pub input_config: serde_json::Value,
-    /// The settings that do not have a field in `input_config`; without secrets.
-    pub other_config: serde_json::Value,
     /// The command line, secrets redacted.
+    #[serde(skip)]
     pub cli_command: String,
     /// Warnings to print before the run starts.
+    #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
 impl RunConfig {
+    /// The settings in AIPerf's layout: `input_config` of the JSON export.
+    #[must_use]
+    pub fn input_config(&self) -> serde_json::Value {
+        input_config::build(self)
+    }
+
     /// The default artifact directory: `artifacts/<model>-openai-<endpoint type>-<load>`, as in
     /// AIPerf, with a subdirectory `shard-<i>` for a part of a run.
     #[must_use]
@@ -145,12 +156,14 @@ fn load_name(phase: &PhaseConfig) -> String {
 }
 
 /// Which servers requests go to, and as whom.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct ServerConfig {
     /// Base URLs, at least one, assigned to sessions round-robin. A request is sent to
     /// [`url::join`] of its base URL and the endpoint's path.
+    #[serde(serialize_with = "shown_urls")]
     pub urls: Vec<Url>,
     /// Headers of every request, in order (`--header`).
+    #[serde(serialize_with = "shown_headers")]
     pub headers: Vec<(String, String)>,
     /// Sent as `Authorization: Bearer …` (`--api-key`).
     pub api_key: Option<Secret>,
@@ -161,23 +174,26 @@ pub struct ServerConfig {
 impl fmt::Debug for ServerConfig {
     /// Shows neither credentials in URLs nor headers that bear secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let urls: Vec<String> = self.urls.iter().map(|url| redact::url(url.as_str())).collect();
-        let headers: Vec<(&str, &str)> = self
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), redact::header_value(name, value)))
-            .collect();
-        f.debug_struct("ServerConfig")
-            .field("urls", &urls)
-            .field("headers", &headers)
-            .field("api_key", &self.api_key)
-            .field("wait_for_model", &self.wait_for_model)
-            .finish()
+        f.debug_tuple("ServerConfig").field(&serde_json::to_value(self)).finish()
     }
 }
 
+/// Serializes the URLs without their credentials.
+fn shown_urls<S: Serializer>(urls: &[Url], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(urls.iter().map(|url| redact::url(url.as_str())))
+}
+
+/// Serializes the headers without their secrets.
+fn shown_headers<S: Serializer>(
+    headers: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer
+        .collect_map(headers.iter().map(|(name, value)| (name, redact::header_value(name, value))))
+}
+
 /// The wait for the model before the first request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct WaitForModel {
     /// Maximum time to wait; zero skips the check.
     pub timeout: Nanos,
@@ -198,8 +214,10 @@ pub enum WaitMode {
     Both,
 }
 
+named! { WaitMode { "models" => Models, "inference" => Inference, "both" => Both } }
+
 /// Number of threads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunnerConfig {
     /// Threads that send requests and receive responses (`--workers-max`); `None` for the
     /// default.
@@ -223,6 +241,19 @@ pub enum LogLevel {
     Error,
 }
 
+named! {
+    LogLevel {
+        "trace" => Trace,
+        "debug" => Debug,
+        "info" => Info,
+        "notice" => Info,
+        "success" => Info,
+        "warning" => Warn,
+        "error" => Error,
+        "critical" => Error,
+    }
+}
+
 /// A value that is never shown in files, logs or debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -244,6 +275,12 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(redact::REDACTED)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(redact::REDACTED)
     }
 }
 

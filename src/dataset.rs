@@ -34,11 +34,13 @@ pub use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;
+use crate::setting::{self, named};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
+use serde::Serialize;
 
 /// Source of the conversations and order in which sessions draw them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Config {
     /// Whether the dataset is generated or read from a file.
     pub source: Source,
@@ -58,7 +60,8 @@ pub struct Config {
 }
 
 /// Kinds of datasets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a run has one of them")]
 pub enum Source {
     /// Generated from the embedded corpus.
@@ -68,6 +71,7 @@ pub enum Source {
     /// Read from a file.
     File {
         /// The file.
+        #[serde(serialize_with = "setting::path")]
         path: PathBuf,
         /// Format of the file; `None` detects it from the content.
         format: Option<FileFormat>,
@@ -99,8 +103,22 @@ pub enum FileFormat {
     BurstGptTrace,
 }
 
+named! {
+    FileFormat {
+        "single_turn" => SingleTurn,
+        "multi_turn" => MultiTurn,
+        "random_pool" => RandomPool,
+        "raw_payload" => RawPayload,
+        "inputs_json" => InputsJson,
+        "sharegpt" => ShareGpt,
+        "mooncake_trace" => MooncakeTrace,
+        "bailian_trace" => BailianTrace,
+        "burst_gpt_trace" => BurstGptTrace,
+    }
+}
+
 /// How prompts are generated for a trace, which has lengths instead of texts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TraceSettings {
     /// Tokens of the block that a hash ID stands for; `None` is the default of the format.
     pub block_tokens: Option<u32>,
@@ -111,7 +129,7 @@ pub struct TraceSettings {
 }
 
 /// A normal distribution; drawn counts are at least one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct NormalDistribution {
     /// Mean.
     pub mean: f64,
@@ -120,7 +138,7 @@ pub struct NormalDistribution {
 }
 
 /// Settings of generated conversations.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Synthetic {
     /// Number of conversations to generate.
     pub entries: usize,
@@ -154,7 +172,7 @@ pub struct Synthetic {
 }
 
 /// Settings of generated rankings.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rankings {
     /// Number of requests to generate.
     pub entries: usize,
@@ -176,6 +194,8 @@ pub enum ModelSelection {
     Random,
 }
 
+named! { ModelSelection { "round_robin" => RoundRobin, "random" => Random } }
+
 /// Order in which sessions draw conversations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sampling {
@@ -187,6 +207,8 @@ pub enum Sampling {
     /// Independently at random.
     Random,
 }
+
+named! { Sampling { "sequential" => Sequential, "shuffle" => Shuffle, "random" => Random } }
 
 /// The conversations of a run.
 #[derive(Debug, Clone, Default)]

@@ -31,7 +31,10 @@ use self::dialect::{
     rankings, raw, responses, solido_rag, template, video_generation,
 };
 use crate::dataset::Conversation;
+use serde::{Serialize, Serializer};
+
 use crate::record::{RequestError, ResponseBody};
+use crate::setting::Named;
 use crate::units::Nanos;
 
 pub use chat_messages::{ChatMessages, chat_messages};
@@ -121,11 +124,23 @@ impl EndpointType {
     pub const fn traits(self) -> &'static EndpointTraits {
         self.0
     }
+}
 
-    /// Returns the dialect that `--endpoint-type` calls `name`.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|endpoint| endpoint.0.name == name)
+impl Named for EndpointType {
+    const NAMES: &'static [(&'static str, Self)] = &{
+        let mut names = [("", Self::CHAT); Self::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = (Self::ALL[at].0.name, Self::ALL[at]);
+            at += 1;
+        }
+        names
+    };
+}
+
+impl Serialize for EndpointType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
     }
 }
 
@@ -214,7 +229,7 @@ mod tests {
             assert_eq!(EndpointType::named(name), Some(*endpoint));
             assert!(EndpointType::ALL[..at].iter().all(|other| other.traits().name != name));
         }
-        assert_eq!(EndpointType::named("Chat"), None);
+        assert_eq!(EndpointType::named("chats"), None);
     }
 
     /// As the specification's table has them: all but three are a chat.

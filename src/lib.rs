@@ -11,6 +11,8 @@ pub mod causes;
 
 pub mod units;
 
+pub mod setting;
+
 pub mod timer;
 
 pub mod interrupt;

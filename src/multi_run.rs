@@ -22,7 +22,7 @@ use crate::units::Nanos;
 pub use load::{Dimension, Load};
 
 /// The settings of repeated runs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// Number of runs of a load (`--num-profile-runs`).
     pub runs: u64,

@@ -7,7 +7,7 @@ pub mod provenance;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::endpoint::EndpointTraits;
+use crate::endpoint::{EndpointTraits, EndpointType};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
@@ -58,24 +58,39 @@ pub struct RunDescription {
     pub settings: Settings,
     /// The configuration as in the JSON summary, without secrets.
     pub input_config: serde_json::Value,
-    /// Settings that do not have a member in `input_config`, without secrets.
+    /// All settings, without secrets: the serialized configuration of the program.
     #[serde(default)]
-    pub other_config: serde_json::Value,
+    pub config: serde_json::Value,
 }
 
 impl RunDescription {
+    /// Returns the description of a run of which only the endpoint type is known.
+    #[must_use]
+    pub fn of(endpoint_type: EndpointType) -> Self {
+        Self {
+            benchmark_id: Uuid::nil(),
+            endpoint: endpoint_type.traits(),
+            streaming: false,
+            random_seed: None,
+            member: None,
+            shard: None,
+            start_at_ns: None,
+            cli_command: String::new(),
+            provenance: Provenance::default(),
+            show_trace_timing: false,
+            show_server_metrics: false,
+            settings: Settings::default(),
+            input_config: serde_json::Value::Object(serde_json::Map::new()),
+            config: serde_json::Value::Null,
+        }
+    }
+
     /// Returns the length of time slices (`--slice-duration`).
     #[must_use]
     pub fn slice_duration(&self) -> Option<Nanos> {
-        slice_duration(&self.input_config)
+        let seconds = self.input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
+        Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
     }
-}
-
-/// Returns the length of time slices in an `input_config`.
-#[must_use]
-pub fn slice_duration(input_config: &serde_json::Value) -> Option<Nanos> {
-    let seconds = input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
-    Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
 }
 
 /// How a run ended, in addition to its statistics.

@@ -15,6 +15,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
+
+use crate::setting;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -24,11 +27,13 @@ pub use chat_template::Wrapping;
 use o200k::{O200K, O200k};
 
 /// Source of the tokenizer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The embedded o200k vocabulary.
     Builtin,
     /// A `tokenizer.json`, or a directory that contains one.
+    #[serde(serialize_with = "setting::path")]
     Path(PathBuf),
     /// A name on the model hub, from the local cache or downloaded.
     Hub {

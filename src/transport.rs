@@ -36,10 +36,12 @@ pub use sse::SseDecoder;
 pub use target::{Target, TargetError};
 pub use tls::{TlsError, TlsOptions};
 
+use crate::setting::named;
 use crate::units::Nanos;
+use serde::Serialize;
 
 /// Configuration of the transport.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Config {
     /// Timeout of a whole request, including the connect (`--request-timeout-seconds`).
     pub request_timeout: Nanos,
@@ -64,7 +66,7 @@ pub struct Config {
 }
 
 /// How connections are established, limited and reused.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Connections {
     /// Maximum number of connections of the process, including idle ones
     /// (`AIPERF_HTTP_CONNECTION_LIMIT`, 2500); further requests wait.
@@ -110,6 +112,14 @@ pub enum ConnectionReuse {
     StickyUserSessions,
 }
 
+named! {
+    ConnectionReuse {
+        "pooled" => Pooled,
+        "never" => Never,
+        "sticky-user-sessions" => StickyUserSessions,
+    }
+}
+
 /// Address families to use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IpVersion {
@@ -121,6 +131,8 @@ pub enum IpVersion {
     /// Both, in the order of the resolver.
     Any,
 }
+
+named! { IpVersion { "4" => V4, "6" => V6, "any" => Any, "auto" => Any } }
 
 impl Default for Config {
     fn default() -> Self {

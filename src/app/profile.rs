@@ -15,7 +15,6 @@ use super::stderr::Stderr;
 use super::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
-use crate::cli;
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
 use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
@@ -182,8 +181,8 @@ impl Run {
             endpoint: traits,
             streaming: config.endpoint.streaming,
             settings: config.metrics.clone(),
-            input_config: config.input_config.clone(),
-            other_config: config.other_config.clone(),
+            input_config: config.input_config(),
+            config: serde_json::to_value(&config)?,
             cli_command: config.cli_command.clone(),
             provenance: Provenance::here(counts.then_some(&counter)),
             random_seed: Some(seed.0),
@@ -379,7 +378,6 @@ fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Res
     if config.schedule.is_fixed_schedule() && !was_fixed && has_default_directory {
         config.artifacts.directory = config.default_directory();
     }
-    cli::record_changes(config);
     Ok(())
 }
 

@@ -110,9 +110,9 @@ pub(super) struct RunInfo {
     start_time: Option<String>,
     #[serde(flatten)]
     pub(super) provenance: Provenance,
-    /// Settings for which AIPerf's `input_config` does not have a member.
+    /// All settings; `input_config` contains those that AIPerf has too.
     #[serde(skip_serializing_if = "Value::is_null", default)]
-    pub(super) other_config: Value,
+    pub(super) config: Value,
 }
 
 impl RunInfo {
@@ -134,7 +134,7 @@ impl RunInfo {
                 zoned(report.outcome.start_wall_ns).strftime("%FT%T.%6f%:z").to_string(),
             ),
             provenance: run.provenance.clone(),
-            other_config: run.other_config.clone(),
+            config: run.config.clone(),
         }
     }
 

@@ -188,8 +188,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         Some(End { outcome, server_metrics }) => (outcome, server_metrics),
         None => (gathered.outcome_of_a_killed_run(), None),
     };
-    let mut files = files
-        .unwrap_or_else(|| ServerMetricsFiles::of_config(&run.input_config, &run.other_config));
+    let mut files = files.unwrap_or_else(|| ServerMetricsFiles::of_run(&run));
     let known = Known {
         layout: &layout,
         outcome: server_side.as_ref(),

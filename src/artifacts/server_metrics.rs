@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::layout::Layout;
 use super::{WriteFailure, write_whole};
-use crate::run::{self, RunReport};
+use crate::run::{RunDescription, RunReport};
 use crate::server_metrics::report::ServerMetrics;
+use crate::setting::named;
 use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
@@ -30,7 +30,7 @@ pub(super) use parquet::{Samples, TableError, read as read_table};
 pub(super) use read::Scrapes;
 
 /// The files of server metrics and their layout.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerMetricsFiles {
     /// `--server-metrics-formats`.
     pub formats: Formats,
@@ -59,8 +59,7 @@ pub struct Formats {
 }
 
 /// The layout of the JSON file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JsonLayout {
     /// Statistics in a separate object of each series.
     #[default]
@@ -68,6 +67,8 @@ pub enum JsonLayout {
     /// Statistics beside the labels of each series, an earlier layout.
     Flat,
 }
+
+named! { JsonLayout { "nested" => Nested, "flat" => Flat } }
 
 impl Default for ServerMetricsFiles {
     fn default() -> Self {
@@ -82,23 +83,10 @@ impl Default for ServerMetricsFiles {
 }
 
 impl ServerMetricsFiles {
-    /// Returns the settings in a run's `input_config` and `other_config`.
-    pub(super) fn of_config(config: &Value, other: &Value) -> Self {
-        let default = Self::default();
-        let formats = config.pointer("/server_metrics/formats").and_then(Value::as_array);
-        let has = |name: &str, formats: &Vec<Value>| formats.iter().any(|format| format == name);
-        let layout = other.pointer("/server_metrics/json_layout").and_then(Value::as_str);
-        Self {
-            formats: formats.map_or(default.formats, |formats| Formats {
-                json: has("json", formats),
-                csv: has("csv", formats),
-                jsonl: has("jsonl", formats),
-                parquet: has("parquet", formats),
-            }),
-            json_layout: if layout == Some("flat") { JsonLayout::Flat } else { JsonLayout::Nested },
-            slice_duration: run::slice_duration(config),
-            ..default
-        }
+    /// Returns the settings of a run, as far as its configuration is known.
+    pub(super) fn of_run(run: &RunDescription) -> Self {
+        let known = Self::deserialize(&run.config["artifacts"]["server_metrics"]);
+        known.unwrap_or_else(|_| Self { slice_duration: run.slice_duration(), ..Self::default() })
     }
 
     /// Returns the files that are replaced as a whole, with whether each is to be written.

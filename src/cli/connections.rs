@@ -93,7 +93,13 @@ fn tls_options(flags: &TlsArgs, environment: Environment<'_>) -> Result<TlsOptio
         None => None,
     };
     let identity = flags.ssl_cert.as_ref().map(|path| identity(path, flags.ssl_key.as_deref()));
-    Ok(TlsOptions { verify, authorities, identity: identity.transpose()? })
+    Ok(TlsOptions {
+        verify,
+        authorities,
+        authorities_file: flags.ssl_ca_cert.clone(),
+        identity: identity.transpose()?,
+        certificate_file: flags.ssl_cert.clone(),
+    })
 }
 
 fn identity(certificate: &Path, key: Option<&Path>) -> Result<Identity, ConfigError> {

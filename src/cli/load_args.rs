@@ -7,16 +7,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::value::{
-    Choice, above_zero, count, millis, percent, positive, rate, ratio, seconds, seconds_above_zero,
+    above_zero, choice, count, millis, percent, positive, rate, ratio, seconds, seconds_above_zero,
     seconds_or_inf,
 };
-
-const ARRIVAL_PATTERNS: Choice<Pattern> = Choice(&[
-    ("concurrency-burst", Pattern::ConcurrencyBurst),
-    ("constant", Pattern::Constant),
-    ("poisson", Pattern::Poisson),
-    ("gamma", Pattern::Gamma),
-]);
+use crate::setting::named;
 
 /// A value of `--arrival-pattern`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +20,15 @@ pub(super) enum Pattern {
     Constant,
     Poisson,
     Gamma,
+}
+
+named! {
+    Pattern {
+        "concurrency_burst" => ConcurrencyBurst,
+        "constant" => Constant,
+        "poisson" => Poisson,
+        "gamma" => Gamma,
+    }
 }
 
 /// When to send requests, and how many.
@@ -67,7 +70,7 @@ pub(super) struct LoadArgs {
     /// Distribution of the intervals between requests at a given rate [default: poisson, or gamma
     /// with --arrival-smoothness]
     #[arg(long, visible_alias = "request-rate-mode", value_name = "PATTERN",
-          value_parser = ARRIVAL_PATTERNS)]
+          value_parser = choice::<Pattern>())]
     pub(super) arrival_pattern: Option<Pattern>,
     /// Shape parameter of gamma arrivals: 1 is Poisson, larger is smoother [default: 1]
     #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = above_zero)]
@@ -107,7 +110,7 @@ pub(super) struct WarmupArgs {
     pub(super) warmup_request_rate: Option<f64>,
     /// Distribution of the intervals between requests in the warmup [default: as in the
     /// measurement]
-    #[arg(long, value_name = "PATTERN", value_parser = ARRIVAL_PATTERNS)]
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<Pattern>())]
     pub(super) warmup_arrival_pattern: Option<Pattern>,
     /// Maximum time for requests in flight to finish after --warmup-duration, in seconds, or inf
     /// [default: inf]

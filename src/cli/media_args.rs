@@ -2,20 +2,11 @@
 
 use clap::Args;
 
-use super::value::{Choice, number, positive, seconds};
+use super::value::{choice, number, positive, seconds};
 use super::video_args::VideoArgs;
 use crate::config::ConfigError;
 use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution};
-
-const IMAGE_FORMATS: Choice<ImageFormat> = Choice(&[
-    ("png", ImageFormat::Png),
-    ("jpeg", ImageFormat::Jpeg),
-    ("random", ImageFormat::Random),
-]);
-const IMAGE_SOURCES: Choice<ImageSource> =
-    Choice(&[("noise", ImageSource::Noise), ("assets", ImageSource::Assets)]);
-const AUDIO_FORMATS: Choice<AudioFormat> =
-    Choice(&[("wav", AudioFormat::Wav), ("mp3", AudioFormat::Mp3)]);
+use crate::setting::named;
 
 /// A value of `--image-source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +14,8 @@ pub(super) enum ImageSource {
     Noise,
     Assets,
 }
+
+named! { ImageSource { "noise" => Noise, "assets" => Assets } }
 
 /// Images, audio and videos in generated prompts.
 #[derive(Args)]
@@ -46,10 +39,10 @@ pub(super) struct MediaArgs {
           value_parser = positive, help_heading = "Image Input")]
     pub(super) image_batch_size: Option<u64>,
     /// Format of generated images [default: png]
-    #[arg(long, value_name = "FORMAT", value_parser = IMAGE_FORMATS, help_heading = "Image Input")]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<ImageFormat>(), help_heading = "Image Input")]
     pub(super) image_format: Option<ImageFormat>,
     /// Content of generated images; only noise is supported
-    #[arg(long, value_name = "SOURCE", value_parser = IMAGE_SOURCES, help_heading = "Image Input")]
+    #[arg(long, value_name = "SOURCE", value_parser = choice::<ImageSource>(), help_heading = "Image Input")]
     pub(super) image_source: Option<ImageSource>,
     /// Mean length of generated audio in seconds; audio requires this [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
@@ -62,7 +55,7 @@ pub(super) struct MediaArgs {
           value_parser = positive, help_heading = "Audio Input")]
     pub(super) audio_batch_size: Option<u64>,
     /// Format of generated audio; mp3 requires ffmpeg [default: wav]
-    #[arg(long, value_name = "FORMAT", value_parser = AUDIO_FORMATS, help_heading = "Audio Input")]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<AudioFormat>(), help_heading = "Audio Input")]
     pub(super) audio_format: Option<AudioFormat>,
     /// Bit depths of generated audio, one of which is chosen for each file: 8, 16, 24 or 32
     /// [default: 16]

@@ -12,78 +12,13 @@ use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
-use super::value::{Choice, count, millis, number, positive, seconds, seconds_above_zero};
+use super::value::{choice, count, millis, number, positive, seconds, seconds_above_zero};
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling};
 use crate::endpoint::EndpointType;
+use crate::setting::named;
 use crate::telemetry::TraceSample;
-
-const ENDPOINT_TYPES: Choice<EndpointType> = Choice(&{
-    let mut named = [("", EndpointType::CHAT); EndpointType::ALL.len()];
-    let mut at = 0;
-    while at < named.len() {
-        let endpoint = EndpointType::ALL[at];
-        named[at] = (endpoint.traits().name, endpoint);
-        at += 1;
-    }
-    named
-});
-const MODEL_SELECTIONS: Choice<ModelSelection> =
-    Choice(&[("round-robin", ModelSelection::RoundRobin), ("random", ModelSelection::Random)]);
-const CONNECTION_REUSES: Choice<ConnectionReuse> = Choice(&[
-    ("pooled", ConnectionReuse::Pooled),
-    ("never", ConnectionReuse::Never),
-    ("sticky-user-sessions", ConnectionReuse::StickyUserSessions),
-]);
-const WAIT_MODES: Choice<WaitMode> = Choice(&[
-    ("models", WaitMode::Models),
-    ("inference", WaitMode::Inference),
-    ("both", WaitMode::Both),
-]);
-const FILE_FORMATS: Choice<FileFormat> = Choice(&[
-    ("single-turn", FileFormat::SingleTurn),
-    ("multi-turn", FileFormat::MultiTurn),
-    ("random-pool", FileFormat::RandomPool),
-    ("raw-payload", FileFormat::RawPayload),
-    ("inputs-json", FileFormat::InputsJson),
-    ("sharegpt", FileFormat::ShareGpt),
-    ("mooncake-trace", FileFormat::MooncakeTrace),
-    ("bailian-trace", FileFormat::BailianTrace),
-    ("burst-gpt-trace", FileFormat::BurstGptTrace),
-]);
-const SAMPLINGS: Choice<Sampling> = Choice(&[
-    ("sequential", Sampling::Sequential),
-    ("shuffle", Sampling::Shuffle),
-    ("random", Sampling::Random),
-]);
-const EXPORT_LEVELS: Choice<ExportLevel> = Choice(&[
-    ("summary", ExportLevel::Summary),
-    ("records", ExportLevel::Records),
-    ("raw", ExportLevel::Raw),
-]);
-const UI_MODES: Choice<Ui> =
-    Choice(&[("dashboard", Ui::Dashboard), ("simple", Ui::Simple), ("none", Ui::None)]);
-const LOG_LEVELS: Choice<LogLevel> = Choice(&[
-    ("trace", LogLevel::Trace),
-    ("debug", LogLevel::Debug),
-    ("info", LogLevel::Info),
-    ("notice", LogLevel::Info),
-    ("success", LogLevel::Info),
-    ("warning", LogLevel::Warn),
-    ("error", LogLevel::Error),
-    ("critical", LogLevel::Error),
-]);
-const CONTENT_TYPES: Choice<&str> = Choice(&[
-    ("application/json", "application/json"),
-    ("multipart/form-data", "multipart/form-data"),
-]);
-const STREAMS: Choice<Stream> = Choice(&[
-    ("metrics", Stream::Metrics),
-    ("timing", Stream::Timing),
-    ("default", Stream::Default),
-]);
-const HISTOGRAMS: Choice<bool> = Choice(&[("explicit", false), ("exponential", true)]);
 
 /// A value of `--stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +27,26 @@ pub(super) enum Stream {
     Timing,
     Default,
 }
+
+named! { Stream { "metrics" => Metrics, "timing" => Timing, "default" => Default } }
+
+/// A value of `--request-content-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ContentType {
+    Json,
+    Multipart,
+}
+
+named! { ContentType { "application/json" => Json, "multipart/form-data" => Multipart } }
+
+/// A value of `--otel-histograms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Histograms {
+    Explicit,
+    Exponential,
+}
+
+named! { Histograms { "explicit" => Explicit, "exponential" => Exponential } }
 
 /// The flags of `aiperf profile`.
 #[derive(Args)]
@@ -150,13 +105,13 @@ pub(super) struct EndpointArgs {
           required = true, num_args = 1.., value_delimiter = ',')]
     pub(super) models: Vec<String>,
     /// Strategy for choosing the model of each request if there are several [default: round-robin]
-    #[arg(long, value_name = "STRATEGY", value_parser = MODEL_SELECTIONS)]
+    #[arg(long, value_name = "STRATEGY", value_parser = choice::<ModelSelection>())]
     pub(super) model_selection_strategy: Option<ModelSelection>,
     /// API path to use instead of the endpoint type's default
     #[arg(long, visible_alias = "custom-endpoint", value_name = "PATH")]
     pub(super) endpoint: Option<String>,
     /// API that the server implements
-    #[arg(long, value_name = "TYPE", value_parser = ENDPOINT_TYPES, default_value = "chat")]
+    #[arg(long, value_name = "TYPE", value_parser = choice::<EndpointType>(), default_value = "chat")]
     pub(super) endpoint_type: EndpointType,
     /// Request streamed responses; required to measure time to first token
     #[arg(long)]
@@ -174,7 +129,7 @@ pub(super) struct EndpointArgs {
     pub(super) wait_for_model_timeout: f64,
     /// Criterion for the model being available: it is listed by /v1/models, it responds to a
     /// request, or both
-    #[arg(long, value_name = "MODE", value_parser = WAIT_MODES, default_value = "inference")]
+    #[arg(long, value_name = "MODE", value_parser = choice::<WaitMode>(), default_value = "inference")]
     pub(super) wait_for_model_mode: WaitMode,
     /// Seconds between checks that the model is available
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
@@ -183,7 +138,7 @@ pub(super) struct EndpointArgs {
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
     /// Requests that share a connection: any (pooled), none (never), or those of one session
-    #[arg(long, value_name = "STRATEGY", value_parser = CONNECTION_REUSES, default_value = "pooled")]
+    #[arg(long, value_name = "STRATEGY", value_parser = choice::<ConnectionReuse>(), default_value = "pooled")]
     pub(super) connection_reuse_strategy: ConnectionReuse,
     /// Send the output limit as max_tokens instead of max_completion_tokens
     #[arg(long)]
@@ -195,8 +150,8 @@ pub(super) struct EndpointArgs {
     #[arg(long)]
     pub(super) download_video_content: bool,
     /// Content type of request bodies; must be the endpoint type's own, which is the default
-    #[arg(long, value_name = "TYPE", value_parser = CONTENT_TYPES)]
-    pub(super) request_content_type: Option<&'static str>,
+    #[arg(long, value_name = "TYPE", value_parser = choice::<ContentType>())]
+    pub(super) request_content_type: Option<ContentType>,
 }
 
 /// Server and client certificates.
@@ -234,11 +189,11 @@ pub(super) struct InputArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) input_file: Option<PathBuf>,
     /// Format of the --input-file [default: detected from its content]
-    #[arg(long, value_name = "TYPE", value_parser = FILE_FORMATS, requires = "input_file")]
+    #[arg(long, value_name = "TYPE", value_parser = choice::<FileFormat>(), requires = "input_file")]
     pub(super) custom_dataset_type: Option<FileFormat>,
     /// Order in which sessions draw conversations from the dataset [default: sequential; random for
     /// random-pool]
-    #[arg(long, value_name = "STRATEGY", value_parser = SAMPLINGS)]
+    #[arg(long, value_name = "STRATEGY", value_parser = choice::<Sampling>())]
     pub(super) dataset_sampling_strategy: Option<Sampling>,
     /// Seed for all random choices; the same seed makes the same prompts and schedule
     #[arg(long, value_name = "SEED", value_parser = count)]
@@ -265,22 +220,22 @@ pub(super) struct OutputArgs {
     /// Content of the files: summaries only, also a record of each request, or also the requests
     /// and responses themselves (raw)
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
-          value_parser = EXPORT_LEVELS, default_value = "records")]
+          value_parser = choice::<ExportLevel>(), default_value = "records")]
     pub(super) export_level: ExportLevel,
     /// OTLP endpoint of a collector: HOST:PORT selects gRPC; port 4318 or a URL with a path selects
     /// HTTP, with /v1/metrics and /v1/traces appended
     #[arg(long, value_name = "URL")]
     pub(super) otel_url: Option<String>,
     /// Metrics to export over OTLP [default: metrics and timing]
-    #[arg(long, value_name = "STREAM", value_parser = STREAMS, num_args = 1..,
+    #[arg(long, value_name = "STREAM", value_parser = choice::<Stream>(), num_args = 1..,
           value_delimiter = ',')]
     pub(super) stream: Vec<Stream>,
     /// Resource attributes for OTLP export: name=value
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_delimiter = ',')]
     pub(super) otel_resource_attributes: Vec<String>,
     /// Kind of histograms to export over OTLP [default: explicit]
-    #[arg(long, value_name = "KIND", value_parser = HISTOGRAMS)]
-    pub(super) otel_histograms: Option<bool>,
+    #[arg(long, value_name = "KIND", value_parser = choice::<Histograms>())]
+    pub(super) otel_histograms: Option<Histograms>,
     /// Requests to export as traces: a comma-separated list of all, errors, a percentage (5%) or
     /// the slowest N (slowest:20) [default: none]
     #[arg(long, value_name = "SAMPLE")]
@@ -431,7 +386,7 @@ pub(super) struct PromptArgs {
 #[command(next_help_heading = "Service")]
 pub(super) struct ServiceArgs {
     /// Minimum severity to log [default: info]
-    #[arg(long, value_name = "LEVEL", value_parser = LOG_LEVELS)]
+    #[arg(long, value_name = "LEVEL", value_parser = choice::<LogLevel>())]
     pub(super) log_level: Option<LogLevel>,
     /// Log debug messages; -vv logs everything
     #[arg(long, short, action = ArgAction::Count)]
@@ -444,7 +399,7 @@ pub(super) struct ServiceArgs {
           value_parser = positive)]
     pub(super) record_processors: Option<u64>,
     /// Progress display: a live dashboard, simple progress lines, or none
-    #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = UI_MODES,
+    #[arg(long, visible_alias = "ui-type", value_name = "UI", value_parser = choice::<Ui>(),
           default_value = "dashboard", help_heading = "UI")]
     pub(super) ui: Ui,
     /// Number of threads that send requests and receive responses [default: depends on the number

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use super::media_args::MediaArgs;
-use super::profile::{ConversationArgs, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
-use super::{connections, input_config, load, multi_run, rankings, server_metrics, value};
+use super::profile::{
+    ConversationArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream,
+};
+use super::{connections, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
     WaitForModel, selfcheck, tokenizer, url,
@@ -13,6 +15,7 @@ use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
+use crate::setting::Named;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, redact, telemetry, transport};
 
@@ -51,8 +54,6 @@ pub(super) fn run_config(
         log_level: log_level(flags),
         multi_run,
         member: None,
-        input_config: serde_json::Value::Null,
-        other_config: serde_json::Value::Null,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),
         selfcheck_file: selfcheck::file(environment),
@@ -67,8 +68,6 @@ pub(super) fn run_config(
     config.validate()?;
     config.warnings.extend(load::warning(flags, &config.schedule));
     config.warnings.extend(connections::warning(&config, environment));
-    config.input_config = input_config::build(&config);
-    config.other_config = input_config::other::build(&flags.tls, &config);
     Ok(config)
 }
 
@@ -132,7 +131,7 @@ fn template(given: serde_json::Value) -> Result<serde_json::Value, ConfigError> 
 fn content_type(flags: &ProfileArgs) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     match flags.endpoint.request_content_type {
-        Some(asked) if !traits.content_type.starts_with(asked) => {
+        Some(asked) if !traits.content_type.starts_with(asked.name()) => {
             let own = traits.content_type.split(';').next().unwrap_or_default();
             let why = format!("{} requests are always {own}; remove the flag", traits.name);
             Err(ConfigError::flag("--request-content-type", why))
@@ -351,13 +350,7 @@ fn transport(
 }
 
 fn ip_version(environment: Environment<'_>) -> Result<IpVersion, ConfigError> {
-    let read = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "4" => Some(IpVersion::V4),
-        "6" => Some(IpVersion::V6),
-        "auto" | "any" => Some(IpVersion::Any),
-        _ => None,
-    };
-    let found = environment.parse("AIPERF_HTTP_IP_VERSION", "4, 6 or auto", read)?;
+    let found = environment.parse("AIPERF_HTTP_IP_VERSION", "4, 6 or auto", IpVersion::named)?;
     Ok(found.unwrap_or(IpVersion::V4))
 }
 
@@ -419,7 +412,7 @@ fn telemetry(
         streams: telemetry::Streams { metrics: has(Stream::Metrics), timing: has(Stream::Timing) },
         resource_attributes: resource_attributes.collect::<Result<_, _>>()?,
         provider: flags.gen_ai_provider.clone(),
-        exponential_histograms: flags.otel_histograms,
+        exponential_histograms: flags.otel_histograms.map(|kind| kind == Histograms::Exponential),
         trace_sample: flags.trace_sample,
         interval_seconds: positive("AIPERF_OTEL_FLUSH_INTERVAL_SECONDS", 2.0)?,
         timeout_seconds: positive("AIPERF_OTEL_REQUEST_TIMEOUT_SECONDS", 10.0)?,

@@ -4,20 +4,12 @@ use clap::Args;
 use url::Url;
 
 use super::profile::ProfileArgs;
-use super::value::{Choice, seconds_above_zero};
+use super::value::{choice, seconds_above_zero};
 use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::server_metrics::{Config, EndpointConfig};
+use crate::setting::named;
 use crate::units::Nanos;
-
-const FORMATS: Choice<Format> = Choice(&[
-    ("json", Format::Json),
-    ("csv", Format::Csv),
-    ("jsonl", Format::Jsonl),
-    ("parquet", Format::Parquet),
-]);
-const LAYOUTS: Choice<JsonLayout> =
-    Choice(&[("nested", JsonLayout::Nested), ("flat", JsonLayout::Flat)]);
 
 /// A value of `--server-metrics-formats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +18,10 @@ pub(super) enum Format {
     Csv,
     Jsonl,
     Parquet,
+}
+
+named! {
+    Format { "json" => Json, "csv" => Csv, "jsonl" => Jsonl, "parquet" => Parquet }
 }
 
 /// Collection of the servers' own metrics.
@@ -44,11 +40,11 @@ pub(super) struct ServerMetricsArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(super) server_metrics_timeout: Option<f64>,
     /// File formats for server metrics [default: json csv parquet]
-    #[arg(long, value_name = "FORMAT", value_parser = FORMATS, num_args = 1..,
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), num_args = 1..,
           value_delimiter = ',')]
     pub(super) server_metrics_formats: Vec<Format>,
     /// Layout of the JSON file with server metrics
-    #[arg(long, value_name = "LAYOUT", value_parser = LAYOUTS, default_value = "nested")]
+    #[arg(long, value_name = "LAYOUT", value_parser = choice::<JsonLayout>(), default_value = "nested")]
     pub(super) server_metrics_json_layout: JsonLayout,
     /// Print a table of the most important server metrics
     #[arg(long)]

@@ -1,17 +1,25 @@
 //! Parsers for the values of flags.
 
 use std::ffi::OsStr;
+use std::marker::PhantomData;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-/// Parses one of a few names, ignoring case and treating `_` as `-`.
-#[derive(Clone, Copy)]
-pub(super) struct Choice<T: 'static>(pub(super) &'static [(&'static str, T)]);
+use crate::setting::Named;
 
-impl<T: Copy + Send + Sync + 'static> TypedValueParser for Choice<T> {
+/// Parses one of the names of a setting's values; see [`choice`].
+#[derive(Clone)]
+pub(super) struct Choice<T>(PhantomData<T>);
+
+/// A parser for the names of a setting's values.
+pub(super) const fn choice<T: Named>() -> Choice<T> {
+    Choice(PhantomData)
+}
+
+impl<T: Named> TypedValueParser for Choice<T> {
     type Value = T;
 
     fn parse_ref(
@@ -21,25 +29,27 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for Choice<T> {
         value: &OsStr,
     ) -> Result<T, clap::Error> {
         let text = value.to_string_lossy();
-        let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
-        let name = plain(text.trim());
-        let found = self.0.iter().find(|(choice, _)| plain(choice) == name);
-        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        T::named(&text).ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(argument) = argument {
                 let flag = ContextValue::String(argument.to_string());
                 error.insert(ContextKind::InvalidArg, flag);
             }
             error.insert(ContextKind::InvalidValue, ContextValue::String(text.into_owned()));
-            let names = self.0.iter().map(|(choice, _)| (*choice).to_owned()).collect();
+            let names = shown::<T>().collect();
             error.insert(ContextKind::ValidValue, ContextValue::Strings(names));
             error
         })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(|(choice, _)| PossibleValue::new(*choice))))
+        Some(Box::new(shown::<T>().map(PossibleValue::new)))
     }
+}
+
+/// The names as the command line shows them.
+fn shown<T: Named>() -> impl Iterator<Item = String> {
+    T::NAMES.iter().map(|(name, _)| name.replace('_', "-"))
 }
 
 /// The error for a list where one number is expected.

@@ -3,22 +3,9 @@
 use clap::Args;
 
 use super::media_args::refuse_without_media;
-use super::value::{Choice, count, number, positive, seconds_above_zero};
+use super::value::{choice, count, number, positive, seconds_above_zero};
 use crate::config::ConfigError;
 use crate::dataset::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
-
-const SCENES: Choice<Scene> = Choice(&[
-    ("moving-shapes", Scene::MovingShapes),
-    ("grid-clock", Scene::GridClock),
-    ("noise", Scene::Noise),
-]);
-const FORMATS: Choice<VideoFormat> =
-    Choice(&[("webm", VideoFormat::Webm), ("mp4", VideoFormat::Mp4)]);
-const SOUND_CODECS: Choice<SoundCodec> = Choice(&[
-    ("aac", SoundCodec::Aac),
-    ("libvorbis", SoundCodec::Vorbis),
-    ("libopus", SoundCodec::Opus),
-]);
 
 /// Sample rates above this are in Hz, others in kHz.
 const MAX_KILOHERTZ: f64 = 1000.0;
@@ -46,10 +33,10 @@ pub(super) struct VideoArgs {
     #[arg(long, value_name = "PIXELS", value_parser = positive)]
     video_height: Option<u64>,
     /// Content of generated videos [default: moving-shapes]
-    #[arg(long, value_name = "SCENE", value_parser = SCENES)]
+    #[arg(long, value_name = "SCENE", value_parser = choice::<Scene>())]
     video_synth_type: Option<Scene>,
     /// Format of generated videos [default: webm]
-    #[arg(long, value_name = "FORMAT", value_parser = FORMATS)]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<VideoFormat>())]
     video_format: Option<VideoFormat>,
     /// ffmpeg encoder for generated videos [default: libvpx-vp9]
     #[arg(long, value_name = "ENCODER")]
@@ -63,7 +50,7 @@ pub(super) struct VideoArgs {
     video_audio_num_channels: Option<u64>,
     /// ffmpeg encoder for the audio in generated videos [default: libvorbis for webm, libopus for
     /// mp4]
-    #[arg(long, value_name = "ENCODER", value_parser = SOUND_CODECS)]
+    #[arg(long, value_name = "ENCODER", value_parser = choice::<SoundCodec>())]
     video_audio_codec: Option<SoundCodec>,
     /// Bit depth of the audio in generated videos before it is encoded: 8, 16, 24 or 32
     /// [default: 16]

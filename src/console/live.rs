@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::count;
 use crate::schedule::{PhaseKind, PhaseStats};
+use crate::setting::named;
 use crate::units::Nanos;
 
 /// Interval between lines without a terminal.
@@ -26,6 +27,8 @@ pub enum Ui {
     #[default]
     Dashboard,
 }
+
+named! { Ui { "dashboard" => Dashboard, "simple" => Simple, "none" => None } }
 
 /// Shows the progress of a run. It may be updated often: it limits its own output.
 pub struct LiveView {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::endpoint::EndpointType;
-use crate::metrics::metric::{Distribution, MetricResult, Settings, Stats};
+use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
@@ -37,22 +37,7 @@ fn distributed(tag: MetricTag) -> MetricResult {
 
 fn report(results: Vec<MetricResult>) -> RunReport {
     RunReport {
-        run: RunDescription {
-            benchmark_id: uuid::Uuid::nil(),
-            endpoint: EndpointType::CHAT.traits(),
-            streaming: true,
-            settings: Settings::default(),
-            input_config: serde_json::Value::Null,
-            other_config: serde_json::Value::Null,
-            provenance: crate::run::provenance::Provenance::default(),
-            cli_command: String::new(),
-            random_seed: None,
-            member: None,
-            shard: None,
-            start_at_ns: None,
-            show_trace_timing: false,
-            show_server_metrics: false,
-        },
+        run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
         slices: None,

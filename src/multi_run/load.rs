@@ -54,7 +54,8 @@ impl fmt::Display for Load {
 }
 
 /// A dimension of the load that can be varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dimension {
     /// Concurrent sessions, a whole number.
     Concurrency,

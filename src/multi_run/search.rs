@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use super::{Dimension, Load, Trials, Variation};
 use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
+use serde::{Deserialize, Serialize};
 
 /// The recipe's name (`--search-recipe`).
 pub const RECIPE: &str = "max-goodput-under-slo";
@@ -25,7 +26,7 @@ pub const MAX_POINTS: usize = 30;
 const PRECISION: f64 = 0.05;
 
 /// The settings of a search.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// The dimension to vary.
     pub dimension: Dimension,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 use crate::endpoint::{EndpointTraits, EndpointType};
+use crate::setting::Named;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 pub(super) fn serialize<S: Serializer>(

@@ -1,10 +1,12 @@
 //! Configuration of the load: phases, each with its load pattern and stop condition.
 
+use serde::Serialize;
+
 use super::{PhaseKind, Shard, Users};
 use crate::units::Nanos;
 
 /// The phases of a run, in order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
     /// An optional warmup, then the measurement.
     pub phases: Vec<PhaseConfig>,
@@ -33,7 +35,7 @@ impl Config {
 }
 
 /// Configuration of one phase.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseConfig {
     /// Purpose of the phase.
     pub kind: PhaseKind,
@@ -119,7 +121,8 @@ impl PhaseConfig {
 }
 
 /// How requests become due.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LoadPattern {
     /// As soon as a slot is free.
     ClosedLoop,
@@ -138,7 +141,7 @@ pub enum LoadPattern {
 }
 
 /// Arrivals at a rate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rate {
     /// The rate over time, interpolated linearly between the points. It is constant before the
     /// first and after the last point, so one point gives a constant rate.
@@ -165,7 +168,7 @@ impl Rate {
 }
 
 /// A rate at a point in time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RatePoint {
     /// Time since the phase's start, or since the end of the ramp if there is one.
     pub at: Nanos,
@@ -174,7 +177,8 @@ pub struct RatePoint {
 }
 
 /// Distribution of arrivals around a rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ArrivalPattern {
     /// At equal intervals.
     Constant,
@@ -189,7 +193,7 @@ pub enum ArrivalPattern {
 }
 
 /// A limit on a number of concurrent things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// The limit.
     pub most: u64,
@@ -206,7 +210,7 @@ impl Limit {
 }
 
 /// Requests that are cancelled on purpose.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cancellation {
     /// Percentage of the requests that are cancelled; greater than 0.
     pub percent: f64,
@@ -217,7 +221,7 @@ pub struct Cancellation {
 /// When a phase stops sending: at the first limit that is reached.
 ///
 /// Without any limit it sends one session for each conversation of the dataset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct StopCondition {
     /// Number of requests.
     pub requests: Option<u64>,
@@ -237,7 +241,7 @@ impl StopCondition {
 
 /// How the timestamps and delays of a dataset are used. Times and offsets are on the time axis of
 /// the trace.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replay {
     /// Whether timestamps are used as a schedule.
     pub schedule: UseOfTimestamps,
@@ -273,7 +277,8 @@ impl Default for Replay {
 }
 
 /// Whether the timestamps of the dataset are used as a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UseOfTimestamps {
     /// Always; the run fails if the dataset does not contain timestamps.
     Always,
@@ -285,7 +290,8 @@ pub enum UseOfTimestamps {
 }
 
 /// The time of the trace at which its replay starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Zero {
     /// The first timestamp.
     First,

@@ -32,9 +32,10 @@ use keeper::{Job, Keeper};
 use pace::Pace;
 use phases::Shared;
 use scraper::{Alternative, Demand, Live, Scraper};
+use serde::{Serialize, Serializer};
 
 /// The endpoints and timing of scrapes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Config {
     /// The endpoints; empty if nothing is to be scraped.
     pub endpoints: Vec<EndpointConfig>,
@@ -67,9 +68,10 @@ impl Default for Config {
 }
 
 /// An endpoint to be scraped.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct EndpointConfig {
     /// The URL with credentials, which are sent but never shown.
+    #[serde(serialize_with = "shown_url")]
     pub url: Url,
     /// Whether it was derived from the server's URL (`--url`) rather than given by the user.
     pub is_discovered: bool,
@@ -85,11 +87,13 @@ impl EndpointConfig {
 
 impl fmt::Debug for EndpointConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointConfig")
-            .field("url", &self.shown())
-            .field("is_discovered", &self.is_discovered)
-            .finish()
+        f.debug_tuple("EndpointConfig").field(&serde_json::to_value(self)).finish()
     }
+}
+
+/// Serializes the URL without its credentials.
+fn shown_url<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
+    shown(url).serialize(serializer)
 }
 
 /// The reason why the endpoints cannot be scraped at all.

@@ -9,9 +9,10 @@ use super::TraceSample;
 use crate::endpoint::EndpointType;
 use crate::redact;
 use crate::schedule::Shard;
+use serde::{Serialize, Serializer};
 
 /// Which streams are exported over OTLP (`--stream`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Streams {
     /// Request records and server metrics.
     pub metrics: bool,
@@ -20,14 +21,16 @@ pub struct Streams {
 }
 
 /// Destination and settings of telemetry.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct Config {
     /// URL of the collector (`--otel-url`, else the `OTEL_EXPORTER_OTLP_*` variables). With `None`
     /// nothing is exported, but the in-process reader works all the same.
+    #[serde(serialize_with = "shown_url")]
     pub url: Option<String>,
     /// The exported streams.
     pub streams: Streams,
     /// `--otel-resource-attributes`, in order; a later one overrides an earlier one.
+    #[serde(serialize_with = "shown_attributes")]
     pub resource_attributes: Vec<(String, String)>,
     /// `--gen-ai-provider`, which overrides the provider implied by the URL's host.
     pub provider: Option<String>,
@@ -45,22 +48,25 @@ pub struct Config {
 impl fmt::Debug for Config {
     /// Omits credentials in the URL and attributes that may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let attribute = |(name, value): &(String, String)| {
-            let value = if redact::is_secret_name(name) { redact::REDACTED } else { value };
-            (name.clone(), value.to_owned())
-        };
-        let attributes: Vec<_> = self.resource_attributes.iter().map(attribute).collect();
-        f.debug_struct("Config")
-            .field("url", &self.url.as_deref().map(redact::url))
-            .field("streams", &self.streams)
-            .field("resource_attributes", &attributes)
-            .field("provider", &self.provider)
-            .field("exponential_histograms", &self.exponential_histograms)
-            .field("trace_sample", &self.trace_sample)
-            .field("interval_seconds", &self.interval_seconds)
-            .field("timeout_seconds", &self.timeout_seconds)
-            .finish()
+        f.debug_tuple("Config").field(&serde_json::to_value(self)).finish()
     }
+}
+
+/// Serializes the URL without its credentials.
+#[expect(clippy::ref_option, reason = "serde hands over a reference")]
+fn shown_url<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(redact::url).serialize(serializer)
+}
+
+/// Serializes the attributes without their secrets.
+fn shown_attributes<S: Serializer>(
+    attributes: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = attributes.iter().map(|(name, value)| {
+        (name, if redact::is_secret_name(name) { redact::REDACTED } else { value })
+    });
+    serializer.collect_map(shown)
 }
 
 impl Default for Config {

@@ -4,12 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::record::TraceShare;
+use serde::Serialize;
 
 /// Maximum number of traces that `slowest` keeps until the end of the run, at about 3 kB each.
 const MAX_SLOWEST: u32 = 10_000;
 
 /// The requests that become traces; at least one criterion is set.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TraceSample {
     /// Percentage of requests, selected by their trace ID: above 0, at most 100.
     pub percent: Option<f64>,

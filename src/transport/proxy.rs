@@ -13,6 +13,7 @@ use url::Url;
 use super::Target;
 use crate::environment::Environment;
 use crate::record::{ErrorKind, RequestError};
+use serde::{Serialize, Serializer};
 
 /// Maximum size of the head of a proxy's response, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -38,6 +39,13 @@ impl fmt::Debug for Proxies {
     /// Prints no values, since the variables may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Proxies").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Serialize for Proxies {
+    /// Serializes whether there are any, since the variables may contain passwords.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(self.are_used())
     }
 }
 

@@ -8,9 +8,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::platform::socket;
 use crate::units::Nanos;
+use serde::Serialize;
 
 /// Options of all sockets. Zero keeps the system's value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SocketOptions {
     /// Size of the receive buffer in bytes (`AIPERF_HTTP_SO_RCVBUF`, 10 MiB); the system may grant
     /// less.

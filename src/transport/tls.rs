@@ -1,7 +1,9 @@
 //! TLS with rustls: trusted authorities and client certificates.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::Serialize;
 use thiserror::Error;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -13,6 +15,8 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error as RustlsError, RootCertStore, SignatureScheme,
 };
+
+use crate::setting;
 
 /// Error of the TLS setup.
 #[derive(Debug, Error)]
@@ -40,19 +44,33 @@ pub enum TlsError {
 }
 
 /// Trusted authorities and the client certificate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct TlsOptions {
     /// Whether the server's certificate is verified (`--ssl-verify`).
     pub verify: bool,
     /// Authorities to trust instead of the system's root certificates (`--ssl-ca-cert`).
+    #[serde(skip)]
     pub authorities: Option<Arc<RootCertStore>>,
+    /// The file that the authorities were read from.
+    #[serde(serialize_with = "setting::optional_path")]
+    pub authorities_file: Option<PathBuf>,
     /// Client certificate, for servers that require one (`--ssl-cert`).
+    #[serde(skip)]
     pub identity: Option<Identity>,
+    /// The file that the client certificate was read from.
+    #[serde(serialize_with = "setting::optional_path")]
+    pub certificate_file: Option<PathBuf>,
 }
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self { verify: true, authorities: None, identity: None }
+        Self {
+            verify: true,
+            authorities: None,
+            authorities_file: None,
+            identity: None,
+            certificate_file: None,
+        }
     }
 }
 

@@ -106,7 +106,9 @@ fn many_runs_and_what_is_the_same_in_them() {
     assert_eq!((config.multi_run.runs, config.multi_run.confidence_level), (5, 0.95));
     assert_eq!(config.multi_run.cooldown, Nanos(1_500_000_000));
     assert_eq!(config.dataset.random_seed, Some(42));
-    assert_eq!(config.other_config["multi_run"]["num_runs"], 5);
+    let recorded = serde_json::to_value(&config).unwrap();
+    assert_eq!(recorded["multi_run"]["runs"], 5);
+    assert_eq!(recorded["multi_run"]["cooldown"], 1_500_000_000);
     let given = profile("--num-profile-runs 2 --random-seed 7 --vary-seed-per-trial");
     assert_eq!(given.dataset.random_seed, Some(7));
     assert!(given.multi_run.varies_seed && !given.multi_run.repeats_warmup);
@@ -426,7 +428,7 @@ fn a_rate_series_ends_the_run_with_its_last_point() {
     assert_eq!(rate.pattern, ArrivalPattern::Constant);
     assert_eq!(phase.stop.duration, Some(Nanos(2_000_000_000)));
     assert_eq!(
-        config.input_config["phases"][0]["rate_series"],
+        config.input_config()["phases"][0]["rate_series"],
         json!({"points": [{"time_s": 0.0, "qps": 2.0}, {"time_s": 1.5, "qps": 8.0}]})
     );
     let directory = config.artifacts.directory.to_str().unwrap();
@@ -459,7 +461,7 @@ fn a_fixed_schedule_and_its_window() {
     assert_eq!(replay.delay_cap, Some(Nanos(1_500_000_000)));
     assert_eq!(fixed.schedule.phases[0].concurrency, Some(Limit::constant(4)));
     assert_eq!(
-        fixed.input_config["phases"][0],
+        fixed.input_config()["phases"][0],
         json!({"name": "profiling", "kind": "profiling", "type": "fixed_schedule",
                "exclude_from_results": false, "auto_offset": false, "start_offset": 500, "end_offset": 2000.5, "concurrency": 4})
     );
@@ -494,7 +496,7 @@ fn users_and_cancellations() {
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-user_centric-users6-qps3.0");
     assert_eq!(
-        config.input_config["phases"][0],
+        config.input_config()["phases"][0],
         json!({"name": "profiling", "kind": "profiling", "type": "user_centric",
                "exclude_from_results": false, "rate": 3.0, "users": 6, "sessions": 6})
     );
@@ -573,10 +575,10 @@ fn choices_take_hyphens_and_underscores() {
              --synthesis-max-isl 4096 --synthesis-max-osl 100 --session-delay-ratio 0.5"
         ));
         assert_eq!(config.dataset.delay_ratio, 0.5);
-        assert_eq!(config.input_config["datasets"][0]["format"], name.replace('-', "_"));
-        assert_eq!(config.input_config["datasets"][0]["block_size"], 16);
+        assert_eq!(config.input_config()["datasets"][0]["format"], name.replace('-', "_"));
+        assert_eq!(config.input_config()["datasets"][0]["block_size"], 16);
         let expected_synthesis = json!({"max_isl": 4096, "max_osl": 100});
-        assert_eq!(config.input_config["datasets"][0]["synthesis"], expected_synthesis);
+        assert_eq!(config.input_config()["datasets"][0]["synthesis"], expected_synthesis);
         let Source::File { format, traces, .. } = config.dataset.source else { panic!() };
         assert_eq!(format, Some(expected));
         assert_eq!(traces.block_tokens, Some(16));
@@ -605,9 +607,9 @@ fn connections_are_as_aiperf_has_them_by_default() {
     assert!(!connections.proxies.are_used());
     let config = profile("--connection-reuse-strategy sticky_user_sessions --show-trace-timing");
     assert_eq!(config.transport.connections.reuse, ConnectionReuse::StickyUserSessions);
-    let endpoint = &config.input_config["endpoint"];
+    let endpoint = &config.input_config()["endpoint"];
     assert_eq!(endpoint["connection_reuse"], "sticky-user-sessions");
-    assert_eq!(config.input_config["artifacts"]["show_trace_timing"], true);
+    assert_eq!(config.input_config()["artifacts"]["show_trace_timing"], true);
 }
 
 #[test]
@@ -649,6 +651,42 @@ fn the_environment_says_how_connections_are_made() {
 }
 
 #[test]
+fn the_recorded_configuration_has_every_module_and_no_secret() {
+    let config = profile(
+        "--url http://user:hunter2@host/v1 --api-key hunter2 --header Authorization:hunter2 \
+         --extra-inputs api_key:hunter2,top_p:0.5 --endpoint /v1/chat?key=hunter2 \
+         --server-metrics http://user:hunter2@node:9090 \
+         --otel-url http://user:hunter2@collector:4318/v1 \
+         --otel-resource-attributes api-key=hunter2,team=a --trace-sample 5%,errors",
+    );
+    let recorded = serde_json::to_value(&config).unwrap();
+    assert!(!recorded.to_string().contains("hunter2"), "{recorded}");
+    let modules: Vec<&str> = recorded.as_object().unwrap().keys().map(String::as_str).collect();
+    for module in [
+        "dataset",
+        "tokenizer",
+        "endpoint",
+        "schedule",
+        "transport",
+        "server",
+        "runner",
+        "metrics",
+        "telemetry",
+        "artifacts",
+        "server_metrics",
+        "multi_run",
+    ] {
+        assert!(modules.contains(&module), "{module} is missing from {modules:?}");
+    }
+    assert_eq!(recorded["endpoint"]["extra_inputs"]["top_p"], 0.5);
+    assert_eq!(recorded["telemetry"]["resource_attributes"]["team"], "a");
+    assert_eq!(recorded["telemetry"]["trace_sample"]["percent"], 5.0);
+    // Defaults too.
+    assert_eq!(recorded["transport"]["request_timeout"], 21_600_000_000_000_u64);
+    assert_eq!(recorded["dataset"]["source"]["synthetic"]["input_tokens"]["mean"], 550.0);
+}
+
+#[test]
 fn files_for_tls_are_read_and_what_is_none_is_told() {
     let file = raw_server::tls_file;
     let (authority, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
@@ -657,8 +695,11 @@ fn files_for_tls_are_read_and_what_is_none_is_told() {
     let tls = &config.transport.connections.tls;
     assert_eq!(tls.authorities.as_ref().unwrap().len(), 1);
     assert!(tls.verify && tls.identity.is_some());
-    assert_eq!(config.other_config["connections"]["ssl_ca_cert"], authority);
-    assert!(config.other_config["connections"].get("ssl_key").is_none());
+    let recorded = serde_json::to_value(&config.transport).unwrap();
+    assert_eq!(
+        recorded["connections"]["tls"],
+        json!({"verify": true, "authorities_file": authority, "certificate_file": certificate})
+    );
     for (flags, named) in [
         ("--ssl-ca-cert /no/such.pem".to_owned(), "--ssl-ca-cert: cannot read \"/no/such.pem\""),
         (format!("--ssl-ca-cert {key}"), "no PEM certificate found"),
@@ -836,7 +877,7 @@ fn input_config_has_the_shape_of_aiperfs() {
         "runtime": {"ui": "none", "workers": 2},
         "logging": {"level": "INFO"},
     });
-    assert_eq!(config.input_config, expected);
+    assert_eq!(config.input_config(), expected);
 }
 
 #[test]
@@ -880,7 +921,7 @@ fn no_secret_is_shown() {
     once.retain(|argument| !argument.starts_with("--otel-url"));
     let Ok(Command::Profile(config)) = parse_in(&once, &[]) else { panic!() };
     for shown in
-        [config.cli_command.clone(), config.input_config.to_string(), format!("{config:?}")]
+        [config.cli_command.clone(), config.input_config().to_string(), format!("{config:?}")]
     {
         assert!(!shown.contains("SECRET"), "{shown}");
     }

@@ -54,7 +54,7 @@ fn traced_run(collector: &OtlpReceiver) {
         assert!(of_first.contains(name), "{of_first:?}");
     }
     assert_eq!(told(&run), [19, 19, 0, 0, 0]);
-    assert_eq!(run.summary()["run_info"]["other_config"]["otel"]["trace_sample"], "100%");
+    assert_eq!(run.summary()["run_info"]["config"]["telemetry"]["trace_sample"]["percent"], 100.0);
 
     let exports = collector.traces();
     let resource = exports[0].message.resource_spans[0].resource.as_ref().unwrap();

@@ -13,7 +13,6 @@ use super::{Concluded, Material, Run, claim};
 use crate::app::{Outcome, explained, interrupt, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
-use crate::cli;
 use crate::config::RunConfig;
 use crate::console;
 use crate::interrupt::Interrupt;
@@ -222,7 +221,6 @@ impl Group {
             let counter = Arc::clone(&self.material.counter);
             self.material = Material::with(&mut config, counter)?;
         }
-        cli::record_changes(&mut config);
         let mut run = Run::new(config, self.material.clone())?;
         run.wait_until_ready(&self.interrupt)?;
         let measured = run.measure(&self.interrupt, None)?;

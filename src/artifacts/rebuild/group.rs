@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde::Deserialize as _;
 use uuid::Uuid;
 
 use super::origin::Origin;
 use super::{Rebuilt, ReportError};
 use crate::metrics::tag;
 use crate::multi_run::{Config, Failure, Member, RunResult};
-use crate::units::Nanos;
 
 /// Several runs of one load.
 #[derive(Debug)]
@@ -35,10 +34,10 @@ impl Group {
                 continue;
             }
             let origin = Origin::find(&path)?;
-            let Some((member, other_config)) = origin.member() else { continue };
+            let Some((member, config)) = origin.member() else { continue };
             let Ok(sweep_id) = Uuid::parse_str(&member.sweep_id) else { continue };
             let group = group.get_or_insert_with(|| Self {
-                config: asked(other_config),
+                config: Config::deserialize(&config["multi_run"]).unwrap_or_default(),
                 sweep_id,
                 runs: Vec::new(),
                 notes: Vec::new(),
@@ -50,23 +49,6 @@ impl Group {
             }
         }
         Ok(group)
-    }
-}
-
-/// Returns the configuration of several runs in an `other_config`.
-fn asked(other_config: &Value) -> Config {
-    let defaults = Config::default();
-    let member = |name: &str| other_config.pointer(&format!("/multi_run/{name}"));
-    Config {
-        runs: member("num_runs").and_then(Value::as_u64).unwrap_or(defaults.runs),
-        cooldown: member("cooldown_seconds")
-            .and_then(Value::as_f64)
-            .map_or(defaults.cooldown, Nanos::from_seconds),
-        confidence_level: member("confidence_level")
-            .and_then(Value::as_f64)
-            .filter(|level| (0.0..1.0).contains(level))
-            .unwrap_or(defaults.confidence_level),
-        ..defaults
     }
 }
 

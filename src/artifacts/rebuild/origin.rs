@@ -18,7 +18,8 @@ use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, MetricTag};
 use crate::multi_run::Member;
-use crate::run::{Provenance, RunDescription, RunOutcome};
+use crate::run::{RunDescription, RunOutcome};
+use crate::setting::Named as _;
 use crate::telemetry::TelemetryReport;
 
 /// The manifest, if there is one.
@@ -48,7 +49,7 @@ impl Origin {
     /// Returns its position among several runs and their configuration, if it was one of them.
     pub(super) fn member(&self) -> Option<(&Member, &Value)> {
         let run = &self.manifest.as_ref()?.run;
-        Some((run.member.as_ref()?, &run.other_config))
+        Some((run.member.as_ref()?, &run.config))
     }
 
     pub(super) fn prefix(&self) -> Option<&str> {
@@ -110,6 +111,7 @@ struct Summary {
 impl Summary {
     fn describe(self) -> (RunDescription, Option<End>) {
         let endpoint = self.input_config.pointer("/endpoint/type").and_then(Value::as_str);
+        let endpoint = endpoint.and_then(EndpointType::named).unwrap_or(EndpointType::CHAT);
         let streaming = self.input_config.pointer("/endpoint/streaming").and_then(Value::as_bool);
         let show_trace_timing =
             self.input_config.pointer("/artifacts/show_trace_timing").and_then(Value::as_bool);
@@ -123,19 +125,16 @@ impl Summary {
             .collect();
         let run = RunDescription {
             benchmark_id: Uuid::parse_str(&self.run_info.benchmark_id).unwrap_or_default(),
-            endpoint: endpoint.and_then(EndpointType::named).unwrap_or(EndpointType::CHAT).traits(),
             streaming: streaming.unwrap_or(false),
             settings: Settings { objectives, ..Settings::default() },
             input_config: self.input_config,
             random_seed: self.run_info.random_seed,
             member: self.run_info.member(),
-            other_config: self.run_info.other_config,
+            config: self.run_info.config,
             cli_command: self.run_info.cli_command,
             provenance: self.run_info.provenance,
-            shard: None,
-            start_at_ns: None,
             show_trace_timing: show_trace_timing.unwrap_or(false),
-            show_server_metrics: false,
+            ..RunDescription::of(endpoint)
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));
         let end = times.map(|(start_wall_ns, end_wall_ns)| RunOutcome {
@@ -163,20 +162,5 @@ fn implied_by(records: &Path) -> Result<RunDescription, ReportError> {
     let streaming = mentions("time_to_first_token");
     let has_output = streaming || mentions("output_sequence_length");
     let endpoint = if has_output { EndpointType::CHAT } else { EndpointType::EMBEDDINGS };
-    Ok(RunDescription {
-        benchmark_id: Uuid::nil(),
-        endpoint: endpoint.traits(),
-        streaming,
-        settings: Settings::default(),
-        input_config: Value::Object(serde_json::Map::new()),
-        other_config: Value::Null,
-        cli_command: String::new(),
-        provenance: Provenance::default(),
-        random_seed: None,
-        member: None,
-        shard: None,
-        start_at_ns: None,
-        show_trace_timing: false,
-        show_server_metrics: false,
-    })
+    Ok(RunDescription { streaming, ..RunDescription::of(endpoint) })
 }

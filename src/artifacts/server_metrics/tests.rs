@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use super::{csv, flat, json as nested};
 use crate::endpoint::EndpointType;
-use crate::metrics::metric::Settings;
 use crate::run::RunDescription;
 use crate::server_metrics::report::*;
 use crate::server_metrics::snapshot::Kind;
@@ -30,19 +29,9 @@ fn parsed(text: &str) -> Value {
 fn description(input_config: &Value) -> RunDescription {
     RunDescription {
         benchmark_id: Uuid::from_u128(7),
-        endpoint: EndpointType::CHAT.traits(),
         streaming: true,
-        settings: Settings::default(),
         input_config: input_config.clone(),
-        other_config: Value::Null,
-        provenance: crate::run::provenance::Provenance::default(),
-        cli_command: String::new(),
-        random_seed: None,
-        member: None,
-        shard: None,
-        start_at_ns: None,
-        show_trace_timing: false,
-        show_server_metrics: false,
+        ..RunDescription::of(EndpointType::CHAT)
     }
 }
 

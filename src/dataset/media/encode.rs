@@ -7,6 +7,7 @@ use super::ffmpeg::Ffmpeg;
 use super::video::VideoClip;
 use super::{AudioFormat, Inline, Media, MediaContent, MediaKinds, kind, mp3};
 use crate::dataset::{Conversation, DatasetError, Seed, Synthetic, Turn};
+use crate::setting::Named as _;
 
 /// Maximum number of distinct videos in a dataset. Further turns repeat them from the first,
 /// because encoding takes seconds per video.

@@ -7,9 +7,11 @@ use rand_chacha::ChaCha8Rng;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 use super::{image, mp3, wave};
 use crate::dataset::{DatasetError, NormalDistribution, Seed};
+use crate::setting::named;
+use serde::Serialize;
 
 /// Settings of generated images.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImageNoise {
     /// Width in pixels.
     pub width: NormalDistribution,
@@ -32,8 +34,10 @@ pub enum ImageFormat {
     Random,
 }
 
+named! { ImageFormat { "png" => Png, "jpeg" => Jpeg, "random" => Random } }
+
 /// Settings of generated audio.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AudioNoise {
     /// Duration in seconds.
     pub seconds: NormalDistribution,
@@ -57,6 +61,8 @@ pub enum AudioFormat {
     /// MP3, encoded from WAV by ffmpeg.
     Mp3,
 }
+
+named! { AudioFormat { "wav" => Wav, "mp3" => Mp3 } }
 
 /// Maximum width and height of an image in pixels, which is the limit of JPEG.
 const MAX_SIDE: f64 = 65_535.0;

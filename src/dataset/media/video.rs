@@ -7,9 +7,11 @@ use super::noise::{noise_of, setting};
 use super::scene::Frames;
 use super::{MAX_FILE_BYTES, wave};
 use crate::dataset::{DatasetError, Seed};
+use crate::setting::{Named as _, named};
+use serde::Serialize;
 
 /// Settings of generated videos.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VideoClip {
     /// Width in pixels; even, since the colour has half the resolution.
     pub width: u32,
@@ -42,7 +44,11 @@ pub enum Scene {
     Noise,
 }
 
-/// Formats of generated videos.
+named! {
+    Scene { "moving_shapes" => MovingShapes, "grid_clock" => GridClock, "noise" => Noise }
+}
+
+/// Formats of generated videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VideoFormat {
     /// `WebM`.
@@ -51,8 +57,10 @@ pub enum VideoFormat {
     Mp4,
 }
 
+named! { VideoFormat { "webm" => Webm, "mp4" => Mp4 } }
+
 /// Sound track of generated videos: noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct VideoSound {
     /// Samples per second.
     pub sample_rate: u32,
@@ -64,7 +72,7 @@ pub struct VideoSound {
     pub codec: SoundCodec,
 }
 
-/// Encoders of sound in videos.
+/// Encoders of sound in videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoundCodec {
     /// AAC.
@@ -74,6 +82,8 @@ pub enum SoundCodec {
     /// Opus, which always has 48,000 samples per second.
     Opus,
 }
+
+named! { SoundCodec { "aac" => Aac, "libvorbis" => Vorbis, "libopus" => Opus } }
 
 /// Maximum width and height of a video in pixels.
 const MAX_SIDE: u32 = 8192;
@@ -88,33 +98,12 @@ const MAX_BATCH: usize = 1000;
 const MAX_RAW_BYTES: u64 = 64 << 30;
 
 impl VideoFormat {
-    /// Returns the name, which is used for files and for ffmpeg.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Webm => "webm",
-            Self::Mp4 => "mp4",
-        }
-    }
-
     /// Returns the encoder of sound that AIPerf uses for this format.
     #[must_use]
     pub const fn sound_codec(self) -> SoundCodec {
         match self {
             Self::Webm => SoundCodec::Vorbis,
             Self::Mp4 => SoundCodec::Opus,
-        }
-    }
-}
-
-impl SoundCodec {
-    /// Returns the name of the encoder in ffmpeg.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Aac => "aac",
-            Self::Vorbis => "libvorbis",
-            Self::Opus => "libopus",
         }
     }
 }

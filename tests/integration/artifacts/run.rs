@@ -172,7 +172,6 @@ pub(crate) fn is_good(measured: &MeasuredRecord) -> bool {
 fn description(settings: Settings) -> RunDescription {
     RunDescription {
         benchmark_id: Uuid::from_u128(0x1234_5678),
-        endpoint: EndpointType::CHAT.traits(),
         streaming: true,
         settings,
         input_config: serde_json::json!({
@@ -180,15 +179,9 @@ fn description(settings: Settings) -> RunDescription {
             "endpoint": {"urls": ["http://127.0.0.1"], "type": "chat", "streaming": true},
             "slos": {"time_to_first_token": 40.0},
         }),
-        other_config: serde_json::Value::Null,
-        provenance: aiperf::run::provenance::Provenance::default(),
         cli_command: "aiperf profile --model m --streaming".to_owned(),
         random_seed: Some(7),
-        member: None,
-        shard: None,
-        start_at_ns: None,
-        show_trace_timing: false,
-        show_server_metrics: false,
+        ..RunDescription::of(EndpointType::CHAT)
     }
 }
 

@@ -275,22 +275,7 @@ fn each_group_has_a_table_with_its_title() {
 
 fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Settings) -> RunReport {
     RunReport {
-        run: RunDescription {
-            benchmark_id: uuid::Uuid::nil(),
-            endpoint: EndpointType::CHAT.traits(),
-            streaming: true,
-            settings,
-            input_config: serde_json::Value::Null,
-            other_config: serde_json::Value::Null,
-            provenance: aiperf::run::provenance::Provenance::default(),
-            cli_command: String::new(),
-            random_seed: None,
-            member: None,
-            shard: None,
-            start_at_ns: None,
-            show_trace_timing: false,
-            show_server_metrics: false,
-        },
+        run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
         slices: None,

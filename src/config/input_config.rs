@@ -1,21 +1,19 @@
 //! `input_config` of the JSON export: all settings, defaults included, in AIPerf's layout.
 //!
-//! AIPerf's own models reject unknown fields, so settings that only this program has are in
-//! [`other`].
-
-pub(super) mod other;
+//! AIPerf's own models reject unknown fields, so it has only the settings that AIPerf has too; all
+//! others are in `run_info.config`, which is the serialized [`RunConfig`].
 
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
-use crate::config::{ConnectionReuse, LogLevel, RunConfig, Ui, WaitMode};
+use crate::config::RunConfig;
 use crate::dataset::{
-    AudioFormat, AudioNoise, FileFormat, ImageFormat, ImageNoise, ModelSelection,
-    NormalDistribution, Rankings, Sampling, Scene, SequenceDistribution, Source, Synthetic,
-    TraceSettings, VideoClip,
+    AudioNoise, FileFormat, ImageNoise, NormalDistribution, Rankings, SequenceDistribution, Source,
+    Synthetic, TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
@@ -23,6 +21,7 @@ use crate::schedule::PhaseKind;
 use crate::schedule::config::{
     ArrivalPattern, Config, LoadPattern, PhaseConfig, Rate, RatePoint, Replay, Zero,
 };
+use crate::setting::Named as _;
 use crate::units::Nanos;
 use crate::{redact, tokenizer};
 
@@ -30,12 +29,8 @@ use crate::{redact, tokenizer};
 pub(super) fn build(config: &RunConfig) -> Value {
     let models: Vec<Value> =
         config.dataset.models.iter().map(|name| json!({"name": name})).collect();
-    let strategy = match config.dataset.model_selection {
-        ModelSelection::RoundRobin => "round_robin",
-        ModelSelection::Random => "random",
-    };
     Object::default()
-        .put("models", json!({"strategy": strategy, "items": models}))
+        .put("models", json!({"strategy": config.dataset.model_selection, "items": models}))
         .put("endpoint", endpoint(config))
         .put("datasets", json!([dataset(config)]))
         .put("phases", phases(&config.schedule))
@@ -45,7 +40,7 @@ pub(super) fn build(config: &RunConfig) -> Value {
         .put("server_metrics", server_metrics(config))
         .put("otel", otel(config))
         .put("runtime", runtime(config))
-        .put("logging", json!({"level": log_level(config.log_level)}))
+        .put("logging", json!({"level": config.log_level.name().to_uppercase()}))
         .into_value()
 }
 
@@ -54,12 +49,12 @@ pub(super) fn build(config: &RunConfig) -> Value {
 struct Object(Map<String, Value>);
 
 impl Object {
-    fn put(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.0.insert(name.to_owned(), value.into());
+    fn put(mut self, name: &str, value: impl Serialize) -> Self {
+        self.0.insert(name.to_owned(), json!(value));
         self
     }
 
-    fn put_some(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+    fn put_some(self, name: &str, value: Option<impl Serialize>) -> Self {
         match value {
             Some(value) => self.put(name, value),
             None => self,
@@ -85,20 +80,10 @@ fn endpoint(config: &RunConfig) -> Value {
     let of_template =
         |name: &str| is_template && [PAYLOAD_TEMPLATE, RESPONSE_FIELD].contains(&name);
     let extra = endpoint.extra_inputs.iter().filter(|(name, _)| !of_template(name)).cloned();
-    let reuse = match transport.connections.reuse {
-        ConnectionReuse::Pooled => "pooled",
-        ConnectionReuse::Never => "never",
-        ConnectionReuse::StickyUserSessions => "sticky-user-sessions",
-    };
-    let wait_mode = match server.wait_for_model.mode {
-        WaitMode::Models => "models",
-        WaitMode::Inference => "inference",
-        WaitMode::Both => "both",
-    };
     Object::default()
         .put("urls", urls)
         .put("url_strategy", "round_robin")
-        .put("type", endpoint.endpoint_type.traits().name)
+        .put("type", endpoint.endpoint_type)
         .put("streaming", endpoint.streaming)
         .put_some("path", endpoint.path.as_deref().map(redact::path))
         .put_some("api_key", server.api_key.as_ref().map(ToString::to_string))
@@ -108,8 +93,8 @@ fn endpoint(config: &RunConfig) -> Value {
         .put("timeout", transport.request_timeout.as_seconds())
         .put("wait_for_model_timeout", server.wait_for_model.timeout.as_seconds())
         .put("wait_for_model_interval", server.wait_for_model.interval.as_seconds())
-        .put("wait_for_model_mode", wait_mode)
-        .put("connection_reuse", reuse)
+        .put("wait_for_model_mode", server.wait_for_model.mode)
+        .put("connection_reuse", transport.connections.reuse)
         .put("use_legacy_max_tokens", endpoint.use_legacy_max_tokens)
         .put("use_server_token_count", endpoint.use_server_token_count)
         .put("download_video_content", endpoint.video.download)
@@ -151,8 +136,8 @@ fn dataset(config: &RunConfig) -> Value {
         Source::File { path, format, traces } => object
             .put("type", "file")
             .put("path", shown_path(path))
-            .put_some("format", format.and_then(format_name))
-            .put_some("osl", dataset.output_tokens.map(spread))
+            .put_some("format", format.filter(|format| *format != FileFormat::ShareGpt))
+            .put_some("osl", dataset.output_tokens)
             .put_some("block_size", traces.block_tokens)
             .put_some("synthesis", synthesis(traces))
             .put_some("replay_speedup", Some(replay.speedup).filter(|factor| *factor != 1.0))
@@ -168,22 +153,22 @@ fn dataset(config: &RunConfig) -> Value {
             .put("entries", synthetic.entries)
             .put_some("system_prompt", synthetic.system_prompt.clone())
             .put("prompts", prompts(synthetic, dataset.output_tokens))
-            .put("turns", spread(synthetic.turns))
-            .put("turn_delay", spread(synthetic.turn_delay_ms))
+            .put("turns", synthetic.turns)
+            .put("turn_delay", synthetic.turn_delay_ms)
             .put("turn_delay_ratio", dataset.delay_ratio)
             .put_some("prefix_prompts", prefix_prompts(synthetic))
             .put_some("images", synthetic.images.as_ref().map(images))
             .put_some("audio", synthetic.audio.as_ref().map(audio))
             .put_some("video", synthetic.video.as_ref().map(video)),
     };
-    object.put("sampling", sampling_name(dataset.sampling.unwrap_or_default())).into_value()
+    object.put("sampling", dataset.sampling.unwrap_or_default()).into_value()
 }
 
 fn rankings(rankings: Rankings) -> Value {
     Object::default()
-        .put("passages", spread(rankings.passages))
-        .put("passage_tokens", spread(rankings.passage_tokens))
-        .put("query_tokens", spread(rankings.query_tokens))
+        .put("passages", rankings.passages)
+        .put("passage_tokens", rankings.passage_tokens)
+        .put("query_tokens", rankings.query_tokens)
         .into_value()
 }
 
@@ -203,16 +188,14 @@ fn prompts(synthetic: &Synthetic, output_tokens: Option<NormalDistribution>) -> 
         Some(distribution) => {
             let entries = distribution.pairs().iter().map(|pair| {
                 json!({
-                    "isl": spread(pair.input_tokens),
-                    "osl": spread(pair.output_tokens),
+                    "isl": pair.input_tokens,
+                    "osl": pair.output_tokens,
                     "probability": pair.probability * 100.0,
                 })
             });
             lengths.put("sequence_distribution", entries.collect::<Vec<_>>())
         }
-        None => lengths
-            .put("isl", spread(synthetic.input_tokens))
-            .put_some("osl", output_tokens.map(spread)),
+        None => lengths.put("isl", synthetic.input_tokens).put_some("osl", output_tokens),
     }
     .into_value()
 }
@@ -228,30 +211,20 @@ fn prefix_prompts(synthetic: &Synthetic) -> Option<Value> {
 }
 
 fn images(images: &ImageNoise) -> Value {
-    let format = match images.format {
-        ImageFormat::Png => "png",
-        ImageFormat::Jpeg => "jpeg",
-        ImageFormat::Random => "random",
-    };
     json!({
         "batch_size": images.batch_size,
-        "width": spread(images.width),
-        "height": spread(images.height),
-        "format": format,
+        "width": images.width,
+        "height": images.height,
+        "format": images.format,
     })
 }
 
 fn video(video: &VideoClip) -> Value {
-    let scene = match video.scene {
-        Scene::MovingShapes => "moving_shapes",
-        Scene::GridClock => "grid_clock",
-        Scene::Noise => "noise",
-    };
     let sound = video.sound.map(|sound| {
         json!({
             "sample_rate": kilohertz(sound.sample_rate),
             "channels": sound.channels,
-            "codec": sound.codec.name(),
+            "codec": sound.codec,
             "depth": sound.depth,
         })
     });
@@ -261,8 +234,8 @@ fn video(video: &VideoClip) -> Value {
         .put("fps", video.frame_rate)
         .put("width", video.width)
         .put("height", video.height)
-        .put("synth_type", scene)
-        .put("format", video.format.name())
+        .put("synth_type", video.scene)
+        .put("format", video.format)
         .put("codec", video.codec.as_str())
         .put_some("audio", sound)
         .into_value()
@@ -275,23 +248,16 @@ fn kilohertz(rate: u32) -> f64 {
 fn audio(audio: &AudioNoise) -> Value {
     json!({
         "batch_size": audio.batch_size,
-        "length": spread(audio.seconds),
-        "format": match audio.format {
-            AudioFormat::Wav => "wav",
-            AudioFormat::Mp3 => "mp3",
-        },
+        "length": audio.seconds,
+        "format": audio.format,
         "depths": audio.depths,
         "sample_rates": audio.sample_rates.iter().copied().map(kilohertz).collect::<Vec<_>>(),
         "channels": audio.channels,
     })
 }
 
-fn spread(spread: NormalDistribution) -> Value {
-    json!({"mean": spread.mean, "stddev": spread.stddev})
-}
-
 /// The phases and their load.
-pub(super) fn phases(schedule: &Config) -> Value {
+fn phases(schedule: &Config) -> Value {
     schedule.phases.iter().map(|found| phase(found, &schedule.replay)).collect()
 }
 
@@ -442,48 +408,9 @@ fn otel(config: &RunConfig) -> Value {
 }
 
 fn runtime(config: &RunConfig) -> Value {
-    let ui = match config.ui {
-        Ui::Dashboard => "dashboard",
-        Ui::Simple => "simple",
-        Ui::None => "none",
-    };
     Object::default()
-        .put("ui", ui)
+        .put("ui", config.ui)
         .put_some("workers", config.runner.workers)
         .put_some("record_processors", config.runner.processors)
         .into_value()
-}
-
-/// AIPerf's name of a level.
-const fn log_level(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Trace => "TRACE",
-        LogLevel::Debug => "DEBUG",
-        LogLevel::Info => "INFO",
-        LogLevel::Warn => "WARNING",
-        LogLevel::Error => "ERROR",
-    }
-}
-
-/// AIPerf's name of the format, if it has one.
-const fn format_name(format: FileFormat) -> Option<&'static str> {
-    Some(match format {
-        FileFormat::SingleTurn => "single_turn",
-        FileFormat::MultiTurn => "multi_turn",
-        FileFormat::RandomPool => "random_pool",
-        FileFormat::RawPayload => "raw_payload",
-        FileFormat::InputsJson => "inputs_json",
-        FileFormat::MooncakeTrace => "mooncake_trace",
-        FileFormat::BailianTrace => "bailian_trace",
-        FileFormat::BurstGptTrace => "burst_gpt_trace",
-        FileFormat::ShareGpt => return None,
-    })
-}
-
-const fn sampling_name(sampling: Sampling) -> &'static str {
-    match sampling {
-        Sampling::Sequential => "sequential",
-        Sampling::Shuffle => "shuffle",
-        Sampling::Random => "random",
-    }
 }

@@ -1,0 +1,108 @@
+//! Settings: the names of their values, and what makes one invalid.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+
+/// A setting with a few values, each of which has a name.
+///
+/// Files and the command line use the same names; the command line also accepts `-` for `_`, and
+/// any case.
+pub trait Named: Copy + PartialEq + Send + Sync + 'static {
+    /// The values in the order of the help text. A value may have several names, of which files
+    /// use the first.
+    const NAMES: &'static [(&'static str, Self)];
+
+    /// Returns the first name of the value.
+    fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(_, value)| *value == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// Returns the value with the name `text`, in any case and with `-` for `_`.
+    fn named(text: &str) -> Option<Self> {
+        let plain = |name: &str| name.trim().to_ascii_lowercase().replace('_', "-");
+        let wanted = plain(text);
+        Self::NAMES.iter().find(|(name, _)| plain(name) == wanted).map(|(_, value)| *value)
+    }
+}
+
+/// Gives the values of an enum their names, as [`Named`] and for files.
+macro_rules! named {
+    ($type:ident { $($name:literal => $value:ident),+ $(,)? }) => {
+        impl $crate::setting::Named for $type {
+            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$value)),+];
+        }
+
+        impl ::serde::Serialize for $type {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str($crate::setting::Named::name(*self))
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $type {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $crate::setting::Named::named(&text)
+                    .ok_or_else(|| ::serde::de::Error::custom(format!("unknown value {text:?}")))
+            }
+        }
+    };
+}
+pub(crate) use named;
+
+/// Serializes a path, of which bytes that are not UTF-8 are replaced.
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// Like [`path`].
+#[expect(clippy::ref_option, reason = "serde hands over a reference")]
+pub(crate) fn optional_path<S: Serializer>(
+    path: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.display().to_string()).serialize(serializer)
+}
+
+/// An invalid setting.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{flag}: {why}")]
+pub struct InvalidSetting {
+    /// The flag of the setting.
+    pub flag: &'static str,
+    /// What is wrong and what to do about it.
+    pub why: String,
+}
+
+impl InvalidSetting {
+    /// Creates the error for `flag`.
+    pub fn new(flag: &'static str, why: impl Into<String>) -> Self {
+        Self { flag, why: why.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Level {
+        Low,
+        High,
+    }
+    named! { Level { "low" => Low, "very_high" => High, "extreme" => High } }
+
+    #[test]
+    fn files_use_the_first_name_of_a_value() {
+        assert_eq!([Level::Low.name(), Level::High.name()], ["low", "very_high"]);
+        assert_eq!(Level::named(" Very-HIGH"), Some(Level::High));
+        assert_eq!(Level::named("higher"), None);
+        assert_eq!(
+            serde_json::to_string(&[Level::High, Level::Low]).unwrap(),
+            r#"["very_high","low"]"#
+        );
+        assert_eq!(serde_json::from_str::<Level>(r#""extreme""#).unwrap(), Level::High);
+    }
+}
