@@ -8,6 +8,7 @@ pub mod aiperf_flags;
 mod connections;
 mod distributed;
 mod generated;
+mod given;
 mod load;
 mod load_args;
 mod media_args;
@@ -30,6 +31,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{ConfigError, Environment, RunConfig};
 use crate::mock_server;
+
+use given::Given;
 
 pub use generated::ManPage;
 pub use mock::Demo;
@@ -164,14 +167,16 @@ pub fn parse_with(
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let command = command();
+    let mut command = command();
     let bare = switches::bare(&arguments, &command);
-    let matches = command.try_get_matches_from(bare).map_err(|error| explain(&error))?;
+    let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error))?;
+    let given = Given::new(&command, &matches);
     let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
     Ok(match cli.command {
         Action::Profile(flags) => {
             let shown: Vec<_> = arguments.iter().map(|a| a.to_string_lossy()).collect();
-            Command::Profile(Box::new(resolve::run_config(&flags, &shown, environment)?))
+            let config = resolve::run_config(&flags, given, &shown, environment)?;
+            Command::Profile(Box::new(config))
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),

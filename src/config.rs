@@ -1,9 +1,9 @@
 //! The configuration of a run, composed of each module's own and validated once.
 //!
 //! Flags take precedence over the environment, and the environment over defaults. The
-//! command line builds a [`RunConfig`]; [`RunConfig::validate`] is the only place that
-//! checks which settings can be combined.
+//! command line builds a [`RunConfig`], and [`RunConfig::check`] checks it once, module by module.
 
+mod check;
 mod env;
 mod input_config;
 mod many;
@@ -11,7 +11,6 @@ pub mod metrics_url;
 pub mod selfcheck;
 pub mod tokenizer;
 pub mod url;
-pub mod validate;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +31,7 @@ use crate::{
 pub use crate::console::Ui;
 pub use crate::environment::Environment;
 pub use crate::transport::{ConnectionReuse, Connections, IpVersion};
-pub use validate::ConfigError;
+pub use check::ConfigError;
 
 /// The configuration of a run. Serialized, without secrets, it is `run_info.config` of the JSON
 /// export: a setting that is added to a module's configuration is recorded without further code.

@@ -3,6 +3,7 @@
 //! A dataset is complete before the first request: every text, model, requested output length and
 //! token count is known, and all of it follows from the configuration and the seed.
 
+mod check;
 mod file;
 mod finish;
 mod lengths;
@@ -34,7 +35,7 @@ pub use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
 pub use self::seed::Seed;
 pub use self::text::Text;
-use crate::setting::{self, named};
+use crate::setting::{self, InvalidSetting, named};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 use serde::Serialize;
@@ -146,7 +147,7 @@ pub struct Synthetic {
     pub input_tokens: NormalDistribution,
     /// Pairs of input and output length with their probability
     /// (`--seq-dist "isl|sd,osl|sd:prob;…"`). It overrides the two distributions.
-    pub sequence_distribution: Option<String>,
+    pub sequence_distribution: Option<SequenceDistribution>,
     /// Number of texts in a request (`--batch-size`).
     pub batch_size: usize,
     /// Number of turns of a conversation.
@@ -285,9 +286,9 @@ impl Dataset {
             }
         };
         finish::fill_ids(&mut conversations);
-        finish::assign_models(&mut conversations, config, seed)?;
-        finish::fill_output_tokens(&mut conversations, config.output_tokens, seed)?;
-        finish::scale_delays(&mut conversations, config.delay_ratio)?;
+        finish::assign_models(&mut conversations, config, seed);
+        finish::fill_output_tokens(&mut conversations, config.output_tokens, seed);
+        finish::scale_delays(&mut conversations, config.delay_ratio);
         if tokenizes_input {
             finish::count_tokens(&mut conversations, counter);
         } else {
@@ -387,14 +388,9 @@ pub enum DatasetError {
         /// Failure of the encoder.
         reason: String,
     },
-    /// A setting is not valid.
-    #[error("{flag}: {reason}")]
-    Setting {
-        /// Flag of the setting.
-        flag: &'static str,
-        /// Description of the error, and of the expected value.
-        reason: String,
-    },
+    /// A setting from which no dataset can be generated.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
 }
 
 impl DatasetError {

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::metrics::metric::MetricResult;
 use crate::metrics::{Accumulator, MetricTag, Verdict};
+use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
 pub use load::{Dimension, Load};
@@ -53,6 +54,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Checks the range of the search.
+    pub fn check(&self) -> Result<(), InvalidSetting> {
+        match &self.search {
+            Some(search) if search.min >= search.max => {
+                let [lower, upper] = search.dimension.flags();
+                let why = format!("must be less than {upper} ({}), got {}", search.max, search.min);
+                Err(InvalidSetting::new(lower, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether there can be more than one run.
     #[must_use]
     pub const fn is_many(&self) -> bool {

@@ -5,6 +5,7 @@
 mod arrivals;
 mod budget;
 mod cancellation;
+mod check;
 pub mod config;
 mod limit;
 mod plan;
@@ -18,6 +19,7 @@ mod users;
 pub use arrivals::Arrivals;
 pub use budget::Budget;
 pub use cancellation::Cancellations;
+pub use check::{MAX_CONCURRENCY, check_rate};
 pub use limit::Line;
 pub use plan::{Arrival, Schedule};
 pub use rate::RateCurve;

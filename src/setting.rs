@@ -71,15 +71,15 @@ pub(crate) fn optional_path<S: Serializer>(
 #[error("{flag}: {why}")]
 pub struct InvalidSetting {
     /// The flag of the setting.
-    pub flag: &'static str,
+    pub flag: String,
     /// What is wrong and what to do about it.
     pub why: String,
 }
 
 impl InvalidSetting {
     /// Creates the error for `flag`.
-    pub fn new(flag: &'static str, why: impl Into<String>) -> Self {
-        Self { flag, why: why.into() }
+    pub fn new(flag: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { flag: flag.into(), why: why.into() }
     }
 }
 

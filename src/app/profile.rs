@@ -119,8 +119,8 @@ impl Material {
         }
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
         settle_schedule(config, &mut dataset)?;
-        config.validate_shares()?;
-        config.validate_searched()?;
+        config.schedule.check_shares()?;
+        config.check_searched()?;
         Ok(Self { seed, counter, dataset: Arc::new(dataset) })
     }
 }

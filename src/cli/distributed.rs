@@ -10,7 +10,7 @@ use crate::schedule::{Shard, start_at};
 pub(super) struct DistributedArgs {
     /// Send shard I of N of the load, counting from 0; all N processes must have the same settings,
     /// --random-seed and --start-at, both of which are required
-    #[arg(long, value_name = "I/N", value_parser = str::parse::<Shard>)]
+    #[arg(long, value_name = "I/N", value_parser = str::parse::<Shard>, requires = "random_seed", requires = "start_at")]
     pub(super) shard: Option<Shard>,
     /// Start of the first phase: an RFC 3339 time such as 2026-11-21T15:04:05.5Z, or Unix time in
     /// seconds

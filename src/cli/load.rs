@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::load_args::{LoadArgs, Pattern, ReplayArgs, WarmupArgs};
+use super::given::Given;
+use super::load_args::{Pattern, ReplayArgs, WarmupArgs};
 use super::profile::ProfileArgs;
 use crate::config::ConfigError;
 use crate::schedule::config::{
@@ -13,9 +14,9 @@ use crate::schedule::{PhaseKind, parse_rate_series};
 use crate::units::Nanos;
 
 /// The schedule of `flags`.
-pub(super) fn schedule(flags: &ProfileArgs) -> Result<Config, ConfigError> {
+pub(super) fn schedule(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, ConfigError> {
     let profiling = profiling_phase(flags)?;
-    let warmup = warmup_phase(&flags.warmup, &profiling)?;
+    let warmup = warmup_phase(&flags.warmup, given, &profiling)?;
     Ok(Config {
         replay: replay(flags, &profiling),
         phases: warmup.into_iter().chain([profiling]).collect(),
@@ -91,7 +92,7 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
             return infinite_rate("--request-rate-ramp-duration", load.request_rate_ramp_duration);
         }
         (None, Some(rate)) => vec![RatePoint { at: Nanos::ZERO, rate }],
-        (None, None) => return closed_loop(load),
+        (None, None) => return Ok(LoadPattern::ClosedLoop),
     };
     let names = ["--arrival-pattern", "--arrival-smoothness"];
     Ok(LoadPattern::Rate(Rate {
@@ -104,27 +105,12 @@ fn load_pattern(flags: &ProfileArgs) -> Result<LoadPattern, ConfigError> {
 /// The load of an infinite rate: a closed loop, of all requests if no concurrency is given.
 /// `flag` is the one for a ramp, which is rejected.
 fn infinite_rate(flag: &'static str, ramp: Option<f64>) -> Result<LoadPattern, ConfigError> {
-    let why = "cannot be combined with a rate of inf; remove one of the two";
-    refuse(&[(flag, ramp.is_some())], why)?;
-    Ok(LoadPattern::ClosedLoop)
-}
-
-/// A closed loop, unless a flag that requires a rate is given. An arrival pattern is accepted, as
-/// in AIPerf, and ignored ([`warning`]).
-fn closed_loop(load: &LoadArgs) -> Result<LoadPattern, ConfigError> {
-    let given = [
-        ("--request-rate-ramp-duration", load.request_rate_ramp_duration.is_some()),
-        ("--arrival-smoothness", load.arrival_smoothness.is_some()),
-    ];
-    refuse(&given, "requires --request-rate; add it, or remove the flag")?;
-    Ok(LoadPattern::ClosedLoop)
-}
-
-/// Returns an error for the first flag that is given.
-fn refuse(given: &[(&'static str, bool)], why: &str) -> Result<(), ConfigError> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(ConfigError::flag(flag, why)),
-        None => Ok(()),
+    match ramp {
+        Some(_) => {
+            let why = "cannot be combined with a rate of inf; remove one of the two";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(LoadPattern::ClosedLoop),
     }
 }
 
@@ -220,6 +206,7 @@ fn replay(flags: &ProfileArgs, profiling: &PhaseConfig) -> Replay {
 /// measurement; a rate or concurrency for the warmup replaces both.
 fn warmup_phase(
     flags: &WarmupArgs,
+    given: Given<'_>,
     profiling: &PhaseConfig,
 ) -> Result<Option<PhaseConfig>, ConfigError> {
     let stop = StopCondition {
@@ -227,15 +214,11 @@ fn warmup_phase(
         sessions: flags.num_warmup_sessions,
         duration: flags.warmup_duration.map(Nanos::from_seconds),
     };
-    if stop.is_unset() {
-        let why = "requires a warmup; add --warmup-request-count, --warmup-duration or \
-                   --num-warmup-sessions";
-        return refuse(&warmup_flags(flags), why).map(|()| None);
-    }
-    if stop.requests == Some(0) && stop.sessions.is_none() && stop.duration.is_none() {
+    let is_empty = stop.requests == Some(0) && stop.sessions.is_none() && stop.duration.is_none();
+    if stop.is_unset() || is_empty {
         return Ok(None);
     }
-    let load = warmup_load(flags, profiling)?;
+    let load = warmup_load(flags, given, profiling)?;
     let most = stop.requests.unwrap_or(u64::MAX).max(1);
     let concurrency = warmup_concurrency(flags, profiling, &load).map(|limit| at_most(limit, most));
     let prefill = warmup_limit(
@@ -257,23 +240,12 @@ fn warmup_phase(
     }))
 }
 
-fn warmup_flags(flags: &WarmupArgs) -> [(&'static str, bool); 7] {
-    [
-        ("--warmup-concurrency", flags.warmup_concurrency.is_some()),
-        ("--warmup-request-rate", flags.warmup_request_rate.is_some()),
-        ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
-        ("--warmup-prefill-concurrency", flags.warmup_prefill_concurrency.is_some()),
-        ("--warmup-concurrency-ramp-duration", flags.warmup_concurrency_ramp_duration.is_some()),
-        (
-            "--warmup-prefill-concurrency-ramp-duration",
-            flags.warmup_prefill_concurrency_ramp_duration.is_some(),
-        ),
-        ("--warmup-request-rate-ramp-duration", flags.warmup_request_rate_ramp_duration.is_some()),
-    ]
-}
-
 /// The load of the warmup: a closed loop if the measurement has a fixed schedule or users.
-fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPattern, ConfigError> {
+fn warmup_load(
+    flags: &WarmupArgs,
+    given: Given<'_>,
+    profiling: &PhaseConfig,
+) -> Result<LoadPattern, ConfigError> {
     let measured = match &profiling.load {
         LoadPattern::Rate(rate) => Some(rate),
         _ => None,
@@ -286,15 +258,11 @@ fn warmup_load(flags: &WarmupArgs, profiling: &PhaseConfig) -> Result<LoadPatter
         (Some(rate), ..) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None, Some(measured)) => measured.points.clone(),
         _ => {
-            let given = [
-                ("--warmup-arrival-pattern", flags.warmup_arrival_pattern.is_some()),
-                (
-                    "--warmup-request-rate-ramp-duration",
-                    flags.warmup_request_rate_ramp_duration.is_some(),
-                ),
-            ];
-            refuse(&given, "requires a rate for the warmup; add --warmup-request-rate")?;
-            return Ok(LoadPattern::ClosedLoop);
+            let Some(flag) = given.first(&["of_warmup_rate"]) else {
+                return Ok(LoadPattern::ClosedLoop);
+            };
+            let why = "requires a rate for the warmup; add --warmup-request-rate";
+            return Err(ConfigError::flag(flag, why));
         }
     };
     let shape = measured.and_then(|rate| match rate.pattern {

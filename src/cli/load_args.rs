@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::value::{
-    above_zero, choice, count, millis, percent, positive, rate, ratio, seconds, seconds_above_zero,
-    seconds_or_inf,
+    above_zero, choice, concurrency, count, millis, percent, positive, rate, rate_or_inf, ratio,
+    seconds, seconds_above_zero, seconds_or_inf, shape,
 };
 use crate::setting::named;
 
@@ -33,7 +33,7 @@ named! {
 
 /// When to send requests, and how many.
 #[derive(Args)]
-#[command(next_help_heading = "Load Generator")]
+#[command(next_help_heading = "Load Generator", group = ArgGroup::new("rate").multiple(true))]
 pub(super) struct LoadArgs {
     /// Duration of the benchmark, in seconds; no requests are sent afterwards
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
@@ -43,13 +43,13 @@ pub(super) struct LoadArgs {
           requires = "benchmark_duration")]
     pub(super) benchmark_grace_period: f64,
     /// Maximum number of requests in flight [default: 1, or unlimited with a request rate]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency)]
     pub(super) concurrency: Option<u64>,
     /// Seconds over which the concurrency ramps up from 1 to --concurrency
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "concurrency")]
     pub(super) concurrency_ramp_duration: Option<f64>,
     /// Maximum number of requests waiting for their first token; requires --streaming
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "streaming")]
     pub(super) prefill_concurrency: Option<u64>,
     /// Seconds over which the prefill concurrency ramps up from 1 to --prefill-concurrency
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero,
@@ -57,15 +57,15 @@ pub(super) struct LoadArgs {
     pub(super) prefill_concurrency_ramp_duration: Option<f64>,
     /// Requests to send per second; inf sends all of them at once, or as fast as --concurrency
     /// allows
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate_or_inf, group = "rate")]
     pub(super) request_rate: Option<f64>,
     /// Seconds over which the rate ramps up from 0 to --request-rate, or to the first point of
     /// --request-rate-series
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "rate")]
     pub(super) request_rate_ramp_duration: Option<f64>,
     /// JSON file with request rates over time, interpolated linearly between points:
     /// {"points":[{"time_s":0,"qps":5},{"time_s":60,"qps":20}]}
-    #[arg(long, value_name = "FILE", conflicts_with = "request_rate")]
+    #[arg(long, value_name = "FILE", conflicts_with = "request_rate", group = "rate")]
     pub(super) request_rate_series: Option<PathBuf>,
     /// Distribution of the intervals between requests at a given rate [default: poisson, or gamma
     /// with --arrival-smoothness]
@@ -73,7 +73,7 @@ pub(super) struct LoadArgs {
           value_parser = choice::<Pattern>())]
     pub(super) arrival_pattern: Option<Pattern>,
     /// Shape parameter of gamma arrivals: 1 is Poisson, larger is smoother [default: 1]
-    #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = above_zero)]
+    #[arg(long, visible_alias = "vllm-burstiness", value_name = "SHAPE", value_parser = shape, requires = "rate")]
     pub(super) arrival_smoothness: Option<f64>,
     /// Number of requests to send [default: twice the concurrency, at least 10; with --input-file
     /// each conversation once; with --request-rate-series until its last point; with --num-users
@@ -91,26 +91,27 @@ pub(super) struct LoadArgs {
 
 /// Requests to send before the measurement.
 #[derive(Args)]
-#[command(next_help_heading = "Warmup")]
+#[command(next_help_heading = "Warmup", 
+          groups = [ArgGroup::new("warmup").multiple(true), ArgGroup::new("of_warmup_rate").multiple(true)])]
 pub(super) struct WarmupArgs {
     /// Number of warmup requests to send before the measurement
-    #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count)]
+    #[arg(long, visible_alias = "num-warmup-requests", value_name = "COUNT", value_parser = count, group = "warmup")]
     pub(super) warmup_request_count: Option<u64>,
     /// Duration of the warmup, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, group = "warmup")]
     pub(super) warmup_duration: Option<f64>,
     /// Number of warmup sessions to start before the measurement
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    #[arg(long, value_name = "COUNT", value_parser = positive, group = "warmup")]
     pub(super) num_warmup_sessions: Option<u64>,
     /// Maximum number of requests in flight in the warmup [default: as in the measurement]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "warmup")]
     pub(super) warmup_concurrency: Option<u64>,
     /// Requests to send per second in the warmup, or inf [default: as in the measurement]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate_or_inf, requires = "warmup")]
     pub(super) warmup_request_rate: Option<f64>,
     /// Distribution of the intervals between requests in the warmup [default: as in the
     /// measurement]
-    #[arg(long, value_name = "PATTERN", value_parser = choice::<Pattern>())]
+    #[arg(long, value_name = "PATTERN", value_parser = choice::<Pattern>(), requires = "warmup", group = "of_warmup_rate")]
     pub(super) warmup_arrival_pattern: Option<Pattern>,
     /// Maximum time for requests in flight to finish after --warmup-duration, in seconds, or inf
     /// [default: inf]
@@ -118,17 +119,17 @@ pub(super) struct WarmupArgs {
     pub(super) warmup_grace_period: Option<f64>,
     /// Maximum number of requests waiting for their first token in the warmup [default: as in the
     /// measurement]
-    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "warmup")]
     pub(super) warmup_prefill_concurrency: Option<u64>,
     /// Seconds over which the concurrency ramps up in the warmup [default: as in the measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "warmup")]
     pub(super) warmup_concurrency_ramp_duration: Option<f64>,
     /// Seconds over which the prefill concurrency ramps up in the warmup [default: as in the
     /// measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "warmup")]
     pub(super) warmup_prefill_concurrency_ramp_duration: Option<f64>,
     /// Seconds over which the request rate ramps up in the warmup [default: as in the measurement]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, requires = "warmup", group = "of_warmup_rate")]
     pub(super) warmup_request_rate_ramp_duration: Option<f64>,
 }
 
@@ -175,12 +176,12 @@ pub(super) struct ReplayArgs {
 pub(super) struct UserCentricArgs {
     /// Total requests per second of all users, each of whom sends at equal intervals; requires
     /// conversations of several turns
-    #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "num_users",
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "num_users",
           conflicts_with_all = ["request_rate", "request_rate_series", "request_rate_ramp_duration",
                                 "arrival_pattern", "fixed_schedule"])]
     pub(super) user_centric_rate: Option<f64>,
     /// Number of concurrent users; a user whose session ends starts another
-    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "user_centric_rate")]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "user_centric_rate")]
     pub(super) num_users: Option<u64>,
 }
 

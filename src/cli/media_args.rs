@@ -22,80 +22,59 @@ named! { ImageSource { "noise" => Noise, "assets" => Assets } }
 pub(super) struct MediaArgs {
     /// Mean width of generated images in pixels; images require this and --image-height-mean
     /// [default: 0]
-    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
+    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_height_mean")]
     pub(super) image_width_mean: Option<f64>,
     /// Standard deviation of the width of generated images in pixels [default: 0]
-    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
+    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_width_stddev: Option<f64>,
     /// Mean height of generated images in pixels; images require this and --image-width-mean
     /// [default: 0]
-    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
+    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_width_mean")]
     pub(super) image_height_mean: Option<f64>,
     /// Standard deviation of the height of generated images in pixels [default: 0]
-    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input")]
+    #[arg(long, value_name = "PIXELS", value_parser = number, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_height_stddev: Option<f64>,
     /// Number of generated images in each turn [default: 1]
     #[arg(long, visible_alias = "batch-size-image", value_name = "COUNT",
-          value_parser = positive, help_heading = "Image Input")]
+          value_parser = positive, help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_batch_size: Option<u64>,
     /// Format of generated images [default: png]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<ImageFormat>(), help_heading = "Image Input")]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<ImageFormat>(), help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_format: Option<ImageFormat>,
     /// Content of generated images; only noise is supported
-    #[arg(long, value_name = "SOURCE", value_parser = choice::<ImageSource>(), help_heading = "Image Input")]
+    #[arg(long, value_name = "SOURCE", value_parser = choice::<ImageSource>(), help_heading = "Image Input", requires = "image_width_mean", requires = "image_height_mean")]
     pub(super) image_source: Option<ImageSource>,
     /// Mean length of generated audio in seconds; audio requires this [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
     pub(super) audio_length_mean: Option<f64>,
     /// Standard deviation of the length of generated audio in seconds [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_length_stddev: Option<f64>,
     /// Number of generated audio files in each turn [default: 1]
     #[arg(long, visible_alias = "batch-size-audio", value_name = "COUNT",
-          value_parser = positive, help_heading = "Audio Input")]
+          value_parser = positive, help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_batch_size: Option<u64>,
     /// Format of generated audio; mp3 requires ffmpeg [default: wav]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<AudioFormat>(), help_heading = "Audio Input")]
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<AudioFormat>(), help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_format: Option<AudioFormat>,
     /// Bit depths of generated audio, one of which is chosen for each file: 8, 16, 24 or 32
     /// [default: 16]
     #[arg(long, value_name = "BITS", num_args = 1.., value_delimiter = ',', value_parser = positive,
-          help_heading = "Audio Input")]
+          help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_depths: Vec<u64>,
     /// Sample rates of generated audio in kHz, one of which is chosen for each file [default: 16]
     #[arg(long, value_name = "KHZ", num_args = 1.., value_delimiter = ',', value_parser = number,
-          help_heading = "Audio Input")]
+          help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_sample_rates: Vec<f64>,
     /// Number of channels of generated audio: 1 or 2 [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = positive, help_heading = "Audio Input")]
+    #[arg(long, value_name = "COUNT", value_parser = positive, help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_num_channels: Option<u64>,
     #[command(flatten)]
     pub(super) video: VideoArgs,
 }
 
 impl MediaArgs {
-    /// Each flag and whether it was given.
-    pub(super) fn given(&self) -> Vec<(&'static str, bool)> {
-        let of_images_and_sound = [
-            ("--image-width-mean", self.image_width_mean.is_some()),
-            ("--image-width-stddev", self.image_width_stddev.is_some()),
-            ("--image-height-mean", self.image_height_mean.is_some()),
-            ("--image-height-stddev", self.image_height_stddev.is_some()),
-            ("--image-batch-size", self.image_batch_size.is_some()),
-            ("--image-format", self.image_format.is_some()),
-            ("--image-source", self.image_source.is_some()),
-            ("--audio-length-mean", self.audio_length_mean.is_some()),
-            ("--audio-length-stddev", self.audio_length_stddev.is_some()),
-            ("--audio-batch-size", self.audio_batch_size.is_some()),
-            ("--audio-format", self.audio_format.is_some()),
-            ("--audio-depths", !self.audio_depths.is_empty()),
-            ("--audio-sample-rates", !self.audio_sample_rates.is_empty()),
-            ("--audio-num-channels", self.audio_num_channels.is_some()),
-        ];
-        of_images_and_sound.into_iter().chain(self.video.given()).collect()
-    }
-
-    /// The images in each turn; `None` without a width and a height.
+    /// The images in each turn; `None` without a size.
     pub(super) fn images(&self) -> Result<Option<ImageNoise>, ConfigError> {
         if self.image_source == Some(ImageSource::Assets) {
             let why = "aiperf includes no image assets; remove the flag to generate noise, or \
@@ -108,59 +87,32 @@ impl MediaArgs {
         };
         let width = side(self.image_width_mean, self.image_width_stddev);
         let height = side(self.image_height_mean, self.image_height_stddev);
-        if width.mean > 0.0 && height.mean > 0.0 {
-            return Ok(Some(ImageNoise {
-                width,
-                height,
-                batch_size: self.image_batch_size.unwrap_or(1) as usize,
-                format: self.image_format.unwrap_or(ImageFormat::Png),
-            }));
-        }
-        let why = "images require both --image-width-mean and --image-height-mean above 0";
-        refuse_without_media(
-            &self.given(),
-            "--image",
-            &["--image-width-mean", "--image-height-mean"],
-            why,
-        )?;
-        if width.mean > 0.0 || height.mean > 0.0 {
-            return Err(ConfigError::flag("--image-width-mean", why));
-        }
-        Ok(None)
+        // As in AIPerf, sizes of 0 make no images.
+        Ok((width.mean > 0.0 || height.mean > 0.0).then(|| ImageNoise {
+            width,
+            height,
+            batch_size: self.image_batch_size.unwrap_or(1) as usize,
+            format: self.image_format.unwrap_or(ImageFormat::Png),
+        }))
     }
 
     /// The audio in each turn; `None` without a length.
-    pub(super) fn audio(&self) -> Result<Option<AudioNoise>, ConfigError> {
+    pub(super) fn audio(&self) -> Option<AudioNoise> {
         let mean = self.audio_length_mean.unwrap_or(0.0);
         if mean == 0.0 {
-            let why = "audio requires --audio-length-mean above 0";
-            refuse_without_media(&self.given(), "--audio", &["--audio-length-mean"], why)?;
-            return Ok(None);
+            return None;
         }
         let bits = |bits: &u64| u16::try_from(*bits).unwrap_or(u16::MAX);
         let hertz = |kilohertz: &f64| (kilohertz * 1000.0).round() as u32;
         let or = |given: Vec<_>, default| if given.is_empty() { vec![default] } else { given };
         let rates: Vec<u32> = self.audio_sample_rates.iter().map(hertz).collect();
-        Ok(Some(AudioNoise {
+        Some(AudioNoise {
             seconds: NormalDistribution { mean, stddev: self.audio_length_stddev.unwrap_or(0.0) },
             batch_size: self.audio_batch_size.unwrap_or(1) as usize,
             depths: or(self.audio_depths.iter().map(bits).collect(), 16),
             sample_rates: if rates.is_empty() { vec![16_000] } else { rates },
             channels: u16::try_from(self.audio_num_channels.unwrap_or(1)).unwrap_or(u16::MAX),
             format: self.audio_format.unwrap_or(AudioFormat::Wav),
-        }))
+        })
     }
-}
-
-/// Returns an error for a flag about media that no other flag turns on.
-pub(super) fn refuse_without_media(
-    given: &[(&'static str, bool)],
-    about: &str,
-    sizes: &[&str],
-    why: &'static str,
-) -> Result<(), ConfigError> {
-    let mut alone = given
-        .iter()
-        .filter(|(flag, is_given)| *is_given && flag.starts_with(about) && !sizes.contains(flag));
-    alone.next().map_or(Ok(()), |(flag, _)| Err(ConfigError::flag(flag, why)))
 }

@@ -1,9 +1,10 @@
 //! The flags for repeated runs of one load, and for the search for a load.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
+use super::given::Given;
 use super::profile::ProfileArgs;
-use super::value::{above_zero, millis_above_zero, positive, ratio, seconds};
+use super::value::{above_zero, concurrency, millis_above_zero, positive, rate, ratio, seconds};
 use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
@@ -36,32 +37,37 @@ const OTHER_RECIPES: [&str; 7] = [
 
 /// How often to run a load, and which load to search for.
 #[derive(Args)]
-#[command(next_help_heading = "Multi-Run")]
+#[command(next_help_heading = "Multi-Run",
+          groups = [ArgGroup::new("objective").multiple(true), ArgGroup::new("of_many_runs").multiple(true)])]
 pub(super) struct MultiRunArgs {
     /// Number of runs of the same load, from 1 to 10; several runs are also aggregated
     #[arg(long, value_name = "COUNT", value_parser = runs, default_value = "1")]
     pub(super) num_profile_runs: u64,
     /// Pause between runs, in seconds [default: 0]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, group = "of_many_runs")]
     pub(super) profile_run_cooldown_seconds: Option<f64>,
     /// Confidence level of the intervals for the mean over several runs, between 0 and 1
     /// [default: 0.95]
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    #[arg(long, value_name = "LEVEL", value_parser = level, group = "of_many_runs")]
     pub(super) confidence_level: Option<f64>,
     /// Run the warmup only before the first of several runs (the default)
-    #[arg(long, overrides_with = "no_profile_run_disable_warmup_after_first")]
+    #[arg(
+        long,
+        overrides_with = "no_profile_run_disable_warmup_after_first",
+        group = "of_many_runs"
+    )]
     pub(super) profile_run_disable_warmup_after_first: bool,
     /// Run the warmup before each of several runs
-    #[arg(long, overrides_with = "profile_run_disable_warmup_after_first")]
+    #[arg(long, overrides_with = "profile_run_disable_warmup_after_first", group = "of_many_runs")]
     pub(super) no_profile_run_disable_warmup_after_first: bool,
     /// Use the same seed in each of several runs, 42 unless --random-seed is given (the default)
-    #[arg(long, overrides_with = "no_set_consistent_seed")]
+    #[arg(long, overrides_with = "no_set_consistent_seed", group = "of_many_runs")]
     pub(super) set_consistent_seed: bool,
     /// Use a different random seed in each of several runs, unless --random-seed is given
-    #[arg(long, overrides_with = "set_consistent_seed")]
+    #[arg(long, overrides_with = "set_consistent_seed", group = "of_many_runs")]
     pub(super) no_set_consistent_seed: bool,
     /// Derive a different seed for each of several runs from the common seed
-    #[arg(long, overrides_with = "no_vary_seed_per_trial")]
+    #[arg(long, overrides_with = "no_vary_seed_per_trial", group = "of_many_runs")]
     pub(super) vary_seed_per_trial: bool,
     /// Use the common seed unchanged in each of several runs (the default)
     #[arg(long, overrides_with = "vary_seed_per_trial")]
@@ -69,37 +75,37 @@ pub(super) struct MultiRunArgs {
     /// Search for the best load, with at least one run for each load tried: max-goodput-under-slo
     /// finds the concurrency or request rate with the most good requests per second; requires
     /// --goodput or one of the --*-sla-ms flags
-    #[arg(long, value_name = "RECIPE", value_parser = recipe)]
+    #[arg(long, value_name = "RECIPE", value_parser = recipe, requires = "objective")]
     pub(super) search_recipe: Option<&'static str>,
     /// Fraction of requests that must be good for a load to qualify in a search, above 0 and at most
     /// 1 [default: 0.95]
     #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe")]
     pub(super) slo_attainment_fraction: Option<f64>,
     /// Lowest concurrency that a search tries [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "search_recipe")]
     pub(super) concurrency_min: Option<u64>,
     /// Highest concurrency that a search tries [default: 1000]
-    #[arg(long, value_name = "COUNT", value_parser = positive, requires = "search_recipe")]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "search_recipe")]
     pub(super) concurrency_max: Option<u64>,
     /// Lowest request rate that a search tries; makes it search for a rate instead of a concurrency
     /// [default: 1]
-    #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
-          conflicts_with_all = ["concurrency_min", "concurrency_max"])]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "search_recipe",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"], group = "rate")]
     pub(super) request_rate_min: Option<f64>,
     /// Highest request rate that a search tries; makes it search for a rate instead of a
     /// concurrency [default: 1000]
-    #[arg(long, value_name = "RATE", value_parser = above_zero, requires = "search_recipe",
-          conflicts_with_all = ["concurrency_min", "concurrency_max"])]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "search_recipe",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"], group = "rate")]
     pub(super) request_rate_max: Option<f64>,
     /// Objective of a search for the time to first token, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe", group = "objective")]
     pub(super) ttft_sla_ms: Option<f64>,
     /// Objective of a search for the inter token latency, in milliseconds
     #[arg(long, visible_alias = "itl-sla-ms", value_name = "MS", value_parser = millis_above_zero,
-          requires = "search_recipe")]
+          requires = "search_recipe", group = "objective")]
     pub(super) tpot_sla_ms: Option<f64>,
     /// Objective of a search for the request latency, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe", group = "objective")]
     pub(super) e2e_sla_ms: Option<f64>,
 }
 
@@ -158,44 +164,24 @@ fn recipe(text: &str) -> Result<&'static str, String> {
 }
 
 /// The settings of `flags` for repeated runs and a search.
-pub(super) fn config(flags: &ProfileArgs) -> Result<Config, ConfigError> {
-    let given = &flags.multi_run;
+pub(super) fn config(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, ConfigError> {
+    let args = &flags.multi_run;
     let defaults = Config::default();
     let config = Config {
-        runs: given.num_profile_runs,
-        cooldown: given.profile_run_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
-        confidence_level: given.confidence_level.unwrap_or(defaults.confidence_level),
-        repeats_warmup: given.no_profile_run_disable_warmup_after_first,
-        varies_seed: given.vary_seed_per_trial,
-        search: given.search_recipe.map(|_| search_config(flags)).transpose()?,
+        runs: args.num_profile_runs,
+        cooldown: args.profile_run_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
+        confidence_level: args.confidence_level.unwrap_or(defaults.confidence_level),
+        repeats_warmup: args.no_profile_run_disable_warmup_after_first,
+        varies_seed: args.vary_seed_per_trial,
+        search: args.search_recipe.map(|_| search_config(flags)).transpose()?,
     };
-    if !config.is_many() {
-        refuse_for_single_run(given)?;
+    if !config.is_many()
+        && let Some(flag) = given.first(&["of_many_runs"])
+    {
+        let why = "requires --num-profile-runs 2 or more; add it, or remove the flag";
+        return Err(ConfigError::flag(flag, why));
     }
     Ok(config)
-}
-
-/// Returns an error for a flag that only applies to several runs.
-fn refuse_for_single_run(given: &MultiRunArgs) -> Result<(), ConfigError> {
-    let of_many = [
-        ("--profile-run-cooldown-seconds", given.profile_run_cooldown_seconds.is_some()),
-        ("--confidence-level", given.confidence_level.is_some()),
-        ("--profile-run-disable-warmup-after-first", given.profile_run_disable_warmup_after_first),
-        (
-            "--no-profile-run-disable-warmup-after-first",
-            given.no_profile_run_disable_warmup_after_first,
-        ),
-        ("--set-consistent-seed", given.set_consistent_seed),
-        ("--no-set-consistent-seed", given.no_set_consistent_seed),
-        ("--vary-seed-per-trial", given.vary_seed_per_trial),
-    ];
-    match of_many.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => {
-            let why = "requires --num-profile-runs 2 or more; add it, or remove the flag";
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
-    }
 }
 
 fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
@@ -206,7 +192,8 @@ fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
         ("--request-rate", Dimension::RequestRate, load.request_rate.is_some()),
         ("--request-rate-series", Dimension::RequestRate, load.request_rate_series.is_some()),
     ];
-    if let Some((flag, ..)) = varied.iter().find(|(_, of, is_given)| *of == dimension && *is_given)
+    if let Some((flag, ..)) =
+        varied.into_iter().find(|(_, of, is_given)| *of == dimension && *is_given)
     {
         let [min, max] = dimension.flags();
         let why = format!("the search sets it; use {min} and {max} instead");

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, ArgGroup, Args};
 
 use super::distributed::DistributedArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
@@ -12,10 +12,12 @@ use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
-use super::value::{choice, count, millis, number, positive, seconds, seconds_above_zero};
+use super::value::{
+    choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero,
+};
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
-use crate::dataset::{FileFormat, ModelSelection, Sampling};
+use crate::dataset::{FileFormat, ModelSelection, Sampling, SequenceDistribution};
 use crate::endpoint::EndpointType;
 use crate::setting::named;
 use crate::telemetry::TraceSample;
@@ -102,7 +104,7 @@ impl ProfileArgs {
 pub(super) struct EndpointArgs {
     /// Names of the models to benchmark
     #[arg(long = "model", short = 'm', visible_alias = "model-names", value_name = "NAME",
-          required = true, num_args = 1.., value_delimiter = ',')]
+          required = true, num_args = 1.., value_delimiter = ',', value_parser = non_empty)]
     pub(super) models: Vec<String>,
     /// Strategy for choosing the model of each request if there are several [default: round-robin]
     #[arg(long, value_name = "STRATEGY", value_parser = choice::<ModelSelection>())]
@@ -132,7 +134,7 @@ pub(super) struct EndpointArgs {
     #[arg(long, value_name = "MODE", value_parser = choice::<WaitMode>(), default_value = "inference")]
     pub(super) wait_for_model_mode: WaitMode,
     /// Seconds between checks that the model is available
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, default_value = "5")]
     pub(super) wait_for_model_interval: f64,
     /// API key, sent as a bearer token or as the API expects it [env: AIPERF_API_KEY]
     #[arg(long, value_name = "KEY")]
@@ -186,7 +188,7 @@ pub(super) struct InputArgs {
     #[arg(long, short = 'H', value_name = "NAME:VALUE", num_args = 1..)]
     pub(super) header: Vec<String>,
     /// Dataset file with the prompts to send
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"])]
     pub(super) input_file: Option<PathBuf>,
     /// Format of the --input-file [default: detected from its content]
     #[arg(long, value_name = "TYPE", value_parser = choice::<FileFormat>(), requires = "input_file")]
@@ -199,7 +201,7 @@ pub(super) struct InputArgs {
     #[arg(long, value_name = "SEED", value_parser = count)]
     pub(super) random_seed: Option<u64>,
     /// Service level objectives, in display units: 'time_to_first_token:200 request_latency:2000'
-    #[arg(long, value_name = "TAG:VALUE", num_args = 1.., help_heading = "Goodput")]
+    #[arg(long, value_name = "TAG:VALUE", num_args = 1.., help_heading = "Goodput", group = "objective")]
     pub(super) goodput: Vec<String>,
 }
 
@@ -264,13 +266,14 @@ pub(super) struct TokenizerArgs {
     pub(super) tokenizer_revision: String,
     /// Count input tokens after applying the model's chat template, and shorten generated prompts
     /// by the tokens that it adds
-    #[arg(long)]
+    #[arg(long, conflicts_with = "use_server_token_count")]
     pub(super) apply_chat_template: bool,
 }
 
 /// Shape of conversations.
 #[derive(Args)]
-#[command(next_help_heading = "Conversation Input")]
+#[command(next_help_heading = "Conversation Input",
+          group = ArgGroup::new("conversations").multiple(true))]
 pub(super) struct ConversationArgs {
     /// Number of sessions (conversations) to run
     #[arg(long, visible_aliases = ["conversation-num", "num-conversations"], value_name = "COUNT",
@@ -278,24 +281,24 @@ pub(super) struct ConversationArgs {
     pub(super) num_sessions: Option<u64>,
     /// Number of distinct conversations to generate [default: --num-sessions, or else one for each
     /// request up to 10000, or else 100]
-    #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive)]
+    #[arg(long, visible_alias = "num-prompts", value_name = "COUNT", value_parser = positive, group = "conversations")]
     pub(super) num_dataset_entries: Option<u64>,
     /// Mean number of turns in a conversation [default: 1]
     #[arg(long, visible_alias = "conversation-turn-mean", value_name = "TURNS",
-          value_parser = number)]
+          value_parser = number, group = "conversations")]
     pub(super) session_turns_mean: Option<f64>,
     /// Standard deviation of the number of turns in a conversation [default: 0]
     #[arg(long, visible_alias = "conversation-turn-stddev", value_name = "TURNS",
-          value_parser = number)]
+          value_parser = number, group = "conversations")]
     pub(super) session_turns_stddev: Option<f64>,
     /// Mean delay before each turn after the first, in milliseconds [default: 0]
     #[arg(long, visible_alias = "conversation-turn-delay-mean", value_name = "MS",
-          value_parser = millis)]
+          value_parser = millis, group = "conversations")]
     pub(super) session_turn_delay_mean: Option<f64>,
     /// Standard deviation of the delay before each turn after the first, in milliseconds [default:
     /// 0]
     #[arg(long, visible_alias = "conversation-turn-delay-stddev", value_name = "MS",
-          value_parser = millis)]
+          value_parser = millis, group = "conversations")]
     pub(super) session_turn_delay_stddev: Option<f64>,
     /// Factor to multiply the delays between turns by, including those of a file [default: 1]
     #[arg(long, visible_alias = "conversation-turn-delay-ratio", value_name = "FACTOR",
@@ -305,16 +308,17 @@ pub(super) struct ConversationArgs {
 
 /// Shape of prompts and outputs.
 #[derive(Args)]
+#[command(groups = [ArgGroup::new("text").multiple(true), ArgGroup::new("output_lengths").multiple(true)])]
 pub(super) struct PromptArgs {
     /// Mean number of input tokens per prompt [default: 550]
     #[arg(long, visible_aliases = ["prompt-input-tokens-mean", "synthetic-input-tokens-mean"],
           value_name = "TOKENS", value_parser = number,
-          help_heading = "Input Sequence Length (ISL)")]
+          help_heading = "Input Sequence Length (ISL)", group = "text")]
     pub(super) isl: Option<f64>,
     /// Standard deviation of the number of input tokens per prompt [default: 0]
     #[arg(long, visible_aliases = ["prompt-input-tokens-stddev", "synthetic-input-tokens-stddev"],
           value_name = "TOKENS", value_parser = number,
-          help_heading = "Input Sequence Length (ISL)")]
+          help_heading = "Input Sequence Length (ISL)", group = "text")]
     pub(super) isl_stddev: Option<f64>,
     /// Distribution of input and output lengths: 'isl|stddev,osl|stddev:percent;…', where |stddev
     /// is optional
@@ -322,9 +326,9 @@ pub(super) struct PromptArgs {
         long,
         visible_alias = "sequence-distribution",
         value_name = "PAIRS",
-        help_heading = "Input Sequence Length (ISL)"
-    )]
-    pub(super) seq_dist: Option<String>,
+        value_parser = SequenceDistribution::parse,
+        help_heading = "Input Sequence Length (ISL)", group = "text")]
+    pub(super) seq_dist: Option<SequenceDistribution>,
     /// Number of tokens in the block that each hash ID of a trace stands for [default: 512; 16 for
     /// bailian-trace]
     #[arg(long, visible_aliases = ["prompt-input-tokens-block-size",
@@ -342,42 +346,43 @@ pub(super) struct PromptArgs {
     /// Mean number of output tokens to request [default: the server decides]
     #[arg(long, visible_aliases = ["prompt-output-tokens-mean", "output-tokens-mean"],
           value_name = "TOKENS", value_parser = number,
-          help_heading = "Output Sequence Length (OSL)")]
+          help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
     pub(super) osl: Option<f64>,
     /// Standard deviation of the number of output tokens to request [default: 0]
     #[arg(long, visible_aliases = ["prompt-output-tokens-stddev", "output-tokens-stddev"],
           value_name = "TOKENS", value_parser = number, requires = "osl",
-          help_heading = "Output Sequence Length (OSL)")]
+          help_heading = "Output Sequence Length (OSL)", group = "output_lengths")]
     pub(super) osl_stddev: Option<f64>,
     /// Number of texts in each request, for endpoint types such as completions and embeddings
     /// [default: 1]
     #[arg(long, short, visible_aliases = ["prompt-batch-size", "batch-size-text"],
-          value_name = "COUNT", value_parser = positive, help_heading = "Prompt")]
+          value_name = "COUNT", value_parser = positive, help_heading = "Prompt", group = "text")]
     pub(super) batch_size: Option<u64>,
     /// System prompt for every conversation
-    #[arg(long, value_name = "TEXT", help_heading = "Prefix Prompt")]
+    #[arg(long, value_name = "TEXT", help_heading = "Prefix Prompt", group = "text")]
     pub(super) system_prompt: Option<String>,
     /// File that contains the system prompt for every conversation
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "system_prompt",
-        help_heading = "Prefix Prompt"
+        help_heading = "Prefix Prompt",
+        group = "text"
     )]
     pub(super) system_prompt_file: Option<PathBuf>,
     /// Number of distinct prefixes to generate; each prompt starts with one of them [default: 0]
     #[arg(long, visible_aliases = ["prompt-prefix-pool-size", "prefix-prompt-pool-size"],
-          value_name = "COUNT", value_parser = count, help_heading = "Prefix Prompt")]
+          value_name = "COUNT", value_parser = count, help_heading = "Prefix Prompt", group = "text")]
     pub(super) num_prefix_prompts: Option<u64>,
     /// Number of tokens in each generated prefix [default: 0]
     #[arg(long, visible_alias = "prompt-prefix-length", value_name = "TOKENS",
-          value_parser = count, help_heading = "Prefix Prompt")]
+          value_parser = count, help_heading = "Prefix Prompt", group = "text")]
     pub(super) prefix_prompt_length: Option<u64>,
     /// Number of tokens in a generated system prompt that all conversations share
-    #[arg(long, value_name = "TOKENS", value_parser = positive, help_heading = "Prefix Prompt")]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, help_heading = "Prefix Prompt", group = "text", conflicts_with_all = ["system_prompt", "system_prompt_file"])]
     pub(super) shared_system_prompt_length: Option<u64>,
     /// Number of tokens in a generated context that is unique to each conversation
-    #[arg(long, value_name = "TOKENS", value_parser = positive, help_heading = "Prefix Prompt")]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, help_heading = "Prefix Prompt", group = "text")]
     pub(super) user_context_prompt_length: Option<u64>,
 }
 

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::profile::{ProfileArgs, PromptArgs};
+use super::given::Given;
+use super::profile::ProfileArgs;
 use super::value::{number, positive_number};
 use crate::config::ConfigError;
 use crate::dataset::{NormalDistribution, Rankings};
@@ -31,23 +32,9 @@ pub(super) struct RankingsArgs {
     query_prompt_token_stddev: Option<f64>,
 }
 
-impl RankingsArgs {
-    fn given(&self) -> Option<&'static str> {
-        let flags = [
-            ("--rankings-passages-mean", self.passages_mean),
-            ("--rankings-passages-stddev", self.passages_stddev),
-            ("--rankings-passages-prompt-token-mean", self.passages_prompt_token_mean),
-            ("--rankings-passages-prompt-token-stddev", self.passages_prompt_token_stddev),
-            ("--rankings-query-prompt-token-mean", self.query_prompt_token_mean),
-            ("--rankings-query-prompt-token-stddev", self.query_prompt_token_stddev),
-        ];
-        flags.into_iter().find(|(_, value)| value.is_some()).map(|(flag, _)| flag)
-    }
-}
-
 /// Returns an error for a rankings flag when no rankings are generated.
-pub(super) fn refuse_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
-    match flags.rankings.given() {
+pub(super) fn refuse_flags(given: Given<'_>) -> Result<(), ConfigError> {
+    match given.first(&["RankingsArgs"]) {
         Some(flag) => {
             let why = "requires generated rankings; remove the flag, or use an --endpoint-type \
                        for rankings without --input-file";
@@ -58,9 +45,12 @@ pub(super) fn refuse_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
 }
 
 /// The rankings to generate.
-pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings, ConfigError> {
-    let of_media = || flags.media.given().into_iter().find(|(_, is_given)| *is_given);
-    if let Some(flag) = prompt_flag(&flags.prompt).or_else(|| of_media().map(|(flag, _)| flag)) {
+pub(super) fn generated(
+    flags: &ProfileArgs,
+    given: Given<'_>,
+    entries: usize,
+) -> Result<Rankings, ConfigError> {
+    if let Some(flag) = given.first(&["text", "output_lengths", "MediaArgs", "VideoArgs"]) {
         let why = "a generated ranking request has a query and passages instead of a prompt; use \
                    the --rankings-* flags";
         return Err(ConfigError::flag(flag, why));
@@ -86,22 +76,4 @@ pub(super) fn generated(flags: &ProfileArgs, entries: usize) -> Result<Rankings,
         ),
         query_tokens: spread(args.query_prompt_token_mean, 32.0, args.query_prompt_token_stddev),
     })
-}
-
-/// The first flag for prompts that is given.
-fn prompt_flag(prompt: &PromptArgs) -> Option<&'static str> {
-    let given = [
-        ("--isl", prompt.isl.is_some()),
-        ("--isl-stddev", prompt.isl_stddev.is_some()),
-        ("--seq-dist", prompt.seq_dist.is_some()),
-        ("--osl", prompt.osl.is_some()),
-        ("--batch-size", prompt.batch_size.is_some()),
-        ("--system-prompt", prompt.system_prompt.is_some()),
-        ("--system-prompt-file", prompt.system_prompt_file.is_some()),
-        ("--num-prefix-prompts", prompt.num_prefix_prompts.is_some()),
-        ("--prefix-prompt-length", prompt.prefix_prompt_length.is_some()),
-        ("--shared-system-prompt-length", prompt.shared_system_prompt_length.is_some()),
-        ("--user-context-prompt-length", prompt.user_context_prompt_length.is_some()),
-    ];
-    given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
 }

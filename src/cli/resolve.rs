@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::media_args::MediaArgs;
-use super::profile::{
-    ConversationArgs, Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream,
-};
+use super::given::Given;
+use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::{connections, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
@@ -26,6 +24,7 @@ const MAX_DEFAULT_ENTRIES: u64 = 10_000;
 /// The run that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
     flags: &ProfileArgs,
+    given: Given<'_>,
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
@@ -35,9 +34,9 @@ pub(super) fn run_config(
     let server = server(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
-    let multi_run = multi_run::config(flags)?;
+    let multi_run = multi_run::config(flags, given)?;
     let mut config = RunConfig {
-        dataset: dataset(flags, multi_run::seed(flags, &multi_run))?,
+        dataset: dataset(flags, given, multi_run::seed(flags, &multi_run))?,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
         runner: RunnerConfig {
@@ -60,12 +59,12 @@ pub(super) fn run_config(
         transport,
         server,
         endpoint,
-        schedule: load::schedule(flags)?,
+        schedule: load::schedule(flags, given)?,
     };
     if config.artifacts.directory.as_os_str().is_empty() {
         config.artifacts.directory = config.default_directory();
     }
-    config.validate()?;
+    config.check()?;
     config.warnings.extend(load::warning(flags, &config.schedule));
     config.warnings.extend(connections::warning(&config, environment));
     Ok(config)
@@ -171,23 +170,23 @@ fn tokenizer(
     (source, warning.filter(|_| counts && !flags.endpoint.use_server_token_count))
 }
 
-fn dataset(flags: &ProfileArgs, random_seed: Option<u64>) -> Result<dataset::Config, ConfigError> {
+fn dataset(
+    flags: &ProfileArgs,
+    given: Given<'_>,
+    random_seed: Option<u64>,
+) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
-        Some(path) => {
-            refuse_synthetic_flags(&flags.conversation, &flags.prompt, &flags.media)?;
-            rankings::refuse_flags(flags)?;
-            Source::File {
-                path: path.clone(),
-                format: flags.input.custom_dataset_type,
-                traces: traces(&flags.prompt),
-            }
-        }
+        Some(path) => Source::File {
+            path: path.clone(),
+            format: flags.input.custom_dataset_type,
+            traces: traces(&flags.prompt),
+        },
         None if flags.endpoint.endpoint_type.traits().ranks => {
-            Source::Rankings(rankings::generated(flags, entries(flags))?)
+            Source::Rankings(rankings::generated(flags, given, entries(flags))?)
         }
         None => {
-            rankings::refuse_flags(flags)?;
-            refuse_text_flags(flags)?;
+            rankings::refuse_flags(given)?;
+            refuse_text_flags(flags, given)?;
             Source::Synthetic(synthetic(flags)?)
         }
     };
@@ -246,8 +245,8 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         user_context_prompt_length: prompt.user_context_prompt_length.map(|n| n as usize),
         system_prompt: system_prompt(prompt)?,
         images: flags.media.images()?,
-        audio: flags.media.audio()?,
-        video: flags.media.video.video()?,
+        audio: flags.media.audio(),
+        video: flags.media.video.video(),
     })
 }
 
@@ -260,53 +259,13 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
     })
 }
 
-/// The flags for generated text, and whether each was given.
-fn prompt_flags(prompt: &PromptArgs) -> [(&'static str, bool); 10] {
-    [
-        ("--isl", prompt.isl.is_some()),
-        ("--isl-stddev", prompt.isl_stddev.is_some()),
-        ("--seq-dist", prompt.seq_dist.is_some()),
-        ("--batch-size", prompt.batch_size.is_some()),
-        ("--system-prompt", prompt.system_prompt.is_some()),
-        ("--system-prompt-file", prompt.system_prompt_file.is_some()),
-        ("--num-prefix-prompts", prompt.num_prefix_prompts.is_some()),
-        ("--prefix-prompt-length", prompt.prefix_prompt_length.is_some()),
-        ("--shared-system-prompt-length", prompt.shared_system_prompt_length.is_some()),
-        ("--user-context-prompt-length", prompt.user_context_prompt_length.is_some()),
-    ]
-}
-
-/// Returns an error for a flag about text if requests do not contain text.
-fn refuse_text_flags(flags: &ProfileArgs) -> Result<(), ConfigError> {
+/// Returns an error for a flag about text if requests have no text.
+fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     let takes_text = traits.tokenizes_input || traits.path.is_empty();
-    match prompt_flags(&flags.prompt).iter().find(|(_, is_given)| *is_given && !takes_text) {
-        Some((flag, _)) => {
+    match given.first(&["text"]).filter(|_| !takes_text) {
+        Some(flag) => {
             let why = format!("{} requests have no text; remove the flag", traits.name);
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Returns an error for a flag about generated prompts if there is a file.
-fn refuse_synthetic_flags(
-    conversation: &ConversationArgs,
-    prompt: &PromptArgs,
-    media: &MediaArgs,
-) -> Result<(), ConfigError> {
-    let given = [
-        ("--num-dataset-entries", conversation.num_dataset_entries.is_some()),
-        ("--session-turns-mean", conversation.session_turns_mean.is_some()),
-        ("--session-turns-stddev", conversation.session_turns_stddev.is_some()),
-        ("--session-turn-delay-mean", conversation.session_turn_delay_mean.is_some()),
-        ("--session-turn-delay-stddev", conversation.session_turn_delay_stddev.is_some()),
-    ];
-    let prompts = prompt_flags(prompt);
-    match prompts.iter().chain(&given).chain(&media.given()).find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => {
-            let why = "applies to generated prompts and cannot be combined with --input-file; \
-                       remove one of the two";
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),
@@ -404,7 +363,7 @@ fn telemetry(
         let why = "expected attributes such as name=value";
         let (name, value) = value::pair(text)
             .ok_or_else(|| ConfigError::flag("--otel-resource-attributes", why))?;
-        Ok((name.to_owned(), value.to_owned()))
+        Ok::<_, ConfigError>((name.to_owned(), value.to_owned()))
     });
     let positive = |name, default| positive_seconds(environment, name, default);
     let config = telemetry::Config {

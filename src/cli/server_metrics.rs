@@ -4,7 +4,7 @@ use clap::Args;
 use url::Url;
 
 use super::profile::ProfileArgs;
-use super::value::{choice, seconds_above_zero};
+use super::value::{choice, seconds, seconds_above_zero};
 use crate::artifacts::server_metrics::{Formats, JsonLayout, ServerMetricsFiles};
 use crate::config::{ConfigError, Environment, metrics_url};
 use crate::server_metrics::{Config, EndpointConfig};
@@ -33,7 +33,7 @@ pub(super) struct ServerMetricsArgs {
     #[arg(long, value_name = "URL", num_args = 1.., value_delimiter = ',')]
     pub(super) server_metrics: Vec<String>,
     /// Do not scrape any server metrics
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["server_metrics", "server_metrics_summary", "server_metrics_timeout"])]
     pub(super) no_server_metrics: bool,
     /// Timeout of a server metrics scrape, in seconds [default: two intervals, or longer for an
     /// endpoint that usually takes longer]
@@ -51,7 +51,7 @@ pub(super) struct ServerMetricsArgs {
     pub(super) server_metrics_summary: bool,
     /// Also compute statistics for time slices of this length, in seconds, both of requests and of
     /// server metrics
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
+    #[arg(long, value_name = "SECONDS", value_parser = slice)]
     pub(super) slice_duration: Option<f64>,
 }
 
@@ -65,7 +65,6 @@ pub(super) fn config(
     // All processes would scrape the same metrics, so only the first one does.
     let is_another = flags.distributed.shard.is_some_and(|shard| shard.index() > 0);
     let flags = &flags.server_metrics;
-    refuse_if_disabled(flags)?;
     let is_off = flags.no_server_metrics || is_another && flags.server_metrics.is_empty();
     let defaults = Config::default();
     let seconds = |name, default| environment.seconds(&variable(name), default);
@@ -109,22 +108,6 @@ fn flush_period(environment: Environment<'_>, default: Nanos) -> Result<Nanos, C
     Ok(found.map_or(default, Nanos::from_seconds))
 }
 
-/// Returns an error for a flag that would be ignored.
-fn refuse_if_disabled(flags: &ServerMetricsArgs) -> Result<(), ConfigError> {
-    let given = [
-        ("--server-metrics", !flags.server_metrics.is_empty()),
-        ("--server-metrics-summary", flags.server_metrics_summary),
-        ("--server-metrics-timeout", flags.server_metrics_timeout.is_some()),
-    ];
-    match given.iter().find(|(_, is_given)| *is_given && flags.no_server_metrics) {
-        Some((flag, _)) => {
-            let why = "cannot be combined with --no-server-metrics; remove one of the two";
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
-    }
-}
-
 /// `/metrics` of each server, then the endpoints given, without duplicates.
 fn endpoints(
     asked: &[String],
@@ -150,14 +133,11 @@ fn endpoints(
     Ok(endpoints)
 }
 
-/// Length of the time slices, if there are any.
-fn slice_duration(flags: &ServerMetricsArgs) -> Result<Option<Nanos>, ConfigError> {
-    match flags.slice_duration {
-        Some(seconds) if seconds < 0.001 => {
-            let why = "must be at least 0.001";
-            Err(ConfigError::flag("--slice-duration", why))
-        }
-        found => Ok(found.map(Nanos::from_seconds)),
+/// Parses the length of time slices, of at least a millisecond.
+fn slice(text: &str) -> Result<f64, String> {
+    match seconds(text)? {
+        length if length >= 0.001 => Ok(length),
+        _ => Err("must be at least 0.001".to_owned()),
     }
 }
 
@@ -184,6 +164,6 @@ pub(super) fn files(
         json_layout: flags.server_metrics_json_layout,
         batch_size: environment.count(&variable("EXPORT_BATCH_SIZE"), defaults.batch_size)?,
         endpoints: scraped.endpoints.iter().map(EndpointConfig::shown).collect(),
-        slice_duration: slice_duration(flags)?,
+        slice_duration: flags.slice_duration.map(Nanos::from_seconds),
     })
 }

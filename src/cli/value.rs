@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use crate::schedule::{MAX_CONCURRENCY, check_rate};
 use crate::setting::Named;
 
 /// Parses one of the names of a setting's values; see [`choice`].
@@ -99,11 +100,42 @@ pub(super) fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a finite number above 0, or `inf`.
+/// Parses a number of concurrent things: a whole number from 1.
+pub(super) fn concurrency(text: &str) -> Result<u64, String> {
+    match positive(text)? {
+        number if number <= MAX_CONCURRENCY => Ok(number),
+        _ => Err(format!("must be at most {MAX_CONCURRENCY}")),
+    }
+}
+
+/// Parses a rate per second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate = number(text)?;
+    check_rate(rate).map(|()| rate)
+}
+
+/// Like [`rate`], but accepts `inf` too.
+pub(super) fn rate_or_inf(text: &str) -> Result<f64, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "inf" | "infinity" => Ok(f64::INFINITY),
-        _ => above_zero(text),
+        _ => rate(text),
+    }
+}
+
+/// Parses the shape of a gamma distribution.
+pub(super) fn shape(text: &str) -> Result<f64, String> {
+    match above_zero(text)? {
+        // The scale of the intervals is the reciprocal of the shape.
+        shape if shape.recip().is_normal() => Ok(shape),
+        _ => Err("must be above 0".to_owned()),
+    }
+}
+
+/// Parses a text that is not empty.
+pub(super) fn non_empty(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("must not be empty".to_owned()),
+        text => Ok(text.to_owned()),
     }
 }
 
@@ -259,10 +291,13 @@ mod tests {
         assert!(percent("0").is_err() && percent("101").is_err() && ratio("1.01").is_err());
         assert!(above_zero("0").is_err() && number("-0.5").is_err());
         assert_eq!(
-            (seconds_or_inf("inf"), rate("Infinity")),
+            (seconds_or_inf("inf"), rate_or_inf("Infinity")),
             (Ok(f64::INFINITY), Ok(f64::INFINITY))
         );
-        assert!(rate("0").is_err() && rate("nan").is_err() && rate("-inf").is_err());
+        assert!(rate("0").is_err() && rate("inf").is_err() && rate("1e7").is_err());
+        assert!(rate_or_inf("nan").is_err() && rate_or_inf("-inf").is_err());
+        assert!(concurrency("16777216").is_ok() && concurrency("16777217").is_err());
+        assert!(shape("1e-320").is_err() && non_empty("").is_err());
     }
 
     #[test]

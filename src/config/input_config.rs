@@ -12,8 +12,8 @@ use crate::artifacts::ExportLevel;
 use crate::artifacts::server_metrics::Formats;
 use crate::config::RunConfig;
 use crate::dataset::{
-    AudioNoise, FileFormat, ImageNoise, NormalDistribution, Rankings, SequenceDistribution, Source,
-    Synthetic, TraceSettings, VideoClip,
+    AudioNoise, FileFormat, ImageNoise, NormalDistribution, Rankings, Source, Synthetic,
+    TraceSettings, VideoClip,
 };
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::{PAYLOAD_TEMPLATE, RESPONSE_FIELD};
@@ -180,11 +180,8 @@ fn synthesis(traces: &TraceSettings) -> Option<Value> {
 }
 
 fn prompts(synthetic: &Synthetic, output_tokens: Option<NormalDistribution>) -> Value {
-    // Validated with the flags, so an error cannot occur here.
-    let pairs = synthetic.sequence_distribution.as_deref().map(SequenceDistribution::parse);
-    let pairs = pairs.and_then(Result::ok);
     let lengths = Object::default().put("batch_size", synthetic.batch_size);
-    match pairs {
+    match &synthetic.sequence_distribution {
         Some(distribution) => {
             let entries = distribution.pairs().iter().map(|pair| {
                 json!({

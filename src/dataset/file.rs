@@ -21,6 +21,7 @@ use self::lines::{Lines, MAX_LINE_BYTES};
 use self::trace::Trace;
 use super::{Conversation, DatasetError, FileFormat, Seed, TraceSettings};
 use crate::platform::files;
+use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
 
 /// Error of a reader, without the name of the file.
@@ -58,7 +59,7 @@ pub(super) fn read(
         Fault::Line(line, reason) => DatasetError::Line { path: path.to_owned(), line, reason },
         Fault::Entry(entry, reason) => DatasetError::Entry { path: path.to_owned(), entry, reason },
         Fault::UnknownFormat => DatasetError::UnknownFormat { path: path.to_owned() },
-        Fault::Setting(flag, reason) => DatasetError::Setting { flag, reason },
+        Fault::Setting(flag, reason) => InvalidSetting::new(flag, reason).into(),
     };
     let file = open(path).map_err(Fault::Read).map_err(named)?;
     let loaded = read_from(file, path, format, traces, counter, seed).map_err(named)?;

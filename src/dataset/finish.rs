@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{
-    Config, Conversation, DatasetError, ModelSelection, NormalDistribution, Seed, Turn, payload,
-};
+use super::{Config, Conversation, ModelSelection, NormalDistribution, Seed, Turn, payload};
 use crate::tokenizer::TokenCounter;
 use crate::units::Nanos;
 
@@ -41,15 +39,10 @@ pub(super) fn fill_ids(conversations: &mut [Conversation]) {
 }
 
 /// Assigns one of the configured models to each turn without one.
-pub(super) fn assign_models(
-    conversations: &mut [Conversation],
-    config: &Config,
-    seed: Seed,
-) -> Result<(), DatasetError> {
+pub(super) fn assign_models(conversations: &mut [Conversation], config: &Config, seed: Seed) {
     let models: Vec<Arc<str>> = config.models.iter().map(|name| name.as_str().into()).collect();
     if models.is_empty() {
-        let reason = "at least one model is required".to_owned();
-        return Err(DatasetError::Setting { flag: "--model", reason });
+        return;
     }
     let mut rng = seed.stream("dataset.model");
     let mut next = 0;
@@ -63,7 +56,6 @@ pub(super) fn assign_models(
             next += 1;
         }
     }
-    Ok(())
 }
 
 /// Draws the requested output length of each turn without one, except for payloads that are sent
@@ -72,31 +64,21 @@ pub(super) fn fill_output_tokens(
     conversations: &mut [Conversation],
     output_tokens: Option<NormalDistribution>,
     seed: Seed,
-) -> Result<(), DatasetError> {
-    let Some(spread) = output_tokens else { return Ok(()) };
-    spread.check("--osl")?;
+) {
+    let Some(spread) = output_tokens else { return };
     let mut rng = seed.stream("dataset.output_tokens");
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         if turn.max_tokens.is_none() && turn.raw_payload.is_none() {
             turn.max_tokens = Some(spread.draw_count(&mut rng));
         }
     }
-    Ok(())
 }
 
 /// Multiplies every delay by `ratio`.
-pub(super) fn scale_delays(
-    conversations: &mut [Conversation],
-    ratio: f64,
-) -> Result<(), DatasetError> {
-    if !ratio.is_finite() || ratio < 0.0 {
-        let reason = "must be a number of at least 0".to_owned();
-        return Err(DatasetError::Setting { flag: "--session-delay-ratio", reason });
-    }
+pub(super) fn scale_delays(conversations: &mut [Conversation], ratio: f64) {
     for turn in conversations.iter_mut().flat_map(|conversation| &mut conversation.turns) {
         turn.delay = Nanos((turn.delay.0 as f64 * ratio).round() as u64);
     }
-    Ok(())
 }
 
 /// Counts the tokens of every text whose count is unknown. Roles and the tokens of the chat

@@ -2,8 +2,10 @@
 
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
+use serde::Serialize;
 
-use super::{DatasetError, NormalDistribution};
+use super::NormalDistribution;
+use crate::setting::InvalidSetting;
 
 /// Maximum length of a request in tokens; a greater one would be a typing error.
 pub(super) const MAX_TOKENS: u32 = 10_000_000;
@@ -15,17 +17,17 @@ impl NormalDistribution {
         Self { mean: value, stddev: 0.0 }
     }
 
-    /// Rejects a distribution from which no value can be drawn; `flag` is the flag of the setting.
-    pub(super) fn check(self, flag: &'static str) -> Result<(), DatasetError> {
-        let fault =
-            if !self.mean.is_finite() || self.mean < 0.0 || self.mean > f64::from(MAX_TOKENS) {
-                format!("the mean must be between 0 and {MAX_TOKENS}, got {}", self.mean)
-            } else if !self.stddev.is_finite() || self.stddev < 0.0 {
-                format!("the standard deviation must be at least 0, got {}", self.stddev)
-            } else {
-                return Ok(());
-            };
-        Err(DatasetError::Setting { flag, reason: fault })
+    /// Rejects a distribution with a mean below `least`, or from which no value can be drawn; `flag`
+    /// is the flag of the setting.
+    pub(super) fn check(self, flag: &'static str, least: f64) -> Result<(), InvalidSetting> {
+        let why = if !(self.mean >= least && self.mean <= f64::from(MAX_TOKENS)) {
+            format!("the mean must be between {least} and {MAX_TOKENS}, got {}", self.mean)
+        } else if !(self.stddev >= 0.0 && self.stddev.is_finite()) {
+            format!("the standard deviation must be at least 0, got {}", self.stddev)
+        } else {
+            return Ok(());
+        };
+        Err(InvalidSetting::new(flag, why))
     }
 
     /// Draws a value without clipping.
@@ -45,7 +47,7 @@ impl NormalDistribution {
 }
 
 /// An input and an output length that belong together.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SequencePair {
     /// Input tokens.
     pub input_tokens: NormalDistribution,
@@ -56,7 +58,7 @@ pub struct SequencePair {
 }
 
 /// Pairs of input and output length, each with its fraction of the requests.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SequenceDistribution {
     pairs: Vec<SequencePair>,
 }
@@ -65,12 +67,9 @@ impl SequenceDistribution {
     /// Parses `--seq-dist`: `isl|stddev,osl|stddev:probability`, several separated by `;`. Standard
     /// deviations are optional. Probabilities are percentages that sum to 100 or fractions that sum
     /// to 1.
-    pub fn parse(text: &str) -> Result<Self, DatasetError> {
-        Self::read(text).map_err(|reason| DatasetError::Setting {
-            flag: "--seq-dist",
-            reason: format!(
-                "{reason}; expected a distribution such as \"256|10,128|5:60;512,256:40\""
-            ),
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text).map_err(|reason| {
+            format!("{reason}; expected a distribution such as \"256|10,128|5:60;512,256:40\"")
         })
     }
 

@@ -7,6 +7,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::{DatasetError, Seed};
+use crate::setting::InvalidSetting;
 use crate::tokenizer::TokenCounter;
 
 /// English prose in the public domain; see `corpus/README.md`.
@@ -80,12 +81,9 @@ impl<'a> PromptCutter<'a> {
                 best = Some(prompt);
             }
         }
-        best.ok_or_else(|| DatasetError::Setting {
-            flag: "--tokenizer",
-            reason: "the tokenizer cannot decode its tokens, so prompts cannot be generated; \
-                     use another tokenizer, or --input-file"
-                .to_owned(),
-        })
+        let why = "the tokenizer cannot decode its tokens, so prompts cannot be generated; use \
+                   another tokenizer, or --input-file";
+        best.ok_or_else(|| InvalidSetting::new("--tokenizer", why).into())
     }
 
     fn next_place(&mut self) -> usize {

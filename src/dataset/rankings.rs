@@ -1,7 +1,6 @@
 //! Generated rankings: a query and passages to rank.
 
 use super::prompts::{Prompt, PromptCutter};
-use super::size::{Size, likely};
 use super::{Conversation, DatasetError, Rankings, Seed, Text, Turn};
 use crate::tokenizer::TokenCounter;
 
@@ -12,18 +11,6 @@ pub(super) fn generate(
     seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
     let Rankings { entries, passages, passage_tokens, query_tokens } = config;
-    passages.check("--rankings-passages-mean")?;
-    passage_tokens.check("--rankings-passages-prompt-token-mean")?;
-    query_tokens.check("--rankings-query-prompt-token-mean")?;
-    let entries_made = *entries as f64;
-    Size::default()
-        .with(entries_made, *query_tokens)
-        .with(entries_made * likely(*passages), *passage_tokens)
-        .check(
-            "--rankings-passages-mean",
-            "--rankings-passages-mean, --rankings-passages-prompt-token-mean, \
-             --rankings-query-prompt-token-mean or --num-dataset-entries",
-        )?;
     let mut cutter = PromptCutter::new(counter, seed);
     let mut counts = seed.stream("dataset.rankings.passages");
     let mut passage_lengths = seed.stream("dataset.rankings.passage_tokens");

@@ -1,8 +1,9 @@
 //! Limits on generated data. A typing error is reported immediately, and not when the memory is
 //! full.
 
+use super::NormalDistribution;
 use super::lengths::MAX_TOKENS;
-use super::{DatasetError, NormalDistribution};
+use crate::setting::InvalidSetting;
 
 /// Maximum number of texts, and of files, of a generated dataset.
 const MAX_TEXTS: f64 = 1e7;
@@ -23,7 +24,7 @@ impl Size {
     }
 
     /// Rejects a size that is too large; `flags` are the flags that determine it.
-    pub(super) fn check(self, flag: &'static str, flags: &str) -> Result<(), DatasetError> {
+    pub(super) fn check(self, flag: &'static str, flags: &str) -> Result<(), InvalidSetting> {
         if self.texts <= MAX_TEXTS && self.tokens <= MAX_TOTAL_TOKENS {
             return Ok(());
         }
@@ -32,12 +33,12 @@ impl Size {
              {MAX_TEXTS:.0e} texts and {MAX_TOTAL_TOKENS:.0e} tokens; reduce {flags}",
             self.texts, self.tokens
         );
-        Err(DatasetError::Setting { flag, reason })
+        Err(InvalidSetting::new(flag, reason))
     }
 }
 
 /// Rejects too many generated files; `flag` sets the number of files per request.
-pub(super) fn check_files(flag: &'static str, count: f64) -> Result<(), DatasetError> {
+pub(super) fn check_files(flag: &'static str, count: f64) -> Result<(), InvalidSetting> {
     if count <= MAX_TEXTS {
         return Ok(());
     }
@@ -45,7 +46,7 @@ pub(super) fn check_files(flag: &'static str, count: f64) -> Result<(), DatasetE
         "about {count:.1e} files would be generated, but the maximum is {MAX_TEXTS:.0e}; reduce \
          it or --num-dataset-entries"
     );
-    Err(DatasetError::Setting { flag, reason })
+    Err(InvalidSetting::new(flag, reason))
 }
 
 /// Returns a high estimate of a draw from `spread`: the mean plus the standard deviation.

@@ -8,14 +8,9 @@ use std::sync::Arc;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::lengths::MAX_TOKENS;
 use super::media::{self, MediaMaker};
 use super::prompts::PromptCutter;
-use super::size::{Size, check_files, likely};
-use super::{
-    Conversation, DatasetError, NormalDistribution, Seed, SequenceDistribution, Synthetic, Turn,
-    VideoClip,
-};
+use super::{Conversation, DatasetError, Seed, Synthetic, Turn};
 use crate::tokenizer::{TokenCounter, Wrapping};
 use crate::units::Nanos;
 
@@ -27,7 +22,6 @@ pub(super) fn generate(
     counter: &TokenCounter,
     seed: Seed,
 ) -> Result<Vec<Conversation>, DatasetError> {
-    check(config)?;
     let mut generator = Generator::new(config, counter, seed)?;
     let conversations = (0..config.entries).map(|_| generator.conversation());
     let mut conversations = conversations.collect::<Result<Vec<_>, _>>()?;
@@ -35,61 +29,8 @@ pub(super) fn generate(
     Ok(conversations)
 }
 
-fn check(config: &Synthetic) -> Result<(), DatasetError> {
-    let setting =
-        |flag, reason: &str| Err(DatasetError::Setting { flag, reason: reason.to_owned() });
-    config.input_tokens.check("--isl")?;
-    config.turns.check("--session-turns-mean")?;
-    config.turn_delay_ms.check("--session-turn-delay-mean")?;
-    config.video.as_ref().map_or(Ok(()), VideoClip::check)?;
-    if config.entries == 0 {
-        return setting("--num-dataset-entries", "must be at least 1");
-    }
-    if config.batch_size == 0 {
-        return setting("--batch-size", "must be at least 1");
-    }
-    if (config.prefix_pool_size == 0) != (config.prefix_length == 0) {
-        return setting(
-            "--prefix-prompt-pool-size",
-            "--num-prefix-prompts and --prefix-prompt-length require each other",
-        );
-    }
-    if config.system_prompt.is_some() && config.shared_system_prompt_length.is_some() {
-        return setting(
-            "--system-prompt",
-            "cannot be combined with --shared-system-prompt-length; remove one of the two",
-        );
-    }
-    Ok(())
-}
-
-/// Rejects what is too large to generate and keep.
-fn check_size(
-    config: &Synthetic,
-    distribution: Option<&SequenceDistribution>,
-) -> Result<(), DatasetError> {
-    let entries = config.entries as f64;
-    let turns = entries * likely(config.turns);
-    let length = distribution.map_or(config.input_tokens, SequenceDistribution::input_tokens);
-    let exactly = |length: usize| NormalDistribution::exactly(length as f64);
-    let mut size = Size::default()
-        .with(turns * config.batch_size as f64, length)
-        .with(config.prefix_pool_size as f64, exactly(config.prefix_length));
-    if let Some(length) = config.user_context_prompt_length {
-        size = size.with(entries, exactly(length));
-    }
-    let flags = "--num-dataset-entries, --isl, --session-turns-mean, --batch-size, \
-                 --num-prefix-prompts or --user-context-prompt-length";
-    size.check("--num-dataset-entries", flags)?;
-    let images = config.images.as_ref().map_or(0, |images| images.batch_size);
-    check_files("--image-batch-size", turns * images as f64)?;
-    let sounds = config.audio.as_ref().map_or(0, |audio| audio.batch_size);
-    check_files("--audio-batch-size", turns * sounds as f64)
-}
-
 struct Generator<'a> {
     config: &'a Synthetic,
-    distribution: Option<SequenceDistribution>,
     cutter: PromptCutter<'a>,
     /// Tokens that the chat template adds to prompts if it counts; prompts are shorter by that
     /// number.
@@ -110,23 +51,17 @@ impl<'a> Generator<'a> {
         counter: &'a TokenCounter,
         seed: Seed,
     ) -> Result<Self, DatasetError> {
-        let distribution =
-            config.sequence_distribution.as_deref().map(SequenceDistribution::parse).transpose()?;
-        check_size(config, distribution.as_ref())?;
         let mut cutter = PromptCutter::new(counter, seed);
         let system = match (&config.system_prompt, config.shared_system_prompt_length) {
             (Some(text), _) => Some(Arc::from(text.as_str())),
-            (None, Some(length)) => {
-                Some(cutter.cut(whole("--shared-system-prompt-length", length)?)?)
-            }
+            (None, Some(length)) => Some(cutter.cut(length as u32)?),
             (None, None) => None,
         };
         let prefixes = (0..config.prefix_pool_size)
-            .map(|_| cutter.cut(whole("--prefix-prompt-length", config.prefix_length)?))
+            .map(|_| cutter.cut(config.prefix_length as u32))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             config,
-            distribution,
             cutter,
             wrapping: counter.wrapping(),
             system,
@@ -136,13 +71,13 @@ impl<'a> Generator<'a> {
             output_lengths: seed.stream("dataset.sequence_output_tokens"),
             delays: seed.stream("dataset.turn_delay"),
             prefix_choice: seed.stream("dataset.prefix"),
-            media: MediaMaker::new(config.images.as_ref(), config.audio.as_ref(), seed)?,
+            media: MediaMaker::new(config.images.as_ref(), config.audio.as_ref(), seed),
         })
     }
 
     fn conversation(&mut self) -> Result<Conversation, DatasetError> {
         let user_context = match self.config.user_context_prompt_length {
-            Some(length) => Some(self.cutter.cut(whole("--user-context-prompt-length", length)?)?),
+            Some(length) => Some(self.cutter.cut(length as u32)?),
             None => None,
         };
         let turns = self.config.turns.draw_count(&mut self.turns);
@@ -155,7 +90,8 @@ impl<'a> Generator<'a> {
     }
 
     fn turn(&mut self, is_first: bool) -> Result<Turn, DatasetError> {
-        let pair = self.distribution.as_ref().map(|all| all.draw(&mut self.lengths));
+        let pair =
+            self.config.sequence_distribution.as_ref().map(|all| all.draw(&mut self.lengths));
         let input_tokens = pair.map_or(self.config.input_tokens, |pair| pair.input_tokens);
         let mut texts = Vec::with_capacity(self.config.batch_size);
         let mut tokens = 0;
@@ -182,13 +118,4 @@ impl<'a> Generator<'a> {
     fn delay(&mut self) -> Nanos {
         Nanos::from_millis(self.config.turn_delay_ms.draw(&mut self.delays))
     }
-}
-
-/// Converts the length that `flag` sets; it must be at least one token, and not a typing error.
-fn whole(flag: &'static str, length: usize) -> Result<u32, DatasetError> {
-    let within = u32::try_from(length).ok().filter(|length| (1..=MAX_TOKENS).contains(length));
-    within.ok_or_else(|| DatasetError::Setting {
-        flag,
-        reason: format!("must be between 1 and {MAX_TOKENS} tokens, got {length}"),
-    })
 }

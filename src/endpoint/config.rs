@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::EndpointType;
 use crate::redact;
+use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
 /// How requests are built.
@@ -72,6 +73,20 @@ fn shown_fields<S: Serializer>(
 const MODEL: &str = "{model}";
 
 impl Config {
+    /// Checks what the endpoint type does not support.
+    pub fn check(&self) -> Result<(), InvalidSetting> {
+        let traits = self.endpoint_type.traits();
+        if self.streaming && !traits.supports_streaming {
+            let why = format!("{} does not support streaming; remove the flag", traits.name);
+            return Err(InvalidSetting::new("--streaming", why));
+        }
+        if self.use_server_token_count && !traits.produces_tokens {
+            let why = format!("{} responses have no tokens to count; remove the flag", traits.name);
+            return Err(InvalidSetting::new("--use-server-token-count", why));
+        }
+        Ok(())
+    }
+
     /// Returns the path relative to the base URL: `--endpoint`, or else the dialect's own. A
     /// `{model}` in it stands for the requested model.
     fn path_template(&self) -> &str {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::check_rate;
 use super::config::RatePoint;
 use crate::units::Nanos;
 
@@ -33,12 +34,14 @@ pub enum RateSeriesError {
         index: usize,
     },
     /// A point has a rate at which nothing can be sent.
-    #[error("point {index}: qps must be a number of requests per second above 0, got {rate}")]
+    #[error("point {index}: qps {why}, got {rate}")]
     Rate {
         /// Number of the point, from 1.
         index: usize,
         /// The rate of the point, in requests per second.
         rate: f64,
+        /// What it must be.
+        why: String,
     },
 }
 
@@ -76,9 +79,7 @@ pub fn parse_rate_series(text: &str) -> Result<Vec<RatePoint>, RateSeriesError> 
         if !(0.0..=MAX_SECONDS).contains(&time_s) {
             return Err(RateSeriesError::Time { index, time: time_s });
         }
-        if !(qps.is_finite() && qps > 0.0) {
-            return Err(RateSeriesError::Rate { index, rate: qps });
-        }
+        check_rate(qps).map_err(|why| RateSeriesError::Rate { index, rate: qps, why })?;
         // Times that differ by a nanosecond in the file may be equal here.
         let at = Nanos::from_seconds(time_s);
         if last.replace(at).is_some_and(|last| at <= last) {
@@ -126,7 +127,8 @@ mod tests {
         let order = r#"[{"time_s":1,"qps":1},{"time_s":1,"qps":2}]"#;
         assert_eq!(refusal(order), RateSeriesError::Order { index: 2 });
         let rate = r#"[{"time_s":1,"qps":1},{"time_s":2,"qps":0}]"#;
-        assert_eq!(refusal(rate), RateSeriesError::Rate { index: 2, rate: 0.0 });
+        let why = "must be a number of requests per second above 0".to_owned();
+        assert_eq!(refusal(rate), RateSeriesError::Rate { index: 2, rate: 0.0, why });
         let time = r#"[{"time_s":-1,"qps":1},{"time_s":2,"qps":1}]"#;
         assert_eq!(refusal(time), RateSeriesError::Time { index: 1, time: -1.0 });
         for text in ["", "{}", "0:1,2:3", r#"{"points":[],"more":1}"#, r#"[{"t":1}]"#] {

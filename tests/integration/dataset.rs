@@ -5,7 +5,7 @@ use std::path::Path;
 
 use aiperf::dataset::{
     Config, Conversation, Dataset, DatasetError, FileFormat, ModelSelection, NormalDistribution,
-    Source, Synthetic, Text, TraceSettings,
+    SequenceDistribution, Source, Synthetic, Text, TraceSettings,
 };
 use aiperf::tokenizer::TokenCounter;
 use aiperf::units::Nanos;
@@ -144,7 +144,7 @@ fn lengths_turns_and_delays_have_the_means_asked_for() {
 fn pairs_of_lengths_stay_together() {
     let mut config = config(Source::Synthetic(Synthetic {
         entries: 400,
-        sequence_distribution: Some("10,100:25;30,300:75".to_owned()),
+        sequence_distribution: SequenceDistribution::parse("10,100:25;30,300:75").ok(),
         ..synthetic()
     }));
     config.output_tokens = Some(NormalDistribution::exactly(7.0));
@@ -238,7 +238,7 @@ fn nothing_is_counted_for_endpoints_without_text() {
 
 #[test]
 fn settings_that_make_no_dataset_name_their_flag() {
-    let fault = |synthetic| load(&config(Source::Synthetic(synthetic))).unwrap_err().to_string();
+    let fault = |synthetic| config(Source::Synthetic(synthetic)).check().unwrap_err().to_string();
     let not_a_number = NormalDistribution::exactly(f64::NAN);
     let negative = NormalDistribution { mean: 10.0, stddev: -1.0 };
     for (synthetic, flag) in [
@@ -246,7 +246,7 @@ fn settings_that_make_no_dataset_name_their_flag() {
         (Synthetic { batch_size: 0, ..synthetic() }, "--batch-size: "),
         (Synthetic { input_tokens: not_a_number, ..synthetic() }, "--isl: "),
         (Synthetic { turns: negative, ..synthetic() }, "--session-turns-mean: "),
-        (Synthetic { prefix_pool_size: 2, ..synthetic() }, "--prefix-prompt-pool-size: "),
+        (Synthetic { prefix_pool_size: 2, ..synthetic() }, "--num-prefix-prompts: "),
         (
             Synthetic { shared_system_prompt_length: Some(0), ..synthetic() },
             "--shared-system-prompt-length: ",
@@ -255,28 +255,16 @@ fn settings_that_make_no_dataset_name_their_flag() {
             Synthetic { user_context_prompt_length: Some(20_000_000), ..synthetic() },
             "--user-context-prompt-length: ",
         ),
-        (
-            Synthetic { sequence_distribution: Some("1,1:5".to_owned()), ..synthetic() },
-            "--seq-dist: ",
-        ),
-        (
-            Synthetic {
-                system_prompt: Some("x".to_owned()),
-                shared_system_prompt_length: Some(5),
-                ..synthetic()
-            },
-            "--system-prompt: ",
-        ),
     ] {
         let words = fault(synthetic);
         assert!(words.starts_with(flag), "{words}");
     }
     let negative_ratio = Config { delay_ratio: -1.0, ..config(Source::Synthetic(synthetic())) };
-    let words = load(&negative_ratio).unwrap_err().to_string();
+    let words = negative_ratio.check().unwrap_err().to_string();
     assert!(words.starts_with("--session-delay-ratio: "), "{words}");
     let mut without_model = config(Source::Synthetic(synthetic()));
     without_model.models.clear();
-    assert!(load(&without_model).unwrap_err().to_string().starts_with("--model: "));
+    assert!(without_model.check().unwrap_err().to_string().starts_with("--model: "));
 }
 
 fn from_file(path: &Path, format: Option<FileFormat>) -> Config {

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES, Media, MediaContent, MediaKinds};
 use super::{image, mp3, wave};
 use crate::dataset::{DatasetError, NormalDistribution, Seed};
-use crate::setting::named;
+use crate::setting::{InvalidSetting, named};
 use serde::Serialize;
 
 /// Settings of generated images.
@@ -73,11 +73,11 @@ const MIN_SECONDS: f64 = 0.01;
 
 impl ImageNoise {
     /// Rejects settings from which no image can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
-        self.width.check("--image-width-mean")?;
-        self.height.check("--image-height-mean")?;
+    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+        self.width.check("--image-width-mean", 1.0)?;
+        self.height.check("--image-height-mean", 1.0)?;
         if self.width.mean.max(self.height.mean) > MAX_SIDE {
-            return Err(setting(
+            return Err(InvalidSetting::new(
                 "--image-width-mean",
                 format!("width and height must be at most {MAX_SIDE}"),
             ));
@@ -88,29 +88,28 @@ impl ImageNoise {
 
 impl AudioNoise {
     /// Rejects settings from which no audio can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
-        self.seconds.check("--audio-length-mean")?;
-        if self.seconds.mean < MIN_SECONDS {
-            let reason = format!("must be at least 0.01 s, got {}", self.seconds.mean);
-            return Err(setting("--audio-length-mean", reason));
-        }
+    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
+        self.seconds.check("--audio-length-mean", MIN_SECONDS)?;
         if self.depths.is_empty() || self.depths.iter().any(|d| !matches!(d, 8 | 16 | 24 | 32)) {
-            return Err(setting("--audio-depths", "must be 8, 16, 24 or 32 bits".to_owned()));
+            return Err(InvalidSetting::new(
+                "--audio-depths",
+                "must be 8, 16, 24 or 32 bits".to_owned(),
+            ));
         }
         if self.sample_rates.is_empty()
             || self.sample_rates.iter().any(|r| !(1..=768_000).contains(r))
         {
             let reason = "must be above 0 and at most 768 kHz".to_owned();
-            return Err(setting("--audio-sample-rates", reason));
+            return Err(InvalidSetting::new("--audio-sample-rates", reason));
         }
         let is_of_mp3 = |rate: &u32| mp3::SAMPLE_RATES.contains(rate);
         if self.format == AudioFormat::Mp3 && !self.sample_rates.iter().all(is_of_mp3) {
             let rates = mp3::SAMPLE_RATES.map(|rate| (f64::from(rate) / 1000.0).to_string());
             let reason = format!("MP3 supports only {} kHz", rates.join(", "));
-            return Err(setting("--audio-sample-rates", reason));
+            return Err(InvalidSetting::new("--audio-sample-rates", reason));
         }
         if !(1..=2).contains(&self.channels) {
-            return Err(setting("--audio-num-channels", "must be 1 or 2".to_owned()));
+            return Err(InvalidSetting::new("--audio-num-channels", "must be 1 or 2".to_owned()));
         }
         Ok(())
     }
@@ -133,10 +132,8 @@ impl MediaMaker {
         images: Option<&ImageNoise>,
         audio: Option<&AudioNoise>,
         seed: Seed,
-    ) -> Result<Self, DatasetError> {
-        images.map_or(Ok(()), ImageNoise::check)?;
-        audio.map_or(Ok(()), AudioNoise::check)?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             images: images.cloned(),
             audio: audio.cloned(),
             sizes: seed.stream("dataset.image.size"),
@@ -145,7 +142,7 @@ impl MediaMaker {
             formats: seed.stream("dataset.audio.format"),
             samples: seed.stream("dataset.audio.samples"),
             total: 0,
-        })
+        }
     }
 
     /// Generates the media of the next turn.
@@ -213,7 +210,7 @@ impl MediaMaker {
             "{of} would exceed {most} MiB in memory; make them smaller, or lower \
              --num-dataset-entries"
         );
-        Err(setting(flag, reason))
+        Err(InvalidSetting::new(flag, reason).into())
     }
 }
 
@@ -226,10 +223,6 @@ pub(super) fn noise_of(rng: &mut ChaCha8Rng, bytes: u64) -> Vec<u8> {
 fn inline(kind: MediaKinds, media_type: &str, file: Vec<u8>, seconds: Option<f64>) -> Media {
     let file = Inline { media_type: media_type.into(), bytes: file.into() };
     Media { kind, content: MediaContent::Inline(file), seconds }
-}
-
-pub(super) fn setting(flag: &'static str, reason: String) -> DatasetError {
-    DatasetError::Setting { flag, reason }
 }
 
 #[cfg(test)]
@@ -256,7 +249,7 @@ mod tests {
     }
 
     fn made(images: Option<&ImageNoise>, audio: Option<&AudioNoise>, seed: u64) -> Vec<Media> {
-        let mut maker = MediaMaker::new(images, audio, Seed(seed)).unwrap();
+        let mut maker = MediaMaker::new(images, audio, Seed(seed));
         (0..8).flat_map(|_| maker.media().unwrap()).collect()
     }
 
@@ -322,7 +315,7 @@ mod tests {
         let short = AudioNoise { seconds: NormalDistribution::exactly(0.0), ..sound(8) };
         assert!(refusal(&short).starts_with("--audio-length-mean: "));
         let endless = AudioNoise { seconds: NormalDistribution::exactly(1e6), ..sound(32) };
-        let mut maker = MediaMaker::new(None, Some(&endless), Seed(1)).unwrap();
+        let mut maker = MediaMaker::new(None, Some(&endless), Seed(1));
         assert!(maker.media().unwrap_err().to_string().contains("MiB in memory"));
         assert!(images(1e6, ImageFormat::Png).check().is_err());
     }

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 
 use super::ffmpeg::Job;
-use super::noise::{noise_of, setting};
+use super::noise::noise_of;
 use super::scene::Frames;
 use super::{MAX_FILE_BYTES, wave};
-use crate::dataset::{DatasetError, Seed};
-use crate::setting::{Named as _, named};
+use crate::dataset::Seed;
+use crate::setting::{InvalidSetting, Named as _, named};
 use serde::Serialize;
 
 /// Settings of generated videos.
@@ -110,12 +110,12 @@ impl VideoFormat {
 
 impl VideoClip {
     /// Rejects settings from which no video can be generated.
-    pub(in crate::dataset) fn check(&self) -> Result<(), DatasetError> {
+    pub(in crate::dataset) fn check(&self) -> Result<(), InvalidSetting> {
         for (flag, side) in [("--video-width", self.width), ("--video-height", self.height)] {
             within(flag, side, 2, MAX_SIDE, "pixels")?;
             if side % 2 == 1 {
                 let reason = format!("must be even, got {side}; use {} or {}", side - 1, side + 1);
-                return Err(setting(flag, reason));
+                return Err(InvalidSetting::new(flag, reason));
             }
         }
         within("--video-batch-size", self.batch_size, 1, MAX_BATCH, "videos")?;
@@ -125,31 +125,34 @@ impl VideoClip {
         if self.frames() == 0 {
             let (seconds, rate) = (self.seconds, self.frame_rate);
             let reason = format!("{seconds} s at {rate} frames per second is less than one frame");
-            return Err(setting(flag, reason));
+            return Err(InvalidSetting::new(flag, reason));
         }
         let raw = 3 * u64::from(self.width) * u64::from(self.height) * u64::from(self.frames());
         if raw > MAX_RAW_BYTES {
             let most = MAX_RAW_BYTES >> 30;
             let reason = format!("its frames exceed {most} GiB; make it shorter or smaller");
-            return Err(setting(flag, reason));
+            return Err(InvalidSetting::new(flag, reason));
         }
         if self.codec.is_empty() {
-            return Err(setting("--video-codec", "must be an ffmpeg encoder".to_owned()));
+            return Err(InvalidSetting::new(
+                "--video-codec",
+                "must be an ffmpeg encoder".to_owned(),
+            ));
         }
         self.sound.map_or(Ok(()), |sound| self.check_sound(sound))
     }
 
-    fn check_sound(&self, sound: VideoSound) -> Result<(), DatasetError> {
+    fn check_sound(&self, sound: VideoSound) -> Result<(), InvalidSetting> {
         within("--video-audio-num-channels", sound.channels, 1, 2, "channels")?;
         within("--video-audio-sample-rate", sound.sample_rate, 8000, 96_000, "samples per second")?;
         if !matches!(sound.depth, 8 | 16 | 24 | 32) {
             let reason = "must be 8, 16, 24 or 32 bits".to_owned();
-            return Err(setting("--video-audio-depth", reason));
+            return Err(InvalidSetting::new("--video-audio-depth", reason));
         }
         if self.sound_bytes(sound) > MAX_FILE_BYTES {
             let most = MAX_FILE_BYTES >> 20;
             let reason = format!("its audio exceeds {most} MiB; make it shorter");
-            return Err(setting("--video-duration", reason));
+            return Err(InvalidSetting::new("--video-duration", reason));
         }
         Ok(())
     }
@@ -204,12 +207,12 @@ fn within<T: PartialOrd + Display + Copy>(
     least: T,
     most: T,
     unit: &str,
-) -> Result<(), DatasetError> {
+) -> Result<(), InvalidSetting> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
     let reason = format!("must be between {least} and {most} {unit}, got {value}");
-    Err(setting(flag, reason))
+    Err(InvalidSetting::new(flag, reason))
 }
 
 #[cfg(test)]

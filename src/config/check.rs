@@ -1,0 +1,197 @@
+//! Checks of what modules require of each other. What one setting requires is checked where its
+//! flag is defined, and what the settings of one module require of each other by its `Config`.
+
+use std::path::Path;
+use std::{fs, io};
+
+use thiserror::Error;
+
+use super::RunConfig;
+use crate::dataset::{MediaKinds, Source};
+use crate::multi_run::Dimension;
+use crate::schedule::config::{LoadPattern, PhaseConfig};
+use crate::setting::InvalidSetting;
+use crate::tokenizer;
+use crate::transport::ProxyError;
+
+/// An invalid configuration: what is wrong and what to do about it.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// An environment variable has an invalid value.
+    #[error("{name} must be {expected}, got {value:?}; correct or unset it")]
+    Environment {
+        /// The variable's name.
+        name: String,
+        /// The variable's value.
+        value: String,
+        /// What the value should be.
+        expected: &'static str,
+    },
+    /// A URL is invalid.
+    #[error(
+        "{url:?} is not a valid server URL: {why}; expected a URL such as http://localhost:8000"
+    )]
+    Url {
+        /// The URL without credentials.
+        url: String,
+        /// Why it is invalid.
+        why: String,
+    },
+    /// A flag is invalid.
+    #[error(transparent)]
+    Flag(#[from] InvalidSetting),
+    /// A proxy set in the environment is invalid.
+    #[error(transparent)]
+    Proxy(ProxyError),
+    /// A setting for exporting telemetry is invalid.
+    #[error("{0}")]
+    Telemetry(String),
+    /// A file that a flag names cannot be read.
+    #[error("{flag}: cannot read {path:?}: {why}; check the path and its permissions")]
+    File {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: String,
+        /// Why it cannot be read.
+        why: String,
+    },
+    /// There is no directory to save the self-check in.
+    #[error("--save: no configuration directory found; set AIPERF_SELFCHECK_FILE or HOME")]
+    NoSelfCheckFile,
+}
+
+impl ConfigError {
+    /// Returns an error about `flag`.
+    pub fn flag(flag: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Flag(InvalidSetting::new(flag, why))
+    }
+}
+
+impl RunConfig {
+    /// Checks the settings of each module, and what modules require of each other, before opening
+    /// files or connections.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.endpoint.check()?;
+        self.dataset.check()?;
+        self.schedule.check()?;
+        self.multi_run.check()?;
+        if let Source::File { path, .. } = &self.dataset.source {
+            check_dataset_file(path)?;
+        }
+        self.check_endpoint()?;
+        self.check_many()?;
+        self.check_headers()
+    }
+
+    /// Checks what the endpoint type requires of other modules.
+    fn check_endpoint(&self) -> Result<(), ConfigError> {
+        let traits = self.endpoint.endpoint_type.traits();
+        let refuse = |flag, why: String| Err(ConfigError::flag(flag, why));
+        if self.apply_chat_template {
+            let flag = "--apply-chat-template";
+            // Endpoint types without a path of their own have bodies written by the user.
+            if !traits.repeats_history && !traits.path.is_empty() {
+                let why =
+                    format!("{} requests do not have chat messages; remove the flag", traits.name);
+                return refuse(flag, why);
+            }
+            if self.tokenizer == tokenizer::Source::Builtin {
+                let why = "the builtin tokenizer does not have a chat template; use --tokenizer \
+                           to select the model's own";
+                return refuse(flag, why.to_owned());
+            }
+        }
+        let Source::Synthetic(synthetic) = &self.dataset.source else { return Ok(()) };
+        // Checked before generating the videos, which takes time.
+        if synthetic.video.is_some() && !traits.takes.contains(MediaKinds::VIDEO) {
+            let why = format!("{} does not support videos; remove the flag", traits.name);
+            return refuse("--video-width", why);
+        }
+        if synthetic.batch_size > 1 && traits.repeats_history {
+            let why = format!(
+                "{} requests have a single prompt; use completions or embeddings instead",
+                traits.name
+            );
+            return refuse("--batch-size", why);
+        }
+        let needs_turns =
+            |phase: &PhaseConfig| matches!(phase.load, LoadPattern::UserCentric { .. });
+        let has_one_turn = synthetic.turns.mean <= 1.0 && synthetic.turns.stddev == 0.0;
+        if has_one_turn && self.schedule.phases.iter().any(needs_turns) {
+            let why = "requires conversations of several turns; add --session-turns-mean 2 or \
+                       more, or use --request-rate instead";
+            return refuse("--user-centric-rate", why.to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_headers(&self) -> Result<(), ConfigError> {
+        for (name, value) in &self.server.headers {
+            let name_ok = http::HeaderName::try_from(name.as_str()).is_ok();
+            if !name_ok || http::HeaderValue::try_from(value.as_str()).is_err() {
+                let why = format!(
+                    "{name:?} or its value is not a valid HTTP header; correct or remove it"
+                );
+                return Err(ConfigError::flag("--header", why));
+            }
+            if self.telemetry.trace_sample.is_some() && name.eq_ignore_ascii_case("traceparent") {
+                let why = "traceparent cannot be combined with --trace-sample, which sets it for \
+                           each request; remove one of the two";
+                return Err(ConfigError::flag("--header", why));
+            }
+        }
+        match &self.server.api_key {
+            Some(key) if http::HeaderValue::try_from(key.expose()).is_err() => {
+                let why =
+                    "contains characters that are not valid in a header; check for line breaks";
+                Err(ConfigError::flag("--api-key", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks several runs: that their schedule allows them, and the search what it varies.
+    fn check_many(&self) -> Result<(), ConfigError> {
+        if self.multi_run.is_many() && self.schedule.shard.is_some() {
+            let why = "cannot be combined with several runs, since only the first would have a \
+                       known start; make a single run, or remove the flag";
+            return Err(ConfigError::flag("--shard", why));
+        }
+        self.check_searched()
+    }
+
+    /// Checks that the load has the dimension that the search varies. To be called again once
+    /// the dataset has determined the load.
+    pub fn check_searched(&self) -> Result<(), ConfigError> {
+        let Some(search) = self.multi_run.search else { return Ok(()) };
+        let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
+        let why = match (search.dimension, &phase.load) {
+            (Dimension::Concurrency, LoadPattern::ClosedLoop)
+            | (Dimension::RequestRate, LoadPattern::Rate(_)) => return Ok(()),
+            (_, LoadPattern::FixedSchedule) => {
+                "a search varies the load, which the file's timestamps fix; add --no-fixed-schedule"
+            }
+            (Dimension::Concurrency, _) => {
+                "the search varies the concurrency of a closed loop; remove the flags that set a \
+                 rate, or add --request-rate-max to search for a rate"
+            }
+            (Dimension::RequestRate, _) => {
+                "the search varies the request rate; remove the flags that schedule requests in \
+                 another way"
+            }
+        };
+        Err(ConfigError::flag("--search-recipe", why))
+    }
+}
+
+/// Checks that the file exists. It may be a pipe, since it is read only once.
+fn check_dataset_file(path: &Path) -> Result<(), ConfigError> {
+    let why = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => "it is a directory".to_owned(),
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "no such file".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(ConfigError::File { flag: "--input-file", path: path.display().to_string(), why })
+}

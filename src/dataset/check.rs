@@ -1,0 +1,111 @@
+//! Checks of the settings of generated datasets.
+
+use super::lengths::MAX_TOKENS;
+use super::size::{Size, check_files, likely};
+use super::{Config, NormalDistribution, Rankings, SequenceDistribution, Source, Synthetic};
+use crate::setting::InvalidSetting;
+
+impl Config {
+    /// Checks that a dataset can be generated; a file is checked when it is read.
+    pub fn check(&self) -> Result<(), InvalidSetting> {
+        if self.models.is_empty() {
+            return Err(InvalidSetting::new("--model", "at least one model is required"));
+        }
+        if !(self.delay_ratio >= 0.0 && self.delay_ratio.is_finite()) {
+            let why = "must be a number of at least 0";
+            return Err(InvalidSetting::new("--session-delay-ratio", why));
+        }
+        if let Some(output_tokens) = self.output_tokens {
+            output_tokens.check("--osl", 1.0)?;
+        }
+        match &self.source {
+            Source::Synthetic(synthetic) => synthetic.check(),
+            Source::Rankings(rankings) => rankings.check(),
+            Source::File { .. } => Ok(()),
+        }
+    }
+}
+
+impl Synthetic {
+    fn check(&self) -> Result<(), InvalidSetting> {
+        at_least_one("--num-dataset-entries", self.entries)?;
+        at_least_one("--batch-size", self.batch_size)?;
+        self.input_tokens.check("--isl", 1.0)?;
+        self.turns.check("--session-turns-mean", 1.0)?;
+        self.turn_delay_ms.check("--session-turn-delay-mean", 0.0)?;
+        if (self.prefix_pool_size == 0) != (self.prefix_length == 0) {
+            let why = "--num-prefix-prompts and --prefix-prompt-length require each other; give \
+                       both";
+            return Err(InvalidSetting::new("--num-prefix-prompts", why));
+        }
+        let lengths = [
+            ("--prefix-prompt-length", Some(self.prefix_length).filter(|length| *length > 0)),
+            ("--shared-system-prompt-length", self.shared_system_prompt_length),
+            ("--user-context-prompt-length", self.user_context_prompt_length),
+        ];
+        lengths.into_iter().try_for_each(|(flag, length)| within_limit(flag, length))?;
+        self.check_size()?;
+        self.images.as_ref().map_or(Ok(()), |images| images.check())?;
+        self.audio.as_ref().map_or(Ok(()), |audio| audio.check())?;
+        self.video.as_ref().map_or(Ok(()), |video| video.check())
+    }
+
+    /// Rejects what is too large to generate and keep.
+    fn check_size(&self) -> Result<(), InvalidSetting> {
+        let entries = self.entries as f64;
+        let turns = entries * likely(self.turns);
+        let distribution = self.sequence_distribution.as_ref();
+        let length = distribution.map_or(self.input_tokens, SequenceDistribution::input_tokens);
+        let exactly = |length: usize| NormalDistribution::exactly(length as f64);
+        let mut size = Size::default()
+            .with(turns * self.batch_size as f64, length)
+            .with(self.prefix_pool_size as f64, exactly(self.prefix_length));
+        if let Some(length) = self.user_context_prompt_length {
+            size = size.with(entries, exactly(length));
+        }
+        let flags = "--num-dataset-entries, --isl, --session-turns-mean, --batch-size, \
+                     --num-prefix-prompts or --user-context-prompt-length";
+        size.check("--num-dataset-entries", flags)?;
+        let images = self.images.as_ref().map_or(0, |images| images.batch_size);
+        check_files("--image-batch-size", turns * images as f64)?;
+        let sounds = self.audio.as_ref().map_or(0, |audio| audio.batch_size);
+        check_files("--audio-batch-size", turns * sounds as f64)
+    }
+}
+
+impl Rankings {
+    fn check(&self) -> Result<(), InvalidSetting> {
+        at_least_one("--num-dataset-entries", self.entries)?;
+        self.passages.check("--rankings-passages-mean", 1.0)?;
+        self.passage_tokens.check("--rankings-passages-prompt-token-mean", 1.0)?;
+        self.query_tokens.check("--rankings-query-prompt-token-mean", 1.0)?;
+        let entries = self.entries as f64;
+        Size::default()
+            .with(entries, self.query_tokens)
+            .with(entries * likely(self.passages), self.passage_tokens)
+            .check(
+                "--rankings-passages-mean",
+                "--rankings-passages-mean, --rankings-passages-prompt-token-mean, \
+                 --rankings-query-prompt-token-mean or --num-dataset-entries",
+            )
+    }
+}
+
+fn at_least_one(flag: &'static str, count: usize) -> Result<(), InvalidSetting> {
+    match count {
+        0 => Err(InvalidSetting::new(flag, "must be at least 1, since 0 makes an empty dataset")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a text that is generated has at least one token, and not more than a typing error
+/// would give it.
+fn within_limit(flag: &'static str, length: Option<usize>) -> Result<(), InvalidSetting> {
+    match length {
+        Some(length) if length == 0 || length > MAX_TOKENS as usize => {
+            let why = format!("must be between 1 and {MAX_TOKENS} tokens, got {length}");
+            Err(InvalidSetting::new(flag, why))
+        }
+        _ => Ok(()),
+    }
+}
