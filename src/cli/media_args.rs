@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::value::{choice, number, positive, seconds};
-use super::video_args::VideoArgs;
 use crate::config::ConfigError;
 use crate::dataset::{AudioFormat, AudioNoise, ImageFormat, ImageNoise, NormalDistribution};
 use crate::setting::named;
@@ -17,7 +16,7 @@ pub(super) enum ImageSource {
 
 named! { ImageSource { "noise" => Noise, "assets" => Assets } }
 
-/// Images, audio and videos in generated prompts.
+/// Images and audio in generated prompts.
 #[derive(Args)]
 pub(super) struct MediaArgs {
     /// Mean width of generated images in pixels; images require this and --image-height-mean
@@ -69,8 +68,6 @@ pub(super) struct MediaArgs {
     /// Number of channels of generated audio: 1 or 2 [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = positive, help_heading = "Audio Input", requires = "audio_length_mean")]
     pub(super) audio_num_channels: Option<u64>,
-    #[command(flatten)]
-    pub(super) video: VideoArgs,
 }
 
 impl MediaArgs {

@@ -15,6 +15,7 @@ use super::server_metrics::ServerMetricsArgs;
 use super::value::{
     choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero,
 };
+use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling, SequenceDistribution};
@@ -85,6 +86,8 @@ pub(super) struct ProfileArgs {
     pub(super) rankings: RankingsArgs,
     #[command(flatten)]
     pub(super) media: MediaArgs,
+    #[command(flatten)]
+    pub(super) video: VideoArgs,
     #[command(flatten)]
     pub(super) server_metrics: ServerMetricsArgs,
     #[command(flatten)]
@@ -188,7 +191,7 @@ pub(super) struct InputArgs {
     #[arg(long, short = 'H', value_name = "NAME:VALUE", num_args = 1..)]
     pub(super) header: Vec<String>,
     /// Dataset file with the prompts to send
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"])]
+    #[arg(long, value_name = "FILE")]
     pub(super) input_file: Option<PathBuf>,
     /// Format of the --input-file [default: detected from its content]
     #[arg(long, value_name = "TYPE", value_parser = choice::<FileFormat>(), requires = "input_file")]

@@ -176,11 +176,14 @@ fn dataset(
     random_seed: Option<u64>,
 ) -> Result<dataset::Config, ConfigError> {
     let source = match &flags.input.input_file {
-        Some(path) => Source::File {
-            path: path.clone(),
-            format: flags.input.custom_dataset_type,
-            traces: traces(&flags.prompt),
-        },
+        Some(path) => {
+            refuse_generated(given)?;
+            Source::File {
+                path: path.clone(),
+                format: flags.input.custom_dataset_type,
+                traces: traces(&flags.prompt),
+            }
+        }
         None if flags.endpoint.endpoint_type.traits().ranks => {
             Source::Rankings(rankings::generated(flags, given, entries(flags))?)
         }
@@ -246,7 +249,7 @@ fn synthetic(flags: &ProfileArgs) -> Result<Synthetic, ConfigError> {
         system_prompt: system_prompt(prompt)?,
         images: flags.media.images()?,
         audio: flags.media.audio(),
-        video: flags.media.video.video(),
+        video: flags.video.video(),
     })
 }
 
@@ -259,13 +262,26 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
     })
 }
 
+/// Returns an error for a flag about generated prompts if there is a file.
+fn refuse_generated(given: Given<'_>) -> Result<(), ConfigError> {
+    let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
+    match given.first(&groups) {
+        Some(flag) => {
+            let why = "applies to generated prompts and cannot be combined with --input-file; \
+                       remove one of the two";
+            Err(ConfigError::flag(flag, why))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Returns an error for a flag about text if requests have no text.
 fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     let takes_text = traits.tokenizes_input || traits.path.is_empty();
     match given.first(&["text"]).filter(|_| !takes_text) {
         Some(flag) => {
-            let why = format!("{} requests have no text; remove the flag", traits.name);
+            let why = format!("{} requests do not contain text; remove the flag", traits.name);
             Err(ConfigError::flag(flag, why))
         }
         None => Ok(()),

@@ -153,10 +153,16 @@ impl RunConfig {
 
     /// Checks several runs: that their schedule allows them, and the search what it varies.
     fn check_many(&self) -> Result<(), ConfigError> {
-        if self.multi_run.is_many() && self.schedule.shard.is_some() {
+        let schedule = &self.schedule;
+        let together = match (schedule.shard, schedule.start_at) {
+            (Some(_), _) => Some("--shard"),
+            (None, Some(_)) => Some("--start-at"),
+            (None, None) => None,
+        };
+        if let Some(flag) = together.filter(|_| self.multi_run.is_many()) {
             let why = "cannot be combined with several runs, since only the first would have a \
                        known start; make a single run, or remove the flag";
-            return Err(ConfigError::flag("--shard", why));
+            return Err(ConfigError::flag(flag, why));
         }
         self.check_searched()
     }

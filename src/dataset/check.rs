@@ -2,7 +2,10 @@
 
 use super::lengths::MAX_TOKENS;
 use super::size::{Size, check_files, likely};
-use super::{Config, NormalDistribution, Rankings, SequenceDistribution, Source, Synthetic};
+use super::{
+    AudioNoise, Config, ImageNoise, NormalDistribution, Rankings, SequenceDistribution, Source,
+    Synthetic, VideoClip,
+};
 use crate::setting::InvalidSetting;
 
 impl Config {
@@ -45,9 +48,9 @@ impl Synthetic {
         ];
         lengths.into_iter().try_for_each(|(flag, length)| within_limit(flag, length))?;
         self.check_size()?;
-        self.images.as_ref().map_or(Ok(()), |images| images.check())?;
-        self.audio.as_ref().map_or(Ok(()), |audio| audio.check())?;
-        self.video.as_ref().map_or(Ok(()), |video| video.check())
+        self.images.as_ref().map_or(Ok(()), ImageNoise::check)?;
+        self.audio.as_ref().map_or(Ok(()), AudioNoise::check)?;
+        self.video.as_ref().map_or(Ok(()), VideoClip::check)
     }
 
     /// Rejects what is too large to generate and keep.

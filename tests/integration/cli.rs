@@ -174,7 +174,7 @@ fn a_search_and_what_it_needs() {
         [("time_to_first_token", 5.0), ("inter_token_latency", 6.0), ("request_latency", 7.0)]
     );
     for (flags, said) in [
-        ("--search-recipe max-goodput-under-slo", "requires an objective"),
+        ("--search-recipe max-goodput-under-slo", "--goodput"),
         ("--search-recipe pareto-sweep", "does not support yet"),
         ("--search-recipe nothing", "unknown recipe"),
         ("--concurrency-min 2", "--search-recipe"),
@@ -410,7 +410,7 @@ fn ramps_and_bounds() {
     assert!(refusal("--arrival-smoothness 2").contains("--arrival-smoothness"));
     let shaped = refusal("--request-rate 2 --arrival-pattern constant --arrival-smoothness 2");
     assert!(shaped.contains("--arrival-smoothness"), "{shaped}");
-    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("requires a warmup"));
+    assert!(refusal("--warmup-concurrency-ramp-duration 5").contains("--warmup-request-count"));
 }
 
 #[test]
@@ -656,8 +656,8 @@ fn the_recorded_configuration_has_every_module_and_no_secret() {
         "--url http://user:hunter2@host/v1 --api-key hunter2 --header Authorization:hunter2 \
          --extra-inputs api_key:hunter2,top_p:0.5 --endpoint /v1/chat?key=hunter2 \
          --server-metrics http://user:hunter2@node:9090 \
-         --otel-url http://user:hunter2@collector:4318/v1 \
-         --otel-resource-attributes api-key=hunter2,team=a --trace-sample 5%,errors",
+         --otel-resource-attributes api-key=hunter2,team=a \
+         --otel-url collector:4317 --trace-sample 5%,errors",
     );
     let recorded = serde_json::to_value(&config).unwrap();
     assert!(!recorded.to_string().contains("hunter2"), "{recorded}");

@@ -226,7 +226,11 @@ fn bad_media_are_refused_before_the_run() {
             "turn 1 of conversation 1 of the dataset: audio_transcription requires audio",
         ),
         (r#"{"text": "a"}"#, &["--endpoint-type", "image_edit"], "image_edit requires image"),
-        (r#"{"text": "a"}"#, &["--image-width-mean", "8"], "cannot be combined with --input-file"),
+        (
+            r#"{"text": "a"}"#,
+            &["--audio-length-mean", "8"],
+            "--audio-length-mean: applies to generated prompts and cannot be combined with --input-file",
+        ),
         (
             r#"{"text": "a"}"#,
             &["--request-content-type", "multipart/form-data"],
@@ -248,20 +252,20 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         run.stderr()
     };
     for (extra, words) in [
-        (&["--image-width-mean", "8"][..], "require both"),
+        (&["--image-width-mean", "8"][..], "not provided:\n  --image-height-mean"),
         (
             &["--image-batch-size", "2"],
-            "--image-batch-size: images require both --image-width-mean",
+            "not provided:\n  --image-height-mean <PIXELS>\n  --image-width-mean",
         ),
-        (&["--image-source", "assets"], "aiperf includes no image assets"),
-        (&["--audio-format", "mp3"], "--audio-format: audio requires --audio-length-mean"),
-        (&["--audio-depths", "8"], "--audio-depths: audio requires --audio-length-mean"),
-        (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
         (
-            &["--video-width", "640"],
-            "--video-width: videos require both --video-width and --video-height",
+            &["--image-width-mean", "8", "--image-height-mean", "8", "--image-source", "assets"],
+            "aiperf includes no image assets",
         ),
-        (&["--video-fps", "8"], "--video-fps: videos require both --video-width"),
+        (&["--audio-format", "mp3"], "not provided:\n  --audio-length-mean"),
+        (&["--audio-depths", "8"], "not provided:\n  --audio-length-mean"),
+        (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
+        (&["--video-width", "640"], "not provided:\n  --video-height"),
+        (&["--video-fps", "8"], "not provided:\n  --video-height <PIXELS>\n  --video-width"),
         (
             &["--video-width", "641", "--video-height", "480"],
             "--video-width: must be even, got 641",
@@ -270,7 +274,7 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         (&["--video-duration", "nan"], "must be a finite number"),
         (
             &["--video-width", "64", "--video-height", "64", "--video-audio-depth", "8"],
-            "--video-audio-depth: audio in videos requires --video-audio-num-channels",
+            "not provided:\n  --video-audio-num-channels",
         ),
         (
             &["--endpoint-type", "responses", "--video-width", "64", "--video-height", "64"],

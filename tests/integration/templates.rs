@@ -164,8 +164,8 @@ fn flags_of_rankings_and_of_prompts_exclude_each_other() {
         ("cohere_rankings", "--session-turns-mean=2", "one turn"),
         ("cohere_rankings", "--rankings-passages-mean=0", "must be at least 1"),
         ("cohere_rankings", "--streaming", "does not support streaming"),
-        ("cohere_rankings", "--apply-chat-template", "no chat messages"),
-        ("chat", "--apply-chat-template", "the builtin tokenizer has no chat template"),
+        ("cohere_rankings", "--apply-chat-template", "do not have chat messages"),
+        ("chat", "--apply-chat-template", "the builtin tokenizer does not have a chat template"),
     ] {
         let refused = run("http://127.0.0.1:9", endpoint, &[flag]);
         assert_eq!(refused.exit_code(), Some(2), "{flag}");
