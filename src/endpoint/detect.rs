@@ -6,7 +6,7 @@ use super::dialect::audio_transcription::Transcript;
 use super::dialect::chat::read::Choices;
 use super::dialect::image_generation::Images;
 use super::dialect::{gemini, huggingface_generate, messages, responses};
-use super::envelope::Enveloped;
+use super::envelope::enveloped;
 use super::field::FieldPath;
 use super::reader::{self, Answer, Reader};
 use super::{Config, ParsedResponse};
@@ -184,11 +184,12 @@ impl Reader for Plain<'_> {
             Err(error) => return Err(error),
         };
         self.value(&value, answer);
-        let Ok(reply) = serde_json::from_slice::<Enveloped<'_, NoMember>>(json) else {
+        let Ok(reply) = serde_json::from_slice::<Reply<'_>>(json) else {
             return Ok(());
         };
-        answer.usage(reply.envelope.usage);
-        answer.model(&reply.envelope.model);
+        let envelope = reply.envelope();
+        answer.usage(envelope.usage);
+        answer.model(envelope.model);
         if value.get("error").is_some_and(|error| !error.is_null()) {
             answer.report_json(value["error"].to_string().as_bytes());
         }
@@ -201,9 +202,10 @@ fn is_text(data: &[u8]) -> bool {
     !data.trim_ascii_start().starts_with(b"{") && !data.trim_ascii_start().starts_with(b"[")
 }
 
-/// Stands in for a dialect's own members; the content is parsed separately.
-#[derive(serde::Deserialize)]
-struct NoMember {}
+enveloped! {
+    /// Any response; its content is found by its names.
+    struct Reply<'a> {}
+}
 
 impl Plain<'_> {
     fn value(&self, value: &Value, answer: &mut Answer) {

@@ -132,15 +132,15 @@ impl Answer {
     }
 
     /// Adds the model, the usage and the error of an envelope.
-    pub(super) fn envelope(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
-        self.model(&envelope.model);
+    pub(super) fn envelope(&mut self, envelope: Envelope<'_>, json: &[u8], is_answer: bool) {
+        self.model(envelope.model);
         self.usage(envelope.usage);
         self.error(envelope, json, is_answer);
     }
 
     /// Adds the error of an envelope. Without a wrapper, the error is the whole `json`, unless
     /// `is_answer`: a normal response may have a `message` too.
-    pub(super) fn error(&mut self, envelope: &Envelope<'_>, json: &[u8], is_answer: bool) {
+    pub(super) fn error(&mut self, envelope: Envelope<'_>, json: &[u8], is_answer: bool) {
         if let Some(error) = envelope.error {
             self.report_json(error.get().as_bytes());
         } else if !is_answer && envelope.message.non_empty().is_some() {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::text::{Number, Text};
+use super::text::{Number, Text, ignore_scalars};
 
 /// Names for the maximum number of output tokens. If a body has several, the first in this list
 /// applies: OpenAI's new name before its old one.
@@ -82,29 +82,7 @@ impl<'de> Visitor<'de> for Looker<'_> {
         Ok(())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
+    ignore_scalars!();
 }
 
 #[cfg(test)]

@@ -7,6 +7,36 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+/// The methods of a [`Visitor`] of objects for values without members, which are ignored.
+macro_rules! ignore_scalars {
+    () => {
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_str<E>(self, _: &str) -> Result<(), E> {
+            Ok(())
+        }
+    };
+}
+pub(super) use ignore_scalars;
+
 /// Text that borrows from the response unless it contains escapes. `null` and types without text
 /// are empty. A list of parts, as in `[{"type":"text","text":"…"}]`, is converted to their joined
 /// texts.

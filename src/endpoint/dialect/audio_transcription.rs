@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::dataset::{Conversation, MediaContent, MediaKinds};
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::multipart::{self, Form};
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::Text;
@@ -115,16 +115,17 @@ pub(in crate::endpoint) struct Transcript {
     is_done: bool,
 }
 
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    text: Text<'a>,
-    #[serde(borrow, default)]
-    delta: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
-    choices: Vec<Choice<'a>>,
+enveloped! {
+    struct Event<'a> {
+        #[serde(borrow, default, rename = "type")]
+        kind: Text<'a>,
+        #[serde(borrow, default)]
+        text: Text<'a>,
+        #[serde(borrow, default)]
+        delta: Text<'a>,
+        #[serde(borrow, default, deserialize_with = "null_is_empty")]
+        choices: Vec<Choice<'a>>,
+    }
 }
 
 #[derive(Deserialize)]
@@ -143,7 +144,7 @@ struct Delta<'a> {
 
 impl Reader for Transcript {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let Enveloped::<'_, Event<'_>> { envelope, own: event } = serde_json::from_slice(json)?;
+        let event: Event<'_> = serde_json::from_slice(json)?;
         let ends = event.kind.0 == "transcript.text.done";
         answer.output(&event.delta.0);
         // The last event repeats the whole text, and other events repeat parts of it.
@@ -156,7 +157,7 @@ impl Reader for Transcript {
             }
             answer.finish_reason(&choice.finish_reason);
         }
-        answer.envelope(&envelope, json, answer.has_content());
+        answer.envelope(event.envelope(), json, answer.has_content());
         self.is_done |= ends;
         Ok(())
     }

@@ -1,11 +1,10 @@
 //! OpenAI embeddings.
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{Asked, Dialect, build};
 use crate::endpoint::body::{self, Body, Member};
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::{Config, EndpointTraits};
 
@@ -40,17 +39,18 @@ impl Dialect for Embeddings {
 #[derive(Default)]
 pub(super) struct Listed;
 
-#[derive(Deserialize)]
-struct Reply {
-    #[serde(default)]
-    data: Option<Vec<IgnoredAny>>,
+enveloped! {
+    struct Reply<'a> {
+        #[serde(default)]
+        data: Option<Vec<IgnoredAny>>,
+    }
 }
 
 impl Reader for Listed {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let Enveloped::<'_, Reply> { envelope, own: reply } = serde_json::from_slice(json)?;
-        answer.found.output = reply.data.is_some_and(|list| !list.is_empty());
-        answer.envelope(&envelope, json, answer.found.output);
+        let reply: Reply<'_> = serde_json::from_slice(json)?;
+        answer.found.output = reply.data.as_ref().is_some_and(|list| !list.is_empty());
+        answer.envelope(reply.envelope(), json, answer.found.output);
         Ok(())
     }
 }

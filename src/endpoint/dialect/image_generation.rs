@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Asked, Dialect, build};
 use crate::dataset::MediaKinds;
 use crate::endpoint::body::{self, Body, Member};
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::Text;
 use crate::endpoint::{Config, EndpointTraits};
@@ -45,16 +45,17 @@ pub(in crate::endpoint) struct Images {
     is_complete: bool,
 }
 
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    b64_json: Text<'a>,
-    #[serde(borrow, default)]
-    url: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
-    data: Vec<Image<'a>>,
+enveloped! {
+    struct Event<'a> {
+        #[serde(borrow, default, rename = "type")]
+        kind: Text<'a>,
+        #[serde(borrow, default)]
+        b64_json: Text<'a>,
+        #[serde(borrow, default)]
+        url: Text<'a>,
+        #[serde(borrow, default, deserialize_with = "null_is_empty")]
+        data: Vec<Image<'a>>,
+    }
 }
 
 #[derive(Deserialize)]
@@ -67,13 +68,13 @@ struct Image<'a> {
 
 impl Reader for Images {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let Enveloped::<'_, Event<'_>> { envelope, own: event } = serde_json::from_slice(json)?;
+        let event: Event<'_> = serde_json::from_slice(json)?;
         let is_there = |base64: &Text<'_>, url: &Text<'_>| {
             base64.non_empty().is_some() || url.non_empty().is_some()
         };
         answer.found.output |= is_there(&event.b64_json, &event.url)
             || event.data.iter().any(|image| is_there(&image.b64_json, &image.url));
-        answer.envelope(&envelope, json, answer.found.output);
+        answer.envelope(event.envelope(), json, answer.found.output);
         self.is_complete |= event.kind.0.ends_with(".completed");
         Ok(())
     }

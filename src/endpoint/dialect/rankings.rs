@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::dataset::{self, Conversation, Turn};
 use crate::endpoint::body::{self, Body, Member};
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{self, Answer, Reader};
 use crate::endpoint::text::Text;
 use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse};
@@ -154,16 +154,17 @@ fn is_passage(text: &dataset::Text) -> bool {
 #[derive(Default)]
 struct Scores;
 
-#[derive(Deserialize)]
-struct Reply<'a> {
-    #[serde(default)]
-    results: Option<Vec<IgnoredAny>>,
-    #[serde(default)]
-    rankings: Option<Vec<IgnoredAny>>,
-    #[serde(borrow, default)]
-    meta: Option<Meta<'a>>,
-    #[serde(borrow, default)]
-    error_type: Text<'a>,
+enveloped! {
+    struct Reply<'a> {
+        #[serde(default)]
+        results: Option<Vec<IgnoredAny>>,
+        #[serde(default)]
+        rankings: Option<Vec<IgnoredAny>>,
+        #[serde(borrow, default)]
+        meta: Option<Meta<'a>>,
+        #[serde(borrow, default)]
+        error_type: Text<'a>,
+    }
 }
 
 /// The field with Cohere's usage.
@@ -180,19 +181,20 @@ impl Reader for Scores {
             answer.found.output |= !scores.is_empty();
             return Ok(());
         }
-        let Enveloped::<'_, Reply<'_>> { envelope, own: reply } = serde_json::from_slice(json)?;
-        let scores = reply.rankings.or(reply.results).unwrap_or_default();
-        answer.found.output |= !scores.is_empty();
+        let reply: Reply<'_> = serde_json::from_slice(json)?;
+        let scores = reply.rankings.as_ref().or(reply.results.as_ref());
+        let has_scores = scores.is_some_and(|scores| !scores.is_empty());
+        answer.found.output |= has_scores;
         // Text Embeddings Inference has the error's type next to it; the first reported error is
         // kept.
-        if let Some(error) = envelope.error.filter(|error| error.get().starts_with('"')) {
+        if let Some(error) = reply.error.filter(|error| error.get().starts_with('"')) {
             let message: Text<'_> = serde_json::from_str(error.get())?;
             let error = json!({"message": &*message.0, "type": &*reply.error_type.0});
             answer.report_json(error.to_string().as_bytes());
         }
-        answer.envelope(&envelope, json, !scores.is_empty());
-        if envelope.usage.is_none() {
-            answer.usage(reply.meta.and_then(|meta| meta.tokens));
+        answer.envelope(reply.envelope(), json, has_scores);
+        if reply.usage.is_none() {
+            answer.usage(reply.meta.as_ref().and_then(|meta| meta.tokens));
         }
         Ok(())
     }

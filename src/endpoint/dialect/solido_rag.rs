@@ -1,11 +1,10 @@
 //! Solido's retrieval-augmented generation.
 
-use serde::Deserialize;
 use serde_json::json;
 
 use super::{Asked, Dialect, build};
 use crate::endpoint::body::{self, Body, Member};
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Reader};
 use crate::endpoint::text::Text;
 use crate::endpoint::{Config, EndpointTraits};
@@ -40,18 +39,19 @@ impl Dialect for SolidoRag {
 #[derive(Default)]
 struct Contents;
 
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default)]
-    content: Text<'a>,
+enveloped! {
+    struct Event<'a> {
+        #[serde(borrow, default)]
+        content: Text<'a>,
+    }
 }
 
 impl Reader for Contents {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let Enveloped::<'_, Event<'_>> { envelope, own: event } = serde_json::from_slice(json)?;
+        let event: Event<'_> = serde_json::from_slice(json)?;
         answer.output(&event.content.0);
-        answer.usage(envelope.usage);
-        answer.error(&envelope, json, answer.found.output);
+        answer.usage(event.usage);
+        answer.error(event.envelope(), json, answer.found.output);
         Ok(())
     }
 

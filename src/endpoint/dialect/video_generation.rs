@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::dataset::{Conversation, MediaKinds};
 use crate::endpoint::body::joined_text;
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::multipart::{self, Form};
 use crate::endpoint::text::Text;
 use crate::endpoint::{
@@ -77,7 +76,7 @@ impl Endpoint for VideoGeneration {
         last: &ResponseBody,
     ) -> Result<Option<NextStep>, RequestError> {
         let raw = last.events.first().map_or(&[][..], |event| last.raw(event));
-        let Ok(Enveloped { envelope, own: job }) = serde_json::from_slice::<Answer<'_>>(raw) else {
+        let Ok(job) = serde_json::from_slice::<Job<'_>>(raw) else {
             return Ok(None);
         };
         let Some(id) = job.id.non_empty().filter(|id| id.len() <= MAX_ID) else { return Ok(None) };
@@ -94,7 +93,7 @@ impl Endpoint for VideoGeneration {
                 is_download: false,
                 waits_for: format!("job {id}, which was {status}"),
             }),
-            State::Complete if self.config.video.download && envelope.error.is_none() => {
+            State::Complete if self.config.video.download && job.error.is_none() => {
                 Some(NextStep {
                     after: Nanos::ZERO,
                     suffix: path + "/content",
@@ -113,8 +112,8 @@ impl Endpoint for VideoGeneration {
             return response;
         };
         let raw = body.raw(event);
-        match serde_json::from_slice::<Answer<'_>>(raw) {
-            Ok(answer) => answer.read(raw, event.arrival.at, &mut response),
+        match serde_json::from_slice::<Job<'_>>(raw) {
+            Ok(job) => job.read(raw, event.arrival.at, &mut response),
             Err(why) => response.error = Some(error::invalid_json(1, 1, raw, &why)),
         }
         response
@@ -141,51 +140,50 @@ impl State {
     }
 }
 
-#[derive(Deserialize)]
-struct Job<'a> {
-    #[serde(borrow, default)]
-    id: Text<'a>,
-    #[serde(borrow, default)]
-    status: Text<'a>,
-    #[serde(borrow, default)]
-    inference_time_s: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    peak_memory_mb: Option<&'a RawValue>,
+enveloped! {
+    struct Job<'a> {
+        #[serde(borrow, default)]
+        id: Text<'a>,
+        #[serde(borrow, default)]
+        status: Text<'a>,
+        #[serde(borrow, default)]
+        inference_time_s: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        peak_memory_mb: Option<&'a RawValue>,
+    }
 }
 
-type Answer<'a> = Enveloped<'a, Job<'a>>;
-
-impl Answer<'_> {
+impl Job<'_> {
     fn read(&self, raw: &[u8], arrival: Nanos, response: &mut ParsedResponse) {
-        let Self { envelope, own: job } = self;
+        let envelope = self.envelope();
         response.model = envelope.model.non_empty().map(str::to_owned);
-        response.inference_seconds = job.inference_time_s.and_then(number);
-        response.peak_memory_megabytes = job.peak_memory_mb.and_then(number);
+        response.inference_seconds = self.inference_time_s.and_then(number);
+        response.peak_memory_megabytes = self.peak_memory_mb.and_then(number);
         if let Some(reported) = envelope.usage {
             let mut usage = Usage::default();
             usage.merge(reported);
             response.usage = (!usage.is_empty()).then_some(usage);
         }
-        let status = &*job.status.0;
+        let status = &*self.status.0;
         response.error = match (envelope.error, State::of(status)) {
             (Some(error), _) => {
                 let value = serde_json::from_str(error.get()).unwrap_or(Value::Null);
-                Some(job.failed(error::reported(&value)))
+                Some(self.failed(error::reported(&value)))
             }
             (None, State::Complete) => {
                 response.content.push(ContentPiece { arrival, is_output: true });
                 None
             }
             (None, State::Failed) => {
-                let message = format!("{} is {status}, without a reason", job.named());
+                let message = format!("{} is {status}, without a reason", self.named());
                 Some(RequestError::new(ErrorKind::Other, "VideoJobFailed", message))
             }
-            (None, State::Going) if job.id.0.is_empty() || job.id.0.len() > MAX_ID => {
+            (None, State::Going) if self.id.0.is_empty() || self.id.0.len() > MAX_ID => {
                 let message = format!("a job that is {status} has no ID to poll");
                 Some(RequestError::new(ErrorKind::Parse, "NoVideoJob", message))
             }
             (None, State::Going) => {
-                let message = format!("{} was still {status}", job.named());
+                let message = format!("{} was still {status}", self.named());
                 Some(RequestError::new(ErrorKind::Other, "VideoJobNotDone", message))
             }
             (None, State::Unknown) if envelope.message.non_empty().is_some() => {
@@ -193,14 +191,12 @@ impl Answer<'_> {
             }
             (None, State::Unknown) => {
                 let status: String = status.chars().take(100).collect();
-                let message = format!("{} has the unknown status {status:?}", job.named());
+                let message = format!("{} has the unknown status {status:?}", self.named());
                 Some(RequestError::new(ErrorKind::Parse, "UnknownVideoJobStatus", message))
             }
         };
     }
-}
 
-impl Job<'_> {
     fn named(&self) -> String {
         let id: String = self.id.0.chars().take(100).collect();
         format!("job {id:?}")

@@ -6,17 +6,18 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Found, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
-/// One event of a stream, or the whole body of a response that is not streamed.
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default, deserialize_with = "null_is_empty")]
-    choices: Vec<Choice<'a>>,
-    #[serde(borrow, default, rename = "usageMetadata")]
-    usage_metadata: Option<&'a RawValue>,
+enveloped! {
+    /// One event of a stream, or the whole body of a response that is not streamed.
+    struct Chunk<'a> {
+        #[serde(borrow, default, deserialize_with = "null_is_empty")]
+        choices: Vec<Choice<'a>>,
+        #[serde(borrow, default, rename = "usageMetadata")]
+        usage_metadata: Option<&'a RawValue>,
+    }
 }
 
 #[derive(Deserialize)]
@@ -80,8 +81,8 @@ const CHOICE_LIMIT: usize = 1024;
 
 impl Reader for Choices {
     fn read(&mut self, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let Enveloped::<'_, Chunk<'_>> { envelope, own: chunk } = serde_json::from_slice(json)?;
-        answer.envelope(&envelope, json, !chunk.choices.is_empty());
+        let chunk: Chunk<'_> = serde_json::from_slice(json)?;
+        answer.envelope(chunk.envelope(), json, !chunk.choices.is_empty());
         answer.usage(chunk.usage_metadata);
         for choice in &chunk.choices {
             self.choice(choice, &mut answer.found);

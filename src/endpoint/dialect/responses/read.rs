@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::endpoint::envelope::Enveloped;
+use crate::endpoint::envelope::enveloped;
 use crate::endpoint::reader::{Answer, Reader, null_is_empty};
 use crate::endpoint::text::{Number, Text};
 
@@ -60,18 +60,18 @@ struct Event<'a> {
     message: Text<'a>,
 }
 
-/// A response, complete or in progress.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Response<'a> {
-    #[serde(borrow)]
-    status: Text<'a>,
-    #[serde(borrow)]
-    incomplete_details: Option<Incomplete<'a>>,
-    #[serde(borrow, deserialize_with = "null_is_empty")]
-    output: Vec<Item<'a>>,
-    #[serde(borrow)]
-    output_text: Text<'a>,
+enveloped! {
+    /// A response, complete or in progress.
+    struct Response<'a> {
+        #[serde(borrow, default)]
+        status: Text<'a>,
+        #[serde(borrow, default)]
+        incomplete_details: Option<Incomplete<'a>>,
+        #[serde(borrow, default, deserialize_with = "null_is_empty")]
+        output: Vec<Item<'a>>,
+        #[serde(borrow, default)]
+        output_text: Text<'a>,
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -160,8 +160,7 @@ impl Reader for Events {
             // The events for the three outcomes of a response, and for its start.
             _ => {
                 if let Some(response) = event.response {
-                    let response: Enveloped<'_, Response<'_>> =
-                        serde_json::from_str(response.get())?;
+                    let response: Response<'_> = serde_json::from_str(response.get())?;
                     response.read(kind == "response.failed", answer);
                 }
             }
@@ -172,7 +171,7 @@ impl Reader for Events {
 
 impl Events {
     fn whole(event: &Event<'_>, json: &[u8], answer: &mut Answer) -> Result<(), serde_json::Error> {
-        let response: Enveloped<'_, Response<'_>> = serde_json::from_slice(json)?;
+        let response: Response<'_> = serde_json::from_slice(json)?;
         response.read(false, answer);
         if !answer.has_content() && event.message.non_empty().is_some() {
             answer.report_json(json);
@@ -215,32 +214,32 @@ impl Event<'_> {
     }
 }
 
-impl Enveloped<'_, Response<'_>> {
+impl Response<'_> {
     fn read(&self, failed: bool, answer: &mut Answer) {
-        let Self { envelope, own: response } = self;
-        answer.model(&envelope.model);
+        let envelope = self.envelope();
+        answer.model(envelope.model);
         answer.usage(envelope.usage);
         if let Some(error) = envelope.error {
             answer.report_json(error.get().as_bytes());
-        } else if failed || response.status.0 == "failed" {
+        } else if failed || self.status.0 == "failed" {
             answer.report_json(br#"{"message":"the response failed","type":"failed"}"#);
         }
-        let reason = response.incomplete_details.as_ref().map(|details| &details.reason);
+        let reason = self.incomplete_details.as_ref().map(|details| &details.reason);
         match reason.filter(|reason| reason.non_empty().is_some()) {
             Some(reason) => answer.finish_reason(reason),
-            None if matches!(&*response.status.0, "completed" | "incomplete" | "failed") => {
-                answer.finish_reason(&response.status);
+            None if matches!(&*self.status.0, "completed" | "incomplete" | "failed") => {
+                answer.finish_reason(&self.status);
             }
             None => {}
         }
         if answer.has_content() {
             return;
         }
-        for item in &response.output {
+        for item in &self.output {
             item.read(answer);
         }
         if !answer.has_content() {
-            answer.output(&response.output_text.0);
+            answer.output(&self.output_text.0);
         }
     }
 }
