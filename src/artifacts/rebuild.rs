@@ -12,7 +12,7 @@ mod server_metrics;
 mod table;
 
 use std::io;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,9 +22,10 @@ use super::server_metrics::ServerMetricsFiles;
 use super::{ArtifactError, WriteFailure};
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::Observation;
-use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry, Slices};
+use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
 use crate::run::{ErrorCount, RunDescription, RunOutcome, RunReport};
 use crate::schedule::{PhaseKind, Shard};
+use crate::server_metrics::report::ServerMetrics;
 
 pub use combine::combine;
 pub use group::Group;
@@ -196,20 +197,12 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         is_shown: run.show_server_metrics,
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
-    let slices = gathered.slices(&run, outcome.start_wall_ns..outcome.end_wall_ns, &mut notes);
-    outcome.client_health =
-        ClientHealth::recomputed(outcome.client_health, gathered.slips, gathered.retries);
-    let report = RunReport {
-        run,
-        outcome,
-        results: gathered.profiling.results(),
-        breakdowns: gathered.breakdowns.results(),
-        slices,
-        warmup_results: gathered.warmup.results_if_any(),
-        errors: error_counts(&gathered.profiling),
-        phases: Vec::new(),
-        server_metrics,
-    };
+    outcome.client_health = ClientHealth::recomputed(
+        outcome.client_health,
+        std::mem::take(&mut gathered.slips),
+        gathered.retries,
+    );
+    let report = gathered.report(run, outcome, server_metrics, &mut notes);
     let rows =
         Rows { registry, origins: vec![RowOrigin::new(String::new(), &layout, gathered.records)] };
     let profiling = gathered.profiling;
@@ -297,15 +290,30 @@ impl Gathered {
         self.spans.is_empty() || self.spans.iter().any(|(start, _)| window.contains(start))
     }
 
-    /// Divides the measurement, which covers `window`, into the slices that `run` requests.
-    fn slices(
+    /// Returns the report of the run, with the slices that it requests.
+    fn report(
         &self,
-        run: &RunDescription,
-        window: Range<u64>,
+        run: RunDescription,
+        outcome: RunOutcome,
+        server_metrics: Option<ServerMetrics>,
         notes: &mut Vec<String>,
-    ) -> Option<Slices> {
-        let slices = self.profiling.slices(&window, run.slice_duration()?);
-        slices.map_err(|error| notes.push(error.to_string())).ok()?
+    ) -> RunReport {
+        let window = outcome.start_wall_ns..outcome.end_wall_ns;
+        let slices = run.slice_duration().and_then(|duration| {
+            let slices = self.profiling.slices(&window, duration);
+            slices.map_err(|error| notes.push(error.to_string())).ok()?
+        });
+        RunReport {
+            run,
+            outcome,
+            results: self.profiling.results(),
+            breakdowns: self.breakdowns.results(),
+            slices,
+            warmup_results: self.warmup.results_if_any(),
+            errors: error_counts(&self.profiling),
+            phases: Vec::new(),
+            server_metrics,
+        }
     }
 
     /// Returns the outcome, as far as known, of a run that was killed before its end.

@@ -14,13 +14,13 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use super::server_metrics::{self, Known};
-use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, error_counts, most_at_once};
+use super::{Gathered, Rebuilt, ReportError, RowOrigin, Rows, most_at_once};
 use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::Manifest;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::artifacts::{WriteFailure, open, replace};
 use crate::metrics::{ClientHealth, LoadReport, Registry};
-use crate::run::{Combination, Part, RunOutcome, RunReport};
+use crate::run::{Combination, Part, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
@@ -98,28 +98,22 @@ pub fn combine(
         &mut written,
     )?;
     let kept = files.clone();
-    let slices = gathered.slices(&run, start_wall_ns..end_wall_ns, &mut notes);
     let outcome = RunOutcome {
         start_wall_ns,
         end_wall_ns,
         was_cancelled: ends.iter().any(|end| end.was_cancelled),
         incomplete_reason: incomplete_reason(&combination, &sources),
-        client_health: ClientHealth::combined(&clients, gathered.slips, gathered.retries, &load),
+        client_health: ClientHealth::combined(
+            &clients,
+            std::mem::take(&mut gathered.slips),
+            gathered.retries,
+            &load,
+        ),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
         shards: Some(combination),
     };
-    let report = RunReport {
-        run,
-        outcome,
-        results: gathered.profiling.results(),
-        breakdowns: gathered.breakdowns.results(),
-        slices,
-        warmup_results: gathered.warmup.results_if_any(),
-        errors: error_counts(&gathered.profiling),
-        phases: Vec::new(),
-        server_metrics,
-    };
+    let report = gathered.report(run, outcome, server_metrics, &mut notes);
     notes.extend(missing_note(report.outcome.shards.as_ref()));
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)
