@@ -366,7 +366,7 @@ fn load_and_its_end() {
         refusal("--user-centric-rate 3 --num-users 6 --session-turns-mean 2 --request-count 5")
             .contains("number of users (6)")
     );
-    assert!(refusal("--endpoint-type image_retrieval --isl 5").contains("no text"));
+    assert!(refusal("--endpoint-type image_retrieval --isl 5").contains("do not contain text"));
     let with_units =
         "--benchmark-duration 1m --benchmark-grace-period 500ms --request-count 100_000";
     let stop = profile(with_units).schedule.phases[0].stop;

@@ -103,7 +103,7 @@ fn a_delay_shows_in_the_phase_where_it_was() {
         assert!(dns.is_some() && trace.dns_cache_miss.is_some(), "`localhost` was looked up");
         let delayed = [connecting, waiting, receiving][place].unwrap();
         assert!(delayed >= SEEN, "{place}: {trace:?}");
-        assert_eq!(trace.tls_handshaking().unwrap() >= SEEN, place == 0, "{trace:?}");
+        assert!(place != 0 || trace.tls_handshaking().unwrap() >= SEEN, "{trace:?}");
         let stamps = [
             trace.dns_start,
             trace.dns_end,

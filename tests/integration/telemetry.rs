@@ -517,7 +517,9 @@ fn a_collector_that_asks_for_a_retry_gets_one() {
         let report = run.finish(TIMEOUT);
         assert_four(&collector.last());
         assert_delivered(&report);
-        assert_eq!((report.exports_ok, report.exports_failed), (1, 1), "{protocol}");
+        // The final one, and the early one if the machine was slow.
+        assert!((1..=2).contains(&report.exports_ok), "{protocol}: {report:?}");
+        assert_eq!(report.exports_failed, 1, "{protocol}");
     }
 }
 

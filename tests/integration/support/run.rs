@@ -73,8 +73,12 @@ impl Run {
         summary(self.directory.path())
     }
 
+    /// The records in the order in which their requests started; the file has them in the order in
+    /// which they were processed.
     pub(crate) fn records(&self) -> Vec<Value> {
-        json_lines(&self.path("profile_export.jsonl"))
+        let mut records = json_lines(&self.path("profile_export.jsonl"));
+        records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
+        records
     }
 
     pub(crate) fn exit_code(&self) -> Option<i32> {
