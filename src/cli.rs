@@ -227,5 +227,14 @@ fn explain(error: &clap::Error) -> CliError {
     if let Some(refusal) = refused {
         return CliError::Usage(format!("error: {refusal}"));
     }
-    CliError::Usage(error.to_string())
+    let text = error.to_string();
+    CliError::Usage(match error.kind() {
+        // Only --model is required always; other flags are required by flags that were given.
+        ErrorKind::MissingRequiredArgument if !text.contains("  --model") => text.replacen(
+            "the following required arguments were not provided",
+            "the given flags also require",
+            1,
+        ),
+        _ => text,
+    })
 }

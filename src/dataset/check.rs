@@ -37,8 +37,7 @@ impl Synthetic {
         self.turns.check("--session-turns-mean", 1.0)?;
         self.turn_delay_ms.check("--session-turn-delay-mean", 0.0)?;
         if (self.prefix_pool_size == 0) != (self.prefix_length == 0) {
-            let why = "--num-prefix-prompts and --prefix-prompt-length require each other; give \
-                       both";
+            let why = "must be given together with --prefix-prompt-length, both above 0";
             return Err(InvalidSetting::new("--num-prefix-prompts", why));
         }
         let lengths = [

@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::support::raw_server;
 
 mod server_metrics;
+mod shown;
 
 fn parse_in(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Command, CliError> {
     let lookup = |name: &str| {

@@ -252,20 +252,20 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         run.stderr()
     };
     for (extra, words) in [
-        (&["--image-width-mean", "8"][..], "not provided:\n  --image-height-mean"),
+        (&["--image-width-mean", "8"][..], "also require:\n  --image-height-mean"),
         (
             &["--image-batch-size", "2"],
-            "not provided:\n  --image-height-mean <PIXELS>\n  --image-width-mean",
+            "also require:\n  --image-height-mean <PIXELS>\n  --image-width-mean",
         ),
         (
             &["--image-width-mean", "8", "--image-height-mean", "8", "--image-source", "assets"],
             "aiperf includes no image assets",
         ),
-        (&["--audio-format", "mp3"], "not provided:\n  --audio-length-mean"),
-        (&["--audio-depths", "8"], "not provided:\n  --audio-length-mean"),
+        (&["--audio-format", "mp3"], "also require:\n  --audio-length-mean"),
+        (&["--audio-depths", "8"], "also require:\n  --audio-length-mean"),
         (&["--audio-length-mean", "1", "--audio-depths", "12"], "8, 16, 24 or 32 bits"),
-        (&["--video-width", "640"], "not provided:\n  --video-height"),
-        (&["--video-fps", "8"], "not provided:\n  --video-height <PIXELS>\n  --video-width"),
+        (&["--video-width", "640"], "also require:\n  --video-height"),
+        (&["--video-fps", "8"], "also require:\n  --video-height <PIXELS>\n  --video-width"),
         (
             &["--video-width", "641", "--video-height", "480"],
             "--video-width: must be even, got 641",
@@ -274,7 +274,7 @@ fn flags_of_media_that_nothing_is_made_of_are_refused() {
         (&["--video-duration", "nan"], "must be a finite number"),
         (
             &["--video-width", "64", "--video-height", "64", "--video-audio-depth", "8"],
-            "not provided:\n  --video-audio-num-channels",
+            "also require:\n  --video-audio-num-channels",
         ),
         (
             &["--endpoint-type", "responses", "--video-width", "64", "--video-height", "64"],
