@@ -22,7 +22,7 @@ fuzz_target!(|lines: &str| {
     match cli::parse_with(arguments, Environment::new(&|_| None)) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(Command::Profile(config)) => {
-            let headers = &config.transport.headers;
+            let headers = &config.server.headers;
             let endpoint = config.endpoint.endpoint_type.traits();
             if let Ok(builder) = RequestBuilder::new(endpoint, true, Some("s3cret-key"), headers) {
                 let shown = format!("{:?}", builder.headers(Uuid::nil(), Uuid::nil()));

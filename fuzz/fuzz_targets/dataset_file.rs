@@ -59,7 +59,7 @@ fn check(dataset: &Dataset) {
     assert!(!dataset.conversations.is_empty());
     for conversation in &dataset.conversations {
         assert!(!conversation.turns.is_empty());
-        let answers = vec![Arc::from("x"); conversation.turns.len()];
+        let answers = vec![Some(Arc::from("x")); conversation.turns.len()];
         for turn in 0..conversation.turns.len() {
             // A trace may request prompts of millions of tokens.
             if conversation.turns[..=turn]

@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::report;
+use aiperf::artifacts::rebuild;
 use aiperf::console::{self, Style};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -28,13 +28,13 @@ fuzz_target!(|input: &[u8]| {
     put("run_manifest.json", manifest);
     put("profile_export_aiperf.json", summary);
     put("profile_export.jsonl", Some(records));
-    match report::rebuild(DIRECTORY.path()) {
+    match rebuild::rebuild(DIRECTORY.path()) {
         Err(error) => assert!(!error.to_string().is_empty()),
         // A prefix in a manifest refers to other files in the directory.
         Ok(mut rebuilt) if manifest.is_none() => {
             let text = console::render(&rebuilt.report, Style::FILE);
-            report::write(&mut rebuilt, &text).unwrap();
-            report::rebuild(DIRECTORY.path()).unwrap();
+            rebuild::write(&mut rebuilt, &text).unwrap();
+            rebuild::rebuild(DIRECTORY.path()).unwrap();
         }
         Ok(_) => {}
     }

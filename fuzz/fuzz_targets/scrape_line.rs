@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::report;
+use aiperf::artifacts::rebuild;
 use aiperf::artifacts::server_metrics::{ScrapeLineReader, ScrapeLines};
 use aiperf::server_metrics::exposition::Exposition;
 use aiperf::server_metrics::{Endpoint, Scrape};
@@ -43,8 +43,8 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     fs::write(DIRECTORY.path().join("server_metrics_export.jsonl"), input).unwrap();
-    match report::rebuild(DIRECTORY.path()) {
-        Ok(mut rebuilt) => drop(report::write(&mut rebuilt, "").unwrap()),
+    match rebuild::rebuild(DIRECTORY.path()) {
+        Ok(mut rebuilt) => drop(rebuild::write(&mut rebuilt, "").unwrap()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::report;
+use aiperf::artifacts::rebuild;
 use aiperf::console::{self, Style};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -30,11 +30,11 @@ fuzz_target!(|input: &[u8]| {
             written.push((part.join(name), content));
         }
     }
-    match report::combine(&parts, Some(DIRECTORY.path().join("whole"))) {
+    match rebuild::combine(&parts, Some(DIRECTORY.path().join("whole"))) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(mut rebuilt) => {
             let text = console::render(&rebuilt.report, Style::FILE);
-            report::write(&mut rebuilt, &text).unwrap();
+            rebuild::write(&mut rebuilt, &text).unwrap();
         }
     }
     for (path, content) in written {

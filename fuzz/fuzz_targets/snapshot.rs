@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use aiperf::artifacts::report;
+use aiperf::artifacts::rebuild;
 use aiperf::artifacts::server_metrics::{JsonLayout, ScrapeLines};
 use aiperf::schedule::PhaseKind;
 use aiperf::server_metrics::exposition::{Exposition, Format};
@@ -76,10 +76,10 @@ fn scrape(input: &[u8], path: &Path) -> Store {
 
 /// Returns the statistics from the lines, and the JSON file in this layout.
 fn rebuilt(layout: JsonLayout) -> Option<(ServerMetricsReport, Value)> {
-    let mut rebuilt = report::rebuild(DIRECTORY.path()).unwrap();
+    let mut rebuilt = rebuild::rebuild(DIRECTORY.path()).unwrap();
     rebuilt.server_metrics.json_layout = layout;
     let metrics = rebuilt.report.server_metrics.as_ref()?.report.clone();
-    report::write(&mut rebuilt, "").unwrap();
+    rebuild::write(&mut rebuilt, "").unwrap();
     let json = fs::read(DIRECTORY.path().join("server_metrics_export.json")).unwrap();
     Some((metrics, serde_json::from_slice(&json).unwrap()))
 }
