@@ -30,7 +30,7 @@ use crate::redact;
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The command succeeded.
     Done,
     /// The command failed, or was only partly done.
@@ -42,7 +42,7 @@ pub enum Outcome {
 impl Outcome {
     /// The exit code: 0, 1 or 130.
     #[must_use]
-    pub const fn exit_code(self) -> u8 {
+    pub(crate) const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,

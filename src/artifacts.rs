@@ -5,7 +5,7 @@
 //! renamed. Times in files are wall time in nanoseconds since the epoch; values are in display
 //! units. A failed write does not end a run; it is reported at the end.
 
-pub mod aggregate;
+pub(crate) mod aggregate;
 mod claim;
 mod csv;
 mod decimal;
@@ -38,7 +38,7 @@ use crate::units::{Clock, Nanos};
 use serde::Serialize;
 
 pub use claim::{Claim, Wanted};
-pub use inputs::MAX_INPUT_BYTES;
+pub(crate) use inputs::MAX_INPUT_BYTES;
 
 use jsonl::RecordLines;
 use layout::Layout;
@@ -242,7 +242,7 @@ impl ArtifactSet {
 
     /// Returns the paths of the files.
     #[must_use]
-    pub const fn layout(&self) -> &Layout {
+    pub(crate) const fn layout(&self) -> &Layout {
         &self.layout
     }
 
@@ -361,7 +361,7 @@ impl ArtifactSet {
     }
 
     /// Records the outcome of a file that was written separately.
-    pub fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
+    pub(crate) fn note(&mut self, outcome: Result<PathBuf, WriteFailure>) {
         match outcome {
             Ok(path) => self.written.push(path),
             Err(failure) => self.failures.push(failure),

@@ -7,19 +7,19 @@ use anyhow::Chain;
 /// Returns the messages of `error` and of its causes, outermost first, since the outermost alone is
 /// often not informative.
 #[must_use]
-pub fn described(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn described(error: &(dyn Error + 'static)) -> String {
     Chain::new(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Returns the innermost cause of `error`, or `error` itself.
 #[must_use]
-pub fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+pub(crate) fn root<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     Chain::new(error).last().unwrap_or(error)
 }
 
 /// Returns the outermost error of type `E` among `error` and its causes.
 #[must_use]
-pub fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+pub(crate) fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     Chain::new(error).find_map(|cause| cause.downcast_ref())
 }
 

@@ -6,7 +6,7 @@
 mod health;
 mod live;
 mod panel;
-pub mod runs;
+pub(crate) mod runs;
 mod server_metrics;
 mod table;
 mod warning;
@@ -17,17 +17,18 @@ use std::path::{Path, PathBuf};
 use crate::redact::printable;
 use crate::run::RunReport;
 
-pub use live::{LiveView, Ui};
-pub use table::{SummaryTable, figures};
-pub use warning::Warning;
+pub(crate) use live::LiveView;
+pub use live::Ui;
+pub(crate) use table::{SummaryTable, figures};
+pub(crate) use warning::Warning;
 
 /// Width of the text, and whether it is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Width in columns.
-    pub width: u16,
+    pub(crate) width: u16,
     /// Whether titles are coloured; only on terminals.
-    pub colour: bool,
+    pub(crate) colour: bool,
 }
 
 impl Style {
@@ -85,7 +86,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
 
 /// Renders the list of files written, relative to `directory` if they are in it.
 #[must_use]
-pub fn render_files(directory: &Path, files: &[PathBuf]) -> String {
+pub(crate) fn render_files(directory: &Path, files: &[PathBuf]) -> String {
     let mut text = format!("Files in {}\n", printable(&directory.display().to_string()));
     for file in files {
         let name = file.strip_prefix(directory).unwrap_or(file);

@@ -24,16 +24,16 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-pub use self::finish::conversation_id;
-pub use self::lengths::{SequenceDistribution, SequencePair};
-pub use self::media::{
+pub(crate) use self::finish::conversation_id;
+pub use self::lengths::SequenceDistribution;
+pub(crate) use self::media::{
     AudioFormat, AudioNoise, ImageFormat, ImageNoise, Inline, MAX_FILE_BYTES, MAX_TOTAL_BYTES,
-    Media, MediaContent, MediaKinds, Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
-    audio_seconds,
+    Scene, SoundCodec, VideoClip, VideoFormat, VideoSound,
 };
-pub use self::payload::tokens_sent;
+pub use self::media::{Media, MediaContent, MediaKinds, audio_seconds};
+pub(crate) use self::payload::tokens_sent;
 pub use self::sampler::Sampler;
-pub use self::seed::Seed;
+pub(crate) use self::seed::Seed;
 pub use self::text::Text;
 use crate::setting::{self, InvalidSetting, named};
 use crate::tokenizer::TokenCounter;
@@ -176,13 +176,13 @@ pub struct Synthetic {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rankings {
     /// Number of requests to generate.
-    pub entries: usize,
+    pub(crate) entries: usize,
     /// Number of passages in a request.
-    pub passages: NormalDistribution,
+    pub(crate) passages: NormalDistribution,
     /// Tokens of a passage.
-    pub passage_tokens: NormalDistribution,
+    pub(crate) passage_tokens: NormalDistribution,
     /// Tokens of the query.
-    pub query_tokens: NormalDistribution,
+    pub(crate) query_tokens: NormalDistribution,
 }
 
 /// How models are assigned to turns if there are several.
@@ -299,12 +299,12 @@ impl Dataset {
 
     /// Returns whether a turn has chat messages instead of a text.
     #[must_use]
-    pub fn bears_messages(&self) -> bool {
+    pub(crate) fn bears_messages(&self) -> bool {
         self.turns().any(|turn| turn.messages.is_some())
     }
 
     /// Returns the models of the turns, each once, in the order of their first turns.
-    pub fn models(&self) -> impl Iterator<Item = Arc<str>> {
+    pub(crate) fn models(&self) -> impl Iterator<Item = Arc<str>> {
         let mut seen = HashSet::new();
         self.turns().map(|turn| &turn.model).filter(move |model| seen.insert(*model)).cloned()
     }
@@ -318,7 +318,7 @@ impl Conversation {
     /// Returns a conversation with only the turn `index` and what precedes every turn, without the
     /// earlier turns and their responses.
     #[must_use]
-    pub fn alone(&self, index: usize) -> Self {
+    pub(crate) fn alone(&self, index: usize) -> Self {
         let turns = self.turns.get(index).cloned().into_iter().collect();
         Self {
             id: Arc::clone(&self.id),
@@ -396,7 +396,7 @@ pub enum DatasetError {
 impl DatasetError {
     /// Returns whether the error is in the command line, and not in the system.
     #[must_use]
-    pub const fn is_of_the_command_line(&self) -> bool {
+    pub(crate) const fn is_of_the_command_line(&self) -> bool {
         !matches!(self, Self::Encode { .. })
     }
 }

@@ -1,27 +1,27 @@
 //! API dialects: build request bodies from turns, and parse responses into content and usage.
 //! Pure: no I/O, no clock.
 
-pub mod body;
+pub(crate) mod body;
 mod chat_messages;
 mod config;
 mod detect;
-pub mod dialect;
+pub(crate) mod dialect;
 mod envelope;
-pub mod error;
+pub(crate) mod error;
 mod field;
 mod fit;
 #[cfg(test)]
 mod fixture;
 mod history;
-pub mod multipart;
+pub(crate) mod multipart;
 mod parsed;
 mod part;
 mod reader;
 mod requested_tokens;
 pub mod sse;
-pub mod text;
+pub(crate) mod text;
 mod traits;
-pub mod usage;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 
@@ -37,12 +37,14 @@ use crate::record::{RequestError, ResponseBody};
 use crate::setting::Named;
 use crate::units::Nanos;
 
-pub use chat_messages::{ChatMessages, chat_messages};
+pub(crate) use chat_messages::ChatMessages;
+pub use chat_messages::chat_messages;
 pub use config::{Config, VideoJobs};
 pub use error::http_error;
-pub use fit::{MisfitError, check};
-pub use parsed::{ContentPiece, ParsedResponse, choices};
-pub use requested_tokens::requested_output_tokens;
+pub(crate) use fit::check;
+pub use parsed::ParsedResponse;
+pub(crate) use parsed::{ContentPiece, choices};
+pub(crate) use requested_tokens::requested_output_tokens;
 pub use traits::EndpointTraits;
 pub use usage::Usage;
 

@@ -22,19 +22,19 @@ impl<'a> Environment<'a> {
 
     /// Returns the environment of the process. Variables that are not Unicode are not in it.
     #[must_use]
-    pub fn process() -> Self {
+    pub(crate) fn process() -> Self {
         Self::new(&|name| std::env::var(name).ok())
     }
 
     /// Returns the value of `name`; `None` if it is unset or blank.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<String> {
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.trim().is_empty())
     }
 
     /// Returns the value of `name` without blanks around it; `None` if it is unset or blank.
     #[must_use]
-    pub fn trimmed(&self, name: &str) -> Option<String> {
+    pub(crate) fn trimmed(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.trim().to_owned())
     }
 }

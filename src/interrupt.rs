@@ -53,35 +53,35 @@ impl Interrupt {
 
     /// Returns a handle that counts only the signals from now on.
     #[must_use]
-    pub fn from_now(&self) -> Self {
+    pub(crate) fn since_now(&self) -> Self {
         let ignored = *self.signals.borrow();
         Self { signals: self.signals.clone(), ignored }
     }
 
     /// Returns whether the user interrupted the run.
     #[must_use]
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.has(DRAIN)
     }
 
     /// Returns whether the user interrupted the run again.
     #[must_use]
-    pub fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.has(ABORT)
     }
 
     /// Waits until the user interrupts the run.
-    pub async fn draining(&self) {
+    pub(crate) async fn draining(&self) {
         self.reaches(DRAIN).await;
     }
 
     /// Waits until the user interrupts the run again.
-    pub async fn aborted(&self) {
+    pub(crate) async fn aborted(&self) {
         self.reaches(ABORT).await;
     }
 
     /// Returns the output of `work`, or `None` if the user interrupts the run before it is done.
-    pub async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             output = work => Some(output),
@@ -92,17 +92,17 @@ impl Interrupt {
     /// Blocks until `work` is done and returns its output, or `None` if the user interrupts the run
     /// or `deadline` passes before. `work` runs on this thread, outside any runtime: it can wait for
     /// channels, but not for timers or sockets.
-    pub fn wait_for<T>(&self, work: impl Future<Output = T>, deadline: Nanos) -> Option<T> {
+    pub(crate) fn wait_for<T>(&self, work: impl Future<Output = T>, deadline: Nanos) -> Option<T> {
         block_on(self.unless(work), Some(deadline)).flatten()
     }
 
     /// Blocks until `deadline`, or until the user interrupts the run.
-    pub fn sleep_until(&self, deadline: Nanos) {
+    pub(crate) fn sleep_until(&self, deadline: Nanos) {
         self.wait_for(pending::<()>(), deadline);
     }
 
     /// Blocks until the user interrupts the run.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         block_on(self.draining(), None);
     }
 
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn only_signals_from_now_on_count() {
+    fn only_signals_since_now_on_count() {
         let interrupter = Interrupter::default();
         interrupter.signal();
-        let later = interrupter.interrupt().from_now();
+        let later = interrupter.interrupt().since_now();
         assert!(!later.is_draining() && later.clone().wait_for(pending::<()>(), soon()).is_none());
         interrupter.signal();
         assert!(later.is_draining() && !later.is_aborted());
-        assert!(!later.from_now().is_draining());
+        assert!(!later.since_now().is_draining());
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Template {
     /// Returns the variables that the template uses, but neither sets nor gets from its
     /// environment.
     #[must_use]
-    pub fn variables(&self) -> Vec<String> {
+    pub(crate) fn variables(&self) -> Vec<String> {
         let Ok(template) = self.0.get_template(NAME) else { return Vec::new() };
         let mut names: Vec<String> = template.undeclared_variables(false).into_iter().collect();
         names.retain(|name| self.0.globals().all(|(global, _)| global != name));

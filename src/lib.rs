@@ -3,17 +3,17 @@
 //! The modules stand in the order in which data meets them; each imports only
 //! from those above it.
 
-pub mod platform;
+mod platform;
 
 pub mod environment;
 
-pub mod causes;
+mod causes;
 
 pub mod units;
 
-pub mod setting;
+mod setting;
 
-pub mod timer;
+mod timer;
 
 pub mod interrupt;
 
@@ -45,7 +45,7 @@ pub mod server_metrics;
 
 pub mod telemetry;
 
-pub mod processing;
+mod processing;
 
 pub mod run;
 

@@ -9,33 +9,37 @@
 
 use thiserror::Error;
 
-pub mod accumulate;
+pub(crate) mod accumulate;
 pub mod breakdown;
-pub mod catalogue;
+pub(crate) mod catalogue;
 pub mod health;
 pub mod listing;
-pub mod measure;
+pub(crate) mod measure;
 pub mod metric;
-pub mod objective;
-pub mod otel;
-pub mod percentile;
+pub(crate) mod objective;
+pub(crate) mod otel;
+pub(crate) mod percentile;
 pub mod reference;
-pub mod registry;
-pub mod slices;
+pub(crate) mod registry;
+pub(crate) mod slices;
 pub mod tag;
-pub mod timeline;
+pub(crate) mod timeline;
 
 #[cfg(test)]
 mod fixture;
 
-pub use accumulate::{Accumulator, PhaseTotals, RowTotals};
-pub use health::{ClientHealth, Health, LoadReport, Verdict};
-pub use measure::{CountChat, CountTokens, Measurer};
-pub use metric::{ConsoleGroup, Metric, MetricFlags, ValueType};
+pub use accumulate::Accumulator;
+pub(crate) use accumulate::{PhaseTotals, RowTotals};
+pub(crate) use health::Verdict;
+pub use health::{ClientHealth, Health, LoadReport};
+pub(crate) use measure::CountChat;
+pub use measure::{CountTokens, Measurer};
+pub(crate) use metric::ValueType;
+pub use metric::{ConsoleGroup, Metric, MetricFlags};
 pub use objective::parse_objectives;
 pub use registry::Registry;
-pub use slices::Slices;
-pub use tag::MetricTag;
+pub(crate) use slices::Slices;
+pub(crate) use tag::MetricTag;
 
 /// What can be wrong with objectives.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -36,10 +36,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use self::connection::{Socket, Wire};
-pub use self::script::{Fault, FaultRule, Jitter, JobFault, Script, Selector, parse_duration};
+pub use self::script::{FaultRule, Jitter, Script, parse_duration};
 use self::service::{Connection, Service};
+pub use self::write_log::RequestLog;
 use self::write_log::WriteLog;
-pub use self::write_log::{EventLog, RequestLog};
 use crate::timer::Timer;
 
 const JSON: &str = "application/json";

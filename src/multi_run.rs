@@ -4,11 +4,11 @@
 //! Nothing here performs runs: this module determines which run comes next and summarizes the
 //! results.
 
-pub mod aggregate;
+pub(crate) mod aggregate;
 mod load;
-pub mod pooled;
-pub mod search;
-pub mod student_t;
+pub(crate) mod pooled;
+pub(crate) mod search;
+pub(crate) mod student_t;
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ impl Default for Config {
 
 impl Config {
     /// Checks the range of the search.
-    pub fn check(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         match &self.search {
             Some(search) if search.min >= search.max => {
                 let [lower, upper] = search.dimension.flags();
@@ -68,7 +68,7 @@ impl Config {
 
     /// Returns whether there can be more than one run.
     #[must_use]
-    pub const fn is_many(&self) -> bool {
+    pub(crate) const fn is_many(&self) -> bool {
         self.runs > 1 || self.search.is_some()
     }
 }
@@ -77,92 +77,92 @@ impl Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     /// The group's UUID, the same for all of its runs.
-    pub sweep_id: String,
+    pub(crate) sweep_id: String,
     /// Index of the run among those of its load, from 0.
-    pub trial: u64,
+    pub(crate) trial: u64,
     /// Its label in the files; `trial_0001` is the first.
-    pub run_label: String,
+    pub(crate) run_label: String,
     /// Its load, if loads differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub variation: Option<Variation>,
+    pub(crate) variation: Option<Variation>,
 }
 
 impl Member {
     /// Directory of the runs of a load, relative to the load's directory.
-    pub const PLACES: &str = "profile_runs";
+    pub(crate) const PLACES: &str = "profile_runs";
 
     /// Creates the run with the index `trial` of the load `variation` in the group `sweep_id`.
     #[must_use]
-    pub fn new(sweep_id: Uuid, trial: u64, variation: Option<Variation>) -> Self {
+    pub(crate) fn new(sweep_id: Uuid, trial: u64, variation: Option<Variation>) -> Self {
         let run_label = format!("trial_{:04}", trial + 1);
         Self { sweep_id: sweep_id.to_string(), trial, run_label, variation }
     }
 
     /// Returns whether it is the first run of the group.
     #[must_use]
-    pub fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.trial == 0 && self.variation.as_ref().is_none_or(|variation| variation.index == 0)
     }
 
     /// Returns its directory, relative to its load's directory.
     #[must_use]
-    pub fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         Self::place(self.trial)
     }
 
     /// Returns the directory of the run with the index `trial`, relative to its load's directory.
     #[must_use]
-    pub fn place(trial: u64) -> PathBuf {
+    pub(crate) fn place(trial: u64) -> PathBuf {
         PathBuf::from(Self::PLACES).join(format!("run_{:04}", trial + 1))
     }
 }
 
 /// A load that a search tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Variation {
+pub(crate) struct Variation {
     /// Its label in the files and its directory; `search_iter_0000` is the first.
-    pub label: String,
+    pub(crate) label: String,
     /// Its index, from 0.
-    pub index: u64,
+    pub(crate) index: u64,
     /// The load.
-    pub load: Load,
+    pub(crate) load: Load,
 }
 
 impl Variation {
     /// Prefix of labels.
-    pub const LABEL: &str = "search_iter_";
+    pub(crate) const LABEL: &str = "search_iter_";
 
     /// Creates the load with the index `index`.
     #[must_use]
-    pub fn new(index: u64, load: Load) -> Self {
+    pub(crate) fn new(index: u64, load: Load) -> Self {
         Self { label: format!("{}{index:04}", Self::LABEL), index, load }
     }
 }
 
 /// The result of a run of a group.
 #[derive(Debug, Clone)]
-pub struct RunResult {
+pub(crate) struct RunResult {
     /// The run.
-    pub member: Member,
+    pub(crate) member: Member,
     /// Its benchmark ID; absent if it could not start.
-    pub benchmark_id: Option<Uuid>,
+    pub(crate) benchmark_id: Option<Uuid>,
     /// Its directory, relative to the group's.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Its seed, if it started.
-    pub random_seed: Option<u64>,
+    pub(crate) random_seed: Option<u64>,
     /// Why it is excluded from the statistics, if it is.
-    pub failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
     /// The results of its measurement, in display units.
-    pub results: Vec<MetricResult>,
+    pub(crate) results: Vec<MetricResult>,
     /// The measured values; absent if they are not needed.
-    pub values: Option<Accumulator>,
+    pub(crate) values: Option<Accumulator>,
     /// The verdict on its client health.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
 }
 
 /// Why a run is excluded from the statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The load caused it: too few of its requests succeeded, or none in time.
     Load(String),
     /// The server caused it, regardless of the load: no request succeeded and none was late,
@@ -177,7 +177,7 @@ pub enum Failure {
 impl Failure {
     /// Returns the message.
     #[must_use]
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         match self {
             Self::Load(message)
             | Self::Server(message)
@@ -190,7 +190,7 @@ impl Failure {
 impl RunResult {
     /// Creates the result of a failed run.
     #[must_use]
-    pub const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
+    pub(crate) const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
         Self {
             member,
             benchmark_id: None,
@@ -205,7 +205,7 @@ impl RunResult {
 
     /// Returns the mean, or the single value, of the metric `tag`.
     #[must_use]
-    pub fn average(&self, tag: MetricTag) -> Option<f64> {
+    pub(crate) fn average(&self, tag: MetricTag) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
         Some(result.stats.avg).filter(|value| value.is_finite())
     }
@@ -213,29 +213,29 @@ impl RunResult {
 
 /// The runs of a load, with their settings.
 #[derive(Debug, Clone)]
-pub struct Trials {
+pub(crate) struct Trials {
     /// The settings.
-    pub config: Config,
+    pub(crate) config: Config,
     /// The group.
-    pub sweep_id: Uuid,
+    pub(crate) sweep_id: Uuid,
     /// The runs that were started, in order.
-    pub runs: Vec<RunResult>,
+    pub(crate) runs: Vec<RunResult>,
 }
 
 impl Trials {
     /// Returns the runs that the statistics cover.
-    pub fn successful(&self) -> impl Iterator<Item = &RunResult> {
+    pub(crate) fn successful(&self) -> impl Iterator<Item = &RunResult> {
         self.runs.iter().filter(|run| run.failure.is_none())
     }
 
     /// Returns the other runs that were started, each with the reason.
-    pub fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
         self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
     }
 
     /// Returns whether the user interrupted before all runs were performed.
     #[must_use]
-    pub fn was_cancelled(&self) -> bool {
+    pub(crate) fn was_cancelled(&self) -> bool {
         let mut failures = self.failed();
         failures.any(|(_, failure)| matches!(failure, Failure::Cancelled(_)))
             || (self.runs.len() as u64) < self.config.runs

@@ -4,11 +4,11 @@
 //! missing there. Both export the same names, and no other module depends on which of them
 //! is compiled. The feature `portable` selects the replacement on Linux, for tests.
 
-pub mod child;
-pub mod exhaustion;
-pub mod receive;
-pub mod replace;
-pub mod socket;
+pub(crate) mod child;
+pub(crate) mod exhaustion;
+pub(crate) mod receive;
+pub(crate) mod replace;
+pub(crate) mod socket;
 
 #[cfg(not(any(not(target_os = "linux"), feature = "portable")))]
 mod linux;
@@ -20,7 +20,7 @@ mod portable;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 use portable as system;
 
-pub use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
+pub(crate) use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ const POP_TIMEOUT: Duration = Duration::from_millis(250);
 const ALONE: Duration = Duration::from_millis(100);
 
 /// Receives measured records: the files of a run.
-pub trait RecordSink: Send + 'static {
+pub(crate) trait RecordSink: Send + 'static {
     /// Receives a record.
     fn record(&mut self, measured: &MeasuredRecord);
 
@@ -40,7 +40,7 @@ pub trait RecordSink: Send + 'static {
 
 /// Processors cannot be started, or one of them ended unexpectedly.
 #[derive(Debug, Error)]
-pub enum ProcessingError {
+pub(crate) enum ProcessingError {
     /// A thread cannot be started.
     #[error("cannot start a record processor thread; check the limit on threads")]
     Thread(#[from] io::Error),
@@ -52,25 +52,25 @@ pub enum ProcessingError {
 }
 
 /// The inputs of processing.
-pub struct ProcessingParts {
+pub(crate) struct ProcessingParts {
     /// The source of records.
-    pub queue: Arc<RecordQueue>,
+    pub(crate) queue: Arc<RecordQueue>,
     /// Computes the values of records.
-    pub measurer: Measurer,
+    pub(crate) measurer: Measurer,
     /// The metrics that apply.
-    pub registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Exports each record's values as OpenTelemetry metrics and traces.
-    pub telemetry: Arc<Telemetry>,
+    pub(crate) telemetry: Arc<Telemetry>,
     /// Counts the outcomes of requests and sessions.
-    pub progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     /// Whether the measurement is divided into time slices.
-    pub is_sliced: bool,
+    pub(crate) is_sliced: bool,
     /// The groups of the measurement's requests.
-    pub breakdowns: Breakdowns,
+    pub(crate) breakdowns: Breakdowns,
 }
 
 /// Running processor threads.
-pub struct Processing<S> {
+pub(crate) struct Processing<S> {
     shared: Arc<Shared<S>>,
     threads: Vec<JoinHandle<()>>,
     /// Closed when all threads have ended; nothing is sent.
@@ -78,17 +78,17 @@ pub struct Processing<S> {
 }
 
 /// The results of processing.
-pub struct Processed<S> {
+pub(crate) struct Processed<S> {
     /// Statistics of the warmup.
-    pub warmup: Accumulator,
+    pub(crate) warmup: Accumulator,
     /// Statistics of the measurement.
-    pub profiling: Accumulator,
+    pub(crate) profiling: Accumulator,
     /// Statistics of the measurement by model and by URL.
-    pub breakdowns: Breakdowns,
+    pub(crate) breakdowns: Breakdowns,
     /// Client health in the measurement.
-    pub health: Health,
+    pub(crate) health: Health,
     /// The files, still open.
-    pub sink: S,
+    pub(crate) sink: S,
 }
 
 struct Shared<S> {
@@ -107,7 +107,7 @@ struct Readers<S> {
 
 impl<S: RecordSink> Processing<S> {
     /// Starts `processors` threads that process records until the queue is closed.
-    pub fn start(
+    pub(crate) fn start(
         mut parts: ProcessingParts,
         sink: S,
         processors: usize,
@@ -139,7 +139,10 @@ impl<S: RecordSink> Processing<S> {
     /// calling thread soon helps: the load has ended, so the rest need not wait for an idle
     /// processor. Remaining records are discarded once `gives_up` returns true, which is called
     /// after each record that this thread processes.
-    pub fn finish(self, gives_up: impl FnMut() -> bool) -> Result<Processed<S>, ProcessingError> {
+    pub(crate) fn finish(
+        self,
+        gives_up: impl FnMut() -> bool,
+    ) -> Result<Processed<S>, ProcessingError> {
         let _ = self.ended.recv_timeout(ALONE);
         self.shared.process(gives_up);
         for thread in self.threads {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use trace::{ArrivalClock, HttpTrace};
-pub use trace_context::{TraceContext, TraceShare};
+pub(crate) use trace_context::{TraceContext, TraceShare};
 
 use crate::schedule::PhaseKind;
 use crate::units::Nanos;
@@ -122,7 +122,7 @@ pub struct ResponseBody {
 
 impl ResponseBody {
     /// Keeps the first `bytes` bytes and the events that lie completely within them.
-    pub fn shorten(&mut self, bytes: usize) {
+    pub(crate) fn shorten(&mut self, bytes: usize) {
         if self.bytes.len() > bytes {
             self.bytes.truncate(bytes);
             self.bytes.shrink_to_fit();
@@ -146,7 +146,7 @@ impl ResponseBody {
     /// Returns the maximum arrival uncertainty of all events, in nanoseconds; absent without
     /// events.
     #[must_use]
-    pub fn max_uncertainty(&self) -> Option<u32> {
+    pub(crate) fn max_uncertainty(&self) -> Option<u32> {
         self.events.iter().map(|event| event.arrival.uncertainty).max()
     }
 }
@@ -231,7 +231,7 @@ impl RequestError {
     /// Combines this error, which comes from a status, with an error of the transport: the body of
     /// an error response may be broken, too. A cancelled request stays cancelled.
     #[must_use]
-    pub fn because_of(self, transport: Option<&Self>) -> Self {
+    pub(crate) fn because_of(self, transport: Option<&Self>) -> Self {
         match transport {
             Some(other) if other.kind == ErrorKind::Cancelled => other.clone(),
             Some(other) => Self { cause: Some(other.message.clone()), ..self },
@@ -242,7 +242,7 @@ impl RequestError {
     /// Creates the error of a request that the run cancelled. No server returned 499, but readers
     /// of records expect it there.
     #[must_use]
-    pub fn cancelled(message: impl Into<String>) -> Self {
+    pub(crate) fn cancelled(message: impl Into<String>) -> Self {
         let error = Self::new(ErrorKind::Cancelled, "RequestCancelled", message);
         Self { code: Some(499), ..error }
     }
@@ -274,7 +274,7 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Returns the value of `error.type`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Http5xx => "http_5xx",

@@ -8,10 +8,10 @@ use serde_json::Value;
 use url::Url;
 
 /// Replacement of a secret.
-pub const REDACTED: &str = "<redacted>";
+pub(crate) const REDACTED: &str = "<redacted>";
 
 /// The word in [`REDACTED`], which also replaces secrets in URLs.
-pub const MARK: &str = "redacted";
+pub(crate) const MARK: &str = "redacted";
 
 /// Words that mark a value as secret if its name ends in one of them, as in `x-api-key` and
 /// `access_token`. `max_tokens` and `stop_token_ids` do not match.
@@ -41,13 +41,13 @@ const WHOLE_WORDS: &[&str] = &["pass", "sas"];
 /// Returns `text` without characters that could control a terminal or change the direction of the
 /// text after it, since it may come from a server.
 #[must_use]
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.replace(steers, " ")
 }
 
 /// Returns `text` of several lines, with each line [`printable`].
 #[must_use]
-pub fn printable_lines(text: &str) -> String {
+pub(crate) fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
@@ -59,7 +59,7 @@ fn steers(c: char) -> bool {
 
 /// Returns whether `name`, of a header or a parameter, denotes a secret.
 #[must_use]
-pub fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let words = name.rsplit(|c: char| !c.is_ascii_alphanumeric());
     let last = words.into_iter().find(|word| !word.is_empty()).unwrap_or_default();
@@ -98,7 +98,7 @@ const MIN_KEY: usize = 16;
 /// Returns whether `value` has the form of a secret, regardless of its name: HTTP credentials, a
 /// JSON Web Token (RFC 7519), or a service key with a known prefix.
 #[must_use]
-pub fn is_secret_value(value: &str) -> bool {
+pub(crate) fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     let has_scheme = SCHEMES.iter().any(|scheme| {
         value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -128,7 +128,7 @@ const SECRET_PARTS: &[&str] = &[
 
 /// Returns the value of a header as it may be shown.
 #[must_use]
-pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
+pub(crate) fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
     let has_part = || {
         let name = name.to_ascii_lowercase();
         SECRET_PARTS.iter().any(|part| name.contains(part))
@@ -138,7 +138,7 @@ pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
 
 /// Returns headers as they may be shown.
 #[must_use]
-pub fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
+pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         let value = String::from_utf8_lossy(value.as_bytes());
         (name.as_str().to_owned(), header_value(name.as_str(), &value).to_owned())
@@ -148,7 +148,7 @@ pub fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
 
 /// Returns a path with its query, without the values of secret parameters.
 #[must_use]
-pub fn path(text: &str) -> String {
+pub(crate) fn path(text: &str) -> String {
     let Some((path, query)) = text.split_once('?') else { return text.to_owned() };
     let parameter = |parameter: &str| match parameter.split_once('=') {
         Some((name, value)) if is_secret_parameter(name, value) => format!("{name}={MARK}"),
@@ -205,7 +205,7 @@ fn text_or_url(text: &str) -> String {
 
 /// Removes the credentials from URLs in `value`. Only complete texts are treated as URLs, such as
 /// those of a request's images. Returns whether there were any.
-pub fn urls(value: &mut Value) -> bool {
+pub(crate) fn urls(value: &mut Value) -> bool {
     match value {
         Value::Object(members) => {
             members.values_mut().fold(false, |any, member| urls(member) | any)
@@ -223,7 +223,7 @@ pub fn urls(value: &mut Value) -> bool {
 
 /// Returns whether JSON may contain URLs, so that other JSON need not be parsed.
 #[must_use]
-pub fn may_have_urls(json: &[u8]) -> bool {
+pub(crate) fn may_have_urls(json: &[u8]) -> bool {
     std::str::from_utf8(json).is_ok_and(|text| text.contains("://") || text.contains(r":\/\/"))
 }
 
@@ -235,7 +235,7 @@ fn is_web_url(text: &str) -> bool {
 }
 
 /// Replaces the secrets inside a JSON value, at any depth.
-pub fn json(value: &mut Value) {
+pub(crate) fn json(value: &mut Value) {
     match value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
@@ -275,7 +275,7 @@ const CREDENTIALS: &[&str] = &[
 
 /// Removes the credentials from a request body: texts in members whose names denote them. Returns
 /// whether there were any.
-pub fn credentials(body: &mut Value) -> bool {
+pub(crate) fn credentials(body: &mut Value) -> bool {
     let is_named = |name: &str| {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
@@ -299,7 +299,7 @@ pub fn credentials(body: &mut Value) -> bool {
 
 /// Returns whether JSON may contain credentials, so that other JSON need not be parsed.
 #[must_use]
-pub fn may_have_credentials(json: &[u8]) -> bool {
+pub(crate) fn may_have_credentials(json: &[u8]) -> bool {
     // Parts of the names above, without letters that may be upper-case.
     const PARTS: [&str; 9] =
         ["ey\"", "EY\"", "oken\"", "OKEN\"", "ass", "ecret", "SECRET", "uthorization", "redential"];
@@ -427,7 +427,7 @@ fn listed(value: &str, shown: impl Fn(&str) -> String) -> String {
 
 /// Returns a message about `arguments`, which it may quote, without the secrets in them.
 #[must_use]
-pub fn message<S: AsRef<str>>(text: &str, arguments: &[S]) -> String {
+pub(crate) fn message<S: AsRef<str>>(text: &str, arguments: &[S]) -> String {
     let mut replaced: Vec<(String, String)> = Vec::new();
     let mut flag = "";
     for argument in arguments.iter().skip(1).map(AsRef::as_ref) {

@@ -2,7 +2,7 @@
 //! the rebuilding of reports; `run_manifest.json` is the serialization of these types.
 
 mod endpoint_type;
-pub mod provenance;
+pub(crate) mod provenance;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
 
-pub use provenance::Provenance;
+pub(crate) use provenance::Provenance;
 
 /// The description of a run, known before its first request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl RunDescription {
 
     /// Returns the length of time slices (`--slice-duration`).
     #[must_use]
-    pub fn slice_duration(&self) -> Option<Nanos> {
+    pub(crate) fn slice_duration(&self) -> Option<Nanos> {
         let seconds = self.input_config.pointer("/artifacts/slice_duration")?.as_f64()?;
         Some(Nanos::from_seconds(seconds)).filter(|duration| *duration > Nanos::ZERO)
     }
@@ -145,37 +145,37 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Combination {
     /// Configured number of shards.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Indices of the missing shards.
-    pub missing: Vec<u64>,
+    pub(crate) missing: Vec<u64>,
     /// Time from the first start of a profiling phase to the last, by the clock of each host, in
     /// milliseconds. Without a warmup all report the time given by `--start-at`, even if their
     /// clocks differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub start_spread_ms: Option<f64>,
+    pub(crate) start_spread_ms: Option<f64>,
     /// The shards that exist.
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// A shard: one process's share of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub(crate) struct Part {
     /// Its index, from 0.
-    pub index: u64,
+    pub(crate) index: u64,
     /// Number of records of all phases.
-    pub records: u64,
+    pub(crate) records: u64,
     /// Start of its profiling phase, in nanoseconds since the epoch; absent if it was killed before
     /// its end.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub start_wall_ns: Option<u64>,
+    pub(crate) start_wall_ns: Option<u64>,
     /// End of its profiling phase, in the same unit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub end_wall_ns: Option<u64>,
+    pub(crate) end_wall_ns: Option<u64>,
     /// Whether it completed as configured.
-    pub is_complete: bool,
+    pub(crate) is_complete: bool,
     /// The verdict on its client.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
 }
 
 impl RunReport {
@@ -188,7 +188,7 @@ impl RunReport {
     /// Returns the comparison of the server's counts with the client's; empty for a single shard,
     /// since the server's counts include requests of the others.
     #[must_use]
-    pub fn conservation(&self) -> &[Comparison] {
+    pub(crate) fn conservation(&self) -> &[Comparison] {
         let is_part = self.run.shard.is_some_and(|shard| shard.count() > 1);
         let known = self.server_metrics.as_ref().filter(|_| !is_part);
         known.map_or(&[], |metrics| &metrics.conservation)
@@ -206,7 +206,7 @@ impl RunReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// The error.
-    pub error_details: RequestError,
+    pub(crate) error_details: RequestError,
     /// The number of occurrences.
-    pub count: u64,
+    pub(crate) count: u64,
 }

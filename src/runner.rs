@@ -26,9 +26,10 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 pub use listener::PhaseListener;
-pub use progress::{Counters, CpuShares, Progress};
+pub(crate) use progress::Counters;
+pub use progress::{CpuShares, Progress};
 pub use queue::{QueueStats, RecordQueue};
-pub use request::{HeaderError, RequestBuilder};
+pub use request::RequestBuilder;
 pub use targets::Targets;
 
 use crate::dataset::seed::Seed;
@@ -149,7 +150,7 @@ impl Workload {
 
     /// Returns the body of the first turn of the first conversation.
     #[must_use]
-    pub fn first_body(&self) -> Bytes {
+    pub(crate) fn first_body(&self) -> Bytes {
         self.body(0, 0, &[])
     }
 

@@ -16,18 +16,18 @@ mod shard;
 mod start_at;
 mod users;
 
-pub use arrivals::Arrivals;
-pub use budget::Budget;
-pub use cancellation::Cancellations;
-pub use check::{MAX_CONCURRENCY, check_rate};
+pub(crate) use arrivals::Arrivals;
+pub(crate) use budget::Budget;
+pub(crate) use cancellation::Cancellations;
+pub(crate) use check::{MAX_CONCURRENCY, check_rate};
 pub use limit::Line;
-pub use plan::{Arrival, Schedule};
+pub(crate) use plan::{Arrival, Schedule};
 pub use rate::RateCurve;
-pub use rate_series::{RateSeriesError, parse_rate_series};
-pub use replay::{ScheduleError, settle};
+pub use rate_series::parse_rate_series;
+pub use replay::settle;
 pub use shard::Shard;
-pub use start_at::{StartAtError, start_at};
-pub use users::Users;
+pub use start_at::start_at;
+pub(crate) use users::Users;
 
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ impl PhaseStats {
 
     /// Returns the seconds since the phase started.
     #[must_use]
-    pub fn elapsed_seconds(&self) -> f64 {
+    pub(crate) fn elapsed_seconds(&self) -> f64 {
         self.now.since(self.start).as_seconds()
     }
 
@@ -131,7 +131,7 @@ impl PhaseStats {
     /// the time until the last request was sent, or the whole duration if the duration ran out
     /// while requests without a response may have held others back.
     #[must_use]
-    pub fn send_rate(&self) -> Option<f64> {
+    pub(crate) fn send_rate(&self) -> Option<f64> {
         let until_last = self.sent_end?.since(self.start).as_seconds();
         let duration = self.expected_duration_seconds.filter(|_| self.timeout_in_flight);
         let seconds = duration.map_or(until_last, |duration| duration.max(until_last));
@@ -140,7 +140,7 @@ impl PhaseStats {
 
     /// Returns the progress in percent: the highest of requests, time and sessions.
     #[must_use]
-    pub fn progress_percent(&self) -> f64 {
+    pub(crate) fn progress_percent(&self) -> f64 {
         let returned = self.requests_returned as f64;
         let of = |done: f64, all: f64| if all > 0.0 { 100.0 * done / all } else { 0.0 };
         let requests = self.total_expected_requests.map_or(0.0, |all| of(returned, all as f64));

@@ -10,11 +10,11 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
-pub use generated::{attribute, metric, span};
+pub(crate) use generated::{attribute, metric, span};
 pub use prometheus::{prometheus_label, prometheus_name};
 
 /// The conventions that names and boundaries are taken from.
-pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.1";
 
 /// The kind of an OpenTelemetry instrument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum InstrumentKind {
 impl InstrumentKind {
     /// As the registry's YAML writes it.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Histogram => "histogram",
             Self::Counter => "counter",

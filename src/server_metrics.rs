@@ -6,21 +6,19 @@
 //! [`Store`](store::Store) keeps the snapshots as series, and the [report] summarizes them by
 //! phase.
 
-pub mod collector;
-pub mod conservation;
+pub(crate) mod collector;
+pub(crate) mod conservation;
 pub mod exposition;
 mod fetch;
 pub mod histogram_estimate;
 pub mod report;
-pub mod scrape;
+pub(crate) mod scrape;
 pub mod snapshot;
-pub mod span;
-pub mod statistics;
+pub(crate) mod span;
+pub(crate) mod statistics;
 pub mod store;
-pub mod unit;
-pub mod watch;
+pub(crate) mod unit;
+pub(crate) mod watch;
 
-pub use collector::{
-    Collected, Collector, CollectorError, CollectorHandle, Config, EndpointConfig,
-};
+pub use collector::{Collected, Collector, Config, EndpointConfig};
 pub use scrape::{Endpoint, FetchTimes, PhaseMark, Scrape, ScrapeSink};

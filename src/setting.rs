@@ -9,7 +9,7 @@ use thiserror::Error;
 ///
 /// Files and the command line use the same names; the command line also accepts `-` for `_`, and
 /// any case.
-pub trait Named: Copy + PartialEq + Send + Sync + 'static {
+pub(crate) trait Named: Copy + PartialEq + Send + Sync + 'static {
     /// The values in the order of the help text. A value may have several names, of which files
     /// use the first.
     const NAMES: &'static [(&'static str, Self)];
@@ -71,14 +71,14 @@ pub(crate) fn optional_path<S: Serializer>(
 #[error("{flag}: {why}")]
 pub struct InvalidSetting {
     /// The flag of the setting.
-    pub flag: String,
+    pub(crate) flag: String,
     /// What is wrong and what to do about it.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 impl InvalidSetting {
     /// Creates the error for `flag`.
-    pub fn new(flag: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn new(flag: impl Into<String>, why: impl Into<String>) -> Self {
         Self { flag: flag.into(), why: why.into() }
     }
 }

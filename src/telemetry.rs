@@ -49,11 +49,11 @@ use crate::server_metrics::Scrape;
 use crate::units::{Clock, Nanos};
 
 pub use self::config::{Config, Identity, Streams};
-pub use self::error::TelemetryError;
+pub(crate) use self::error::TelemetryError;
 pub use self::reconcile::RunTotals;
 pub use self::report::TelemetryReport;
 pub use self::scrape_forwarder::ScrapesReport;
-pub use self::trace_sample::{TraceSample, TraceSampleError};
+pub use self::trace_sample::TraceSample;
 pub use self::traces::TracesReport;
 
 use self::client::Client;
@@ -94,13 +94,13 @@ const EXPONENTIAL_MAX_SCALE: i8 = 8;
 
 /// Checks that `config` and the variables of `environment` are valid together. Sends nothing and
 /// opens no connection.
-pub fn check(config: &Config, environment: Environment<'_>) -> Result<(), TelemetryError> {
+pub(crate) fn check(config: &Config, environment: Environment<'_>) -> Result<(), TelemetryError> {
     Settings::resolve(config, environment).map(drop)
 }
 
 /// Returns whether `config` or the process's variables name a collector.
 #[must_use]
-pub fn exports(config: &Config) -> bool {
+pub(crate) fn exports(config: &Config) -> bool {
     let settings = Settings::resolve(config, Environment::process());
     settings.is_ok_and(|settings| settings.destination.is_some() || settings.traces.is_some())
 }
@@ -127,7 +127,7 @@ impl Telemetry {
     /// Starts exporting, configured by `config` and the process's `OTEL_*` variables.
     ///
     /// Returns at once, without waiting for a connection to the collector.
-    pub fn start(
+    pub(crate) fn start(
         config: &Config,
         identity: &Identity,
         catalogue: &[&'static Metric],

@@ -13,7 +13,7 @@ use crate::units::{Clock, Nanos};
 
 /// The waits of one thread.
 #[derive(Debug, Clone)]
-pub struct Timer(Arc<Shared>);
+pub(crate) struct Timer(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -33,18 +33,18 @@ type WaitId = (Nanos, u64);
 
 impl Timer {
     /// Creates a timer within the runtime of the thread. It works while [`Timer::run`] runs.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(Shared { alarm: Alarm::new()?, waits: Mutex::default() })))
     }
 
     /// Creates a wait without a deadline yet.
     #[must_use]
-    pub fn wait(&self) -> Wait {
+    pub(crate) fn wait(&self) -> Wait {
         Wait { timer: self.clone(), id: None }
     }
 
     /// Waits until `at`.
-    pub async fn until(&self, at: Nanos) {
+    pub(crate) async fn until(&self, at: Nanos) {
         if Clock::now() >= at {
             return;
         }
@@ -53,7 +53,7 @@ impl Timer {
     }
 
     /// Waits until `at`; forever if there is none.
-    pub async fn until_some(&self, at: Option<Nanos>) {
+    pub(crate) async fn until_some(&self, at: Option<Nanos>) {
         match at {
             Some(at) => self.until(at).await,
             None => std::future::pending().await,
@@ -61,7 +61,7 @@ impl Timer {
     }
 
     /// Wakes the tasks that are due. Returns only if the alarm fails.
-    pub async fn run(self) -> io::Error {
+    pub(crate) async fn run(self) -> io::Error {
         loop {
             if let Err(error) = self.0.alarm.rings().await {
                 return error;
@@ -100,7 +100,7 @@ impl Timer {
 
 /// A wait for one deadline at a time. Dropping it cancels it.
 #[derive(Debug)]
-pub struct Wait {
+pub(crate) struct Wait {
     timer: Timer,
     /// The registered deadline, if any.
     id: Option<WaitId>,
@@ -108,7 +108,7 @@ pub struct Wait {
 
 impl Wait {
     /// Returns ready from `at` on; before, registers the task to be woken at `at`.
-    pub fn poll_until(&mut self, at: Nanos, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_until(&mut self, at: Nanos, cx: &Context<'_>) -> Poll<()> {
         if Clock::now() >= at {
             self.forget();
             return Poll::Ready(());

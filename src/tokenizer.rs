@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use crate::environment::Environment;
 use chat_template::ChatTemplate;
-pub use chat_template::Wrapping;
+pub(crate) use chat_template::Wrapping;
 use o200k::{O200K, O200k};
 
 /// Source of the tokenizer.
@@ -214,31 +214,31 @@ impl TokenCounter {
 
     /// Encodes and decodes a text of some length in several scripts. A vocabulary that is broken or
     /// takes too many resources fails here.
-    pub fn try_out(&self) {
+    pub(crate) fn try_out(&self) {
         let _ = self.decode(&self.encode(&PROBE.repeat(1000)));
     }
 
     /// Returns whether there is a chat template.
     #[must_use]
-    pub const fn has_chat_template(&self) -> bool {
+    pub(crate) const fn has_chat_template(&self) -> bool {
         self.chat.is_some()
     }
 
     /// Returns what the chat template adds to the tokens of messages.
     #[must_use]
-    pub fn wrapping(&self) -> Wrapping {
+    pub(crate) fn wrapping(&self) -> Wrapping {
         Wrapping::of(self)
     }
 
     /// Returns the name as given: `builtin`, a path, or a name on the hub.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the SHA-256 of the `tokenizer.json` or of the embedded vocabulary, in hexadecimal.
     #[must_use]
-    pub fn sha256(&self) -> &str {
+    pub(crate) fn sha256(&self) -> &str {
         &self.sha256
     }
 
@@ -252,7 +252,7 @@ impl TokenCounter {
     /// neither a token for a character nor an unknown token. [`TokenCounter::load`] rejects such
     /// tokenizers where it can detect them.
     #[must_use]
-    pub fn encode(&self, text: &str) -> Vec<u32> {
+    pub(crate) fn encode(&self, text: &str) -> Vec<u32> {
         match &self.vocabulary {
             Vocabulary::Builtin(o200k) => o200k.encode(text),
             Vocabulary::File(tokenizer) => tokenizer
@@ -265,7 +265,7 @@ impl TokenCounter {
     /// Returns the text of `tokens`. Bytes that are not valid UTF-8 become U+FFFD, and unknown
     /// tokens are skipped.
     #[must_use]
-    pub fn decode(&self, tokens: &[u32]) -> String {
+    pub(crate) fn decode(&self, tokens: &[u32]) -> String {
         match &self.vocabulary {
             Vocabulary::Builtin(o200k) => {
                 String::from_utf8_lossy(&o200k.decode(tokens)).into_owned()

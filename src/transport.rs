@@ -28,13 +28,16 @@ mod traced_io;
 
 pub use client::Client;
 pub use connector::Connector;
-pub use exchange::{EventWatch, Exchange, OutgoingRequest, Watch};
+pub(crate) use exchange::{EventWatch, Exchange};
+pub use exchange::{OutgoingRequest, Watch};
 pub use pool::SessionConnection;
-pub use proxy::{Proxies, ProxyError};
+pub use proxy::Proxies;
+pub(crate) use proxy::ProxyError;
 pub use socket::SocketOptions;
 pub use sse::SseDecoder;
-pub use target::{Target, TargetError};
-pub use tls::{TlsError, TlsOptions};
+pub use target::Target;
+pub(crate) use tls::TlsError;
+pub use tls::TlsOptions;
 
 use crate::setting::named;
 use crate::units::Nanos;

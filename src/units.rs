@@ -105,13 +105,13 @@ impl Clock {
 
     /// Processor time that the calling thread has used.
     #[must_use]
-    pub fn thread_cpu() -> Nanos {
+    pub(crate) fn thread_cpu() -> Nanos {
         Nanos(clock::thread_cpu_ns())
     }
 
     /// Processor time that all threads of the program have used together.
     #[must_use]
-    pub fn process_cpu() -> Nanos {
+    pub(crate) fn process_cpu() -> Nanos {
         Nanos(clock::process_cpu_ns())
     }
 
@@ -123,7 +123,7 @@ impl Clock {
 
     /// The monotonic instant of a wall time; the inverse of [`Clock::wall_ns`].
     #[must_use]
-    pub const fn from_wall_ns(&self, wall_ns: u64) -> Nanos {
+    pub(crate) const fn at_wall_ns(&self, wall_ns: u64) -> Nanos {
         Nanos(self.monotonic_origin.0.saturating_add(wall_ns).saturating_sub(self.wall_origin_ns))
     }
 }
@@ -194,7 +194,7 @@ impl Unit {
 
     /// What one of this unit is in units of `other`; 1 where the two measure different things.
     #[must_use]
-    pub fn in_units_of(self, other: Self) -> f64 {
+    pub(crate) fn in_units_of(self, other: Self) -> f64 {
         match (self.scale(), other.scale()) {
             (Some((ours, from)), Some((theirs, to))) if ours == theirs => from / to,
             _ => 1.0,
@@ -206,7 +206,7 @@ impl Unit {
     /// Nanoseconds divide by a whole power of ten, so that a millisecond value
     /// is the correctly rounded quotient, as numpy has it.
     #[must_use]
-    pub fn convert(self, value: f64, other: Self) -> f64 {
+    pub(crate) fn convert(self, value: f64, other: Self) -> f64 {
         let factor = self.in_units_of(other);
         if factor >= 1.0 { value * factor } else { value / other.in_units_of(self) }
     }
@@ -252,7 +252,7 @@ mod tests {
         let clock = Clock { monotonic_origin: Nanos(1_000), wall_origin_ns: 9_000_000 };
         assert_eq!(clock.wall_ns(Nanos(1_250)), 9_000_250);
         assert_eq!(clock.wall_ns(Nanos(900)), 8_999_900);
-        assert_eq!(clock.from_wall_ns(9_000_250), Nanos(1_250));
+        assert_eq!(clock.at_wall_ns(9_000_250), Nanos(1_250));
     }
 
     #[test]

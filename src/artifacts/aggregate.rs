@@ -22,7 +22,7 @@ const COLLATED_VERSION: &str = "1.0.0";
 
 /// The paths of the files over all runs.
 #[derive(Debug)]
-pub struct AggregateFiles {
+pub(crate) struct AggregateFiles {
     json: PathBuf,
     csv: PathBuf,
     collated: PathBuf,
@@ -30,7 +30,7 @@ pub struct AggregateFiles {
 
 impl AggregateFiles {
     /// Creates `aggregate` in the directory of the runs and checks every path.
-    pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
+    pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
         let directory = directory.join(layout::AGGREGATE);
         make(&directory)?;
         let files = Self {
@@ -48,7 +48,11 @@ impl AggregateFiles {
     ///
     /// None is written if fewer than two runs succeeded, since they would only repeat the single
     /// run.
-    pub fn write(&self, trials: &Trials, rows: &[Row]) -> Result<Vec<PathBuf>, WriteFailure> {
+    pub(crate) fn write(
+        &self,
+        trials: &Trials,
+        rows: &[Row],
+    ) -> Result<Vec<PathBuf>, WriteFailure> {
         if trials.successful().count() < 2 {
             if let Some(directory) = self.json.parent() {
                 // The directory was created for these files; it remains if it contains others.
@@ -237,11 +241,11 @@ fn collated(trials: &Trials) -> Value {
 
 /// `search_history.json`: the loads that a search has tried, and its result.
 #[derive(Debug)]
-pub struct SearchFile(PathBuf);
+pub(crate) struct SearchFile(PathBuf);
 
 impl SearchFile {
     /// Creates `directory` and checks the path.
-    pub fn create(directory: &Path) -> Result<Self, ArtifactError> {
+    pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
         make(directory)?;
         let path = directory.join(layout::SEARCH_HISTORY);
         replace::check(&path)?;
@@ -249,7 +253,7 @@ impl SearchFile {
     }
 
     /// Replaces the file; must be called after each load.
-    pub fn write(
+    pub(crate) fn write(
         &self,
         history: &History,
         objectives: &[Objective],

@@ -22,7 +22,7 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Rejects a directory with files of an earlier run that must not be moved. Can be called
     /// before lengthy preparations, since it changes nothing.
-    pub fn check(self) -> Result<(), ArtifactError> {
+    pub(crate) fn check(self) -> Result<(), ArtifactError> {
         match self.earlier().first() {
             Some(first) if !self.overwrite => Err(self.taken(first)),
             _ => Ok(()),
@@ -87,13 +87,13 @@ impl Claim {
 
     /// Returns the paths of the run's files.
     #[must_use]
-    pub const fn layout(&self) -> &Layout {
+    pub(crate) const fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Returns the directory to which the files of an earlier run were moved, if there were any.
     #[must_use]
-    pub fn moved_to(&self) -> Option<&Path> {
+    pub(crate) fn moved_to(&self) -> Option<&Path> {
         self.moved_to.as_deref()
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::payload;
 
 /// Maximum size of the file in bytes; a larger one would not be useful.
-pub const MAX_INPUT_BYTES: usize = 256 << 20;
+pub(crate) const MAX_INPUT_BYTES: usize = 256 << 20;
 
 /// Writes `{"data":[{"session_id", "payloads"}]}`, indented by two spaces, one body at a time, with
 /// the members of `redacted` in bodies; stores the session IDs in `ids`. Returns false, with an

@@ -32,37 +32,37 @@ const MAX_EXTENSION: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The run's directory.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Statistics as JSON: `profile_export_aiperf.json`.
-    pub summary_json: PathBuf,
+    pub(crate) summary_json: PathBuf,
     /// Statistics as CSV: `profile_export_aiperf.csv`.
-    pub summary_csv: PathBuf,
+    pub(crate) summary_csv: PathBuf,
     /// Statistics of slices as JSON: `profile_export_aiperf_timeslices.json`.
-    pub timeslices_json: PathBuf,
+    pub(crate) timeslices_json: PathBuf,
     /// Statistics of slices as CSV: `profile_export_aiperf_timeslices.csv`.
-    pub timeslices_csv: PathBuf,
+    pub(crate) timeslices_csv: PathBuf,
     /// The console output: `profile_export_console.txt`.
-    pub console: PathBuf,
+    pub(crate) console: PathBuf,
     /// One line per request: `profile_export.jsonl`.
-    pub records: PathBuf,
+    pub(crate) records: PathBuf,
     /// Complete requests and responses: `profile_export_raw.jsonl`.
-    pub raw: PathBuf,
+    pub(crate) raw: PathBuf,
     /// One row per request: `profile_export.parquet`.
-    pub table: PathBuf,
+    pub(crate) table: PathBuf,
     /// Statistics of server metrics as JSON: `server_metrics_export.json`.
-    pub server_metrics_json: PathBuf,
+    pub(crate) server_metrics_json: PathBuf,
     /// Statistics of server metrics as CSV: `server_metrics_export.csv`.
-    pub server_metrics_csv: PathBuf,
+    pub(crate) server_metrics_csv: PathBuf,
     /// One line per scrape: `server_metrics_export.jsonl`.
-    pub server_metrics_lines: PathBuf,
+    pub(crate) server_metrics_lines: PathBuf,
     /// Series of server metrics: `server_metrics_export.parquet`.
-    pub server_metrics_table: PathBuf,
+    pub(crate) server_metrics_table: PathBuf,
     /// The request bodies: `inputs.json`.
-    pub inputs: PathBuf,
+    pub(crate) inputs: PathBuf,
     /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
-    pub manifest: PathBuf,
+    pub(crate) manifest: PathBuf,
     /// The log: `logs/aiperf.log`.
-    pub log: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 impl Layout {

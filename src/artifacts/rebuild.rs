@@ -28,7 +28,7 @@ use crate::schedule::{PhaseKind, Shard};
 use crate::server_metrics::report::ServerMetrics;
 
 pub use combine::combine;
-pub use group::Group;
+pub(crate) use group::Group;
 use lines::RecordReader;
 use origin::Origin;
 use server_metrics::Known;

@@ -24,7 +24,8 @@ use crate::setting::named;
 use crate::units::Nanos;
 
 pub use jsonl::ScrapeLines;
-pub use line::{LineError, ScrapeLine, ScrapeLineReader};
+pub(crate) use line::LineError;
+pub use line::ScrapeLineReader;
 pub(super) use manifest::{ServerMetricsOutcome, ServerMetricsSection};
 pub(super) use parquet::{Samples, TableError, read as read_table};
 pub(super) use read::Scrapes;

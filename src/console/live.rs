@@ -31,7 +31,7 @@ pub enum Ui {
 named! { Ui { "dashboard" => Dashboard, "simple" => Simple, "none" => None } }
 
 /// Shows the progress of a run. It may be updated often: it limits its own output.
-pub struct LiveView {
+pub(crate) struct LiveView {
     output: Output,
     /// The phase shown last.
     phase: Option<(PhaseKind, u32)>,
@@ -56,7 +56,7 @@ impl LiveView {
     /// Creates a view on `out` for the mode `ui`: a bar if `out` is a terminal of `width` columns,
     /// otherwise lines.
     #[must_use]
-    pub fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn new(ui: Ui, width: Option<u16>, out: Box<dyn Write + Send>) -> Self {
         let output = match (ui, width) {
             (Ui::None, _) => Output::Nothing,
             (Ui::Simple | Ui::Dashboard, Some(width)) => {
@@ -69,7 +69,7 @@ impl LiveView {
 
     /// Shows `stats`, and whether the client `is_behind` with processing records. Lines are
     /// written when a phase begins and every ten seconds.
-    pub fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
+    pub(crate) fn update(&mut self, stats: &PhaseStats, is_behind: bool) {
         let phase = Some((stats.phase, stats.phase_index));
         let is_new = self.phase != phase;
         self.phase = phase;
@@ -90,7 +90,7 @@ impl LiveView {
     }
 
     /// Shows the end of a phase and removes the bar.
-    pub fn finish(&mut self, stats: &PhaseStats) {
+    pub(crate) fn finish(&mut self, stats: &PhaseStats) {
         match &mut self.output {
             Output::Nothing => {}
             Output::Bar(bar) => bar.finish_and_clear(),

@@ -12,7 +12,7 @@ use crate::units::Unit;
 
 /// Renders the line about one of `asked` runs, printed when it ends.
 #[must_use]
-pub fn render_run(run: &RunResult, asked: u64) -> String {
+pub(crate) fn render_run(run: &RunResult, asked: u64) -> String {
     let name = format!("Run {} of {asked}", run.member.trial + 1);
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
@@ -32,7 +32,7 @@ pub fn render_run(run: &RunResult, asked: u64) -> String {
 
 /// Renders the statistics over the runs, and which runs are excluded from them.
 #[must_use]
-pub fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
+pub(crate) fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
     let successful = trials.successful().count();
     let mut text = match successful {
         0 => "No run was completed, so there are no statistics over runs.\n".to_owned(),
@@ -111,7 +111,7 @@ fn number_of_percent(share: f64) -> String {
 
 /// Renders the line about one load of a search, printed when it was tried.
 #[must_use]
-pub fn render_point(point: &Point) -> String {
+pub(crate) fn render_point(point: &Point) -> String {
     let Point { variation, goodput, good_fraction, .. } = point;
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
@@ -132,7 +132,7 @@ fn percent(share: Option<f64>) -> String {
 
 /// Renders the loads that a search tried, and its conclusion.
 #[must_use]
-pub fn render_search(history: &History, style: Style) -> String {
+pub(crate) fn render_search(history: &History, style: Style) -> String {
     let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
     let varied = match history.config.dimension {
         Dimension::Concurrency => "Concurrency",

@@ -48,7 +48,7 @@ const TELLING_WAIT_MS: f64 = 1.0;
 
 /// A table of metrics and their statistics.
 #[derive(Debug)]
-pub struct SummaryTable<'a> {
+pub(crate) struct SummaryTable<'a> {
     title: String,
     rows: Vec<&'a MetricResult>,
 }
@@ -57,7 +57,7 @@ impl<'a> SummaryTable<'a> {
     /// The tables of `report` that have rows: one for each console group, then HTTP timing if
     /// requested.
     #[must_use]
-    pub fn all(report: &'a RunReport) -> Vec<Self> {
+    pub(crate) fn all(report: &'a RunReport) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
         let heading = report.run.endpoint.metrics_title;
         let of = |title: String, is_in: &dyn Fn(&Metric) -> bool| {
@@ -90,7 +90,7 @@ impl<'a> SummaryTable<'a> {
 
     /// Renders the table with its title above it.
     #[must_use]
-    pub fn render(&self, style: Style) -> String {
+    pub(crate) fn render(&self, style: Style) -> String {
         let rows = self.rows.iter().map(|result| row(result));
         figures(&self.title, COLUMNS, rows, style)
     }
@@ -147,7 +147,7 @@ pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
 
 /// Renders a table of right-aligned numbers with a title centred above it.
 #[must_use]
-pub fn figures<const N: usize>(
+pub(crate) fn figures<const N: usize>(
     title: &str,
     header: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

@@ -15,7 +15,7 @@ const MAX_DISCREPANCIES: usize = 5;
 
 /// A warning about a result.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Warning {
+pub(crate) enum Warning {
     /// No request succeeded.
     NothingSucceeded {
         /// Number of failed requests.
@@ -145,7 +145,7 @@ pub enum Warning {
 impl Warning {
     /// Returns all warnings about `report`, the most serious first.
     #[must_use]
-    pub fn of(report: &RunReport) -> Vec<Self> {
+    pub(crate) fn of(report: &RunReport) -> Vec<Self> {
         let mut warnings: Vec<Self> = [
             nothing_succeeded(report),
             not_authorized(report),
@@ -170,7 +170,7 @@ impl Warning {
 
     /// The warning's title.
     #[must_use]
-    pub const fn title(&self) -> &'static str {
+    pub(crate) const fn title(&self) -> &'static str {
         match self {
             Self::NothingSucceeded { .. } => "No Request Succeeded",
             Self::NotAuthorized { .. } => "Not Authorized",
@@ -195,7 +195,7 @@ impl Warning {
 
     /// The findings, one sentence each.
     #[must_use]
-    pub fn findings(&self) -> Vec<String> {
+    pub(crate) fn findings(&self) -> Vec<String> {
         match self {
             Self::NothingSucceeded { failed } => {
                 vec![format!(
@@ -323,7 +323,7 @@ impl Warning {
 
     /// Advice on what to do.
     #[must_use]
-    pub fn advice(&self) -> Vec<String> {
+    pub(crate) fn advice(&self) -> Vec<String> {
         let advice: &[&str] = match self {
             Self::NothingSucceeded { .. } => &[
                 "See the messages in the error summary.",

@@ -20,7 +20,7 @@ pub(super) fn forget_tokens(conversations: &mut [Conversation]) {
 /// Returns a generated identifier for the conversation at `index`. Runs of the same dataset can be
 /// joined by it.
 #[must_use]
-pub fn conversation_id(index: usize) -> String {
+pub(crate) fn conversation_id(index: usize) -> String {
     format!("session_{index:06}")
 }
 

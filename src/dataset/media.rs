@@ -24,13 +24,13 @@ pub use self::duration::audio_seconds;
 pub(super) use self::encode::encode;
 pub(super) use self::files::MediaFiles;
 pub(super) use self::noise::MediaMaker;
-pub use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
-pub use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
+pub(crate) use self::noise::{AudioFormat, AudioNoise, ImageFormat, ImageNoise};
+pub(crate) use self::video::{Scene, SoundCodec, VideoClip, VideoFormat, VideoSound};
 
 /// Maximum size of a media file, in bytes.
-pub const MAX_FILE_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Maximum size of all media of a dataset together, in bytes; they are kept in memory.
-pub const MAX_TOTAL_BYTES: u64 = 4 << 30;
+pub(crate) const MAX_TOTAL_BYTES: u64 = 4 << 30;
 
 bitflags! {
     /// Kinds of media.
@@ -62,7 +62,7 @@ impl Media {
     /// # Errors
     ///
     /// Describes the error if the bytes do not begin like a known format.
-    pub fn image(bytes: Bytes) -> Result<Self, String> {
+    pub(crate) fn image(bytes: Bytes) -> Result<Self, String> {
         let kind = MediaKinds::IMAGE;
         let media_type = kind::media_type(kind, &bytes).ok_or_else(|| {
             format!(
@@ -88,22 +88,22 @@ pub enum MediaContent {
 #[derive(Clone)]
 pub struct Inline {
     /// Media type, as in `image/png`.
-    pub media_type: Arc<str>,
+    pub(crate) media_type: Arc<str>,
     /// Content of the file.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 impl Inline {
     /// Returns the content in base64 (RFC 4648, with padding).
     #[must_use]
-    pub fn base64(&self) -> String {
+    pub(crate) fn base64(&self) -> String {
         BASE64_STANDARD.encode(&self.bytes)
     }
 
     /// Returns the short name of the format, which is also the extension of its files: `mp3` for
     /// `audio/mpeg`.
     #[must_use]
-    pub fn format(&self) -> &str {
+    pub(crate) fn format(&self) -> &str {
         let subtype = self.media_type.rsplit('/').next().unwrap_or_default();
         match subtype {
             "mpeg" => "mp3",
@@ -117,7 +117,7 @@ impl Inline {
 
     /// Returns the file as a data URL (RFC 2397).
     #[must_use]
-    pub fn data_url(&self) -> String {
+    pub(crate) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64())
     }
 }
@@ -125,7 +125,7 @@ impl Inline {
 impl MediaKinds {
     /// Returns the names of the kinds, as in `image and video`.
     #[must_use]
-    pub fn names(self) -> String {
+    pub(crate) fn names(self) -> String {
         let name = |kind| match kind {
             Self::IMAGE => "image",
             Self::AUDIO => "audio",
@@ -138,7 +138,7 @@ impl MediaKinds {
 impl MediaContent {
     /// Returns the URL, or the file as a data URL.
     #[must_use]
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match self {
             Self::Url(url) => url.to_string(),
             Self::Inline(file) => file.data_url(),

@@ -17,7 +17,7 @@ pub(super) fn count_tokens(payload: &RawValue, counter: &TokenCounter) -> Option
 
 /// Counts the tokens of a generated body's texts with `count`; `None` without text, or if it is not
 /// JSON.
-pub fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
+pub(crate) fn tokens_sent(body: &[u8], count: impl Fn(&str) -> u64) -> Option<u64> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let texts = texts(&body)?;
     (!texts.is_empty()).then(|| texts.iter().map(|text| count(text)).sum())

@@ -21,7 +21,7 @@ impl Sampler {
 
     /// Returns the index of the conversation of session number `session`, from 0.
     #[must_use]
-    pub fn conversation(&self, session: u64) -> usize {
+    pub(crate) fn conversation(&self, session: u64) -> usize {
         let index = match self.sampling {
             Sampling::Sequential => session % self.conversations,
             Sampling::Random => self.seed.below(session, self.conversations),

@@ -16,46 +16,37 @@ impl Seed {
     /// Returns the seed `given`, or one from the system. That has 32 bits, so that any JSON parser
     /// reads it exactly.
     #[must_use]
-    pub fn or_random(given: Option<u64>) -> Self {
+    pub(crate) fn or_random(given: Option<u64>) -> Self {
         Self(given.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().1 & 0xffff_ffff))
     }
 
     /// Returns the seed for the purpose `name`: FNV-1a of the name, mixed with this seed.
     #[must_use]
-    pub fn derive(self, name: &str) -> Self {
+    pub(crate) fn derive(self, name: &str) -> Self {
         Self(mix(mix(self.0.wrapping_add(GOLDEN)) ^ fnv1a(name.as_bytes())))
     }
 
     /// Returns the `index`-th output of `SplitMix64` from this seed.
     #[must_use]
-    pub fn number(self, index: u64) -> u64 {
+    pub(crate) fn number(self, index: u64) -> u64 {
         mix(self.0.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
     }
 
     /// Returns an integer below `limit` for `index`, or 0 if `limit` is 0.
     #[must_use]
-    pub fn below(self, index: u64, limit: u64) -> u64 {
+    pub(crate) fn below(self, index: u64, limit: u64) -> u64 {
         ((u128::from(self.number(index)) * u128::from(limit)) >> 64) as u64
     }
 
     /// Returns the random number generator for the purpose `name`.
     #[must_use]
-    pub fn stream(&self, name: &str) -> ChaCha8Rng {
+    pub(crate) fn stream(self, name: &str) -> ChaCha8Rng {
         let derived = self.derive(name);
         let mut key = [0; 32];
         for (index, word) in (0..).zip(key.chunks_exact_mut(8)) {
             word.copy_from_slice(&derived.number(index).to_le_bytes());
         }
         ChaCha8Rng::from_seed(key)
-    }
-
-    /// Returns the `index`-th UUID (version 4 in form) for the purpose `name`.
-    #[must_use]
-    pub fn uuid(&self, name: &str, index: u64) -> Uuid {
-        let derived = self.derive(name);
-        let (high, low) = (index.wrapping_mul(2), index.wrapping_mul(2).wrapping_add(1));
-        let bits = (u128::from(derived.number(high)) << 64) | u128::from(derived.number(low));
-        uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
     }
 }
 
@@ -112,13 +103,6 @@ mod tests {
         assert_eq!(first(1, "a"), first(1, "a"));
         assert_ne!(first(1, "a"), first(1, "b"));
         assert_ne!(first(1, "a"), first(2, "a"));
-    }
-
-    #[test]
-    fn uuids_are_of_version_4_and_distinct() {
-        let ids: std::collections::HashSet<_> = (0..1000).map(|i| Seed(7).uuid("x", i)).collect();
-        assert_eq!(ids.len(), 1000);
-        assert!(ids.iter().all(|id| id.get_version_num() == 4));
     }
 
     #[test]

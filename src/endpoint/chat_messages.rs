@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessages {
     /// A JSON array.
-    pub messages: Value,
+    pub(crate) messages: Value,
     /// A JSON array, or `null`.
-    pub tools: Value,
+    pub(crate) tools: Value,
 }
 
 /// Returns the messages of a body of any chat dialect: OpenAI's `messages` and `input`,

@@ -35,9 +35,9 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct VideoJobs {
     /// Interval between polls of a job (`AIPERF_HTTP_VIDEO_POLL_INTERVAL`).
-    pub poll_interval: Nanos,
+    pub(crate) poll_interval: Nanos,
     /// Whether to download the video as part of the request (`--download-video-content`).
-    pub download: bool,
+    pub(crate) download: bool,
 }
 
 impl Default for VideoJobs {
@@ -74,7 +74,7 @@ const MODEL: &str = "{model}";
 
 impl Config {
     /// Checks what the endpoint type does not support.
-    pub fn check(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         let traits = self.endpoint_type.traits();
         if self.streaming && !traits.supports_streaming {
             let why = format!("{} does not support streaming; remove the flag", traits.name);
@@ -97,13 +97,13 @@ impl Config {
 
     /// Returns whether the path depends on the model.
     #[must_use]
-    pub fn path_names_model(&self) -> bool {
+    pub(crate) fn path_names_model(&self) -> bool {
         self.path_template().contains(MODEL)
     }
 
     /// Returns the path of requests to `model`, relative to the base URL.
     #[must_use]
-    pub fn path(&self, model: &str) -> String {
+    pub(crate) fn path(&self, model: &str) -> String {
         let model = utf8_percent_encode(model, PATH_SEGMENT).to_string();
         self.path_template().replace(MODEL, &model)
     }

@@ -13,7 +13,7 @@ use super::{Config, ParsedResponse};
 use crate::record::ResponseBody;
 
 /// Name of the extra input with the path of the content.
-pub const RESPONSE_FIELD: &str = "response_field";
+pub(crate) const RESPONSE_FIELD: &str = "response_field";
 
 /// Parses responses of any dialect.
 #[derive(Debug)]

@@ -1,23 +1,23 @@
 //! The dialects, each in its own file: how to build requests and how to parse responses.
 
-pub mod audio_transcription;
-pub mod chat;
-pub mod chat_embeddings;
-pub mod completions;
-pub mod embeddings;
-pub mod gemini;
-pub mod huggingface_generate;
-pub mod image_edit;
-pub mod image_generation;
-pub mod image_retrieval;
-pub mod messages;
-pub mod nim_embeddings;
-pub mod rankings;
-pub mod raw;
-pub mod responses;
-pub mod solido_rag;
-pub mod template;
-pub mod video_generation;
+pub(crate) mod audio_transcription;
+pub(crate) mod chat;
+pub(crate) mod chat_embeddings;
+pub(crate) mod completions;
+pub(crate) mod embeddings;
+pub(crate) mod gemini;
+pub(crate) mod huggingface_generate;
+pub(crate) mod image_edit;
+pub(crate) mod image_generation;
+pub(crate) mod image_retrieval;
+pub(crate) mod messages;
+pub(crate) mod nim_embeddings;
+pub(crate) mod rankings;
+pub(crate) mod raw;
+pub(crate) mod responses;
+pub(crate) mod solido_rag;
+pub(crate) mod template;
+pub(crate) mod video_generation;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -9,18 +9,18 @@ use crate::dataset::{Conversation, Dataset, MediaContent, MediaKinds, Turn};
 /// A conversation that a dialect cannot send.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{}conversation {conversation} of the dataset: {reason}", of_turn(*.turn))]
-pub struct MisfitError {
+pub(crate) struct MisfitError {
     /// The invalid turn, counted from 1; `None` if the whole conversation is invalid.
-    pub turn: Option<usize>,
+    pub(crate) turn: Option<usize>,
     /// Position of the conversation in the dataset, counted from 1.
-    pub conversation: usize,
+    pub(crate) conversation: usize,
     /// What is wrong and how to correct it.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Checks that `endpoint` can send every conversation: by its traits, then by its own
 /// [`Endpoint::check`].
-pub fn check(endpoint: &dyn Endpoint, dataset: &Dataset) -> Result<(), MisfitError> {
+pub(crate) fn check(endpoint: &dyn Endpoint, dataset: &Dataset) -> Result<(), MisfitError> {
     for (conversation, found) in (1..).zip(&dataset.conversations) {
         let misfit = |turn, reason| MisfitError { turn, conversation, reason };
         for (turn, asked) in (1..).zip(&found.turns) {

@@ -75,18 +75,18 @@ impl<'a> Form<'a> {
 
 /// A part of a body, as returned by [`parts`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub(crate) struct Part<'a> {
     /// The field's name, escaped.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// File name and media type, if it is a file.
-    pub file: Option<(&'a str, &'a str)>,
+    pub(crate) file: Option<(&'a str, &'a str)>,
     /// The value, or the file's content.
-    pub content: &'a [u8],
+    pub(crate) content: &'a [u8],
 }
 
 /// Returns the parts of a body that was built here; `None` for any other.
 #[must_use]
-pub fn parts(body: &[u8]) -> Option<Vec<Part<'_>>> {
+pub(crate) fn parts(body: &[u8]) -> Option<Vec<Part<'_>>> {
     let separator = memmem::Finder::new(concat!("\r\n--", boundary!()));
     let mut rest = body.strip_prefix(&separator.needle()[2..])?;
     let mut parts = Vec::new();

@@ -36,7 +36,7 @@ pub struct ParsedResponse {
 
 /// Returns the choices of `text`, which begin at `starts`. They are counted separately, since the
 /// end of one and the start of the next may not form a token.
-pub fn choices<'a>(text: &'a str, starts: &'a [usize]) -> impl Iterator<Item = &'a str> {
+pub(crate) fn choices<'a>(text: &'a str, starts: &'a [usize]) -> impl Iterator<Item = &'a str> {
     let from = std::iter::once(0).chain(starts.iter().copied());
     // The separator does not belong to any choice.
     let to = starts.iter().map(|start| start.saturating_sub(1)).chain([text.len()]);

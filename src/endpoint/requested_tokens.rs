@@ -26,7 +26,7 @@ const DEEPEST: usize = 4;
 /// Returns the output tokens that `body` requests; `None` if it does not request any or is not
 /// JSON.
 #[must_use]
-pub fn requested_output_tokens(body: &[u8]) -> Option<u64> {
+pub(crate) fn requested_output_tokens(body: &[u8]) -> Option<u64> {
     let mut found = Found::default();
     let mut json = serde_json::Deserializer::from_slice(body);
     Looker { found: &mut found, depth: 0 }.deserialize(&mut json).ok()?;

@@ -41,12 +41,12 @@ pub(super) use ignore_scalars;
 /// are empty. A list of parts, as in `[{"type":"text","text":"…"}]`, is converted to their joined
 /// texts.
 #[derive(Debug, Default)]
-pub struct Text<'a>(pub Cow<'a, str>);
+pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl Text<'_> {
     /// Returns the text; `None` if it is empty.
     #[must_use]
-    pub fn non_empty(&self) -> Option<&str> {
+    pub(crate) fn non_empty(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
     }
 }
@@ -118,12 +118,12 @@ impl<'de> Visitor<'de> for TextVisitor {
 
 /// A finite number that is not negative; absent for every other value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Number(pub Option<f64>);
+pub(crate) struct Number(pub(crate) Option<f64>);
 
 impl Number {
     /// Returns the number if it is an integer that a double represents exactly.
     #[must_use]
-    pub fn whole(self) -> Option<u64> {
+    pub(crate) fn whole(self) -> Option<u64> {
         self.0.filter(|number| number.fract() == 0.0 && *number <= MAX_EXACT).map(|n| n as u64)
     }
 }

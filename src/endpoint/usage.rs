@@ -66,7 +66,7 @@ impl Usage {
     /// Returns the usage with all tokens of the prompt in `prompt_tokens`, including those read
     /// from and written to the cache.
     #[must_use]
-    pub fn whole_prompt(mut self) -> Self {
+    pub(crate) fn whole_prompt(mut self) -> Self {
         if self.leaves_out_cache
             && let Some(prompt) = &mut self.prompt_tokens
         {
@@ -78,7 +78,7 @@ impl Usage {
 
     /// Returns whether nothing was reported.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -15,7 +15,7 @@ use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::record::RequestError;
 use crate::units::{Nanos, Unit};
 
-pub use totals::{PhaseTotals, RowTotals};
+pub(crate) use totals::{PhaseTotals, RowTotals};
 
 /// Maximum number of distinct errors that are counted separately.
 const MAX_ERRORS: usize = 1000;
@@ -100,7 +100,7 @@ impl Accumulator {
 
     /// Like [`Accumulator::new`], but keeps what is needed for [slices](Self::slices).
     #[must_use]
-    pub fn sliced(registry: Arc<Registry>) -> Self {
+    pub(crate) fn sliced(registry: Arc<Registry>) -> Self {
         Self { log: Some(Arc::default()), ..Self::new(registry) }
     }
 
@@ -174,34 +174,6 @@ impl Accumulator {
         }
     }
 
-    /// Merges the observations of `other`, which has the same registry.
-    pub fn merge(&mut self, other: Self) {
-        self.has_observed |= other.has_observed;
-        self.results = OnceLock::new();
-        self.timeline.merge(other.timeline, self.column(GAPS).len());
-        if let (Some(log), Some(theirs)) = (&mut self.log, &other.log) {
-            Arc::make_mut(log).merge(theirs);
-        }
-        for ((metric, cell), theirs) in
-            self.registry.rows().iter().zip(&mut self.cells).zip(other.cells)
-        {
-            match (cell, theirs) {
-                (Cell::Column(column), Cell::Column(values)) => column.extend(values),
-                (Cell::Sum(kept), Cell::Sum(sum)) => *kept = added(*kept, sum),
-                (Cell::Instant(kept), Cell::Instant(instant)) => {
-                    *kept = match metric.kind {
-                        Kind::Earliest(_) => earliest(*kept, instant),
-                        _ => latest(*kept, instant),
-                    };
-                }
-                _ => {}
-            }
-        }
-        for (error, count) in other.errors {
-            self.count_error(&error, count);
-        }
-    }
-
     /// Returns every metric that has a value, in catalogue order and display units. Internal and
     /// experimental metrics are included only in developer mode.
     #[must_use]
@@ -238,7 +210,7 @@ impl Accumulator {
 
     /// Divides the phase, which covers `window` in wall time, into slices of `duration`; `None`
     /// unless it is [sliced](Self::sliced).
-    pub fn slices(
+    pub(crate) fn slices(
         &self,
         window: &Range<u64>,
         duration: Nanos,
@@ -297,7 +269,7 @@ impl Accumulator {
     /// Returns the values of the record metric `tag` in its display unit, with lists flattened;
     /// empty if it is not measured.
     #[must_use]
-    pub fn column(&self, tag: MetricTag) -> &[f64] {
+    pub(crate) fn column(&self, tag: MetricTag) -> &[f64] {
         match self.registry.position(tag).map(|at| &self.cells[at]) {
             Some(Cell::Column(column)) => column,
             _ => &[],
@@ -307,7 +279,7 @@ impl Accumulator {
     /// Returns the [results](Self::results) of an optional phase: empty if no request was
     /// observed, without the metrics that would be 0.
     #[must_use]
-    pub fn results_if_any(&self) -> Vec<MetricResult> {
+    pub(crate) fn results_if_any(&self) -> Vec<MetricResult> {
         if self.has_observed { self.results() } else { Vec::new() }
     }
 
@@ -318,7 +290,7 @@ impl Accumulator {
 
     /// Returns the errors, most frequent first.
     #[must_use]
-    pub fn errors(&self) -> Vec<(RequestError, u64)> {
+    pub(crate) fn errors(&self) -> Vec<(RequestError, u64)> {
         let mut errors: Vec<_> =
             self.errors.iter().map(|(error, count)| (error.clone(), *count)).collect();
         errors.sort_by(|(a, a_count), (b, b_count)| {

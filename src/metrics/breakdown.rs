@@ -13,29 +13,29 @@ const OTHER: &str = "_OTHER";
 
 /// Accumulators by name, in the order in which the names were first seen.
 #[derive(Debug)]
-pub struct Breakdown {
+pub(crate) struct Breakdown {
     registry: Arc<Registry>,
     groups: Vec<(Arc<str>, Accumulator)>,
 }
 
 /// The results of one group.
 #[derive(Debug, Clone)]
-pub struct GroupResult {
+pub(crate) struct GroupResult {
     /// The model or URL of its requests.
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// The results of its requests, in catalogue order.
-    pub results: Vec<MetricResult>,
+    pub(crate) results: Vec<MetricResult>,
 }
 
 impl Breakdown {
     /// Creates a breakdown without requests.
     #[must_use]
-    pub const fn new(registry: Arc<Registry>) -> Self {
+    pub(crate) const fn new(registry: Arc<Registry>) -> Self {
         Self { registry, groups: Vec::new() }
     }
 
     /// Adds a request to the group `name`.
-    pub fn observe(&mut self, name: &Arc<str>, observation: &Observation) {
+    pub(crate) fn observe(&mut self, name: &Arc<str>, observation: &Observation) {
         let at = self.groups.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             if self.groups.len() <= MAX_GROUPS {
                 let is_last = self.groups.len() == MAX_GROUPS;
@@ -50,7 +50,7 @@ impl Breakdown {
     /// Returns the results of each group. Rates are relative to the time from the group's own
     /// first request to its last response.
     #[must_use]
-    pub fn results(&self) -> Vec<GroupResult> {
+    pub(crate) fn results(&self) -> Vec<GroupResult> {
         let of = |(name, values): &(Arc<str>, Accumulator)| GroupResult {
             name: Arc::clone(name),
             results: values.results(),
@@ -61,32 +61,32 @@ impl Breakdown {
 
 /// The breakdowns of a run; each exists only if it has several groups.
 #[derive(Debug, Default)]
-pub struct Breakdowns {
+pub(crate) struct Breakdowns {
     /// By requested model.
-    pub by_model: Option<Breakdown>,
+    pub(crate) by_model: Option<Breakdown>,
     /// By server URL.
-    pub by_url: Option<Breakdown>,
+    pub(crate) by_url: Option<Breakdown>,
 }
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
 #[derive(Debug, Clone, Default)]
 pub struct BreakdownResults {
     /// By requested model.
-    pub by_model: Vec<GroupResult>,
+    pub(crate) by_model: Vec<GroupResult>,
     /// By server URL.
-    pub by_url: Vec<GroupResult>,
+    pub(crate) by_url: Vec<GroupResult>,
 }
 
 impl Breakdowns {
     /// Creates the breakdowns for a run with these numbers of models and URLs.
     #[must_use]
-    pub fn new(registry: &Arc<Registry>, models: usize, urls: usize) -> Self {
+    pub(crate) fn new(registry: &Arc<Registry>, models: usize, urls: usize) -> Self {
         let of = |count| (count > 1).then(|| Breakdown::new(Arc::clone(registry)));
         Self { by_model: of(models), by_url: of(urls) }
     }
 
     /// Adds a request.
-    pub fn observe(&mut self, model: &Arc<str>, url: &Arc<str>, observation: &Observation) {
+    pub(crate) fn observe(&mut self, model: &Arc<str>, url: &Arc<str>, observation: &Observation) {
         for (breakdown, name) in [(&mut self.by_model, model), (&mut self.by_url, url)] {
             if let Some(breakdown) = breakdown {
                 breakdown.observe(name, observation);
@@ -96,7 +96,7 @@ impl Breakdowns {
 
     /// Returns the results of all groups.
     #[must_use]
-    pub fn results(&self) -> BreakdownResults {
+    pub(crate) fn results(&self) -> BreakdownResults {
         let of =
             |found: &Option<Breakdown>| found.as_ref().map_or_else(Vec::new, Breakdown::results);
         BreakdownResults { by_model: of(&self.by_model), by_url: of(&self.by_url) }

@@ -18,17 +18,17 @@ mod usage_diff;
 
 /// A family of related metrics.
 #[derive(Debug)]
-pub struct Family {
+pub(crate) struct Family {
     /// Title in the metric reference.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Description of the family.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// The family's metrics.
-    pub rows: &'static [Metric],
+    pub(crate) rows: &'static [Metric],
 }
 
 /// All families, in display order.
-pub static FAMILIES: &[Family] = &[
+pub(crate) static FAMILIES: &[Family] = &[
     Family { title: "Streaming", about: streaming::ABOUT, rows: streaming::ROWS },
     Family { title: "Tokens", about: tokens::ABOUT, rows: tokens::ROWS },
     Family { title: "Images", about: media::IMAGES, rows: media::IMAGE_ROWS },

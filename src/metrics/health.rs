@@ -14,7 +14,8 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 
 use self::histogram::LagHistogram;
-pub use self::selfcheck::{Limits, Machine, SelfCheck};
+pub use self::selfcheck::Machine;
+pub(crate) use self::selfcheck::{Limits, SelfCheck};
 use self::verdict::Facts;
 use super::metric::MetricResult;
 use super::percentile::distribution;
@@ -43,7 +44,7 @@ pub enum Verdict {
 impl Verdict {
     /// Returns `valid`, `suspect` or `invalid`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Valid => "valid",
             Self::Suspect => "suspect",
@@ -53,7 +54,7 @@ impl Verdict {
 
     /// Returns the verdict as a number: 0 for valid, 1 for suspect, 2 for invalid.
     #[must_use]
-    pub const fn level(self) -> u8 {
+    pub(crate) const fn level(self) -> u8 {
         self as u8
     }
 }
@@ -62,11 +63,11 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// The severity.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The finding: a sentence without a full stop.
-    pub finding: String,
+    pub(crate) finding: String,
     /// What to do about it: a sentence without a full stop.
-    pub advice: String,
+    pub(crate) advice: String,
 }
 
 /// The health of the client in a measurement.
@@ -127,23 +128,23 @@ pub struct ClientHealth {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeStatistics {
     /// Number of values.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Mean.
-    pub avg: f64,
+    pub(crate) avg: f64,
     /// Median.
-    pub p50: f64,
+    pub(crate) p50: f64,
     /// 90th percentile.
-    pub p90: f64,
+    pub(crate) p90: f64,
     /// 99th percentile.
-    pub p99: f64,
+    pub(crate) p99: f64,
     /// Largest.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 impl TimeStatistics {
     /// Computes statistics of exact values in nanoseconds; `None` if there are none.
     #[must_use]
-    pub fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
+    pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
         let nanos = distribution(&mut values)?;
         Some(Self {
@@ -173,31 +174,31 @@ impl TimeStatistics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reads {
     /// Number of reads.
-    pub total: u64,
+    pub(crate) total: u64,
     /// Number of reads with a kernel timestamp; the others have the program's own.
-    pub kernel_stamped: u64,
+    pub(crate) kernel_stamped: u64,
     /// Reads with a kernel timestamp divided by all reads.
-    pub kernel_share: f64,
+    pub(crate) kernel_share: f64,
 }
 
 /// The queue of records between workers and processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// Memory limit in bytes.
-    pub budget_bytes: u64,
+    pub(crate) budget_bytes: u64,
     /// Peak size in memory in bytes.
-    pub peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
     /// Number of sends that were delayed because the queue was full.
-    pub pauses: u64,
+    pub(crate) pauses: u64,
     /// Number of records that were spilled to a file.
-    pub spilled_records: u64,
+    pub(crate) spilled_records: u64,
     /// Their size in bytes.
-    pub spilled_bytes: u64,
+    pub(crate) spilled_bytes: u64,
     /// Number of records beyond the limit that stayed in memory.
-    pub kept_over_budget: u64,
+    pub(crate) kept_over_budget: u64,
     /// Number of records that were never measured because they could not be read back from the
     /// file, or the user interrupted.
-    pub lost_records: u64,
+    pub(crate) lost_records: u64,
 }
 
 impl From<&QueueStats> for Queue {
@@ -388,7 +389,7 @@ impl ClientHealth {
     /// Returns the health of a run whose records were read again: `slips` in nanoseconds and
     /// `retries` from the records replace those of `earlier`; the rest is unchanged or absent.
     #[must_use]
-    pub fn recomputed(earlier: Option<Self>, slips: Vec<u64>, retries: u64) -> Option<Self> {
+    pub(crate) fn recomputed(earlier: Option<Self>, slips: Vec<u64>, retries: u64) -> Option<Self> {
         let schedule_slip_ms = TimeStatistics::of(slips);
         let retries = (earlier.is_some() || retries > 0).then_some(retries);
         let is_known = earlier.is_some() || schedule_slip_ms.is_some() || retries.is_some();

@@ -21,7 +21,7 @@ pub type CountTokens = dyn Fn(&str) -> u64 + Send + Sync;
 
 /// Counts the tokens of messages rendered with the model's chat template; `None` if the
 /// template cannot render them.
-pub type CountChat = dyn Fn(&ChatMessages) -> Option<u64> + Send + Sync;
+pub(crate) type CountChat = dyn Fn(&ChatMessages) -> Option<u64> + Send + Sync;
 
 /// Measures the requests of a run.
 pub struct Measurer {
@@ -56,7 +56,7 @@ impl Measurer {
 
     /// Counts the input of bodies with messages with `chat`.
     #[must_use]
-    pub fn counting_chats(self, chat: Arc<CountChat>) -> Self {
+    pub(crate) fn counting_chats(self, chat: Arc<CountChat>) -> Self {
         Self { chat: Some(chat), ..self }
     }
 

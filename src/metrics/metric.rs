@@ -13,7 +13,8 @@ use crate::units::{Nanos, Unit};
 
 pub use flags::{ConsoleGroup, MetricFlags};
 pub use stats::{Distribution, MetricResult, Stats};
-pub use values::{Facts, MeasuredRecord, Observation, RecordValues, Value};
+pub(crate) use values::Facts;
+pub use values::{MeasuredRecord, Observation, RecordValues, Value};
 
 /// A row of the catalogue.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +47,7 @@ pub struct Metric {
     pub kind: Kind,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "`requires` keeps the reference")]
 impl Metric {
     const fn new(
         tag: MetricTag,
@@ -85,7 +87,7 @@ impl Metric {
 
     /// Creates a record metric with a list of whole numbers per request.
     #[must_use]
-    pub const fn record_list(
+    pub(crate) const fn record_list(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -96,13 +98,18 @@ impl Metric {
 
     /// Creates an aggregate metric, which folds over requests.
     #[must_use]
-    pub const fn aggregate(tag: MetricTag, header: &'static str, unit: Unit, kind: Kind) -> Self {
+    pub(crate) const fn aggregate(
+        tag: MetricTag,
+        header: &'static str,
+        unit: Unit,
+        kind: Kind,
+    ) -> Self {
         Self::new(tag, header, unit, ValueType::Int, kind)
     }
 
     /// Creates a derived metric, computed from other results.
     #[must_use]
-    pub const fn derived(
+    pub(crate) const fn derived(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -113,7 +120,7 @@ impl Metric {
 
     /// Creates the sum of a record metric, whose tag is the only one in `of`.
     #[must_use]
-    pub const fn sum_of(
+    pub(crate) const fn sum_of(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -126,7 +133,7 @@ impl Metric {
 
     /// Creates a percentile of a record metric, whose tag is the only one in `of`.
     #[must_use]
-    pub const fn percentile_of(
+    pub(crate) const fn percentile_of(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -141,7 +148,7 @@ impl Metric {
 
     /// Creates a metric with time-weighted statistics of a curve over a phase.
     #[must_use]
-    pub const fn over_time(
+    pub(crate) const fn over_time(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -154,7 +161,7 @@ impl Metric {
     /// Creates a metric with the values of a record metric, whose tag is the only one in `of`,
     /// and an infinite value for each failed request.
     #[must_use]
-    pub const fn with_failures(
+    pub(crate) const fn with_failures(
         tag: MetricTag,
         header: &'static str,
         unit: Unit,
@@ -167,14 +174,14 @@ impl Metric {
 
     /// Sets the short title.
     #[must_use]
-    pub const fn short(mut self, header: &'static str) -> Self {
+    pub(crate) const fn short(mut self, header: &'static str) -> Self {
         self.short_header = header;
         self
     }
 
     /// Sets the description and the formula.
     #[must_use]
-    pub const fn says(mut self, brief: &'static str, formula: &'static str) -> Self {
+    pub(crate) const fn says(mut self, brief: &'static str, formula: &'static str) -> Self {
         self.brief = brief;
         self.formula = formula;
         self
@@ -182,21 +189,21 @@ impl Metric {
 
     /// Sets the display unit.
     #[must_use]
-    pub const fn shown_in(mut self, unit: Unit) -> Self {
+    pub(crate) const fn shown_in(mut self, unit: Unit) -> Self {
         self.display_unit = unit;
         self
     }
 
     /// Makes the values floating-point numbers.
     #[must_use]
-    pub const fn float(mut self) -> Self {
+    pub(crate) const fn float(mut self) -> Self {
         self.value_type = ValueType::Float;
         self
     }
 
     /// Makes the values whole numbers.
     #[must_use]
-    pub const fn int(mut self) -> Self {
+    pub(crate) const fn int(mut self) -> Self {
         self.value_type = ValueType::Int;
         self
     }
@@ -210,7 +217,7 @@ impl Metric {
 
     /// Sets the console table and the position in it.
     #[must_use]
-    pub const fn at(mut self, group: ConsoleGroup, order: u32) -> Self {
+    pub(crate) const fn at(mut self, group: ConsoleGroup, order: u32) -> Self {
         self.group = group;
         self.order = Some(order);
         self
@@ -218,34 +225,34 @@ impl Metric {
 
     /// Removes the metric from the console.
     #[must_use]
-    pub const fn off_console(mut self) -> Self {
+    pub(crate) const fn off_console(mut self) -> Self {
         self.group = ConsoleGroup::None;
         self
     }
 
     /// Sets the tags of the metrics that it depends on.
     #[must_use]
-    pub const fn requires(mut self, tags: &'static [MetricTag]) -> Self {
+    pub(crate) const fn requires(mut self, tags: &'static [MetricTag]) -> Self {
         self.requires = tags;
         self
     }
 
     /// Returns whether its values may be negative.
     #[must_use]
-    pub fn is_signed(&self) -> bool {
+    pub(crate) fn is_signed(&self) -> bool {
         self.tag == tag::OSL_MISMATCH_DIFF_PCT
     }
 
     /// Returns whether records of `failed`, or of successful, requests have it.
     #[must_use]
-    pub const fn is_of(&self, failed: bool) -> bool {
+    pub(crate) const fn is_of(&self, failed: bool) -> bool {
         self.is_counted_of(failed) || (failed && self.flags.contains(MetricFlags::HTTP_TRACE_ONLY))
     }
 
     /// Returns whether statistics include its values of `failed`, or of successful, requests.
     /// HTTP timing of failed requests is only in their records.
     #[must_use]
-    pub const fn is_counted_of(&self, failed: bool) -> bool {
+    pub(crate) const fn is_counted_of(&self, failed: bool) -> bool {
         self.flags.contains(MetricFlags::ERROR_ONLY) == failed
     }
 

@@ -58,7 +58,7 @@ impl Metric {
     /// Returns the gauge with the percentiles of a phase's exact distribution, one point each with
     /// the attribute `aiperf.percentile`; `None` for a metric without a distribution.
     #[must_use]
-    pub fn percentiles_instrument(&self) -> Option<Instrument> {
+    pub(crate) fn percentiles_instrument(&self) -> Option<Instrument> {
         let has_distribution = matches!(
             self.kind,
             Kind::Record(_) | Kind::RecordList(_) | Kind::OverTime(..) | Kind::WithFailures(_)

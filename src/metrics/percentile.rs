@@ -11,7 +11,7 @@ use super::metric::Distribution;
 /// Computes statistics of `values`, sorting them; `None` if there are none. `std` is the
 /// population's.
 #[must_use]
-pub fn distribution(values: &mut [f64]) -> Option<Distribution> {
+pub(crate) fn distribution(values: &mut [f64]) -> Option<Distribution> {
     values.sort_unstable_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);
     let count = values.len() as f64;
@@ -48,7 +48,7 @@ fn percentiles(at: impl Fn(f64) -> f64) -> Distribution {
 /// Returns the percentile `percent` (0 to 100) of values in ascending order; `None` if `ascending`
 /// is empty or `percent` is out of range.
 #[must_use]
-pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
+pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     if !(0.0..=100.0).contains(&percent) {
         return None;
     }
@@ -63,7 +63,7 @@ pub fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
 /// rank, like numpy's method `nearest`, since interpolation with infinity is not possible.
 /// `None` without `values`.
 #[must_use]
-pub fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
+pub(crate) fn with_failures(mut values: Vec<f64>, failures: usize) -> Option<Distribution> {
     values.sort_unstable_by(f64::total_cmp);
     let min = *values.first()?;
     let count = values.len() + failures;
@@ -90,7 +90,7 @@ fn interpolate(a: f64, b: f64, t: f64) -> f64 {
 /// Returns the sum with Neumaier's compensation (Zeitschrift für angewandte Mathematik und
 /// Mechanik 54, 1974), whose error does not grow with the number of values.
 #[must_use]
-pub fn exact_sum(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn exact_sum(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sum = 0.0f64;
     let mut lost = 0.0f64;
     for value in values {

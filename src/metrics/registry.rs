@@ -98,7 +98,7 @@ impl Registry {
 
     /// Returns the thresholds and objectives.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
+    pub(crate) const fn settings(&self) -> &Settings {
         &self.settings
     }
 
@@ -116,7 +116,7 @@ impl Registry {
 
     /// Returns indices in [`Registry::rows`], in display order.
     #[must_use]
-    pub fn presentation(&self) -> &[usize] {
+    pub(crate) fn presentation(&self) -> &[usize] {
         &self.presentation
     }
 
@@ -124,7 +124,7 @@ impl Registry {
     /// metrics and HTTP timing; a successful one has all but `ERROR_ONLY` metrics. Internal
     /// metrics are included only in developer mode.
     #[must_use]
-    pub fn compute(&self, facts: &Facts<'_>) -> RecordValues {
+    pub(crate) fn compute(&self, facts: &Facts<'_>) -> RecordValues {
         let mut values = RecordValues::default();
         let failed = facts.error.is_some();
         let mut hidden: Vec<MetricTag> = Vec::new();
@@ -167,7 +167,7 @@ impl Registry {
 
     /// Returns what a request adds to `metric`, if it is a count or a sum.
     #[must_use]
-    pub fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
+    pub(crate) fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
         match metric.kind {
             Kind::Count(_) => Some(observation.values.scalar(metric.tag).unwrap_or(0.0)),
             Kind::Sum(increment) => increment(observation, &self.settings),

@@ -21,7 +21,7 @@ mod log;
 pub(super) use log::Log;
 
 /// Maximum number of slices of a phase.
-pub const MAX_SLICES: u64 = 100_000;
+pub(crate) const MAX_SLICES: u64 = 100_000;
 
 /// The error if there would be too many slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -29,29 +29,29 @@ pub const MAX_SLICES: u64 = 100_000;
     "time slices of {} s would exceed the maximum of {MAX_SLICES}, so no slices are written; \
      raise --slice-duration", .0.as_seconds()
 )]
-pub struct TooManySlices(Nanos);
+pub(crate) struct TooManySlices(Nanos);
 
 /// A time slice of a phase, in wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
+pub(crate) struct Slice {
     /// Its start.
-    pub start_ns: u64,
+    pub(crate) start_ns: u64,
     /// Its end (exclusive).
-    pub end_ns: u64,
+    pub(crate) end_ns: u64,
     /// Whether it has the full length; only the last one may be shorter.
-    pub is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
 impl Slice {
     /// Its length.
     #[must_use]
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         Nanos(self.end_ns.saturating_sub(self.start_ns)).as_seconds()
     }
 }
 
 /// Divides `window` into slices of `duration`, the last of which may be shorter.
-pub fn cut(window: &Range<u64>, duration: Nanos) -> Result<Vec<Slice>, TooManySlices> {
+pub(crate) fn cut(window: &Range<u64>, duration: Nanos) -> Result<Vec<Slice>, TooManySlices> {
     let length = window.end.saturating_sub(window.start);
     if duration == Nanos::ZERO || length.div_ceil(duration.0) > MAX_SLICES {
         return Err(TooManySlices(duration));
@@ -104,7 +104,7 @@ impl Slices {
     }
 
     /// Iterates over all slices with their results, in order, including those without requests.
-    pub fn iter(&self) -> impl Iterator<Item = (Slice, Vec<MetricResult>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slice, Vec<MetricResult>)> {
         let mut from = 0;
         self.parts.iter().map(move |(slice, over_time, until)| {
             let requests = &self.order[from..*until];

@@ -13,7 +13,7 @@ pub struct MetricTag(u8);
 
 impl MetricTag {
     /// Number of tags; all slots are below it.
-    pub const COUNT: usize = NAMES.len();
+    pub(crate) const COUNT: usize = NAMES.len();
 
     /// Returns the tag called `name`.
     #[must_use]
@@ -31,7 +31,7 @@ impl MetricTag {
     /// Returns its slot. Slots are in order of computation: a metric's slot is above those of the
     /// metrics that it requires.
     #[must_use]
-    pub const fn slot(self) -> usize {
+    pub(crate) const fn slot(self) -> usize {
         self.0 as usize
     }
 
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for MetricTag {
 
 /// A map from metrics to values, indexed by the metric's slot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TagMap<T> {
+pub(crate) struct TagMap<T> {
     slots: Vec<Option<T>>,
 }
 
@@ -84,28 +84,28 @@ impl<T> Default for TagMap<T> {
 impl<T> TagMap<T> {
     /// Returns the value of `tag`.
     #[must_use]
-    pub fn get(&self, tag: MetricTag) -> Option<&T> {
+    pub(crate) fn get(&self, tag: MetricTag) -> Option<&T> {
         self.slots[tag.slot()].as_ref()
     }
 
     /// Returns whether `tag` has a value.
     #[must_use]
-    pub fn contains(&self, tag: MetricTag) -> bool {
+    pub(crate) fn contains(&self, tag: MetricTag) -> bool {
         self.get(tag).is_some()
     }
 
     /// Sets the value of `tag`, replacing an earlier one.
-    pub fn insert(&mut self, tag: MetricTag, value: T) {
+    pub(crate) fn insert(&mut self, tag: MetricTag, value: T) {
         self.slots[tag.slot()] = Some(value);
     }
 
     /// Returns the entry of `tag`.
-    pub fn slot_mut(&mut self, tag: MetricTag) -> &mut Option<T> {
+    pub(crate) fn slot_mut(&mut self, tag: MetricTag) -> &mut Option<T> {
         &mut self.slots[tag.slot()]
     }
 
     /// Iterates over the tags with a value, in order of computation.
-    pub fn iter(&self) -> impl Iterator<Item = (MetricTag, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MetricTag, &T)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(slot, value)| Some((MetricTag::in_slot(slot), value.as_ref()?)))
     }

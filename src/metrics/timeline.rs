@@ -129,15 +129,6 @@ impl Timeline {
         });
     }
 
-    /// Appends the requests of `other`, whose gaps now come after `gaps_before` others.
-    pub(super) fn merge(&mut self, other: Self, gaps_before: usize) {
-        let shifted = |mut request: Request| {
-            request.gaps_from += gaps_before;
-            request
-        };
-        self.requests.extend(other.requests.into_iter().map(shifted));
-    }
-
     /// Returns the time from the first start to the last end; empty without requests.
     pub(super) fn window(&self) -> Range<u64> {
         let start = self.requests.iter().map(|request| request.start).min();

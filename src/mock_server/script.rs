@@ -7,7 +7,8 @@ use std::str::FromStr;
 use super::MockServerError;
 use crate::units::Nanos;
 
-pub use self::fault::{Fault, FaultRule, JobFault, Selector};
+pub use self::fault::FaultRule;
+pub(crate) use self::fault::{Fault, JobFault};
 
 /// The content and timing of the server's responses. By default it responds at once, without
 /// faults.

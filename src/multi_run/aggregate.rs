@@ -34,53 +34,53 @@ fn of(stats: &Stats, field: fn(&Distribution) -> f64) -> Option<f64> {
 
 /// A statistic of a metric, over runs.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub(crate) struct Row {
     /// The metric.
-    pub metric: &'static Metric,
+    pub(crate) metric: &'static Metric,
     /// Which of its statistics: `avg`, `p99` and the like.
-    pub statistic: &'static str,
+    pub(crate) statistic: &'static str,
     /// Its statistics over the runs, in the metric's display unit.
-    pub across: Across,
+    pub(crate) across: Across,
 }
 
 impl Row {
     /// Returns a name such as `time_to_first_token_p99`.
     #[must_use]
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         format!("{}_{}", self.metric.tag, self.statistic)
     }
 }
 
 /// Statistics of a value over runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Across {
+pub(crate) struct Across {
     /// Number of runs that have it.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Minimum.
-    pub min: f64,
+    pub(crate) min: f64,
     /// Maximum.
-    pub max: f64,
+    pub(crate) max: f64,
     /// Its variation; absent for a single run.
-    pub spread: Option<Dispersion>,
+    pub(crate) spread: Option<Dispersion>,
 }
 
 /// The variation of a value over runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dispersion {
+pub(crate) struct Dispersion {
     /// Sample standard deviation: squared differences over n - 1.
-    pub std: f64,
+    pub(crate) std: f64,
     /// Coefficient of variation, std / |mean|; absent if the mean is 0.
-    pub cv: Option<f64>,
+    pub(crate) cv: Option<f64>,
     /// Standard error of the mean, std / √n.
-    pub se: f64,
+    pub(crate) se: f64,
     /// Lower end of the interval: mean - `t_critical` · se, but at least the lowest possible value.
-    pub ci_low: f64,
+    pub(crate) ci_low: f64,
     /// Upper end of the interval: mean + `t_critical` · se.
-    pub ci_high: f64,
+    pub(crate) ci_high: f64,
     /// The critical value of Student's t with n - 1 degrees of freedom.
-    pub t_critical: f64,
+    pub(crate) t_critical: f64,
 }
 
 impl Across {
@@ -88,7 +88,7 @@ impl Across {
     /// confidence `level`, which is cut off at `least`, the lowest possible value. `None` without
     /// values.
     #[must_use]
-    pub fn of(values: &[f64], level: f64, least: f64) -> Option<Self> {
+    pub(crate) fn of(values: &[f64], level: f64, least: f64) -> Option<Self> {
         let runs = values.len();
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
@@ -116,7 +116,7 @@ impl Across {
 /// Returns all statistics of all metrics that a successful run has, in catalogue order,
 /// without instants, whose mean is meaningless.
 #[must_use]
-pub fn rows(trials: &Trials) -> Vec<Row> {
+pub(crate) fn rows(trials: &Trials) -> Vec<Row> {
     let is_instant = |metric: &Metric| matches!(metric.kind, Kind::Earliest(_) | Kind::Latest(_));
     let level = trials.config.confidence_level;
     let mut rows = Vec::new();

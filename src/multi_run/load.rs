@@ -20,7 +20,7 @@ pub enum Load {
 impl Load {
     /// Returns its dimension.
     #[must_use]
-    pub const fn dimension(self) -> Dimension {
+    pub(crate) const fn dimension(self) -> Dimension {
         match self {
             Self::Concurrency(_) => Dimension::Concurrency,
             Self::RequestRate(_) => Dimension::RequestRate,
@@ -29,7 +29,7 @@ impl Load {
 
     /// Returns the amount, in the unit of its dimension.
     #[must_use]
-    pub const fn amount(self) -> f64 {
+    pub(crate) const fn amount(self) -> f64 {
         match self {
             Self::Concurrency(sessions) => sessions as f64,
             Self::RequestRate(rate) => rate,
@@ -38,7 +38,7 @@ impl Load {
 
     /// Returns the amount as JSON: an integer if it is a count.
     #[must_use]
-    pub fn value(self) -> Value {
+    pub(crate) fn value(self) -> Value {
         match self {
             Self::Concurrency(sessions) => sessions.into(),
             Self::RequestRate(rate) => rate.into(),
@@ -66,7 +66,7 @@ pub enum Dimension {
 impl Dimension {
     /// Returns `amount` as a load; a number of sessions is rounded down.
     #[must_use]
-    pub const fn load(self, amount: f64) -> Load {
+    pub(crate) const fn load(self, amount: f64) -> Load {
         match self {
             Self::Concurrency => Load::Concurrency(amount as u64),
             Self::RequestRate => Load::RequestRate(amount),
@@ -75,7 +75,7 @@ impl Dimension {
 
     /// Returns the path of its setting, as used in the files.
     #[must_use]
-    pub const fn path(self) -> &'static str {
+    pub(crate) const fn path(self) -> &'static str {
         match self {
             Self::Concurrency => "phases.profiling.concurrency",
             Self::RequestRate => "phases.profiling.rate",
@@ -84,7 +84,7 @@ impl Dimension {
 
     /// Returns its name for messages.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
             Self::RequestRate => "request rate",
@@ -93,7 +93,7 @@ impl Dimension {
 
     /// Returns the flags for its lower and upper bound.
     #[must_use]
-    pub const fn flags(self) -> [&'static str; 2] {
+    pub(crate) const fn flags(self) -> [&'static str; 2] {
         match self {
             Self::Concurrency => ["--concurrency-min", "--concurrency-max"],
             Self::RequestRate => ["--request-rate-min", "--request-rate-max"],

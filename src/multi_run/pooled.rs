@@ -6,37 +6,37 @@ use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
 
 /// The values of a metric in all successful runs combined, in its display unit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pooled {
+pub(crate) struct Pooled {
     /// The metric's tag.
-    pub tag: MetricTag,
+    pub(crate) tag: MetricTag,
     /// Its unit.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// Number of values.
-    pub count: usize,
+    pub(crate) count: usize,
     /// Their mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Sample standard deviation: squared differences over n - 1; 0 for a single value.
-    pub std: f64,
+    pub(crate) std: f64,
     /// Median, 90th, 95th and 99th percentile, as in numpy's default method.
-    pub percentiles: [f64; 4],
+    pub(crate) percentiles: [f64; 4],
     /// The runs that have values, in order.
-    pub per_run: Vec<Share>,
+    pub(crate) per_run: Vec<Share>,
 }
 
 /// A run's contribution to the population.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Share {
+pub(crate) struct Share {
     /// The run.
-    pub label: String,
+    pub(crate) label: String,
     /// Mean of its values.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Number of them.
-    pub count: usize,
+    pub(crate) count: usize,
 }
 
 /// Returns all metrics that successful requests of successful runs have, in catalogue order.
 #[must_use]
-pub fn pooled(trials: &Trials) -> Vec<Pooled> {
+pub(crate) fn pooled(trials: &Trials) -> Vec<Pooled> {
     let of_successes = |metric: &&&'static Metric| !metric.flags.contains(MetricFlags::ERROR_ONLY);
     Registry::catalogue()
         .iter()

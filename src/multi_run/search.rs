@@ -11,16 +11,16 @@ use crate::metrics::{MetricTag, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// The recipe's name (`--search-recipe`).
-pub const RECIPE: &str = "max-goodput-under-slo";
+pub(crate) const RECIPE: &str = "max-goodput-under-slo";
 
 /// The metric to maximize.
-pub const OBJECTIVE: MetricTag = tag::GOODPUT;
+pub(crate) const OBJECTIVE: MetricTag = tag::GOODPUT;
 
 /// The metric that determines whether a load is feasible.
-pub const FEASIBILITY: MetricTag = tag::GOOD_REQUEST_FRACTION;
+pub(crate) const FEASIBILITY: MetricTag = tag::GOOD_REQUEST_FRACTION;
 
 /// Maximum number of loads to try: enough for 1 to a million.
-pub const MAX_POINTS: usize = 30;
+pub(crate) const MAX_POINTS: usize = 30;
 
 /// Width of the range at which the search ends, as a fraction of its upper end.
 const PRECISION: f64 = 0.05;
@@ -43,14 +43,14 @@ pub struct Config {
 impl Config {
     /// Returns the first load to try.
     #[must_use]
-    pub const fn first(&self) -> Load {
+    pub(crate) const fn first(&self) -> Load {
         self.dimension.load(self.min)
     }
 }
 
 /// The state of a search.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub(crate) struct Search {
     config: Config,
     tried: usize,
     /// The highest feasible load so far.
@@ -61,7 +61,7 @@ pub struct Search {
 
 /// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// The range is narrow enough.
     Found,
     /// The upper bound is feasible.
@@ -79,7 +79,7 @@ pub enum End {
 impl End {
     /// Returns its name in AIPerf's files.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Found => "monotonic_precision_reached",
             Self::AllFeasible => "monotonic_no_failure_in_range",
@@ -94,12 +94,12 @@ impl End {
 impl Search {
     /// Nothing tried yet.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
+    pub(crate) const fn new(config: Config) -> Self {
         Self { config, tried: 0, feasible: None, infeasible: None }
     }
 
     /// Returns the next load to try, or why the search ended.
-    pub fn next(&self) -> Result<Load, End> {
+    pub(crate) fn next(&self) -> Result<Load, End> {
         let Config { dimension, min, max, .. } = self.config;
         let amount = match (self.feasible, self.infeasible) {
             _ if self.tried >= MAX_POINTS => return Err(End::MostPoints),
@@ -121,7 +121,7 @@ impl Search {
     }
 
     /// Records whether [`next`](Self::next) was feasible.
-    pub fn learn(&mut self, load: Load, is_feasible: bool) {
+    pub(crate) fn learn(&mut self, load: Load, is_feasible: bool) {
         self.tried += 1;
         let bound = if is_feasible { &mut self.feasible } else { &mut self.infeasible };
         *bound = Some(load.amount());
@@ -130,25 +130,25 @@ impl Search {
 
 /// A load that was tried, with its results.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub(crate) struct Point {
     /// The load.
-    pub variation: Variation,
+    pub(crate) variation: Variation,
     /// Good requests per second, mean over its runs.
-    pub goodput: Option<f64>,
+    pub(crate) goodput: Option<f64>,
     /// Fraction of good requests, mean over its runs.
-    pub good_fraction: Option<f64>,
+    pub(crate) good_fraction: Option<f64>,
     /// Whether it is feasible: enough requests are good, and all runs completed.
-    pub is_feasible: bool,
+    pub(crate) is_feasible: bool,
     /// The worst verdict on client health.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
     /// Why a run failed, if one did.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl Point {
     /// Summarizes the runs of a load, with the required fraction `attainment` of good requests.
     #[must_use]
-    pub fn of(variation: Variation, trials: &Trials, attainment: f64) -> Self {
+    pub(crate) fn of(variation: Variation, trials: &Trials, attainment: f64) -> Self {
         let mean = |tag: MetricTag| {
             let values: Vec<f64> = trials.runs.iter().filter_map(|run| run.average(tag)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -168,34 +168,34 @@ impl Point {
 
 /// The loads tried so far, and why the search ended.
 #[derive(Debug, Clone)]
-pub struct History {
+pub(crate) struct History {
     /// The settings of the search.
-    pub config: Config,
+    pub(crate) config: Config,
     /// The loads, in the order in which they were tried.
-    pub points: Vec<Point>,
+    pub(crate) points: Vec<Point>,
     /// Why it ended; absent while it continues.
-    pub end: Option<End>,
+    pub(crate) end: Option<End>,
     /// The error that ended it, if any.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 impl History {
     /// Nothing tried yet.
     #[must_use]
-    pub const fn new(config: Config) -> Self {
+    pub(crate) const fn new(config: Config) -> Self {
         Self { config, points: Vec::new(), end: None, failure: None }
     }
 
     /// Returns whether any load is feasible.
     #[must_use]
-    pub fn has_feasible(&self) -> bool {
+    pub(crate) fn has_feasible(&self) -> bool {
         self.points.iter().any(|point| point.is_feasible)
     }
 
     /// Returns the feasible load with the highest goodput, or the load with the highest goodput
     /// if none is feasible.
     #[must_use]
-    pub fn best(&self) -> Option<&Point> {
+    pub(crate) fn best(&self) -> Option<&Point> {
         let has_feasible = self.has_feasible();
         let candidates = self.points.iter().filter(|point| point.is_feasible || !has_feasible);
         let scored = candidates.filter_map(|point| Some((point.goodput?, point)));
@@ -204,7 +204,7 @@ impl History {
 
     /// Returns the loads in ascending order.
     #[must_use]
-    pub fn by_load(&self) -> Vec<&Point> {
+    pub(crate) fn by_load(&self) -> Vec<&Point> {
         let mut points: Vec<&Point> = self.points.iter().collect();
         points.sort_by(|a, b| by_amount(a, b));
         points
@@ -212,7 +212,7 @@ impl History {
 
     /// Returns the loads tried next below and above the best.
     #[must_use]
-    pub fn neighbours(&self) -> [Option<&Point>; 2] {
+    pub(crate) fn neighbours(&self) -> [Option<&Point>; 2] {
         let points = self.by_load();
         let best = self.best().map(|best| best.variation.index);
         let at = points.iter().position(|point| Some(point.variation.index) == best);
@@ -222,14 +222,14 @@ impl History {
 
     /// Returns the highest feasible load.
     #[must_use]
-    pub fn feasible_max(&self) -> Option<&Point> {
+    pub(crate) fn feasible_max(&self) -> Option<&Point> {
         let feasible = self.points.iter().filter(|point| point.is_feasible);
         feasible.max_by(|a, b| by_amount(a, b))
     }
 
     /// Returns the lowest infeasible load.
     #[must_use]
-    pub fn infeasible_min(&self) -> Option<&Point> {
+    pub(crate) fn infeasible_min(&self) -> Option<&Point> {
         let infeasible = self.points.iter().filter(|point| !point.is_feasible);
         infeasible.min_by(|a, b| by_amount(a, b))
     }

@@ -11,7 +11,7 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 /// and 26.7.4). It increases with θ = atan(x / √degrees), and is inverted by bisecting the
 /// range of θ until no number lies between its ends.
 #[must_use]
-pub fn critical(level: f64, degrees: u32) -> Option<f64> {
+pub(crate) fn critical(level: f64, degrees: u32) -> Option<f64> {
     if degrees == 0 || !(level > 0.0 && level < 1.0) {
         return None;
     }

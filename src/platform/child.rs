@@ -10,7 +10,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 /// Returns a channel that is closed when `child` has ended, whose status can then be read; nothing
 /// is sent. A thread waits for the end.
-pub fn watch(child: &Child) -> io::Result<Receiver<()>> {
+pub(crate) fn watch(child: &Child) -> io::Result<Receiver<()>> {
     let (running, ended) = channel();
     let id = WaitId::Pid(Pid::from_child(child));
     thread::Builder::new().name("child".to_owned()).spawn(move || {

@@ -6,7 +6,7 @@ use super::limits;
 
 /// An exhausted resource of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exhausted {
+pub(crate) enum Exhausted {
     /// File descriptors of the process.
     Descriptors,
     /// File descriptors of the system.
@@ -18,7 +18,7 @@ pub enum Exhausted {
 impl Exhausted {
     /// Returns the exhausted resource that caused `error`, if any.
     #[must_use]
-    pub fn of(error: &io::Error) -> Option<Self> {
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
         limits::exhausted_by(error)
     }
 }

@@ -1,13 +1,13 @@
 //! Systems other than Linux.
 
-pub mod alarm;
-pub mod clock;
-pub mod cores;
-pub mod files;
-pub mod host;
-pub mod limits;
-pub mod process;
+pub(crate) mod alarm;
+pub(crate) mod clock;
+pub(crate) mod cores;
+pub(crate) mod files;
+pub(crate) mod host;
+pub(crate) mod limits;
+pub(crate) mod process;
 pub(super) mod reads;
-pub mod signals;
+pub(crate) mod signals;
 pub(super) mod tcp;
-pub mod terminal;
+pub(crate) mod terminal;

@@ -12,7 +12,7 @@ const NAME: (&str, &str) = (".aiperf-", ".tmp");
 
 /// Creates a temporary file in the directory of `path`, with the permissions of an ordinary
 /// file.
-pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -26,7 +26,7 @@ pub fn beside(path: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Deletes the temporary files that a killed run left in `directory`, as far as possible.
-pub fn clear_temporary(directory: &Path) {
+pub(crate) fn clear_temporary(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
@@ -38,7 +38,7 @@ pub fn clear_temporary(directory: &Path) {
 }
 
 /// Fails if `path` cannot be replaced later.
-pub fn check(path: &Path) -> io::Result<()> {
+pub(crate) fn check(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
@@ -46,7 +46,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 }
 
 /// Replaces `path` with what `write` writes. On an error, `path` stays as it was.
-pub fn replace(
+pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {

@@ -103,7 +103,7 @@ pub enum ArrivalClock {
 impl ArrivalClock {
     /// Returns the name used in output files.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
             Self::User => "user",
@@ -168,7 +168,7 @@ impl HttpTrace {
 
     /// Returns whether the exchange had a connection slot or needed none.
     #[must_use]
-    pub fn was_unblocked(&self) -> bool {
+    pub(crate) fn was_unblocked(&self) -> bool {
         self.pool_wait_end.is_some()
             || self.dns_start.is_some()
             || self.connect_start.is_some()
@@ -177,20 +177,20 @@ impl HttpTrace {
 
     /// Returns whether the exchange had the addresses of the host or needed none.
     #[must_use]
-    pub fn had_addresses(&self) -> bool {
+    pub(crate) fn had_addresses(&self) -> bool {
         self.dns_end.is_some() || self.connect_start.is_some() || self.had_connection()
     }
 
     /// Returns whether a connection was ready.
     #[must_use]
-    pub fn had_connection(&self) -> bool {
+    pub(crate) fn had_connection(&self) -> bool {
         self.reused.is_some() || self.connect_end.is_some() || self.send_start.is_some()
     }
 
     /// Returns when the request had been sent. A response that begins earlier ends the sending,
     /// because phases do not overlap.
     #[must_use]
-    pub fn sent(&self) -> Option<Nanos> {
+    pub(crate) fn sent(&self) -> Option<Nanos> {
         self.send_end.map(|end| self.receive_start.map_or(end, |answer| end.min(answer)))
     }
 }

@@ -12,31 +12,31 @@ const RANDOM_BITS: u32 = 56;
 
 /// Position of a request in a trace. Each request is a trace of its own, and its span is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceContext {
+pub(crate) struct TraceContext {
     /// UUID of the request. It is never all zero, since a UUID has a version.
-    pub trace_id: [u8; 16],
+    pub(crate) trace_id: [u8; 16],
     /// Span ID of the whole request; never all zero.
-    pub span_id: [u8; 8],
+    pub(crate) span_id: [u8; 8],
 }
 
 impl TraceContext {
     /// Returns the context of the request with this ID.
     #[must_use]
-    pub fn of(request_id: Uuid) -> Self {
+    pub(crate) fn of(request_id: Uuid) -> Self {
         let (high, low) = request_id.as_u64_pair();
         Self { trace_id: *request_id.as_bytes(), span_id: span_id(mixed(high) ^ low) }
     }
 
     /// Returns the span ID of the request's child span number `index`.
     #[must_use]
-    pub fn child(&self, index: u8) -> [u8; 8] {
+    pub(crate) fn child(&self, index: u8) -> [u8; 8] {
         let own = u64::from_be_bytes(self.span_id);
         span_id(own ^ mixed(u64::from(index) + 1))
     }
 
     /// Returns the value of the header `traceparent`, version 00.
     #[must_use]
-    pub fn traceparent(&self, is_sampled: bool) -> [u8; 55] {
+    pub(crate) fn traceparent(&self, is_sampled: bool) -> [u8; 55] {
         let mut value = *b"00-00000000000000000000000000000000-0000000000000000-00";
         hex(&self.trace_id, &mut value[3..35]);
         hex(&self.span_id, &mut value[36..52]);
@@ -73,25 +73,25 @@ fn hex(bytes: &[u8], to: &mut [u8]) {
 /// bits are compared with a threshold. The flag that the server receives in `traceparent` therefore
 /// matches what is exported, and any other sampler with the same probability decides the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceShare {
+pub(crate) struct TraceShare {
     /// Trace IDs below the threshold are not sampled.
     threshold: u64,
 }
 
 impl TraceShare {
     /// Samples no trace.
-    pub const NONE: Self = Self { threshold: 1 << RANDOM_BITS };
+    pub(crate) const NONE: Self = Self { threshold: 1 << RANDOM_BITS };
 
     /// Creates a share of `percent` of all traces; values below 0 count as 0, and above 100 as 100.
     #[must_use]
-    pub fn of_percent(percent: f64) -> Self {
+    pub(crate) fn of_percent(percent: f64) -> Self {
         let rejected = (1.0 - percent / 100.0).clamp(0.0, 1.0);
         Self { threshold: (rejected * (1_u64 << RANDOM_BITS) as f64).round() as u64 }
     }
 
     /// Returns whether the trace of the request is sampled.
     #[must_use]
-    pub fn covers(self, request_id: Uuid) -> bool {
+    pub(crate) fn covers(self, request_id: Uuid) -> bool {
         let random = request_id.as_u64_pair().1 & ((1 << RANDOM_BITS) - 1);
         random >= self.threshold
     }

@@ -13,76 +13,76 @@ use crate::tokenizer::TokenCounter;
 #[serde(default)]
 pub struct Provenance {
     /// This program.
-    pub program: Program,
+    pub(crate) program: Program,
     /// The machine that generated the load.
-    pub host: Host,
+    pub(crate) host: Host,
     /// The tokenizer that counted tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokenizer: Option<Tokenizer>,
+    pub(crate) tokenizer: Option<Tokenizer>,
     /// The servers that responded; known afterwards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub servers: Vec<Server>,
+    pub(crate) servers: Vec<Server>,
 }
 
 /// This program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
+pub(crate) struct Program {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its version.
-    pub version: String,
+    pub(crate) version: String,
     /// The commit of a release build, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub commit: Option<String>,
+    pub(crate) commit: Option<String>,
 }
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
+pub(crate) struct Host {
     /// Its name in the network.
-    pub name: String,
+    pub(crate) name: String,
     /// The operating system, as it names itself.
-    pub os: String,
+    pub(crate) os: String,
     /// Release of the kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Architecture of the processor, as Rust names it.
-    pub arch: String,
+    pub(crate) arch: String,
     /// Model of the processor, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cpu: Option<String>,
+    pub(crate) cpu: Option<String>,
     /// Number of cores that the program may use.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// Main memory in bytes, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub memory_bytes: Option<u64>,
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 /// A tokenizer's vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tokenizer {
+pub(crate) struct Tokenizer {
     /// `builtin`, a path, or a name on the hub.
-    pub name: String,
+    pub(crate) name: String,
     /// SHA-256 of its `tokenizer.json`, or of the embedded vocabulary, in hexadecimal.
-    pub sha256: String,
+    pub(crate) sha256: String,
 }
 
 /// A server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Server {
+pub(crate) struct Server {
     /// URL of the requests, without credentials.
-    pub url: String,
+    pub(crate) url: String,
     /// Name of the software, from the names of its metrics or else from its `server` header.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Its version, if a metric or the header contains it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
 }
 
 impl Provenance {
     /// Returns the provenance of a run on this machine, before any server has responded.
     #[must_use]
-    pub fn here(counter: Option<&TokenCounter>) -> Self {
+    pub(crate) fn here(counter: Option<&TokenCounter>) -> Self {
         let tokenizer = counter.map(|counter| Tokenizer {
             name: counter.name().to_owned(),
             sha256: counter.sha256().to_owned(),
@@ -104,7 +104,7 @@ impl Program {
 impl Host {
     /// Returns the current machine.
     #[must_use]
-    pub fn this() -> Self {
+    pub(crate) fn this() -> Self {
         Self {
             name: host::name(),
             os: host::system(),
@@ -133,7 +133,7 @@ const ENGINES: [(&str, &str); 8] = [
 impl Server {
     /// Returns the server at `url`, whose responses had this `server` header.
     #[must_use]
-    pub fn answering(url: &str, header: Option<&str>) -> Self {
+    pub(crate) fn answering(url: &str, header: Option<&str>) -> Self {
         // `name/version (comment) …`, RFC 9110, 10.2.4.
         let product = header.and_then(|header| header.split_whitespace().next());
         let (name, version) = product.map_or((None, None), |product| {
@@ -149,7 +149,7 @@ impl Server {
 
     /// Adds what the metrics of the same host and port reveal.
     #[must_use]
-    pub fn known_by(self, metrics: Option<&ServerMetrics>) -> Self {
+    pub(crate) fn known_by(self, metrics: Option<&ServerMetrics>) -> Self {
         let Some(metrics) = metrics else { return self };
         let own = |metric: &&MetricReport| {
             metric

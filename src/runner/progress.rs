@@ -129,7 +129,7 @@ impl Counters {
     /// Returns the number of requests that were held back because no connection could be
     /// established.
     #[must_use]
-    pub fn sends_held_back(&self) -> u64 {
+    pub(crate) fn sends_held_back(&self) -> u64 {
         self.held_back.load(Relaxed)
     }
 
@@ -141,7 +141,7 @@ impl Counters {
 
     /// Returns a view of the counters; `None` before the phase has started.
     #[must_use]
-    pub fn snapshot(&self) -> Option<PhaseStats> {
+    pub(crate) fn snapshot(&self) -> Option<PhaseStats> {
         let start = *self.start.get()?;
         let end = self.end.get().copied();
         let instant = |stamp: &AtomicU64| Some(Nanos(stamp.load(Relaxed))).filter(|at| at.0 > 0);

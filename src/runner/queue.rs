@@ -73,7 +73,7 @@ pub struct QueueStats {
 impl QueueStats {
     /// Returns whether requests were held back or records spilled because there was no room.
     #[must_use]
-    pub const fn is_behind(&self) -> bool {
+    pub(crate) const fn is_behind(&self) -> bool {
         self.bytes > self.budget_bytes / 2
     }
 }
@@ -100,7 +100,7 @@ impl RecordQueue {
     }
 
     /// Adds a record. After the queue is closed, records are dropped.
-    pub fn push(&self, record: RequestRecord) {
+    pub(crate) fn push(&self, record: RequestRecord) {
         let record = Box::new(record);
         let size = self.footprint(&record);
         let mut state = self.lock();
@@ -132,7 +132,7 @@ impl RecordQueue {
     }
 
     /// Waits until half of the budget is free.
-    pub async fn room(&self) {
+    pub(crate) async fn room(&self) {
         let mut has_paused = false;
         loop {
             let drained = self.drained.notified();
@@ -182,7 +182,7 @@ impl RecordQueue {
     }
 
     /// Closes the queue: no more records will be pushed.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_all();
         self.drained.notify_waiters();
@@ -190,7 +190,7 @@ impl RecordQueue {
 
     /// Closes the queue and drops the waiting records, which count as lost. A segment of the file
     /// that is being read is still delivered.
-    pub fn discard(&self) {
+    pub(crate) fn discard(&self) {
         let mut state = self.lock();
         let spilled = state.spill.as_mut().map_or(0, Spill::clear);
         state.stats.lost += state.records.len() as u64 + spilled;

@@ -72,7 +72,7 @@ impl RequestBuilder {
 
     /// Adds `traceparent` to requests and marks `share` of them as sampled.
     #[must_use]
-    pub fn with_trace_context(self, share: TraceShare) -> Self {
+    pub(crate) fn with_trace_context(self, share: TraceShare) -> Self {
         Self { traced: Some(share), ..self }
     }
 

@@ -21,7 +21,7 @@ impl Targets {
 
     /// Adds the targets of each model, in the order of the servers.
     #[must_use]
-    pub fn with_models(self, models: impl Into<Arc<[(Arc<str>, Vec<Target>)]>>) -> Self {
+    pub(crate) fn with_models(self, models: impl Into<Arc<[(Arc<str>, Vec<Target>)]>>) -> Self {
         Self { models: models.into(), ..self }
     }
 

@@ -17,7 +17,7 @@ use crate::units::Nanos;
 
 /// Endless sequence of a phase's due times, in order. The first is zero.
 #[derive(Debug, Clone)]
-pub struct Arrivals {
+pub(crate) struct Arrivals {
     curve: RateCurve,
     gaps: Gaps,
     rng: ChaCha8Rng,
@@ -41,7 +41,7 @@ impl Arrivals {
     /// Creates arrivals at `rate`. If the rate or the shape is not positive, all arrivals are due
     /// at once; the command line rejects such values.
     #[must_use]
-    pub fn new(rate: &Rate, rng: ChaCha8Rng) -> Self {
+    pub(crate) fn new(rate: &Rate, rng: ChaCha8Rng) -> Self {
         let gaps = match rate.pattern {
             ArrivalPattern::Constant => Gaps::Constant,
             ArrivalPattern::Poisson => Gaps::Exponential,
@@ -55,12 +55,12 @@ impl Arrivals {
 
     /// Restricts the arrivals to those of `shard`.
     #[must_use]
-    pub fn shard(self, shard: Shard) -> Self {
+    pub(crate) fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
     /// Returns the next due time.
-    pub fn next_due(&mut self) -> Nanos {
+    pub(crate) fn next_due(&mut self) -> Nanos {
         while !self.shard.has(self.count) {
             self.step();
         }

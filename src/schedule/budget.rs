@@ -9,7 +9,7 @@ const MAX_SESSIONS: u64 = 1 << 32;
 
 /// The remaining requests and sessions of a phase.
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub(crate) struct Budget {
     requests: Option<u64>,
     requests_taken: u64,
     first_session: u64,
@@ -27,7 +27,7 @@ pub struct Budget {
 impl Budget {
     /// Creates the whole budget that `stop` allows; sessions are numbered from `first_session`.
     #[must_use]
-    pub const fn new(stop: &StopCondition, first_session: u64) -> Self {
+    pub(crate) const fn new(stop: &StopCondition, first_session: u64) -> Self {
         Self {
             requests: stop.requests,
             requests_taken: 0,
@@ -42,7 +42,7 @@ impl Budget {
 
     /// Restricts the budget to the sessions and requests of `shard`.
     #[must_use]
-    pub fn shard(self, shard: Shard) -> Self {
+    pub(crate) fn shard(self, shard: Shard) -> Self {
         let most = self.sessions.into_iter().chain(self.requests).fold(MAX_SESSIONS, u64::min);
         Self {
             requests: self.requests.map(|requests| shard.share(requests)),
@@ -54,14 +54,14 @@ impl Budget {
 
     /// Returns whether a session may start: the `nth` of the phase, or the next one.
     #[must_use]
-    pub fn may_start(&self, nth: Option<u64>) -> bool {
+    pub(crate) fn may_start(&self, nth: Option<u64>) -> bool {
         let nth = nth.unwrap_or_else(|| self.shard.nth(self.started));
         self.has_request() && self.sessions.is_none_or(|sessions| nth < sessions)
     }
 
     /// Starts a session with its first request: the `nth` of the phase, or the next one. Returns
     /// its number, or `None` if it may not start.
-    pub fn start(&mut self, nth: Option<u64>) -> Option<u64> {
+    pub(crate) fn start(&mut self, nth: Option<u64>) -> Option<u64> {
         if !self.may_start(nth) {
             return None;
         }
@@ -75,7 +75,7 @@ impl Budget {
     }
 
     /// Takes a request for a later turn of a session; returns whether one was left.
-    pub fn next_turn(&mut self) -> bool {
+    pub(crate) fn next_turn(&mut self) -> bool {
         let has_request = self.has_request();
         self.requests_taken += u64::from(has_request);
         has_request
@@ -85,7 +85,7 @@ impl Budget {
     /// sessions the other shards started, so with several shards this is the highest possible
     /// number.
     #[must_use]
-    pub fn next_session(&self) -> u64 {
+    pub(crate) fn next_session(&self) -> u64 {
         self.first_session + self.agreed.unwrap_or(self.past)
     }
 

@@ -7,7 +7,7 @@ use crate::units::Nanos;
 /// Selects requests by their index alone, so that the result depends neither on the caller nor on
 /// the time.
 #[derive(Debug, Clone, Copy)]
-pub struct Cancellations {
+pub(crate) struct Cancellations {
     seed: Seed,
     share: f64,
     delay: Nanos,
@@ -16,7 +16,7 @@ pub struct Cancellations {
 impl Cancellations {
     /// Creates the selection that `config` describes, drawn from `seed`.
     #[must_use]
-    pub fn new(config: Cancellation, seed: Seed) -> Self {
+    pub(crate) fn new(config: Cancellation, seed: Seed) -> Self {
         let seed = seed.derive("timing.request.cancellation");
         Self { seed, share: config.percent / 100.0, delay: config.delay }
     }
@@ -24,7 +24,7 @@ impl Cancellations {
     /// Returns the time between sending the request for turn `turn` of session `session` and
     /// cancelling it; `None` if it is not cancelled.
     #[must_use]
-    pub fn delay(&self, session: u64, turn: usize) -> Option<Nanos> {
+    pub(crate) fn delay(&self, session: u64, turn: usize) -> Option<Nanos> {
         let drawn = Seed(self.seed.number(session)).number(turn as u64);
         // The upper 53 bits as a number in [0, 1).
         let uniform = (drawn >> 11) as f64 / (1u64 << 53) as f64;

@@ -14,10 +14,10 @@ const MAX_REQUEST_RATE: f64 = 1e6;
 const MIN_REQUEST_RATE: f64 = 1e-9;
 
 /// Maximum concurrency; no machine holds more.
-pub const MAX_CONCURRENCY: u64 = 1 << 24;
+pub(crate) const MAX_CONCURRENCY: u64 = 1 << 24;
 
 /// Checks a rate, in requests per second; the error says what it must be.
-pub fn check_rate(rate: f64) -> Result<(), String> {
+pub(crate) fn check_rate(rate: f64) -> Result<(), String> {
     if !(rate.is_finite() && rate > 0.0) {
         return Err("must be a number of requests per second above 0".to_owned());
     }
@@ -32,7 +32,7 @@ pub fn check_rate(rate: f64) -> Result<(), String> {
 
 impl Config {
     /// Checks the phases, and how timestamps are used.
-    pub fn check(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
         for phase in &self.phases {
             check_limits(phase)?;
             check_end(phase)?;
@@ -48,7 +48,7 @@ impl Config {
 
     /// Checks that each shard has something to send. To be called again once the dataset has
     /// determined the phases.
-    pub fn check_shares(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check_shares(&self) -> Result<(), InvalidSetting> {
         let Some(shard) = self.shard else { return Ok(()) };
         self.phases.iter().try_for_each(|phase| enough_for(phase, shard.count()))
     }

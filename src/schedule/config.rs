@@ -22,7 +22,7 @@ pub struct Config {
 impl Config {
     /// Returns the phases as this process drives them, with its share of all counts.
     #[must_use]
-    pub fn own_phases(&self) -> Vec<PhaseConfig> {
+    pub(crate) fn own_phases(&self) -> Vec<PhaseConfig> {
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         self.phases.iter().map(|phase| phase.share(shard)).collect()
     }
@@ -78,7 +78,7 @@ impl PhaseConfig {
     /// This is for reports and progress; the [schedule](super::Schedule) is made from the whole
     /// phase.
     #[must_use]
-    pub fn share(&self, shard: Shard) -> Self {
+    pub(crate) fn share(&self, shard: Shard) -> Self {
         if shard.count() == 1 {
             return self.clone();
         }
@@ -114,7 +114,7 @@ impl PhaseConfig {
     /// Returns the number of sessions in flight that the phase tries to hold; absent if the
     /// concurrency only limits a load that is paced by something else.
     #[must_use]
-    pub fn steady_concurrency(&self) -> Option<u64> {
+    pub(crate) fn steady_concurrency(&self) -> Option<u64> {
         let is_steady = self.load == LoadPattern::ClosedLoop || self.steady_rate().is_some();
         self.concurrency.filter(|_| is_steady).map(|limit| limit.most)
     }
@@ -162,7 +162,7 @@ impl Rate {
 
     /// Returns the time of the last point, including the ramp.
     #[must_use]
-    pub fn length(&self) -> Nanos {
+    pub(crate) fn length(&self) -> Nanos {
         self.ramp.unwrap_or_default() + self.points.last().map_or(Nanos::ZERO, |point| point.at)
     }
 }

@@ -21,7 +21,7 @@ impl Line {
 
     /// Restricts the slots to those of `shard`.
     #[must_use]
-    pub const fn shard(self, shard: Shard) -> Self {
+    pub(crate) const fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
@@ -42,7 +42,7 @@ impl Line {
     /// Returns the time after the start at which the slot of index `slot` opens; `None` past the
     /// last slot.
     #[must_use]
-    pub fn opens(&self, slot: u64) -> Option<Nanos> {
+    pub(crate) fn opens(&self, slot: u64) -> Option<Nanos> {
         let Limit { most, ramp } = self.limit;
         let index = Some(self.shard.nth(slot)).filter(|index| *index < most)?;
         let ramp = u128::from(ramp.unwrap_or_default().0);

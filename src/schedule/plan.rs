@@ -8,18 +8,18 @@ use crate::units::Nanos;
 /// The schedule of a phase. Due times, session numbers and cancellations depend on indices and the
 /// seed alone, and never on what happens during the run.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     source: Source,
     /// Remaining requests and sessions.
-    pub budget: Budget,
+    pub(crate) budget: Budget,
     /// Users of a user-centric load.
-    pub users: Option<Users>,
+    pub(crate) users: Option<Users>,
     /// Requests that are cancelled on purpose.
-    pub cancellations: Option<Cancellations>,
+    pub(crate) cancellations: Option<Cancellations>,
     /// Limit on sessions in flight.
-    pub concurrency: Option<Line>,
+    pub(crate) concurrency: Option<Line>,
     /// Limit on requests that wait for their first content.
-    pub prefill_concurrency: Option<Line>,
+    pub(crate) prefill_concurrency: Option<Line>,
 }
 
 /// Source of the arrivals.
@@ -39,7 +39,7 @@ enum Source {
 
 /// An arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// Due time since the phase's start.
     pub due: Nanos,
     /// The session to start, counted from the phase's first session. `None` starts the next session
@@ -51,7 +51,12 @@ impl Schedule {
     /// Creates the whole schedule of a phase whose sessions are numbered from `first_session`.
     /// `starts` are the due times of the sessions of a fixed schedule, in order.
     #[must_use]
-    pub fn new(config: &PhaseConfig, seed: Seed, first_session: u64, starts: Vec<Nanos>) -> Self {
+    pub(crate) fn new(
+        config: &PhaseConfig,
+        seed: Seed,
+        first_session: u64,
+        starts: Vec<Nanos>,
+    ) -> Self {
         let kind = config.kind.as_str();
         let source = match &config.load {
             LoadPattern::ClosedLoop | LoadPattern::UserCentric { .. } => Source::None,
@@ -83,7 +88,7 @@ impl Schedule {
     /// Restricts a schedule of which nothing has been taken yet to `shard`. All shards together are
     /// the whole schedule.
     #[must_use]
-    pub fn shard(self, shard: Shard) -> Self {
+    pub(crate) fn shard(self, shard: Shard) -> Self {
         Self {
             source: match self.source {
                 Source::None => Source::None,
@@ -99,7 +104,7 @@ impl Schedule {
     }
 
     /// Returns the next arrival; `None` after the last, or for a load without arrival times.
-    pub fn next_arrival(&mut self) -> Option<Arrival> {
+    pub(crate) fn next_arrival(&mut self) -> Option<Arrival> {
         match &mut self.source {
             Source::None => None,
             Source::Rate(arrivals) => Some(Arrival { due: arrivals.next_due(), session: None }),

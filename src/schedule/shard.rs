@@ -64,41 +64,39 @@ impl Shard {
     /// Maximum number of shards.
     pub const MAX_COUNT: u64 = 1 << 16;
 
-    /// Creates the shard of index `index` out of `count`. A count of 0 is taken as 1, and an index
-    /// past the last shard as the last one.
-    #[must_use]
-    pub const fn new(index: u64, count: u64) -> Self {
-        let count = if count == 0 { 1 } else { count };
-        Self { index: if index < count { index } else { count - 1 }, count }
+    #[cfg(test)]
+    pub(crate) fn new(index: u64, count: u64) -> Self {
+        assert!(index < count);
+        Self { index, count }
     }
 
     /// Returns the index of the shard, from 0.
     #[must_use]
-    pub const fn index(self) -> u64 {
+    pub(crate) const fn index(self) -> u64 {
         self.index
     }
 
     /// Returns the number of shards.
     #[must_use]
-    pub const fn count(self) -> u64 {
+    pub(crate) const fn count(self) -> u64 {
         self.count
     }
 
     /// Returns whether the item of index `index` belongs to this shard.
     #[must_use]
-    pub const fn has(self, index: u64) -> bool {
+    pub(crate) const fn has(self, index: u64) -> bool {
         index % self.count == self.index
     }
 
     /// Returns the index in the whole of the `nth` item of this shard.
     #[must_use]
-    pub const fn nth(self, nth: u64) -> u64 {
+    pub(crate) const fn nth(self, nth: u64) -> u64 {
         self.index.saturating_add(nth.saturating_mul(self.count))
     }
 
     /// Returns how many of the first `total` items belong to this shard.
     #[must_use]
-    pub const fn share(self, total: u64) -> u64 {
+    pub(crate) const fn share(self, total: u64) -> u64 {
         total.saturating_sub(self.index).div_ceil(self.count)
     }
 }

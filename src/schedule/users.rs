@@ -10,7 +10,7 @@ use crate::units::Nanos;
 /// apart, and the turns of each user `U/rate`. A limit on requests applies to these turns in order,
 /// across all users.
 #[derive(Debug, Clone, Copy)]
-pub struct Users {
+pub(crate) struct Users {
     rate: f64,
     count: u64,
     requests: Option<u64>,
@@ -20,18 +20,18 @@ pub struct Users {
 impl Users {
     /// Creates `count` users who send `rate` turns per second together, up to `requests` in total.
     #[must_use]
-    pub const fn new(rate: f64, count: u64, requests: Option<u64>) -> Self {
+    pub(crate) const fn new(rate: f64, count: u64, requests: Option<u64>) -> Self {
         Self { rate, count, requests, shard: Shard::WHOLE }
     }
 
     /// Restricts the users to those of `shard`.
     #[must_use]
-    pub const fn shard(self, shard: Shard) -> Self {
+    pub(crate) const fn shard(self, shard: Shard) -> Self {
         Self { shard, ..self }
     }
 
     /// Returns an iterator over the users.
-    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         let shard = self.shard;
         (0..shard.share(self.count)).map(move |nth| shard.nth(nth))
     }
@@ -39,7 +39,7 @@ impl Users {
     /// Returns when the `nth` turn of user `user`, counted over all of its sessions, is due; `None`
     /// past the last turn.
     #[must_use]
-    pub fn due(&self, user: u64, nth: u64) -> Option<Nanos> {
+    pub(crate) fn due(&self, user: u64, nth: u64) -> Option<Nanos> {
         let turn = self.in_turn(user, nth);
         let is_sent = self.requests.is_none_or(|requests| turn < requests);
         is_sent.then(|| Nanos::from_seconds(turn as f64 / self.rate))
@@ -47,13 +47,13 @@ impl Users {
 
     /// Returns the number, from 0, of the `nth` session of user `user`.
     #[must_use]
-    pub const fn session(&self, user: u64, nth: u64) -> u64 {
+    pub(crate) const fn session(&self, user: u64, nth: u64) -> u64 {
         self.in_turn(user, nth)
     }
 
     /// Returns how many of the first `total` turns or sessions belong to these users.
     #[must_use]
-    pub fn turns_of(&self, total: u64) -> u64 {
+    pub(crate) fn turns_of(&self, total: u64) -> u64 {
         let users = self.count.max(1);
         let (rounds, rest) = (total / users, total % users);
         rounds * self.shard.share(users) + self.shard.share(rest)
@@ -87,7 +87,7 @@ mod tests {
         fn turns_are_those_of_each_user(
             count in 1_u64..40, total in 0_u64..400, shards in 1_u64..9, index in 0_u64..9,
         ) {
-            let users = Users::new(1.0, count, Some(total)).shard(Shard::new(index, shards));
+            let users = Users::new(1.0, count, Some(total)).shard(Shard::new(index % shards, shards));
             let sent = |user| (0..=total).take_while(|nth| users.due(user, *nth).is_some()).count();
             let turns: usize = users.iter().map(sent).sum();
             prop_assert_eq!(users.turns_of(total), turns as u64);

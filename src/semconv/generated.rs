@@ -2,113 +2,113 @@
 // Regenerate with `UPDATE=1 cargo test --lib semconv`.
 
 /// Keys of attributes.
-pub mod attribute {
+pub(crate) mod attribute {
     /// `aiperf.benchmark.id`
-    pub const AIPERF_BENCHMARK_ID: &str = "aiperf.benchmark.id";
+    pub(crate) const AIPERF_BENCHMARK_ID: &str = "aiperf.benchmark.id";
     /// `aiperf.benchmark_phase`
-    pub const AIPERF_BENCHMARK_PHASE: &str = "aiperf.benchmark_phase";
+    pub(crate) const AIPERF_BENCHMARK_PHASE: &str = "aiperf.benchmark_phase";
     /// `aiperf.connection.reused`
-    pub const AIPERF_CONNECTION_REUSED: &str = "aiperf.connection.reused";
+    pub(crate) const AIPERF_CONNECTION_REUSED: &str = "aiperf.connection.reused";
     /// `aiperf.dns.cache_hit`
-    pub const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
+    pub(crate) const AIPERF_DNS_CACHE_HIT: &str = "aiperf.dns.cache_hit";
     /// `aiperf.endpoint.type`
-    pub const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
+    pub(crate) const AIPERF_ENDPOINT_TYPE: &str = "aiperf.endpoint.type";
     /// `aiperf.model.name`
-    pub const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
+    pub(crate) const AIPERF_MODEL_NAME: &str = "aiperf.model.name";
     /// `aiperf.percentile`
-    pub const AIPERF_PERCENTILE: &str = "aiperf.percentile";
+    pub(crate) const AIPERF_PERCENTILE: &str = "aiperf.percentile";
     /// `aiperf.request.id`
-    pub const AIPERF_REQUEST_ID: &str = "aiperf.request.id";
+    pub(crate) const AIPERF_REQUEST_ID: &str = "aiperf.request.id";
     /// `aiperf.request.latency`
-    pub const AIPERF_REQUEST_LATENCY: &str = "aiperf.request.latency";
+    pub(crate) const AIPERF_REQUEST_LATENCY: &str = "aiperf.request.latency";
     /// `aiperf.request.slip`
-    pub const AIPERF_REQUEST_SLIP: &str = "aiperf.request.slip";
+    pub(crate) const AIPERF_REQUEST_SLIP: &str = "aiperf.request.slip";
     /// `aiperf.session.number`
-    pub const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
+    pub(crate) const AIPERF_SESSION_NUMBER: &str = "aiperf.session.number";
     /// `aiperf.shard.count`
-    pub const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
+    pub(crate) const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
     /// `aiperf.shard.index`
-    pub const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
+    pub(crate) const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
     /// `aiperf.sweep.id`
-    pub const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
+    pub(crate) const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
     /// `aiperf.turn.index`
-    pub const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
+    pub(crate) const AIPERF_TURN_INDEX: &str = "aiperf.turn.index";
     /// `error.type`
-    pub const ERROR_TYPE: &str = "error.type";
+    pub(crate) const ERROR_TYPE: &str = "error.type";
     /// `gen_ai.conversation.id`
-    pub const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
+    pub(crate) const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
     /// `gen_ai.operation.name`
-    pub const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
+    pub(crate) const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
     /// `gen_ai.provider.name`
-    pub const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
+    pub(crate) const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
     /// `gen_ai.request.max_tokens`
-    pub const GEN_AI_REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
+    pub(crate) const GEN_AI_REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
     /// `gen_ai.request.model`
-    pub const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
+    pub(crate) const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
     /// `gen_ai.request.seed`
-    pub const GEN_AI_REQUEST_SEED: &str = "gen_ai.request.seed";
+    pub(crate) const GEN_AI_REQUEST_SEED: &str = "gen_ai.request.seed";
     /// `gen_ai.request.stream`
-    pub const GEN_AI_REQUEST_STREAM: &str = "gen_ai.request.stream";
+    pub(crate) const GEN_AI_REQUEST_STREAM: &str = "gen_ai.request.stream";
     /// `gen_ai.request.temperature`
-    pub const GEN_AI_REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
+    pub(crate) const GEN_AI_REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
     /// `gen_ai.request.top_p`
-    pub const GEN_AI_REQUEST_TOP_P: &str = "gen_ai.request.top_p";
+    pub(crate) const GEN_AI_REQUEST_TOP_P: &str = "gen_ai.request.top_p";
     /// `gen_ai.response.finish_reasons`
-    pub const GEN_AI_RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+    pub(crate) const GEN_AI_RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
     /// `gen_ai.response.id`
-    pub const GEN_AI_RESPONSE_ID: &str = "gen_ai.response.id";
+    pub(crate) const GEN_AI_RESPONSE_ID: &str = "gen_ai.response.id";
     /// `gen_ai.response.model`
-    pub const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
+    pub(crate) const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
     /// `gen_ai.response.time_to_first_chunk`
-    pub const GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
+    pub(crate) const GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
     /// `gen_ai.token.type`
-    pub const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
+    pub(crate) const GEN_AI_TOKEN_TYPE: &str = "gen_ai.token.type";
     /// `gen_ai.usage.input_tokens`
-    pub const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+    pub(crate) const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
     /// `gen_ai.usage.output_tokens`
-    pub const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    pub(crate) const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
     /// `http.request.resend_count`
-    pub const HTTP_REQUEST_RESEND_COUNT: &str = "http.request.resend_count";
+    pub(crate) const HTTP_REQUEST_RESEND_COUNT: &str = "http.request.resend_count";
     /// `http.response.status_code`
-    pub const HTTP_RESPONSE_STATUS_CODE: &str = "http.response.status_code";
+    pub(crate) const HTTP_RESPONSE_STATUS_CODE: &str = "http.response.status_code";
     /// `network.peer.address`
-    pub const NETWORK_PEER_ADDRESS: &str = "network.peer.address";
+    pub(crate) const NETWORK_PEER_ADDRESS: &str = "network.peer.address";
     /// `network.peer.port`
-    pub const NETWORK_PEER_PORT: &str = "network.peer.port";
+    pub(crate) const NETWORK_PEER_PORT: &str = "network.peer.port";
     /// `server.address`
-    pub const SERVER_ADDRESS: &str = "server.address";
+    pub(crate) const SERVER_ADDRESS: &str = "server.address";
     /// `server.port`
-    pub const SERVER_PORT: &str = "server.port";
+    pub(crate) const SERVER_PORT: &str = "server.port";
 }
 
 /// Names of spans, the request's own aside, and of their events.
-pub mod span {
+pub(crate) mod span {
     /// `aiperf.http.blocked`: the wait for a slot in the connection pool.
-    pub const AIPERF_HTTP_BLOCKED: &str = "aiperf.http.blocked";
+    pub(crate) const AIPERF_HTTP_BLOCKED: &str = "aiperf.http.blocked";
     /// `aiperf.http.dns`: the DNS lookup of the host's addresses.
-    pub const AIPERF_HTTP_DNS: &str = "aiperf.http.dns";
+    pub(crate) const AIPERF_HTTP_DNS: &str = "aiperf.http.dns";
     /// `aiperf.http.connect`: opening the connection, including a proxy's tunnel and TLS.
-    pub const AIPERF_HTTP_CONNECT: &str = "aiperf.http.connect";
+    pub(crate) const AIPERF_HTTP_CONNECT: &str = "aiperf.http.connect";
     /// `aiperf.http.tls`: the TLS handshake, a child of `aiperf.http.connect`.
-    pub const AIPERF_HTTP_TLS: &str = "aiperf.http.tls";
+    pub(crate) const AIPERF_HTTP_TLS: &str = "aiperf.http.tls";
     /// `aiperf.http.send`: from the first byte of the request to its last.
-    pub const AIPERF_HTTP_SEND: &str = "aiperf.http.send";
+    pub(crate) const AIPERF_HTTP_SEND: &str = "aiperf.http.send";
     /// `aiperf.http.wait`: from the last byte of the request to the first bytes of the response body.
-    pub const AIPERF_HTTP_WAIT: &str = "aiperf.http.wait";
+    pub(crate) const AIPERF_HTTP_WAIT: &str = "aiperf.http.wait";
     /// `aiperf.http.receive`: from the first bytes of the response body to its last.
-    pub const AIPERF_HTTP_RECEIVE: &str = "aiperf.http.receive";
+    pub(crate) const AIPERF_HTTP_RECEIVE: &str = "aiperf.http.receive";
     /// `aiperf.first_token`: the first content event of a streamed response arrived.
-    pub const AIPERF_FIRST_TOKEN: &str = "aiperf.first_token";
+    pub(crate) const AIPERF_FIRST_TOKEN: &str = "aiperf.first_token";
     /// `aiperf.last_token`: the last content event of a streamed response arrived.
-    pub const AIPERF_LAST_TOKEN: &str = "aiperf.last_token";
+    pub(crate) const AIPERF_LAST_TOKEN: &str = "aiperf.last_token";
 }
 
 /// Metrics.
-pub mod metric {
+pub(crate) mod metric {
     use super::super::{Definition, InstrumentKind};
 
     /// GenAI operation duration. `s`, histogram.
-    pub const GEN_AI_CLIENT_OPERATION_DURATION: Definition = Definition {
+    pub(crate) const GEN_AI_CLIENT_OPERATION_DURATION: Definition = Definition {
         name: "gen_ai.client.operation.duration",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -117,7 +117,7 @@ pub mod metric {
     };
 
     /// Time to receive the first chunk, measured from when the client issues the generation request to when the first chunk is received in the response stream. `s`, histogram.
-    pub const GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: Definition = Definition {
+    pub(crate) const GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: Definition = Definition {
         name: "gen_ai.client.operation.time_to_first_chunk",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -126,7 +126,7 @@ pub mod metric {
     };
 
     /// Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed from the end of the previous chunk to the end of the current chunk. `s`, histogram.
-    pub const GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK: Definition = Definition {
+    pub(crate) const GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK: Definition = Definition {
         name: "gen_ai.client.operation.time_per_output_chunk",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -135,7 +135,7 @@ pub mod metric {
     };
 
     /// Number of input and output tokens used. `{token}`, histogram.
-    pub const GEN_AI_CLIENT_TOKEN_USAGE: Definition = Definition {
+    pub(crate) const GEN_AI_CLIENT_TOKEN_USAGE: Definition = Definition {
         name: "gen_ai.client.token.usage",
         kind: InstrumentKind::Histogram,
         unit: "{token}",
@@ -144,7 +144,7 @@ pub mod metric {
     };
 
     /// Total requests dispatched in this phase. `1`, counter.
-    pub const AIPERF_TIMING_REQUESTS_SENT: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_REQUESTS_SENT: Definition = Definition {
         name: "aiperf.timing.requests.sent",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -153,7 +153,7 @@ pub mod metric {
     };
 
     /// Requests that received a complete response. `1`, counter.
-    pub const AIPERF_TIMING_REQUESTS_COMPLETED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_REQUESTS_COMPLETED: Definition = Definition {
         name: "aiperf.timing.requests.completed",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -162,7 +162,7 @@ pub mod metric {
     };
 
     /// Requests cancelled before completion. `1`, counter.
-    pub const AIPERF_TIMING_REQUESTS_CANCELLED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_REQUESTS_CANCELLED: Definition = Definition {
         name: "aiperf.timing.requests.cancelled",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -171,7 +171,7 @@ pub mod metric {
     };
 
     /// Requests that ended in error. `1`, counter.
-    pub const AIPERF_TIMING_REQUESTS_ERRORS: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_REQUESTS_ERRORS: Definition = Definition {
         name: "aiperf.timing.requests.errors",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -180,7 +180,7 @@ pub mod metric {
     };
 
     /// Sessions initiated in this phase. `1`, counter.
-    pub const AIPERF_TIMING_SESSIONS_SENT: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_SENT: Definition = Definition {
         name: "aiperf.timing.sessions.sent",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -189,7 +189,7 @@ pub mod metric {
     };
 
     /// Sessions that finished all turns. `1`, counter.
-    pub const AIPERF_TIMING_SESSIONS_COMPLETED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_COMPLETED: Definition = Definition {
         name: "aiperf.timing.sessions.completed",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -198,7 +198,7 @@ pub mod metric {
     };
 
     /// Sessions that a failed turn ended. `1`, counter.
-    pub const AIPERF_TIMING_SESSIONS_FAILED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_FAILED: Definition = Definition {
         name: "aiperf.timing.sessions.failed",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -207,7 +207,7 @@ pub mod metric {
     };
 
     /// Sessions cancelled before completion. `1`, counter.
-    pub const AIPERF_TIMING_SESSIONS_CANCELLED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_CANCELLED: Definition = Definition {
         name: "aiperf.timing.sessions.cancelled",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -216,7 +216,7 @@ pub mod metric {
     };
 
     /// Cumulative session turns executed. `1`, counter.
-    pub const AIPERF_TIMING_SESSIONS_TURNS_TOTAL: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_TURNS_TOTAL: Definition = Definition {
         name: "aiperf.timing.sessions.turns_total",
         kind: InstrumentKind::Counter,
         unit: "1",
@@ -225,7 +225,7 @@ pub mod metric {
     };
 
     /// Requests currently awaiting a response. `1`, updowncounter.
-    pub const AIPERF_TIMING_REQUESTS_IN_FLIGHT: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_REQUESTS_IN_FLIGHT: Definition = Definition {
         name: "aiperf.timing.requests.in_flight",
         kind: InstrumentKind::UpDownCounter,
         unit: "1",
@@ -234,7 +234,7 @@ pub mod metric {
     };
 
     /// Sessions with at least one turn in progress. `1`, updowncounter.
-    pub const AIPERF_TIMING_SESSIONS_IN_FLIGHT: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_SESSIONS_IN_FLIGHT: Definition = Definition {
         name: "aiperf.timing.sessions.in_flight",
         kind: InstrumentKind::UpDownCounter,
         unit: "1",
@@ -243,7 +243,7 @@ pub mod metric {
     };
 
     /// Whether the phase hard-timeout fired (0 or 1). `1`, updowncounter.
-    pub const AIPERF_TIMING_PHASE_TIMEOUT_TRIGGERED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_PHASE_TIMEOUT_TRIGGERED: Definition = Definition {
         name: "aiperf.timing.phase.timeout_triggered",
         kind: InstrumentKind::UpDownCounter,
         unit: "1",
@@ -252,7 +252,7 @@ pub mod metric {
     };
 
     /// Whether the grace-period timeout fired (0 or 1). `1`, updowncounter.
-    pub const AIPERF_TIMING_PHASE_GRACE_TIMEOUT_TRIGGERED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_PHASE_GRACE_TIMEOUT_TRIGGERED: Definition = Definition {
         name: "aiperf.timing.phase.grace_timeout_triggered",
         kind: InstrumentKind::UpDownCounter,
         unit: "1",
@@ -261,7 +261,7 @@ pub mod metric {
     };
 
     /// Whether the phase was user-cancelled (0 or 1). `1`, updowncounter.
-    pub const AIPERF_TIMING_PHASE_WAS_CANCELLED: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_PHASE_WAS_CANCELLED: Definition = Definition {
         name: "aiperf.timing.phase.was_cancelled",
         kind: InstrumentKind::UpDownCounter,
         unit: "1",
@@ -270,7 +270,7 @@ pub mod metric {
     };
 
     /// Wall-clock seconds elapsed in the phase. `s`, updowncounter.
-    pub const AIPERF_TIMING_PHASE_ELAPSED_SEC: Definition = Definition {
+    pub(crate) const AIPERF_TIMING_PHASE_ELAPSED_SEC: Definition = Definition {
         name: "aiperf.timing.phase.elapsed_sec",
         kind: InstrumentKind::UpDownCounter,
         unit: "s",
@@ -279,7 +279,7 @@ pub mod metric {
     };
 
     /// Time from a request's due time until it was handed to the transport. `s`, histogram.
-    pub const AIPERF_CLIENT_SCHEDULE_SLIP: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_SCHEDULE_SLIP: Definition = Definition {
         name: "aiperf.client.schedule_slip",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -288,7 +288,7 @@ pub mod metric {
     };
 
     /// Requests sent again because a reused connection died before the first response byte. `{retry}`, counter.
-    pub const AIPERF_CLIENT_RETRIES: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_RETRIES: Definition = Definition {
         name: "aiperf.client.retries",
         kind: InstrumentKind::Counter,
         unit: "{retry}",
@@ -297,7 +297,7 @@ pub mod metric {
     };
 
     /// Time from the kernel's receive timestamp of an event until the program read it. `s`, histogram.
-    pub const AIPERF_CLIENT_READ_LAG: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_READ_LAG: Definition = Definition {
         name: "aiperf.client.read_lag",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -306,7 +306,7 @@ pub mod metric {
     };
 
     /// How much earlier than its timestamp an event may have arrived. `s`, histogram.
-    pub const AIPERF_CLIENT_STAMP_UNCERTAINTY: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_STAMP_UNCERTAINTY: Definition = Definition {
         name: "aiperf.client.stamp_uncertainty",
         kind: InstrumentKind::Histogram,
         unit: "s",
@@ -315,7 +315,7 @@ pub mod metric {
     };
 
     /// Size of the records in memory that wait to be processed. `By`, gauge.
-    pub const AIPERF_CLIENT_QUEUE_SIZE: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_QUEUE_SIZE: Definition = Definition {
         name: "aiperf.client.queue.size",
         kind: InstrumentKind::Gauge,
         unit: "By",
@@ -324,7 +324,7 @@ pub mod metric {
     };
 
     /// Records written to a file because memory was full. `{record}`, counter.
-    pub const AIPERF_CLIENT_QUEUE_SPILLED: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_QUEUE_SPILLED: Definition = Definition {
         name: "aiperf.client.queue.spilled",
         kind: InstrumentKind::Counter,
         unit: "{record}",
@@ -333,7 +333,7 @@ pub mod metric {
     };
 
     /// Requests selected by `--trace-sample` whose spans did not reach the collector. `{request}`, counter.
-    pub const AIPERF_CLIENT_TRACES_LOST: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_TRACES_LOST: Definition = Definition {
         name: "aiperf.client.traces.lost",
         kind: InstrumentKind::Counter,
         unit: "{request}",
@@ -342,7 +342,7 @@ pub mod metric {
     };
 
     /// CPU time of the program divided by the phase's wall time; 1 is one core. `1`, gauge.
-    pub const AIPERF_CLIENT_CPU_UTILIZATION: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_CPU_UTILIZATION: Definition = Definition {
         name: "aiperf.client.cpu.utilization",
         kind: InstrumentKind::Gauge,
         unit: "1",
@@ -351,7 +351,7 @@ pub mod metric {
     };
 
     /// CPU time of the busiest worker divided by the phase's wall time; 1 is fully busy. `1`, gauge.
-    pub const AIPERF_CLIENT_WORKER_CPU_UTILIZATION: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_WORKER_CPU_UTILIZATION: Definition = Definition {
         name: "aiperf.client.worker.cpu.utilization",
         kind: InstrumentKind::Gauge,
         unit: "1",
@@ -360,7 +360,7 @@ pub mod metric {
     };
 
     /// Achieved request rate divided by the configured one. `1`, gauge.
-    pub const AIPERF_CLIENT_RATE_RATIO: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_RATE_RATIO: Definition = Definition {
         name: "aiperf.client.rate.ratio",
         kind: InstrumentKind::Gauge,
         unit: "1",
@@ -369,7 +369,7 @@ pub mod metric {
     };
 
     /// Whether the client kept up; 0 for valid, 1 for suspect, 2 for invalid. `1`, gauge.
-    pub const AIPERF_CLIENT_VERDICT: Definition = Definition {
+    pub(crate) const AIPERF_CLIENT_VERDICT: Definition = Definition {
         name: "aiperf.client.verdict",
         kind: InstrumentKind::Gauge,
         unit: "1",
@@ -378,7 +378,7 @@ pub mod metric {
     };
 
     /// All of them.
-    pub const ALL: [&Definition; 30] = [
+    pub(crate) const ALL: [&Definition; 30] = [
         &GEN_AI_CLIENT_OPERATION_DURATION,
         &GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
         &GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK,

@@ -148,21 +148,23 @@ fn generate() -> String {
     let mut out = String::from(
         "// DO NOT EDIT: generated from `semconv/*.yaml` and the GenAI conventions 1.41.1.\n\
          // Regenerate with `UPDATE=1 cargo test --lib semconv`.\n\n\
-         /// Keys of attributes.\npub mod attribute {\n",
+         /// Keys of attributes.\npub(crate) mod attribute {\n",
     );
     for key in attribute_keys() {
         writeln!(out, "    /// `{key}`").unwrap();
-        writeln!(out, "    pub const {}: &str = {key:?};", constant(&key)).unwrap();
+        writeln!(out, "    pub(crate) const {}: &str = {key:?};", constant(&key)).unwrap();
     }
     out.push_str(
-        "}\n\n/// Names of spans, the request's own aside, and of their events.\npub mod span {\n",
+        "}\n\n/// Names of spans, the request's own aside, and of their events.\n\
+         pub(crate) mod span {\n",
     );
     for (name, brief) in span_names() {
         writeln!(out, "    /// `{name}`: {}.", uncapitalised(&brief)).unwrap();
-        writeln!(out, "    pub const {}: &str = {name:?};", constant(&name)).unwrap();
+        writeln!(out, "    pub(crate) const {}: &str = {name:?};", constant(&name)).unwrap();
     }
     out.push_str(
-        "}\n\n/// Metrics.\npub mod metric {\n    use super::super::{Definition, InstrumentKind};\n",
+        "}\n\n/// Metrics.\npub(crate) mod metric {\n    \
+         use super::super::{Definition, InstrumentKind};\n",
     );
     for row in rows() {
         let kind = match row.instrument.as_str() {
@@ -173,7 +175,8 @@ fn generate() -> String {
             other => panic!("{}: unknown instrument {other}", row.name),
         };
         writeln!(out, "\n    /// {}. `{}`, {}.", row.brief, row.unit, row.instrument).unwrap();
-        writeln!(out, "    pub const {}: Definition = Definition {{", constant(&row.name)).unwrap();
+        writeln!(out, "    pub(crate) const {}: Definition = Definition {{", constant(&row.name))
+            .unwrap();
         writeln!(out, "        name: {:?},", row.name).unwrap();
         writeln!(out, "        kind: InstrumentKind::{kind},").unwrap();
         writeln!(out, "        unit: {:?},", row.unit).unwrap();
@@ -182,7 +185,7 @@ fn generate() -> String {
     }
     let all: Vec<String> = rows().iter().map(|row| constant(&row.name)).collect();
     writeln!(out, "\n    /// All of them.").unwrap();
-    writeln!(out, "    pub const ALL: [&Definition; {}] = [", all.len()).unwrap();
+    writeln!(out, "    pub(crate) const ALL: [&Definition; {}] = [", all.len()).unwrap();
     for name in &all {
         writeln!(out, "        &{name},").unwrap();
     }

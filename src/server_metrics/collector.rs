@@ -80,7 +80,7 @@ pub struct EndpointConfig {
 impl EndpointConfig {
     /// Returns its URL without credentials.
     #[must_use]
-    pub fn shown(&self) -> Arc<str> {
+    pub(crate) fn shown(&self) -> Arc<str> {
         shown(&self.url)
     }
 }

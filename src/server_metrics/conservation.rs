@@ -18,24 +18,24 @@ use Scope::{Successes, Work, WorkWithoutCached};
 
 /// The client's counts over the whole run, including the warmup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClientCounts {
+pub(crate) struct ClientCounts {
     /// Number of requests that succeeded.
-    pub succeeded: u64,
+    pub(crate) succeeded: u64,
     /// Number of requests that failed, without cancelled ones.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Number of requests that the client cancelled.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Prompt tokens of successful requests, from the server's usage; `None` if some reported none.
-    pub prompt_tokens: Option<u64>,
+    pub(crate) prompt_tokens: Option<u64>,
     /// Completion tokens of successful requests, from the server's usage; `None` if some reported
     /// none.
-    pub completion_tokens: Option<u64>,
+    pub(crate) completion_tokens: Option<u64>,
 }
 
 impl ClientCounts {
     /// Returns the counts of `phases`.
     #[must_use]
-    pub fn of(phases: [&Accumulator; 2]) -> Self {
+    pub(crate) fn of(phases: [&Accumulator; 2]) -> Self {
         let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
         let of = |tag| results.iter().filter(move |result| result.metric.tag == tag);
         let count = |tag| of(tag).map(|result| result.stats.avg).sum::<f64>() as u64;
@@ -71,7 +71,7 @@ impl Comparison {
     /// Returns the comparison of the server's count with that of all clients together, given the
     /// comparison with one of them.
     #[must_use]
-    pub fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
+    pub(crate) fn with_all(&self, clients: &ClientCounts) -> Option<Self> {
         let is_it =
             |count: &&Count| count.metric == &*self.metric && count.quantity == self.quantity;
         let count = DYNAMO.iter().chain(ENGINES).find(is_it)?;
@@ -85,7 +85,7 @@ impl Comparison {
 /// A quantity that both sides count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quantity {
+pub(crate) enum Quantity {
     /// Requests that succeeded.
     Requests,
     /// Tokens of their prompts.
@@ -98,15 +98,15 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The quantity.
-    pub quantity: Quantity,
+    pub(crate) quantity: Quantity,
     /// The server's metric.
-    pub metric: Arc<str>,
+    pub(crate) metric: Arc<str>,
     /// Its increase over the run, summed over all series and endpoints.
-    pub server: f64,
+    pub(crate) server: f64,
     /// The client's count.
-    pub client: f64,
+    pub(crate) client: f64,
     /// Whether they agree, as far as it is known how the server counts.
-    pub agrees: bool,
+    pub(crate) agrees: bool,
 }
 
 /// The requests that a server's count includes.
@@ -182,7 +182,7 @@ const ENGINES: &[Count] = &[
 /// that is not in the first scrape started at 0, and a decrease is a restart. For an increase, an
 /// endpoint needs at least two scrapes.
 #[must_use]
-pub fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
+pub(crate) fn compare(store: &Store, client: &ClientCounts) -> Vec<Comparison> {
     let counts = if has(store, DYNAMO) { DYNAMO } else { ENGINES };
     counts.iter().filter_map(|count| count.beside(store, client)).collect()
 }

@@ -141,11 +141,11 @@ pub struct Label<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exemplar<'a> {
     /// Its labels, such as a trace ID.
-    pub labels: Vec<Label<'a>>,
+    pub(crate) labels: Vec<Label<'a>>,
     /// Its value.
-    pub value: f64,
+    pub(crate) value: f64,
     /// Its time, in seconds since the epoch.
-    pub timestamp: Option<f64>,
+    pub(crate) timestamp: Option<f64>,
 }
 
 /// The error of a body that cannot be parsed.
@@ -442,7 +442,7 @@ impl<'a> Parser<'a> {
 
 /// Converts `body` to text, with U+FFFD in place of invalid bytes; returns whether there were any.
 #[must_use]
-pub fn as_text(body: Vec<u8>) -> (Vec<u8>, bool) {
+pub(crate) fn as_text(body: Vec<u8>) -> (Vec<u8>, bool) {
     match String::from_utf8(body) {
         Ok(text) => (text.into_bytes(), false),
         Err(error) => {

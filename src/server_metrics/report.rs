@@ -12,7 +12,8 @@ use super::snapshot::Kind;
 use super::store::{Labels, Store};
 use crate::schedule::PhaseKind;
 
-pub use build::{build, endpoint_info, keys};
+pub use build::build;
+pub(crate) use build::keys;
 pub(super) use build::{median_interval_ns, median_update_interval_ns, update_times};
 
 /// The server metrics of a run, as files and console need them.
@@ -75,7 +76,7 @@ pub struct Windows {
 impl Windows {
     /// Returns the window of the phases of this kind.
     #[must_use]
-    pub const fn of(&self, kind: PhaseKind) -> Option<Window> {
+    pub(crate) const fn of(&self, kind: PhaseKind) -> Option<Window> {
         match kind {
             PhaseKind::Warmup => self.warmup,
             PhaseKind::Profiling => self.profiling,
@@ -118,14 +119,14 @@ pub struct EndpointInfo {
 pub struct Edges {
     /// Time of the reference scrape, which cumulative values are compared with.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reference_ns: Option<u64>,
+    pub(crate) reference_ns: Option<u64>,
     /// Time of the final scrape.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub final_ns: Option<u64>,
+    pub(crate) final_ns: Option<u64>,
     /// Whether the reference scrape is at the start of the phase.
-    pub has_exact_start: bool,
+    pub(crate) has_exact_start: bool,
     /// Whether the final scrape is at the end of the phase.
-    pub has_exact_end: bool,
+    pub(crate) has_exact_end: bool,
 }
 
 /// One metric, over all endpoints.
@@ -168,7 +169,7 @@ pub enum Stats {
 }
 
 /// The percentiles p1 to p99 that are exported, in order.
-pub const PERCENTILES: [u8; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 99];
+pub(crate) const PERCENTILES: [u8; 9] = [1, 5, 10, 25, 50, 75, 90, 95, 99];
 
 /// Statistics of samples, each with the same weight.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -256,18 +257,18 @@ pub struct HistogramStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// There was no reference scrape at the start of the phase.
-    pub has_inexact_start: bool,
+    pub(crate) has_inexact_start: bool,
     /// There was no final scrape at the end of the phase.
-    pub has_inexact_end: bool,
+    pub(crate) has_inexact_end: bool,
     /// Its first value is far larger than its later increases, so it may include counts from before
     /// it was exposed. Rates begin at that value.
-    pub has_large_first_value: bool,
+    pub(crate) has_large_first_value: bool,
 }
 
 impl Stats {
     /// Returns the reasons to doubt totals and rates, by their names in files.
     #[must_use]
-    pub fn flags(&self) -> Vec<&'static str> {
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
         let (has_reset, doubts) = match self {
             Self::Counter(CounterStats { resets, doubts, .. })
             | Self::Histogram(HistogramStats { resets, doubts, .. }) => (resets.is_some(), doubts),
@@ -284,7 +285,7 @@ impl Stats {
 }
 
 /// Upper bounds as exposed, ascending, with the number of observations up to each.
-pub type Buckets = Vec<(Arc<str>, f64)>;
+pub(crate) type Buckets = Vec<(Arc<str>, f64)>;
 
 /// Statistics of a summary, with the latest quantiles, which cover the server's whole lifetime.
 #[derive(Debug, Clone, Default, PartialEq)]

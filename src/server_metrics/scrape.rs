@@ -28,13 +28,13 @@ pub struct FetchTimes {
 impl FetchTimes {
     /// Returns the time from the request to the beginning of the response.
     #[must_use]
-    pub const fn to_first_byte(&self) -> Nanos {
+    pub(crate) const fn to_first_byte(self) -> Nanos {
         Nanos(self.first_byte_ns.saturating_sub(self.request_sent_ns))
     }
 
     /// Returns the time from the request to the end of the response, in nanoseconds.
     #[must_use]
-    pub const fn latency_ns(&self) -> u64 {
+    pub(crate) const fn latency_ns(&self) -> u64 {
         self.last_byte_ns.saturating_sub(self.request_sent_ns)
     }
 }

@@ -33,7 +33,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot<'a> {
     /// Families in the order of the body, except those without series.
-    pub families: Vec<Family<'a>>,
+    pub(crate) families: Vec<Family<'a>>,
 }
 
 impl<'a> Snapshot<'a> {
@@ -57,33 +57,33 @@ impl<'a> Snapshot<'a> {
     /// without a count in any form, or with an invalid bound. Quantiles of a summary that are NaN
     /// indicate that nothing was observed; they are dropped without being reported here.
     #[must_use]
-    pub fn and_dropped(exposition: &Exposition<'a>) -> (Self, Vec<Cow<'a, str>>) {
+    pub(crate) fn and_dropped(exposition: &Exposition<'a>) -> (Self, Vec<Cow<'a, str>>) {
         builder::snapshot(exposition)
     }
 }
 
 /// The series with one name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Family<'a> {
+pub(crate) struct Family<'a> {
     /// Its name in files.
-    pub name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     /// The kind of its series.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// `# HELP`.
-    pub description: Option<Cow<'a, str>>,
+    pub(crate) description: Option<Cow<'a, str>>,
     /// `# UNIT`.
-    pub unit: Option<Cow<'a, str>>,
+    pub(crate) unit: Option<Cow<'a, str>>,
     /// Its series.
-    pub series: Vec<Point<'a>>,
+    pub(crate) series: Vec<Point<'a>>,
 }
 
 /// A series at one time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point<'a> {
+pub(crate) struct Point<'a> {
     /// Labels sorted by name, without `le` and `quantile` of a distribution.
-    pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    pub(crate) labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Its value.
-    pub value: Value<'a>,
+    pub(crate) value: Value<'a>,
 }
 
 /// The value of a series at one time. Numbers are finite.

@@ -54,7 +54,7 @@ impl Span {
     /// Selects from `scrapes`, in the order of their responses, those of the phase `kind`; `None`
     /// if there was no such phase.
     #[must_use]
-    pub fn of(scrapes: &[FetchTimes], windows: &Windows, kind: PhaseKind) -> Option<Self> {
+    pub(crate) fn of(scrapes: &[FetchTimes], windows: &Windows, kind: PhaseKind) -> Option<Self> {
         let phase = windows.of(kind)?;
         let is_warmup = kind == PhaseKind::Warmup;
         let before = windows.warmup.filter(|_| !is_warmup);
@@ -93,7 +93,7 @@ impl Span {
     /// increased, and stopped increasing. A value that increases from each scrape to the next
     /// although no requests are sent counts something else, and one that decreases was reset.
     #[must_use]
-    pub fn late_of(&self, column: &Column) -> Range<usize> {
+    pub(crate) fn late_of(&self, column: &Column) -> Range<usize> {
         let Range { start, end } = self.late;
         let nothing = start..start;
         let Some(last) = self.last() else { return nothing };

@@ -22,11 +22,9 @@ use super::store::{Column, EndpointStore, SummaryColumns, Values};
 use cumulative::Rise;
 use slices::Slice;
 
-pub use slices::MAX_SLICES;
-
 /// A phase of one endpoint.
 #[derive(Debug)]
-pub struct Phase<'a> {
+pub(crate) struct Phase<'a> {
     times: &'a [FetchTimes],
     /// Whether the values of the reference are known.
     knows_reference: bool,
@@ -40,10 +38,11 @@ impl<'a> Phase<'a> {
     /// final scrape. `None` if there was no such phase.
     ///
     /// If the duration is below the median time between updates of the endpoint (between its
-    /// scrapes, if its values never change), or would yield more than [`MAX_SLICES`], each slice
-    /// extends from one update to the next instead.
+    /// scrapes, if its values never change), or would yield more than
+    /// [`MAX_SLICES`](crate::metrics::slices::MAX_SLICES), each slice extends from one update to
+    /// the next instead.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         endpoint: &'a EndpointStore,
         windows: &Windows,
         kind: PhaseKind,
@@ -61,7 +60,7 @@ impl<'a> Phase<'a> {
 
     /// Returns the statistics of a series with `values`; `None` without a sample in the phase.
     #[must_use]
-    pub fn statistics(&self, kind: Kind, values: &Values) -> Option<Stats> {
+    pub(crate) fn statistics(&self, kind: Kind, values: &Values) -> Option<Stats> {
         match values {
             Values::Number(column) if kind == Kind::Counter => {
                 self.counter(column).map(Stats::Counter)

@@ -16,9 +16,10 @@ use super::scrape::FetchTimes;
 use super::snapshot::{Family, Kind, Point, Snapshot, Value};
 use super::span::Span;
 use crate::schedule::PhaseKind;
-pub use columns::{Column, HistogramColumns, SummaryColumns, Values, bound};
+pub use columns::Values;
+pub(crate) use columns::{Column, HistogramColumns, SummaryColumns, bound};
 use room::Room;
-pub use room::{Limits, MAX_VALUE_BYTES};
+pub(crate) use room::{Limits, MAX_VALUE_BYTES};
 
 /// Labels of a series, sorted by name.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
@@ -87,13 +88,13 @@ impl Store {
 
     /// Like [`Store::new`], with other limits.
     #[must_use]
-    pub fn limited(urls: impl IntoIterator<Item = Arc<str>>, limits: Limits) -> Self {
+    pub(crate) fn limited(urls: impl IntoIterator<Item = Arc<str>>, limits: Limits) -> Self {
         let endpoints = urls.into_iter().map(EndpointStore::new).collect();
         Self { endpoints, room: Room::new(limits) }
     }
 
     /// Adds an endpoint at `url`, without credentials; returns its index.
-    pub fn add(&mut self, url: Arc<str>) -> usize {
+    pub(crate) fn add(&mut self, url: Arc<str>) -> usize {
         self.endpoints.push(EndpointStore::new(url));
         self.endpoints.len() - 1
     }
@@ -137,7 +138,7 @@ impl Store {
     }
 
     /// Counts a failed scrape of the endpoint with the index `endpoint`.
-    pub fn fail(&mut self, endpoint: usize) {
+    pub(crate) fn fail(&mut self, endpoint: usize) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.failures += 1;
         }
@@ -153,7 +154,7 @@ impl Store {
     /// Stores the scrape times of the endpoint with the index `endpoint`, whose series follow one
     /// after the other, with values relative to the first of `times`: each sample by
     /// [`Store::place`], then [`Store::placed`].
-    pub fn scraped(&mut self, endpoint: usize, times: Vec<FetchTimes>) {
+    pub(crate) fn scraped(&mut self, endpoint: usize, times: Vec<FetchTimes>) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.scrapes = times;
             store.is_relative = true;
@@ -162,7 +163,7 @@ impl Store {
 
     /// Stores the values of some series, which are all that `family` contains, at the scrape with
     /// the index `scrape`. The scrapes of a series ascend.
-    pub fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
+    pub(crate) fn place(&mut self, endpoint: usize, scrape: usize, family: &Family<'_>) {
         let Some(store) = self.endpoints.get_mut(endpoint) else { return };
         self.room.enter(endpoint, &store.url);
         if let Some(kept) = store.family(family, &mut self.room) {
@@ -172,7 +173,7 @@ impl Store {
     }
 
     /// Ends the series of the endpoint with the index `endpoint` at their last samples.
-    pub fn placed(&mut self, endpoint: usize) {
+    pub(crate) fn placed(&mut self, endpoint: usize) {
         if let Some(store) = self.endpoints.get_mut(endpoint) {
             store.placed();
         }
@@ -180,20 +181,20 @@ impl Store {
 
     /// Returns whether any series is cumulative.
     #[must_use]
-    pub fn has_cumulative(&self) -> bool {
+    pub(crate) fn has_cumulative(&self) -> bool {
         let mut families = self.endpoints.iter().flat_map(|endpoint| &endpoint.families);
         families.any(|family| matches!(family.kind, Kind::Counter | Kind::Histogram))
     }
 
     /// Returns whether everything was stored, without exceeding the limits.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.room.is_enough()
     }
 
     /// Returns whether the values exceed their limit.
     #[must_use]
-    pub fn is_too_large(&self) -> bool {
+    pub(crate) fn is_too_large(&self) -> bool {
         !self.room.has_room_for_values(self.value_bytes())
     }
 
@@ -252,7 +253,7 @@ impl EndpointStore {
 
     /// Returns whether its cumulative values are only known relative to the first scrape.
     #[must_use]
-    pub const fn is_relative(&self) -> bool {
+    pub(crate) const fn is_relative(&self) -> bool {
         self.is_relative
     }
 

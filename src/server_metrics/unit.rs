@@ -132,7 +132,7 @@ const PLURALS: [(&str, &str); 3] =
 /// A `# UNIT` line takes precedence, so this should be used only without one. `name` is as in
 /// files: a counter's may lack `_total`, which does not affect the unit.
 #[must_use]
-pub fn infer(name: &str, kind: Kind, description: &str) -> Option<&'static str> {
+pub(crate) fn infer(name: &str, kind: Kind, description: &str) -> Option<&'static str> {
     if kind == Kind::Info {
         return None;
     }

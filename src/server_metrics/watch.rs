@@ -7,31 +7,31 @@ use super::snapshot::Kind;
 
 /// A server whose metrics are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Server {
+pub(crate) struct Server {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its metrics, in the order in which to read them.
-    pub metrics: &'static [Watched],
+    pub(crate) metrics: &'static [Watched],
 }
 
 /// An important metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watched {
+pub(crate) struct Watched {
     /// Its name in files.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The name in earlier versions, used if the metric is missing.
-    pub earlier: Option<&'static str>,
+    pub(crate) earlier: Option<&'static str>,
     /// The kind of its series.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The most informative statistic.
-    pub statistic: Statistic,
+    pub(crate) statistic: Statistic,
     /// Its meaning.
-    pub meaning: &'static str,
+    pub(crate) meaning: &'static str,
 }
 
 /// A statistic of a series, by its name in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Statistic {
+pub(crate) enum Statistic {
     /// `avg` of a gauge.
     Avg,
     /// `max` of a gauge.
@@ -47,7 +47,7 @@ pub enum Statistic {
 impl Statistic {
     /// Returns its name in files.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Avg => "avg",
             Self::Max => "max",
@@ -59,7 +59,7 @@ impl Statistic {
 
     /// Returns its value, if the series has it.
     #[must_use]
-    pub fn of(self, stats: &Stats) -> Option<f64> {
+    pub(crate) fn of(self, stats: &Stats) -> Option<f64> {
         match (self, stats) {
             (Self::Avg, Stats::Gauge(stats)) => Some(stats.avg),
             (Self::Max, Stats::Gauge(stats)) => Some(stats.max),
@@ -73,11 +73,11 @@ impl Statistic {
 
 /// An important metric that is in a report.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub(crate) struct Found<'a> {
     /// The entry in the list of metrics.
-    pub watched: &'static Watched,
+    pub(crate) watched: &'static Watched,
     /// The metric in the report.
-    pub metric: &'a MetricReport,
+    pub(crate) metric: &'a MetricReport,
 }
 
 impl<'a> Found<'a> {
@@ -85,7 +85,7 @@ impl<'a> Found<'a> {
     /// series without a value, and those of a counter that did not increase at an endpoint where
     /// others did: they belong to earlier loads, or to errors that did not occur.
     #[must_use]
-    pub fn values(&self) -> Vec<(&'a SeriesReport, f64)> {
+    pub(crate) fn values(&self) -> Vec<(&'a SeriesReport, f64)> {
         let value =
             |series: &'a SeriesReport| Some((series, self.watched.statistic.of(&series.stats)?));
         let mut values: Vec<_> = self.metric.series.iter().filter_map(value).collect();
@@ -101,7 +101,7 @@ impl<'a> Found<'a> {
 
 /// Returns the servers whose metrics are in `report`, with these metrics, for the profiling phase.
 #[must_use]
-pub fn servers(report: &ServerMetricsReport) -> Vec<(&'static Server, Vec<Found<'_>>)> {
+pub(crate) fn servers(report: &ServerMetricsReport) -> Vec<(&'static Server, Vec<Found<'_>>)> {
     let found = |server: &'static Server| {
         let metrics = server.metrics.iter();
         let found: Vec<_> = metrics.filter_map(|watched| find(report, watched)).collect();
@@ -140,7 +140,7 @@ const fn once(watched: Watched, earlier: &'static str) -> Watched {
 use Statistic::{Avg, Max, Rate, Total};
 
 /// The known servers.
-pub const SERVERS: &[Server] = &[
+pub(crate) const SERVERS: &[Server] = &[
     Server { name: "vLLM", metrics: VLLM },
     Server { name: "Dynamo", metrics: DYNAMO },
     Server { name: "SGLang", metrics: SGLANG },

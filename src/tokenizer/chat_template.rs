@@ -171,11 +171,11 @@ fn environment() -> Environment<'static> {
 
 /// The tokens that a chat template adds to messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wrapping {
+pub(crate) struct Wrapping {
     /// Tokens added to a conversation with a single user message.
-    pub first: u64,
+    pub(crate) first: u64,
     /// Tokens added with each later user message.
-    pub later: u64,
+    pub(crate) later: u64,
 }
 
 impl Wrapping {

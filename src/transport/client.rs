@@ -110,7 +110,7 @@ impl Client {
 
     /// Closes the connection that `session` keeps if another request needs its slot; never returns.
     /// It is used by a session that waits for something which that request may hold.
-    pub async fn give_way(&self, session: &SessionConnection) {
+    pub(crate) async fn give_way(&self, session: &SessionConnection) {
         let mut wanted = self.connector.limit.wanted();
         while !self.connector.limit.is_wanted() {
             let _ = wanted.changed().await;
@@ -121,7 +121,7 @@ impl Client {
 
     /// Returns the request timeout.
     #[must_use]
-    pub fn request_timeout(&self) -> Nanos {
+    pub(crate) fn request_timeout(&self) -> Nanos {
         self.config().request_timeout
     }
 

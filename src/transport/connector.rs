@@ -78,7 +78,7 @@ impl Connector {
 
     /// Returns whether any connection has ever been ready.
     #[must_use]
-    pub fn has_connected(&self) -> bool {
+    pub(crate) fn has_connected(&self) -> bool {
         self.has_connected.load(Relaxed)
     }
 

@@ -37,7 +37,7 @@ pub struct Watch<'a> {
 }
 
 /// Receives the raw text of an event; returns whether it needs no further events.
-pub type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
+pub(crate) type EventWatch<'a> = Box<dyn FnMut(&[u8]) -> bool + 'a>;
 
 impl Watch<'_> {
     /// Passes on the events of `body` after the first `seen`.

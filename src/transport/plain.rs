@@ -10,7 +10,7 @@ use super::{Connections, TlsError};
 impl Connections {
     /// Creates a client for requests to `urls` that are not measured. It uses the TLS options and
     /// the proxies of the run, but its own sockets and connection pool.
-    pub fn plain_client<'a>(
+    pub(crate) fn plain_client<'a>(
         &self,
         urls: impl IntoIterator<Item = &'a Url>,
     ) -> Result<ClientBuilder, TlsError> {

@@ -29,20 +29,20 @@ pub enum TargetError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The full URL without credentials, for records.
-    pub url: Arc<str>,
+    pub(crate) url: Arc<str>,
     /// Whether TLS is used.
-    pub tls: bool,
+    pub(crate) tls: bool,
     /// Host name or address, without the brackets of IPv6.
-    pub host: Arc<str>,
+    pub(crate) host: Arc<str>,
     /// Port.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Value of the `Host` header.
-    pub host_header: HeaderValue,
+    pub(crate) host_header: HeaderValue,
     /// Credentials from the user name and password of the URL, for requests without an
     /// `Authorization` header.
-    pub authorization: Option<HeaderValue>,
+    pub(crate) authorization: Option<HeaderValue>,
     /// Path and query of requests.
-    pub path_and_query: Arc<str>,
+    pub(crate) path_and_query: Arc<str>,
 }
 
 impl Target {

@@ -329,7 +329,10 @@ fn the_architecture_has_the_modules_in_their_order() {
         .map(|(_, cells)| cells[0].trim_matches('`').to_owned())
         .collect();
     let library = read("src/lib.rs");
-    let name = |line: &str| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
+    let name = |line: &str| {
+        let declaration = line.strip_prefix("pub ").unwrap_or(line);
+        Some(declaration.strip_prefix("mod ")?.strip_suffix(';')?.to_owned())
+    };
     let modules: Vec<_> = library.lines().filter_map(name).collect();
     assert_eq!(listed, modules);
 }

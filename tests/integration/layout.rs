@@ -7,7 +7,10 @@ use aiperf::endpoint::EndpointType;
 
 fn modules() -> Vec<String> {
     let lib = fs::read_to_string(root().join("lib.rs")).unwrap();
-    let name = |line: &str| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
+    let name = |line: &str| {
+        let declaration = line.strip_prefix("pub ").unwrap_or(line);
+        Some(declaration.strip_prefix("mod ")?.strip_suffix(';')?.to_owned())
+    };
     lib.lines().filter_map(name).collect()
 }
 

@@ -131,7 +131,7 @@ impl Run {
                 phases,
                 seed: self.seed,
                 shard: schedule.shard.unwrap_or(Shard::WHOLE),
-                start_at: schedule.start_at.map(|at| self.clock.from_wall_ns(at)),
+                start_at: schedule.start_at.map(|at| self.clock.at_wall_ns(at)),
             },
             self.config.transport.clone(),
             self.workload.clone(),
@@ -143,7 +143,7 @@ impl Run {
         // Not closed yet if the runner could not start or panicked.
         queue.close();
         // A first signal from now on is answered with a warning; a second one ends the processing.
-        let since_load = interrupt.from_now();
+        let since_load = interrupt.since_now();
         let mut has_warned = false;
         let mut processed = processing.finish(|| {
             if since_load.is_draining() && !mem::replace(&mut has_warned, true) {
@@ -341,7 +341,7 @@ fn finish_export(
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);
-    telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.from_now())
+    telemetry.finish_unless(totals, EXPORT_DEADLINE, &interrupt.since_now())
 }
 
 /// How the measurement ended.

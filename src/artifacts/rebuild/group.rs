@@ -12,20 +12,20 @@ use crate::multi_run::{Config, Failure, Member, RunResult};
 
 /// Several runs of one load.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     /// Their configuration, as far as statistics need it.
-    pub config: Config,
+    pub(crate) config: Config,
     /// The group's ID.
-    pub sweep_id: Uuid,
+    pub(crate) sweep_id: Uuid,
     /// The runs that were begun, in order, each with its directory relative to that of the group.
-    pub runs: Vec<(Member, PathBuf)>,
+    pub(crate) runs: Vec<(Member, PathBuf)>,
     /// Other findings.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Group {
     /// Returns the runs in `directory`; `None` if it is not one of several runs.
-    pub fn find(directory: &Path) -> Result<Option<Self>, ReportError> {
+    pub(crate) fn find(directory: &Path) -> Result<Option<Self>, ReportError> {
         let mut group: Option<Self> = None;
         let places = (0..).map(Member::place).map(|place| (directory.join(&place), place));
         for (path, place) in places.take_while(|(path, _)| path.exists()) {
@@ -56,7 +56,7 @@ impl Rebuilt {
     /// Returns the result of the run as `member` of its group, in which its files are in
     /// `directory`.
     #[must_use]
-    pub fn into_result(self, member: Member, directory: PathBuf) -> RunResult {
+    pub(crate) fn into_result(self, member: Member, directory: PathBuf) -> RunResult {
         let report = self.report;
         let succeeded = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
         let failure = match report.outcome.incomplete_reason {

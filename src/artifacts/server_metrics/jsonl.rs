@@ -65,7 +65,7 @@ impl ScrapeLines {
 
     /// Returns whether nothing was appended.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.lines.number == 0
     }
 

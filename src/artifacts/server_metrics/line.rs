@@ -106,7 +106,7 @@ struct About<'a> {
 impl ScrapeLineReader {
     /// Returns whether any line declared the type of a family; those of other programs do not.
     #[must_use]
-    pub fn has_types(&self) -> bool {
+    pub(crate) fn has_types(&self) -> bool {
         self.kinds.values().any(|kinds| !kinds.is_empty())
     }
 

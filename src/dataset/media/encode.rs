@@ -16,7 +16,7 @@ const MAX_VIDEOS: usize = 100;
 impl Synthetic {
     /// Returns whether ffmpeg is needed, which takes time.
     #[must_use]
-    pub fn needs_encoder(&self) -> bool {
+    pub(crate) fn needs_encoder(&self) -> bool {
         self.video.is_some() || self.has_mp3()
     }
 

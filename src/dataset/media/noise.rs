@@ -14,18 +14,18 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImageNoise {
     /// Width in pixels.
-    pub width: NormalDistribution,
+    pub(crate) width: NormalDistribution,
     /// Height in pixels.
-    pub height: NormalDistribution,
+    pub(crate) height: NormalDistribution,
     /// Number of images per turn.
-    pub batch_size: usize,
+    pub(crate) batch_size: usize,
     /// Format of the images.
-    pub format: ImageFormat,
+    pub(crate) format: ImageFormat,
 }
 
 /// Formats of generated images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageFormat {
+pub(crate) enum ImageFormat {
     /// PNG.
     Png,
     /// JPEG.
@@ -40,22 +40,22 @@ named! { ImageFormat { "png" => Png, "jpeg" => Jpeg, "random" => Random } }
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AudioNoise {
     /// Duration in seconds.
-    pub seconds: NormalDistribution,
+    pub(crate) seconds: NormalDistribution,
     /// Number of files per turn.
-    pub batch_size: usize,
+    pub(crate) batch_size: usize,
     /// Bits per sample, of which each file gets one: 8, 16, 24 or 32.
-    pub depths: Vec<u16>,
+    pub(crate) depths: Vec<u16>,
     /// Samples per second, of which each file gets one.
-    pub sample_rates: Vec<u32>,
+    pub(crate) sample_rates: Vec<u32>,
     /// Number of channels.
-    pub channels: u16,
+    pub(crate) channels: u16,
     /// Format of the files.
-    pub format: AudioFormat,
+    pub(crate) format: AudioFormat,
 }
 
 /// Formats of generated audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AudioFormat {
+pub(crate) enum AudioFormat {
     /// WAV.
     Wav,
     /// MP3, encoded from WAV by ffmpeg.

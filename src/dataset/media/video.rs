@@ -14,28 +14,28 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VideoClip {
     /// Width in pixels; even, since the colour has half the resolution.
-    pub width: u32,
+    pub(crate) width: u32,
     /// Height in pixels; even.
-    pub height: u32,
+    pub(crate) height: u32,
     /// Duration in seconds.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Frames per second.
-    pub frame_rate: u32,
+    pub(crate) frame_rate: u32,
     /// Number of videos per turn.
-    pub batch_size: usize,
+    pub(crate) batch_size: usize,
     /// Content of the videos.
-    pub scene: Scene,
+    pub(crate) scene: Scene,
     /// Format of the files.
-    pub format: VideoFormat,
+    pub(crate) format: VideoFormat,
     /// Name of the encoder in ffmpeg.
-    pub codec: String,
+    pub(crate) codec: String,
     /// Sound track, if any.
-    pub sound: Option<VideoSound>,
+    pub(crate) sound: Option<VideoSound>,
 }
 
 /// Content of a generated video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scene {
+pub(crate) enum Scene {
     /// A red and a blue disc and a green square that move across a black background.
     MovingShapes,
     /// A clock on a grid, whose long hand turns once.
@@ -50,7 +50,7 @@ named! {
 
 /// Formats of generated videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VideoFormat {
+pub(crate) enum VideoFormat {
     /// `WebM`.
     Webm,
     /// MPEG-4, with the metadata at the start of the file.
@@ -61,20 +61,20 @@ named! { VideoFormat { "webm" => Webm, "mp4" => Mp4 } }
 
 /// Sound track of generated videos: noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct VideoSound {
+pub(crate) struct VideoSound {
     /// Samples per second.
-    pub sample_rate: u32,
+    pub(crate) sample_rate: u32,
     /// Number of channels: 1 or 2.
-    pub channels: u16,
+    pub(crate) channels: u16,
     /// Bits per sample before encoding: 8, 16, 24 or 32.
-    pub depth: u16,
+    pub(crate) depth: u16,
     /// Encoder of the sound.
-    pub codec: SoundCodec,
+    pub(crate) codec: SoundCodec,
 }
 
 /// Encoders of sound in videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SoundCodec {
+pub(crate) enum SoundCodec {
     /// AAC.
     Aac,
     /// Vorbis.
@@ -100,7 +100,7 @@ const MAX_RAW_BYTES: u64 = 64 << 30;
 impl VideoFormat {
     /// Returns the encoder of sound that AIPerf uses for this format.
     #[must_use]
-    pub const fn sound_codec(self) -> SoundCodec {
+    pub(crate) const fn sound_codec(self) -> SoundCodec {
         match self {
             Self::Webm => SoundCodec::Vorbis,
             Self::Mp4 => SoundCodec::Opus,

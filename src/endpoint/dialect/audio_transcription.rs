@@ -13,7 +13,7 @@ use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
 use crate::record::ResponseBody;
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     content_type: multipart::CONTENT_TYPE,
     tokenizes_input: false,
     takes: MediaKinds::AUDIO,
@@ -31,14 +31,14 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// response is JSON with a text, or only a text, depending on the extra input
 /// `response_format`.
 #[derive(Debug)]
-pub struct AudioTranscription {
+pub(crate) struct AudioTranscription {
     config: Config,
 }
 
 impl AudioTranscription {
     /// Creates the dialect with these settings.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self { config: config.clone() }
     }
 

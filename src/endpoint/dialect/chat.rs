@@ -11,7 +11,7 @@ use crate::endpoint::part::Part;
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::all(),
     takes_messages: true,
     repeats_history: true,

@@ -6,7 +6,7 @@ use crate::endpoint::body::{self, Body};
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     operation_name: "text_completion",
     ..EndpointTraits::text("completions", "/v1/completions", build::<Completions>)
 };

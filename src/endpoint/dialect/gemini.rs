@@ -12,7 +12,7 @@ use crate::endpoint::body::{Body, Content, Member, made};
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     streaming_path: Some("/v1beta/models/{model}:streamGenerateContent?alt=sse"),
     api_key_header: "x-goog-api-key",
     takes: MediaKinds::all(),

@@ -11,7 +11,7 @@ use crate::endpoint::body::{self, Body, Member};
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     streaming_path: Some("/generate_stream"),
     ..EndpointTraits::text("huggingface_generate", "/generate", build::<HuggingFaceGenerate>)
 };

@@ -10,7 +10,7 @@ use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, reader};
 use crate::record::ResponseBody;
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     content_type: multipart::CONTENT_TYPE,
     produces_tokens: false,
     takes: MediaKinds::IMAGE,
@@ -29,14 +29,14 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// a URL as `url` as in `SGLang`. It requests one image in base64 unless extra inputs override
 /// that. Responses are parsed like those of image generation.
 #[derive(Debug)]
-pub struct ImageEdit {
+pub(crate) struct ImageEdit {
     config: Config,
 }
 
 impl ImageEdit {
     /// Creates the dialect with these settings.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self { config: config.clone() }
     }
 }

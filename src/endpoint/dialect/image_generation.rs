@@ -11,7 +11,7 @@ use crate::endpoint::text::Text;
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     produces_tokens: false,
     produces: MediaKinds::IMAGE,
     metrics_title: "Image Generation Metrics",

@@ -9,7 +9,7 @@ use crate::endpoint::body::{self, Body};
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     supports_streaming: false,
     produces_tokens: false,
     tokenizes_input: false,

@@ -12,7 +12,7 @@ use crate::endpoint::history::Saying;
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     api_key_header: "x-api-key",
     headers: &[("anthropic-version", "2023-06-01")],
     takes: MediaKinds::IMAGE,

@@ -7,7 +7,7 @@ use crate::endpoint::body::{self, Body, Member};
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     supports_streaming: false,
     produces_tokens: false,
     takes: MediaKinds::IMAGE,

@@ -17,15 +17,15 @@ use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse};
 use crate::record::ResponseBody;
 
 /// Cohere's API, which vLLM and others also implement.
-pub static COHERE: EndpointTraits =
+pub(crate) static COHERE: EndpointTraits =
     traits("cohere_rankings", "/v2/rerank", |config| build(Form::Cohere, config));
 
 /// The API of Hugging Face's Text Embeddings Inference.
-pub static HF_TEI: EndpointTraits =
+pub(crate) static HF_TEI: EndpointTraits =
     traits("hf_tei_rankings", "/rerank", |config| build(Form::HfTei, config));
 
 /// The API of NVIDIA's NIM.
-pub static NIM: EndpointTraits = EndpointTraits {
+pub(crate) static NIM: EndpointTraits = EndpointTraits {
     metrics_title: "Rankings Metrics",
     ..traits("nim_rankings", "/v1/ranking", |config| build(Form::Nim, config))
 };

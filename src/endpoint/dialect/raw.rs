@@ -8,7 +8,7 @@ use crate::endpoint::{Endpoint, EndpointTraits, ParsedResponse, body};
 use crate::record::ResponseBody;
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::all(),
     ..EndpointTraits::text("raw", "", |config| Arc::new(Raw(Detect::new(config))))
 };

@@ -12,7 +12,7 @@ use crate::endpoint::history::Saying;
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::IMAGE.union(MediaKinds::AUDIO),
     repeats_history: true,
     ..EndpointTraits::text("responses", "/v1/responses", build::<Responses>)

@@ -10,7 +10,7 @@ use crate::endpoint::text::Text;
 use crate::endpoint::{Config, EndpointTraits};
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     metrics_title: "SOLIDO RAG Metrics",
     ..EndpointTraits::text("solido_rag", "/rag/api/prompt", build::<SolidoRag>)
 };

@@ -6,19 +6,19 @@ use serde_json::{Map, Value, json};
 
 use crate::dataset::{Conversation, Media, MediaKinds, Turn};
 use crate::endpoint::detect::Detect;
-pub use crate::endpoint::detect::RESPONSE_FIELD;
+pub(crate) use crate::endpoint::detect::RESPONSE_FIELD;
 use crate::endpoint::{Config, Endpoint, EndpointTraits, ParsedResponse, body};
 use crate::jinja::{self, Template};
 use crate::record::ResponseBody;
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     takes: MediaKinds::all(),
     ..EndpointTraits::text("template", "", |config| Arc::new(Templated::new(config)))
 };
 
 /// Name of the extra input with the template.
-pub const PAYLOAD_TEMPLATE: &str = "payload_template";
+pub(crate) const PAYLOAD_TEMPLATE: &str = "payload_template";
 
 /// Predefined templates.
 const NAMED: &[(&str, &str)] = &[("nv-embedqa", r#"{"text": {{ texts|tojson }}}"#)];

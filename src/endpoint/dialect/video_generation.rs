@@ -18,7 +18,7 @@ use crate::record::{ErrorKind, RequestError, ResponseBody};
 use crate::units::Nanos;
 
 /// The dialect's properties and capabilities.
-pub static TRAITS: EndpointTraits = EndpointTraits {
+pub(crate) static TRAITS: EndpointTraits = EndpointTraits {
     content_type: multipart::CONTENT_TYPE,
     supports_streaming: false,
     produces_tokens: false,
@@ -37,14 +37,14 @@ pub static TRAITS: EndpointTraits = EndpointTraits {
 /// request lasts until then. The response is the last state of the job, which is one content event
 /// if the job is complete.
 #[derive(Debug)]
-pub struct VideoGeneration {
+pub(crate) struct VideoGeneration {
     config: Config,
 }
 
 impl VideoGeneration {
     /// Creates the dialect with these settings.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self { config: config.clone() }
     }
 }

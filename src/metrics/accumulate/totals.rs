@@ -8,22 +8,22 @@ use crate::metrics::percentile::exact_sum;
 #[derive(Debug, Clone, Default)]
 pub struct PhaseTotals {
     /// Record metrics, counts and sums that have a value, in order of computation.
-    pub rows: Vec<RowTotals>,
+    pub(crate) rows: Vec<RowTotals>,
     /// Requests that failed.
-    pub failures: u64,
+    pub(crate) failures: u64,
 }
 
 /// Totals of the values of one metric, in the metric's own unit.
 #[derive(Debug, Clone, Copy)]
-pub struct RowTotals {
+pub(crate) struct RowTotals {
     /// The row.
-    pub metric: &'static Metric,
+    pub(crate) metric: &'static Metric,
     /// Number of finite values; `None` for a count or sum, which keeps no values.
-    pub count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// Sum of the finite values.
-    pub sum: f64,
+    pub(crate) sum: f64,
     /// Sum of their magnitudes, which the rounding of the sum is relative to.
-    pub magnitude: f64,
+    pub(crate) magnitude: f64,
 }
 
 impl Accumulator {

@@ -12,7 +12,7 @@ impl ClientHealth {
     /// clients' own summaries have are left out, since percentiles cannot be combined. `None` if
     /// nothing is known.
     #[must_use]
-    pub fn combined(
+    pub(crate) fn combined(
         clients: &[(String, Self)],
         slips: Vec<u64>,
         retries: u64,

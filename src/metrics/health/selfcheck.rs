@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelfCheck {
     /// The aiperf version that performed the check.
-    pub aiperf_version: String,
+    pub(crate) aiperf_version: String,
     /// When, in the machine's local time zone.
-    pub date: String,
+    pub(crate) date: String,
     /// The machine.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// The bound on the 99th percentile of every error, in milliseconds.
-    pub bound_ms: f64,
+    pub(crate) bound_ms: f64,
     /// The highest loads within the bound.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 /// The highest loads at which every error stayed within the bound; absent if even the lowest
 /// load failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of concurrent streams.
-    pub concurrency: Option<u64>,
+    pub(crate) concurrency: Option<u64>,
     /// Requests per second.
-    pub request_rate: Option<f64>,
+    pub(crate) request_rate: Option<f64>,
 }
 
 /// Properties that identify a machine's performance.

@@ -374,7 +374,7 @@ fn internal_metrics_are_for_developers() {
 fn the_observation_starts_in_wall_time() {
     let clock = Clock::start();
     let registry = registry(EndpointType::CHAT, Settings::default(), true);
-    let start = clock.from_wall_ns(1_800_000_000_123_456_789);
+    let start = clock.at_wall_ns(1_800_000_000_123_456_789);
     let mut measurer = measurer(EndpointType::CHAT, registry, dataset());
     measurer.clock = clock;
     let observation =

@@ -61,7 +61,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// A distribution without known values.
-    pub const UNKNOWN: Self = Self {
+    pub(crate) const UNKNOWN: Self = Self {
         count: 0,
         sum: f64::NAN,
         min: f64::NAN,

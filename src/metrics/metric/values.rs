@@ -19,41 +19,41 @@ pub enum Value {
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The request.
-    pub record: &'a RequestRecord,
+    pub(crate) record: &'a RequestRecord,
     /// Its response.
-    pub response: &'a ParsedResponse,
+    pub(crate) response: &'a ParsedResponse,
     /// The error of the transport or the response, if the request failed.
-    pub error: Option<&'a RequestError>,
+    pub(crate) error: Option<&'a RequestError>,
     /// Tokens of the whole prompt: context, earlier turns and responses, and this turn.
-    pub input_tokens: Option<u64>,
+    pub(crate) input_tokens: Option<u64>,
     /// Tokens of the output text without reasoning.
-    pub output_tokens: Option<u64>,
+    pub(crate) output_tokens: Option<u64>,
     /// Tokens of the reasoning text, if there was any.
-    pub reasoning_tokens: Option<u64>,
+    pub(crate) reasoning_tokens: Option<u64>,
     /// Output tokens that were requested.
-    pub requested_output_tokens: Option<u64>,
+    pub(crate) requested_output_tokens: Option<u64>,
     /// Number of images in the request.
-    pub images: u64,
+    pub(crate) images: u64,
     /// Duration of the audio in seconds; `None` without audio, or if a duration is unknown.
-    pub audio_seconds: Option<f64>,
+    pub(crate) audio_seconds: Option<f64>,
 }
 
 impl Facts<'_> {
     /// Returns the nanoseconds from the request's start to the arrival of the `n`th content event.
     #[must_use]
-    pub fn until_content(&self, n: usize) -> Option<f64> {
+    pub(crate) fn until_content(&self, n: usize) -> Option<f64> {
         self.response.content.get(n).map(|piece| self.since_start(piece.arrival))
     }
 
     /// Returns the nanoseconds from the request's start to `at`.
     #[must_use]
-    pub fn since_start(&self, at: Nanos) -> f64 {
+    pub(crate) fn since_start(&self, at: Nanos) -> f64 {
         at.since(self.record.start).0 as f64
     }
 
     /// Returns a field of the usage that the server reported.
     #[must_use]
-    pub fn usage(&self, field: fn(&Usage) -> Option<u64>) -> Option<f64> {
+    pub(crate) fn usage(&self, field: fn(&Usage) -> Option<u64>) -> Option<f64> {
         self.response.usage.as_ref().and_then(field).map(|tokens| tokens as f64)
     }
 }
@@ -78,7 +78,7 @@ impl RecordValues {
 
     /// Returns the value of `tag`, if it is a single number.
     #[must_use]
-    pub fn scalar(&self, tag: MetricTag) -> Option<f64> {
+    pub(crate) fn scalar(&self, tag: MetricTag) -> Option<f64> {
         match self.get(tag) {
             Some(Value::Scalar(value)) => Some(*value),
             _ => None,

@@ -78,19 +78,6 @@ impl Log {
         }
     }
 
-    /// Appends the requests of `other`, which has the same registry.
-    pub(in crate::metrics) fn merge(&mut self, other: &Self) {
-        let (slots, values) = (self.slots.len(), self.values.len());
-        self.requests.extend(other.requests.iter().cloned().map(|mut request| {
-            request.slots_from += slots;
-            request.values_from += values;
-            request
-        }));
-        self.slots.extend(&other.slots);
-        self.values.extend(&other.values);
-        self.errors.extend(other.errors.iter().cloned());
-    }
-
     /// Returns the observation with the index `request`.
     pub(super) fn observation(&self, request: u32) -> Observation {
         let at = request as usize;

@@ -473,29 +473,6 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn the_parts_of_a_run_are_the_run(
-        sketches in prop::collection::vec(sketch(), 1..20),
-        cut in 0_usize..20,
-    ) {
-        let cut = cut.min(sketches.len());
-        let whole = observed(&sketches).results();
-        let mut parts = observed(&sketches[..cut]);
-        parts.merge(observed(&sketches[cut..]));
-        let parts = parts.results();
-        let (whole, parts) = (over_time(&whole), over_time(&parts));
-        prop_assert_eq!(whole.len(), parts.len());
-        for ((tag, whole), (_, parts)) in whole.iter().zip(&parts) {
-            let of = |stats: &Stats| {
-                let d = stats.distribution.unwrap();
-                [stats.avg, d.min, d.max, d.std, d.p50, d.p90, d.p95, d.p99]
-            };
-            for (whole, parts) in of(whole).into_iter().zip(of(parts)) {
-                prop_assert!((whole - parts).abs() <= 1e-9 * whole.abs(), "{}", tag);
-            }
-        }
-    }
-
-    #[test]
     fn two_windows_add_up_to_one(
         sketches in prop::collection::vec(sketch(), 1..20),
         cut in 0_u64..400,

@@ -11,14 +11,14 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultRule {
     /// The requests.
-    pub selector: Selector,
+    pub(crate) selector: Selector,
     /// The fault.
-    pub fault: Fault,
+    pub(crate) fault: Fault,
 }
 
 /// A selection of inference requests, numbered from 1 in order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selector {
+pub(crate) enum Selector {
     /// All requests.
     All,
     /// Every `n`th request.
@@ -44,7 +44,7 @@ impl Selector {
 ///
 /// A response that is not streamed is one event, its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Responds at once with this status.
     Status {
         /// The HTTP status, 200 to 599.
@@ -99,7 +99,7 @@ pub enum Fault {
 
 /// The fault of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobFault {
+pub(crate) enum JobFault {
     /// It fails when it should be done.
     Failed,
     /// It is never done.

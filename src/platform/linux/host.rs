@@ -6,32 +6,32 @@ use rustix::system::uname;
 
 /// Returns the host name.
 #[must_use]
-pub fn name() -> String {
+pub(crate) fn name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Returns the release of the kernel.
 #[must_use]
-pub fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     uname().release().to_string_lossy().into_owned()
 }
 
 /// Returns the name and version of the distribution, or the name of the system.
 #[must_use]
-pub fn system() -> String {
+pub(crate) fn system() -> String {
     let named = field(&read("/etc/os-release"), "PRETTY_NAME", '=');
     named.unwrap_or_else(|| uname().sysname().to_string_lossy().into_owned())
 }
 
 /// Returns the model name of the CPU.
 #[must_use]
-pub fn processor() -> Option<String> {
+pub(crate) fn processor() -> Option<String> {
     field(&read("/proc/cpuinfo"), "model name", ':')
 }
 
 /// Returns the memory of the machine.
 #[must_use]
-pub fn memory_bytes() -> Option<u64> {
+pub(crate) fn memory_bytes() -> Option<u64> {
     let total = field(&read("/proc/meminfo"), "MemTotal", ':')?;
     let kilobytes = total.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
     Some(kilobytes * 1024)

@@ -17,12 +17,12 @@ fn set(resource: Resource, most: Option<u64>) {
 }
 
 /// Disables core dumps.
-pub fn without_core_dump() {
+pub(crate) fn without_core_dump() {
     set(Resource::Core, Some(0));
 }
 
 /// Limits memory and CPU time to `bytes` and `seconds` beyond the current use.
-pub fn allow(bytes: u64, seconds: u64) {
+pub(crate) fn allow(bytes: u64, seconds: u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
     let data = data.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
@@ -32,14 +32,14 @@ pub fn allow(bytes: u64, seconds: u64) {
 }
 
 /// Removes the limits of [`allow`].
-pub fn lift() {
+pub(crate) fn lift() {
     set(Resource::Data, None);
     set(Resource::Cpu, None);
 }
 
 /// Returns whether the process was killed for exceeding its limit of CPU time.
 #[must_use]
-pub fn exceeded_cpu_time(status: ExitStatus) -> bool {
+pub(crate) fn exceeded_cpu_time(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
     status.signal() == Some(Signal::XCPU.as_raw())
 }
@@ -47,7 +47,7 @@ pub fn exceeded_cpu_time(status: ExitStatus) -> bool {
 /// Raises the limit of open files to the maximum of the process. Returns the new limit, if
 /// there is one.
 #[must_use]
-pub fn raise_open_files() -> Option<u64> {
+pub(crate) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     // A system that refuses leaves the limit as it is; connections that
     // meet it become error records.
@@ -58,7 +58,7 @@ pub fn raise_open_files() -> Option<u64> {
 /// Returns the memory available to the process: the least of the machine's, the
 /// container's and the process's limit.
 #[must_use]
-pub fn memory_bytes() -> Option<u64> {
+pub(crate) fn memory_bytes() -> Option<u64> {
     let info = rustix::system::sysinfo();
     let machine = Some((info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))));
     let process = getrlimit(Resource::As).current;
@@ -70,7 +70,7 @@ pub fn memory_bytes() -> Option<u64> {
 
 /// See [`Exhausted::of`].
 #[must_use]
-pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
+pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some(Exhausted::Descriptors),
         Errno::NFILE => Some(Exhausted::SystemDescriptors),
@@ -81,6 +81,6 @@ pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
 
 /// Returns the exhausted resource that prevents the process from opening files, if any.
 #[must_use]
-pub fn exhausted_for_files() -> Option<Exhausted> {
+pub(crate) fn exhausted_for_files() -> Option<Exhausted> {
     exhausted_by(&std::fs::File::open("/dev/null").err()?)
 }

@@ -10,18 +10,18 @@ use rustix::thread::gettid;
 /// Sets the lowest priority for the calling thread and for the threads that it starts from
 /// now on, so that they do not delay the measurement. If the system rejects the change, the
 /// priority stays.
-pub fn yield_to_measurement() {
+pub(crate) fn yield_to_measurement() {
     let _ = setpriority_process(Some(gettid()), 19);
 }
 
 /// Sends SIGTERM to `child`.
-pub fn terminate(child: &mut Child) -> io::Result<()> {
+pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
 }
 
 /// Returns the path of this program, even if its file was replaced meanwhile.
 #[must_use]
-pub fn own_program() -> OsString {
+pub(crate) fn own_program() -> OsString {
     let own = "/proc/self/exe";
     if std::path::Path::new(own).exists() {
         return own.into();

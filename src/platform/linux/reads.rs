@@ -22,7 +22,7 @@ const RECEIVE_STAMPS: TimestampingFlag = TimestampingFlag::SOF_TIMESTAMPING_RX_S
 /// Keeps the kernel's receive timestamps enabled for the life of the process: the kernel
 /// enables them shortly after the first socket requests them, and disables them with the
 /// last.
-pub fn keep_stamping() {
+pub(crate) fn keep_stamping() {
     static KEEPER: OnceLock<Option<UdpSocket>> = OnceLock::new();
     KEEPER.get_or_init(|| {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).ok()?;
@@ -33,14 +33,14 @@ pub fn keep_stamping() {
 
 /// The reader of one socket.
 #[derive(Debug)]
-pub struct Receiver {
+pub(crate) struct Receiver {
     control: Vec<u8>,
 }
 
 impl Receiver {
     /// Creates the reader of `stream`, with timestamps if they are requested and the socket
     /// accepts the option.
-    pub fn new(stream: &TcpStream, kernel_timestamps: bool) -> Self {
+    pub(crate) fn new(stream: &TcpStream, kernel_timestamps: bool) -> Self {
         if kernel_timestamps {
             let _ = setsockopt(stream, Timestamping, &RECEIVE_STAMPS);
         }
@@ -48,7 +48,7 @@ impl Receiver {
     }
 
     /// Reads the received data; `WouldBlock` if there is none.
-    pub fn receive(&mut self, stream: &TcpStream, buf: &mut [u8]) -> io::Result<Received> {
+    pub(crate) fn receive(&mut self, stream: &TcpStream, buf: &mut [u8]) -> io::Result<Received> {
         let room = buf.len();
         let mut received = None;
         let outcome = stream.try_io(Interest::READABLE, || {

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Ctrl-C, SIGTERM and SIGHUP.
 #[derive(Debug)]
-pub struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     /// The terminal was closed. Absent if the signal is ignored.
@@ -18,7 +18,7 @@ pub struct Signals {
 
 impl Signals {
     /// Registers the signals within the runtime of the thread. No later signal is missed.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -28,7 +28,7 @@ impl Signals {
     }
 
     /// Waits for a signal. Returns false if there will be none.
-    pub async fn next(&mut self) -> bool {
+    pub(crate) async fn next(&mut self) -> bool {
         tokio::select! {
             signal = self.interrupt.recv() => signal.is_some(),
             signal = self.terminate.recv() => signal.is_some(),
@@ -62,7 +62,7 @@ fn file_size() -> io::Result<Signal> {
 
 /// Lets writes beyond the size limit of files fail, for the life of the process, instead of
 /// killing it.
-pub fn survive_full_files() -> io::Result<()> {
+pub(crate) fn survive_full_files() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _context = runtime.enter();
     let _ = file_size()?;

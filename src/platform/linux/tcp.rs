@@ -6,14 +6,14 @@ use rustix::net::sockopt;
 use tokio::net::{TcpSocket, TcpStream};
 
 /// Sets the time that sent data may remain unacknowledged.
-pub fn set_user_timeout(socket: &TcpSocket, milliseconds: u32) -> io::Result<()> {
+pub(crate) fn set_user_timeout(socket: &TcpSocket, milliseconds: u32) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(socket, milliseconds)?)
 }
 
 /// Sends the acknowledgements that the kernel delays. Linux resets the option, so it must
 /// be set each time.
 #[inline]
-pub fn acknowledge(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn acknowledge(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(stream, true)?)
 }
 

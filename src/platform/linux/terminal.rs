@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::termios::tcgetwinsize;
 
 /// A stream that may be a terminal.
-pub trait Terminal: IsTerminal {
+pub(crate) trait Terminal: IsTerminal {
     /// Returns the number of columns, if the terminal reports one.
     fn columns(&self) -> Option<u16>;
 }

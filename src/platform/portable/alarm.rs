@@ -10,25 +10,25 @@ use super::clock::monotonic_ns;
 
 /// A timer of the runtime.
 #[derive(Debug, Default)]
-pub struct Alarm {
+pub(crate) struct Alarm {
     set_to: Mutex<Option<u64>>,
     changed: Notify,
 }
 
 impl Alarm {
     /// Creates an alarm that is not set.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self::default())
     }
 
     /// Sets the only time at which it rings, in nanoseconds of the monotonic clock.
-    pub fn set(&self, at_ns: u64) {
+    pub(crate) fn set(&self, at_ns: u64) {
         *self.set_to() = Some(at_ns);
         self.changed.notify_one();
     }
 
     /// Waits until it has rung.
-    pub async fn rings(&self) -> io::Result<()> {
+    pub(crate) async fn rings(&self) -> io::Result<()> {
         loop {
             let at_ns = *self.set_to();
             tokio::select! {

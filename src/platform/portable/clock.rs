@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// clocks of two processes differ by as much as the wall clock changed in between.
 #[inline]
 #[must_use]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     static BEGIN: LazyLock<(u64, Instant)> = LazyLock::new(|| {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (wall.as_nanos() as u64, Instant::now())
@@ -18,12 +18,12 @@ pub fn monotonic_ns() -> u64 {
 
 /// Returns 0: CPU time is not available.
 #[must_use]
-pub const fn thread_cpu_ns() -> u64 {
+pub(crate) const fn thread_cpu_ns() -> u64 {
     0
 }
 
 /// Returns 0: CPU time is not available.
 #[must_use]
-pub const fn process_cpu_ns() -> u64 {
+pub(crate) const fn process_cpu_ns() -> u64 {
     0
 }

@@ -7,35 +7,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Returns false: devices are not distinguished from pipes.
 #[must_use]
-pub fn is_device(_kind: FileType) -> bool {
+pub(crate) fn is_device(_kind: FileType) -> bool {
     false
 }
 
 /// Returns nothing: temporary files have the default permissions.
 #[must_use]
-pub const fn ordinary_permissions() -> Option<Permissions> {
+pub(crate) const fn ordinary_permissions() -> Option<Permissions> {
     None
 }
 
 /// A temporary file, read and written by position, by one thread at a time.
 #[derive(Debug)]
-pub struct UnnamedFile(Mutex<File>);
+pub(crate) struct UnnamedFile(Mutex<File>);
 
 impl UnnamedFile {
     /// Creates a file in `directory`, which is deleted when it is closed.
-    pub fn in_directory(directory: &Path) -> io::Result<Self> {
+    pub(crate) fn in_directory(directory: &Path) -> io::Result<Self> {
         tempfile::tempfile_in(directory).map(|file| Self(Mutex::new(file)))
     }
 
     /// Writes all of `bytes` at the offset `at`.
-    pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub(crate) fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let mut file = self.file();
         file.seek(SeekFrom::Start(at))?;
         file.write_all(bytes)
     }
 
     /// Fills `bytes` from the offset `at`; an error if the file ends before.
-    pub fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+    pub(crate) fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         let mut file = self.file();
         file.seek(SeekFrom::Start(at))?;
         file.read_exact(bytes)

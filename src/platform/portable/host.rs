@@ -2,7 +2,7 @@
 
 /// Returns the host name from the environment, or `unknown`.
 #[must_use]
-pub fn name() -> String {
+pub(crate) fn name() -> String {
     let variables = ["HOSTNAME", "COMPUTERNAME"];
     let named = variables.iter().find_map(|name| std::env::var(name).ok());
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
@@ -10,24 +10,24 @@ pub fn name() -> String {
 
 /// Returns `unknown`: the release of the kernel is not available.
 #[must_use]
-pub fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     "unknown".to_owned()
 }
 
 /// Returns the name of the system.
 #[must_use]
-pub fn system() -> String {
+pub(crate) fn system() -> String {
     std::env::consts::OS.to_owned()
 }
 
 /// Returns nothing: the CPU is not available.
 #[must_use]
-pub const fn processor() -> Option<String> {
+pub(crate) const fn processor() -> Option<String> {
     None
 }
 
 /// Returns nothing: the memory is not available.
 #[must_use]
-pub const fn memory_bytes() -> Option<u64> {
+pub(crate) const fn memory_bytes() -> Option<u64> {
     None
 }

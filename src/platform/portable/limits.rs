@@ -6,35 +6,35 @@ use std::process::ExitStatus;
 use crate::platform::exhaustion::Exhausted;
 
 /// Has no effect.
-pub const fn without_core_dump() {}
+pub(crate) const fn without_core_dump() {}
 
 /// Has no effect.
-pub const fn allow(_bytes: u64, _seconds: u64) {}
+pub(crate) const fn allow(_bytes: u64, _seconds: u64) {}
 
 /// Has no effect.
-pub const fn lift() {}
+pub(crate) const fn lift() {}
 
 /// Returns false: CPU time is not limited.
 #[must_use]
-pub const fn exceeded_cpu_time(_status: ExitStatus) -> bool {
+pub(crate) const fn exceeded_cpu_time(_status: ExitStatus) -> bool {
     false
 }
 
 /// Returns nothing: the limit of open files is neither changed nor available.
 #[must_use]
-pub const fn raise_open_files() -> Option<u64> {
+pub(crate) const fn raise_open_files() -> Option<u64> {
     None
 }
 
 /// Returns nothing: the available memory is not known.
 #[must_use]
-pub const fn memory_bytes() -> Option<u64> {
+pub(crate) const fn memory_bytes() -> Option<u64> {
     None
 }
 
 /// See [`Exhausted::of`]. The numbers are the same on every Unix.
 #[must_use]
-pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
+pub(crate) fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     match error.raw_os_error() {
@@ -47,6 +47,6 @@ pub fn exhausted_by(error: &io::Error) -> Option<Exhausted> {
 
 /// Returns the exhausted resource that prevents the process from opening files, if any.
 #[must_use]
-pub fn exhausted_for_files() -> Option<Exhausted> {
+pub(crate) fn exhausted_for_files() -> Option<Exhausted> {
     exhausted_by(&std::fs::File::open(std::env::current_exe().ok()?).err()?)
 }

@@ -5,15 +5,15 @@ use std::io;
 use std::process::Child;
 
 /// Has no effect: threads keep their priority, and may delay the measurement.
-pub const fn yield_to_measurement() {}
+pub(crate) const fn yield_to_measurement() {}
 
 /// Kills `child`, since signals that it could handle are not available.
-pub fn terminate(child: &mut Child) -> io::Result<()> {
+pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 
 /// Returns the path that this program was started from.
 #[must_use]
-pub fn own_program() -> OsString {
+pub(crate) fn own_program() -> OsString {
     std::env::current_exe().map_or_else(|_| "aiperf".into(), OsString::from)
 }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 /// A stream that may be a terminal.
-pub trait Terminal: IsTerminal {
+pub(crate) trait Terminal: IsTerminal {
     /// Returns nothing: the number of columns is not available.
     fn columns(&self) -> Option<u16>;
 }

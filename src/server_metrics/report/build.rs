@@ -35,7 +35,7 @@ pub fn build(
 /// Returns a key for each of `metrics`, which are sorted by name: the name, followed by the kind in
 /// parentheses for all but the first metric of that name.
 #[must_use]
-pub fn keys(metrics: &[MetricReport]) -> Vec<Cow<'_, str>> {
+pub(crate) fn keys(metrics: &[MetricReport]) -> Vec<Cow<'_, str>> {
     let mut before = None;
     let key = |metric: &'_ MetricReport| -> Option<String> {
         let is_second = before.replace(Arc::clone(&metric.name)).as_ref() == Some(&metric.name);
@@ -68,7 +68,7 @@ fn summary(store: &Store, windows: Windows) -> Summary {
 
 /// Returns how `endpoint` was scraped; `None` if it never exposed metrics.
 #[must_use]
-pub fn endpoint_info(endpoint: &EndpointStore, windows: &Windows) -> Option<EndpointInfo> {
+pub(crate) fn endpoint_info(endpoint: &EndpointStore, windows: &Windows) -> Option<EndpointInfo> {
     let scrapes = endpoint.scrapes();
     let (first, last) = (scrapes.first()?, scrapes.last()?);
     let latencies: f64 = scrapes.iter().map(|times| Nanos(times.latency_ns()).as_millis()).sum();

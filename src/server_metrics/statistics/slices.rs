@@ -1,10 +1,8 @@
 //! Divides a phase into slices.
 
-use crate::metrics::slices::cut;
-use crate::units::Nanos;
-
-pub use crate::metrics::slices::MAX_SLICES;
 pub(super) use crate::metrics::slices::Slice;
+use crate::metrics::slices::{MAX_SLICES, cut};
+use crate::units::Nanos;
 
 use super::super::report::{self, Timeslice, Window};
 use super::super::store::EndpointStore;

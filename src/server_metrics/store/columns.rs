@@ -22,22 +22,22 @@ pub enum Values {
 #[derive(Debug, Default)]
 pub struct HistogramColumns {
     /// Upper bounds as exposed, ascending, with the number of observations up to each.
-    pub buckets: Vec<(Arc<str>, Column)>,
+    pub(crate) buckets: Vec<(Arc<str>, Column)>,
     /// Sum of the observations.
-    pub sum: Column,
+    pub(crate) sum: Column,
     /// Number of observations.
-    pub count: Column,
+    pub(crate) count: Column,
 }
 
 /// A summary's values, by scrape.
 #[derive(Debug, Default)]
 pub struct SummaryColumns {
     /// Quantiles as exposed, ascending, with their values.
-    pub quantiles: Vec<(Arc<str>, Column)>,
+    pub(crate) quantiles: Vec<(Arc<str>, Column)>,
     /// Sum of the observations.
-    pub sum: Column,
+    pub(crate) sum: Column,
     /// Number of observations.
-    pub count: Column,
+    pub(crate) count: Column,
 }
 
 /// A number over the run.
@@ -152,7 +152,7 @@ fn set_named(
 
 /// Parses an upper bound or a quantile; `+Inf` is infinity.
 #[must_use]
-pub fn bound(text: &str) -> f64 {
+pub(crate) fn bound(text: &str) -> f64 {
     text.parse().unwrap_or(f64::INFINITY)
 }
 
@@ -161,7 +161,7 @@ impl HistogramColumns {
     /// window: its value in the sample that the whole histogram is compared with, by the rules of
     /// [`Column::baseline`]. `None` if that sample does not have the bound.
     #[must_use]
-    pub fn bucket_baseline(
+    pub(crate) fn bucket_baseline(
         &self,
         bucket: &Column,
         reference: Option<usize>,
@@ -189,7 +189,7 @@ impl Column {
 
     /// Returns the value at `scrape`, if there is one.
     #[must_use]
-    pub fn at(&self, scrape: usize) -> Option<f64> {
+    pub(crate) fn at(&self, scrape: usize) -> Option<f64> {
         let after = self.changes.partition_point(|(from, _)| *from as usize <= scrape);
         let (_, value) = self.changes.get(after.checked_sub(1)?)?;
         (!value.is_nan()).then_some(*value)
@@ -197,7 +197,7 @@ impl Column {
 
     /// Returns the last value at or before `scrape`.
     #[must_use]
-    pub fn last_until(&self, scrape: usize) -> Option<f64> {
+    pub(crate) fn last_until(&self, scrape: usize) -> Option<f64> {
         self.at(self.last_known(scrape)?)
     }
 
@@ -210,14 +210,14 @@ impl Column {
 
     /// Returns the last scrape in `range` with a value.
     #[must_use]
-    pub fn last_in(&self, range: Range<usize>) -> Option<usize> {
+    pub(crate) fn last_in(&self, range: Range<usize>) -> Option<usize> {
         self.iter(range).last().map(|(scrape, _)| scrape)
     }
 
     /// Returns the baseline of a cumulative value at the scrape `reference`: the last known value,
     /// or 0 if there is none, since the server had not begun to count.
     #[must_use]
-    pub fn before(&self, reference: usize) -> f64 {
+    pub(crate) fn before(&self, reference: usize) -> f64 {
         self.last_until(reference).unwrap_or(0.0)
     }
 
@@ -225,7 +225,11 @@ impl Column {
     /// `within` a window: the value [before](Self::before) `reference`, or without one the first
     /// value in the window.
     #[must_use]
-    pub fn baseline(&self, reference: Option<usize>, within: Range<usize>) -> Option<(usize, f64)> {
+    pub(crate) fn baseline(
+        &self,
+        reference: Option<usize>,
+        within: Range<usize>,
+    ) -> Option<(usize, f64)> {
         match reference {
             Some(scrape) => Some((scrape, self.before(scrape))),
             None => self.iter(within).next(),
@@ -233,7 +237,7 @@ impl Column {
     }
 
     /// Returns the values at `scrapes`, which ascend; NaN if there is none.
-    pub fn along(&self, scrapes: impl IntoIterator<Item = usize>) -> Vec<f64> {
+    pub(crate) fn along(&self, scrapes: impl IntoIterator<Item = usize>) -> Vec<f64> {
         let mut changes = self.changes.iter().peekable();
         let mut value = f64::NAN;
         let at = |scrape: usize| {

@@ -8,21 +8,21 @@ use super::Labels;
 use crate::server_metrics::snapshot::{Family, Point, Value};
 
 /// Default limit of the size of a store's values in bytes, unless other [limits](Limits) are set.
-pub const MAX_VALUE_BYTES: usize = 1 << 30;
+pub(crate) const MAX_VALUE_BYTES: usize = 1 << 30;
 
 /// Limits of what is stored for each endpoint, and of the values of all endpoints.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Number of series, and also of families.
-    pub series: usize,
+    pub(crate) series: usize,
     /// Number of values in a scrape: one for a gauge, one for each bucket of a histogram.
-    pub numbers: usize,
+    pub(crate) numbers: usize,
     /// Number of label names, each of which is a column in some files.
-    pub label_names: usize,
+    pub(crate) label_names: usize,
     /// Size of names, labels and descriptions in bytes.
-    pub text: usize,
+    pub(crate) text: usize,
     /// Size of the values of all endpoints together in bytes.
-    pub value_bytes: usize,
+    pub(crate) value_bytes: usize,
 }
 
 impl Default for Limits {
