@@ -179,9 +179,7 @@ pub struct Rankings {
     pub(crate) entries: usize,
     /// Number of passages in a request.
     pub(crate) passages: NormalDistribution,
-    /// Tokens of a passage.
     pub(crate) passage_tokens: NormalDistribution,
-    /// Tokens of the query.
     pub(crate) query_tokens: NormalDistribution,
 }
 

@@ -124,15 +124,12 @@ pub(crate) struct Variation {
     pub(crate) label: String,
     /// Its index, from 0.
     pub(crate) index: u64,
-    /// The load.
     pub(crate) load: Load,
 }
 
 impl Variation {
-    /// Prefix of labels.
     pub(crate) const LABEL: &str = "search_iter_";
 
-    /// Creates the load with the index `index`.
     #[must_use]
     pub(crate) fn new(index: u64, load: Load) -> Self {
         Self { label: format!("{}{index:04}", Self::LABEL), index, load }
@@ -175,7 +172,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the message.
     #[must_use]
     pub(crate) fn message(&self) -> &str {
         match self {

@@ -31,7 +31,6 @@ const ALONE: Duration = Duration::from_millis(100);
 
 /// Receives measured records: the files of a run.
 pub(crate) trait RecordSink: Send + 'static {
-    /// Receives a record.
     fn record(&mut self, measured: &MeasuredRecord);
 
     /// Called often, even without records, to write buffered data.
@@ -53,7 +52,6 @@ pub(crate) enum ProcessingError {
 
 /// The inputs of processing.
 pub(crate) struct ProcessingParts {
-    /// The source of records.
     pub(crate) queue: Arc<RecordQueue>,
     /// Computes the values of records.
     pub(crate) measurer: Measurer,
@@ -79,7 +77,6 @@ pub(crate) struct Processing<S> {
 
 /// The results of processing.
 pub(crate) struct Processed<S> {
-    /// Statistics of the warmup.
     pub(crate) warmup: Accumulator,
     /// Statistics of the measurement.
     pub(crate) profiling: Accumulator,

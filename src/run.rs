@@ -173,7 +173,6 @@ pub(crate) struct Part {
     pub(crate) end_wall_ns: Option<u64>,
     /// Whether it completed as configured.
     pub(crate) is_complete: bool,
-    /// The verdict on its client.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) verdict: Option<Verdict>,
 }
@@ -205,7 +204,6 @@ impl RunReport {
 /// One kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// The error.
     pub(crate) error_details: RequestError,
     /// The number of occurrences.
     pub(crate) count: u64,

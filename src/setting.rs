@@ -70,14 +70,12 @@ pub(crate) fn optional_path<S: Serializer>(
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{flag}: {why}")]
 pub struct InvalidSetting {
-    /// The flag of the setting.
     pub(crate) flag: String,
     /// What is wrong and what to do about it.
     pub(crate) why: String,
 }
 
 impl InvalidSetting {
-    /// Creates the error for `flag`.
     pub(crate) fn new(flag: impl Into<String>, why: impl Into<String>) -> Self {
         Self { flag: flag.into(), why: why.into() }
     }

@@ -114,7 +114,6 @@ pub struct Telemetry {
     scrapes: Option<ScrapeForwarder>,
     traces: Option<Traces>,
     tee: Arc<TeeState>,
-    /// Whether histograms are exponential.
     exponential: bool,
     endpoint: Option<String>,
     /// `None` after `finish` has taken it.

@@ -218,7 +218,6 @@ impl TokenCounter {
         let _ = self.decode(&self.encode(&PROBE.repeat(1000)));
     }
 
-    /// Returns whether there is a chat template.
     #[must_use]
     pub(crate) const fn has_chat_template(&self) -> bool {
         self.chat.is_some()

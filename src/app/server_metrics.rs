@@ -73,7 +73,6 @@ impl Collection {
         Ok(Some(Self { collector, has_lines, slice_duration, has_others }))
     }
 
-    /// The listener for phase changes.
     pub(super) fn listener(&self) -> Arc<dyn PhaseListener> {
         Arc::new(self.collector.handle())
     }

@@ -23,7 +23,6 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Returns the format of `metric`.
     pub(super) fn of(metric: &Metric) -> Self {
         let places = |unit| match unit {
             Unit::Nanoseconds => Some(0),

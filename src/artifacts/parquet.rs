@@ -61,9 +61,7 @@ impl std::fmt::Debug for RecordTable {
 /// The source of a column's values.
 #[derive(Clone, Copy)]
 enum Source {
-    /// A field of the record.
     Field(fn(&Row<'_>) -> Field),
-    /// A metric's value.
     Metric(&'static Metric),
 }
 

@@ -18,7 +18,6 @@ pub(super) struct LineSink {
 }
 
 impl LineSink {
-    /// Creates the file `path`.
     pub(super) fn create(path: &Path) -> Result<Self, ArtifactError> {
         let file = File::create(path)
             .map_err(|why| ArtifactError::NotWritable { path: path.to_owned(), why })?;

@@ -31,10 +31,7 @@ pub(crate) enum Warning {
         had_key: bool,
     },
     /// The run ended before it was complete.
-    Incomplete {
-        /// The reason.
-        reason: String,
-    },
+    Incomplete { reason: String },
     /// Connections to a server failed for some time.
     ConnectionsFailed {
         /// Number of sends that were delayed because of it.
@@ -126,10 +123,7 @@ pub(crate) enum Warning {
         traces: TracesReport,
     },
     /// Exported telemetry differs from the files.
-    NotReconciled {
-        /// The differences.
-        discrepancies: Vec<String>,
-    },
+    NotReconciled { discrepancies: Vec<String> },
     /// The server's counts differ from the client's.
     ServerCountsDiffer {
         /// The counts that differ.

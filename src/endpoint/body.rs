@@ -100,7 +100,6 @@ impl<'a> Body<'a> {
             .with_some("stream_options", config.streaming.then_some(options))
     }
 
-    /// Returns the body as JSON.
     pub(super) fn to_json(&self) -> Vec<u8> {
         // Text, numbers and JSON values always serialise.
         serde_json::to_vec(self).unwrap_or_default()

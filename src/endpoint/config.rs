@@ -95,7 +95,6 @@ impl Config {
         self.path.as_deref().unwrap_or(own)
     }
 
-    /// Returns whether the path depends on the model.
     #[must_use]
     pub(crate) fn path_names_model(&self) -> bool {
         self.path_template().contains(MODEL)

@@ -28,7 +28,6 @@ impl Detect {
         Self { field: field(config) }
     }
 
-    /// Checks the path.
     pub(super) fn check(&self) -> Result<(), String> {
         self.field.as_ref().map(drop).map_err(Clone::clone)
     }

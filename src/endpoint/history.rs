@@ -10,7 +10,6 @@ use crate::dataset::{Conversation, Media, Turn};
 pub(super) enum Said<'a> {
     /// The context before the first turn.
     Context(&'a str),
-    /// A turn.
     Asked(&'a Turn),
     /// The server's response to a turn.
     Answered(&'a str),

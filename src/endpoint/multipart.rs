@@ -40,7 +40,6 @@ impl<'a> Form<'a> {
         self
     }
 
-    /// Adds a file.
     pub(super) fn file(mut self, name: &str, stem: &str, file: &Inline) -> Self {
         let file_name = format!("{stem}.{}", file.format());
         self.put(name, Some((&file_name, &file.media_type)), &file.bytes);

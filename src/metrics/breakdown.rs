@@ -62,18 +62,14 @@ impl Breakdown {
 /// The breakdowns of a run; each exists only if it has several groups.
 #[derive(Debug, Default)]
 pub(crate) struct Breakdowns {
-    /// By requested model.
     pub(crate) by_model: Option<Breakdown>,
-    /// By server URL.
     pub(crate) by_url: Option<Breakdown>,
 }
 
 /// The results of [`Breakdowns`]; empty if there is only one group.
 #[derive(Debug, Clone, Default)]
 pub struct BreakdownResults {
-    /// By requested model.
     pub(crate) by_model: Vec<GroupResult>,
-    /// By server URL.
     pub(crate) by_url: Vec<GroupResult>,
 }
 

@@ -127,7 +127,6 @@ pub struct ClientHealth {
 /// Statistics of times, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeStatistics {
-    /// Number of values.
     pub(crate) count: u64,
     /// Mean.
     pub(crate) avg: f64,

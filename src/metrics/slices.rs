@@ -34,7 +34,6 @@ pub(crate) struct TooManySlices(Nanos);
 /// A time slice of a phase, in wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
-    /// Its start.
     pub(crate) start_ns: u64,
     /// Its end (exclusive).
     pub(crate) end_ns: u64,

@@ -82,13 +82,11 @@ impl<T> Default for TagMap<T> {
 }
 
 impl<T> TagMap<T> {
-    /// Returns the value of `tag`.
     #[must_use]
     pub(crate) fn get(&self, tag: MetricTag) -> Option<&T> {
         self.slots[tag.slot()].as_ref()
     }
 
-    /// Returns whether `tag` has a value.
     #[must_use]
     pub(crate) fn contains(&self, tag: MetricTag) -> bool {
         self.get(tag).is_some()

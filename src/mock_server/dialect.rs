@@ -63,7 +63,6 @@ pub(super) trait Dialect: Debug + Sync {
     /// Returns the paths that the dialect serves.
     fn routes(&self) -> &'static [Route];
 
-    /// Parses a request.
     fn read<'a>(&self, call: &Call<'a>) -> Result<Ask<'a>, BadRequest>;
 
     /// Returns the body of a response that is not streamed.
@@ -74,7 +73,6 @@ pub(super) trait Dialect: Debug + Sync {
         JSON
     }
 
-    /// Returns whether tokens are generated.
     fn generates(&self) -> bool {
         true
     }
@@ -122,7 +120,6 @@ pub(super) trait Dialect: Debug + Sync {
     /// Appends the closing event with the index `_at`, from 0.
     fn close(&self, _reply: &Reply, _at: u64, _out: &mut String) {}
 
-    /// Returns an event with an error.
     fn error_event(&self) -> String {
         format!("data: {}", self.error(SCRIPTED, "InternalServerError", None, 500))
     }

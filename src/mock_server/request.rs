@@ -15,7 +15,6 @@ pub(super) struct Ask<'a> {
     pub(super) tell_usage: bool,
     /// The requested limit, from 1 to [`MAX_TOKENS`] for all choices together.
     pub(super) max_tokens: Option<u64>,
-    /// Number of choices.
     pub(super) choices: u64,
     /// Whether a response that is not streamed is to be plain text.
     pub(super) plain: bool,
@@ -73,7 +72,6 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Parses a JSON body.
 pub(super) fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadRequest> {
     serde_json::from_slice(body).map_err(|error| BadRequest {
         message: format!("The body is not a valid request: {error}"),

@@ -35,7 +35,6 @@ fn of(stats: &Stats, field: fn(&Distribution) -> f64) -> Option<f64> {
 /// A statistic of a metric, over runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// The metric.
     pub(crate) metric: &'static Metric,
     /// Which of its statistics: `avg`, `p99` and the like.
     pub(crate) statistic: &'static str,

@@ -18,7 +18,6 @@ pub enum Load {
 }
 
 impl Load {
-    /// Returns its dimension.
     #[must_use]
     pub(crate) const fn dimension(self) -> Dimension {
         match self {
@@ -82,7 +81,6 @@ impl Dimension {
         }
     }
 
-    /// Returns its name for messages.
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {

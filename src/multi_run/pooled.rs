@@ -7,11 +7,8 @@ use crate::metrics::{Metric, MetricFlags, MetricTag, Registry};
 /// The values of a metric in all successful runs combined, in its display unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pooled {
-    /// The metric's tag.
     pub(crate) tag: MetricTag,
-    /// Its unit.
     pub(crate) unit: &'static str,
-    /// Number of values.
     pub(crate) count: usize,
     /// Their mean.
     pub(crate) mean: f64,

@@ -131,7 +131,6 @@ impl Search {
 /// A load that was tried, with its results.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
-    /// The load.
     pub(crate) variation: Variation,
     /// Good requests per second, mean over its runs.
     pub(crate) goodput: Option<f64>,

@@ -12,7 +12,6 @@ use crate::tokenizer::TokenCounter;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// This program.
     pub(crate) program: Program,
     /// The machine that generated the load.
     pub(crate) host: Host,
@@ -24,12 +23,9 @@ pub struct Provenance {
     pub(crate) servers: Vec<Server>,
 }
 
-/// This program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Program {
-    /// Its name.
     pub(crate) name: String,
-    /// Its version.
     pub(crate) version: String,
     /// The commit of a release build, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]

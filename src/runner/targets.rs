@@ -25,7 +25,6 @@ impl Targets {
         Self { models: models.into(), ..self }
     }
 
-    /// Returns the servers.
     pub(super) const fn servers(&self) -> &Arc<[Target]> {
         &self.servers
     }

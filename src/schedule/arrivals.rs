@@ -59,7 +59,6 @@ impl Arrivals {
         Self { shard, ..self }
     }
 
-    /// Returns the next due time.
     pub(crate) fn next_due(&mut self) -> Nanos {
         while !self.shard.has(self.count) {
             self.step();

@@ -37,7 +37,6 @@ enum Source {
     },
 }
 
-/// An arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// Due time since the phase's start.

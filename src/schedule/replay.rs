@@ -81,7 +81,6 @@ fn has_schedule(replay: &Replay, conversations: &[Conversation]) -> Result<bool,
     }
 }
 
-/// Returns the start of a conversation.
 fn start(conversation: &Conversation) -> Option<Nanos> {
     conversation.turns.first().and_then(|turn| turn.timestamp)
 }

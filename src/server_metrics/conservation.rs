@@ -33,7 +33,6 @@ pub(crate) struct ClientCounts {
 }
 
 impl ClientCounts {
-    /// Returns the counts of `phases`.
     #[must_use]
     pub(crate) fn of(phases: [&Accumulator; 2]) -> Self {
         let results: Vec<_> = phases.iter().flat_map(|phase| phase.results_if_any()).collect();
@@ -88,16 +87,13 @@ impl Comparison {
 pub(crate) enum Quantity {
     /// Requests that succeeded.
     Requests,
-    /// Tokens of their prompts.
     PromptTokens,
-    /// Tokens of their completions.
     CompletionTokens,
 }
 
 /// The counts of one quantity on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The quantity.
     pub(crate) quantity: Quantity,
     /// The server's metric.
     pub(crate) metric: Arc<str>,

@@ -142,7 +142,6 @@ pub struct Label<'a> {
 pub struct Exemplar<'a> {
     /// Its labels, such as a trace ID.
     pub(crate) labels: Vec<Label<'a>>,
-    /// Its value.
     pub(crate) value: f64,
     /// Its time, in seconds since the epoch.
     pub(crate) timestamp: Option<f64>,

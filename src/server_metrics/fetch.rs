@@ -34,7 +34,6 @@ const MAX_REDIRECTS: usize = 5;
 /// Maximum number of characters of a server's text that are shown.
 const SHOWN: usize = 160;
 
-/// The error of a scrape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum ScrapeError {
     /// A temporary error; a later scrape may succeed.

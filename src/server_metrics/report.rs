@@ -74,7 +74,6 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Returns the window of the phases of this kind.
     #[must_use]
     pub(crate) const fn of(&self, kind: PhaseKind) -> Option<Window> {
         match kind {

@@ -67,13 +67,11 @@ impl<'a> Snapshot<'a> {
 pub(crate) struct Family<'a> {
     /// Its name in files.
     pub(crate) name: Cow<'a, str>,
-    /// The kind of its series.
     pub(crate) kind: Kind,
     /// `# HELP`.
     pub(crate) description: Option<Cow<'a, str>>,
     /// `# UNIT`.
     pub(crate) unit: Option<Cow<'a, str>>,
-    /// Its series.
     pub(crate) series: Vec<Point<'a>>,
 }
 
@@ -82,7 +80,6 @@ pub(crate) struct Family<'a> {
 pub(crate) struct Point<'a> {
     /// Labels sorted by name, without `le` and `quantile` of a distribution.
     pub(crate) labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Its value.
     pub(crate) value: Value<'a>,
 }
 

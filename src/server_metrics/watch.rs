@@ -8,7 +8,6 @@ use super::snapshot::Kind;
 /// A server whose metrics are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Its name.
     pub(crate) name: &'static str,
     /// Its metrics, in the order in which to read them.
     pub(crate) metrics: &'static [Watched],
@@ -21,11 +20,9 @@ pub(crate) struct Watched {
     pub(crate) name: &'static str,
     /// The name in earlier versions, used if the metric is missing.
     pub(crate) earlier: Option<&'static str>,
-    /// The kind of its series.
     pub(crate) kind: Kind,
     /// The most informative statistic.
     pub(crate) statistic: Statistic,
-    /// Its meaning.
     pub(crate) meaning: &'static str,
 }
 
@@ -45,7 +42,6 @@ pub(crate) enum Statistic {
 }
 
 impl Statistic {
-    /// Returns its name in files.
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -76,7 +72,6 @@ impl Statistic {
 pub(crate) struct Found<'a> {
     /// The entry in the list of metrics.
     pub(crate) watched: &'static Watched,
-    /// The metric in the report.
     pub(crate) metric: &'a MetricReport,
 }
 

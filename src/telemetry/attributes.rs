@@ -109,7 +109,6 @@ impl Interner {
         }
     }
 
-    /// Returns the attributes of a set.
     pub(super) fn attributes(&self, key: SetKey) -> Vec<KeyValue> {
         let model = key.request_model.and_then(|index| self.models.get(index));
         let mut attributes = vec![

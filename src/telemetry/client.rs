@@ -42,7 +42,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Creates the instruments.
     pub(super) fn new(meter: &Meter, attributes: PhaseAttributes) -> Self {
         let size = metric::AIPERF_CLIENT_QUEUE_SIZE;
         let counter = |row: Definition| {
@@ -89,7 +88,6 @@ impl Client {
         }
     }
 
-    /// Records the client health.
     pub(super) fn health(&self, phase: PhaseKind, health: &ClientHealth) {
         let attributes = self.attributes.of(phase);
         for (gauge, (_, value)) in self.gauges.iter().zip(&ROWS) {

@@ -24,22 +24,10 @@ pub enum TelemetryError {
     },
     /// A file named by a variable cannot be read.
     #[error("{name}: cannot read {path:?}: {source}")]
-    File {
-        /// The variable.
-        name: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    File { name: &'static str, path: PathBuf, source: std::io::Error },
     /// The exporter cannot be built.
     #[error("cannot set up the export to {endpoint}: {reason}")]
-    Exporter {
-        /// The collector.
-        endpoint: String,
-        /// The cause.
-        reason: String,
-    },
+    Exporter { endpoint: String, reason: String },
     /// The exporter's thread cannot be started.
     #[error("cannot start the exporter's thread: {0}")]
     Thread(#[from] std::io::Error),

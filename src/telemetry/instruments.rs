@@ -232,7 +232,6 @@ impl Instruments {
         set
     }
 
-    /// Adds a value to a series.
     fn add(
         &self,
         attributes: &[KeyValue],

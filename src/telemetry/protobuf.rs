@@ -12,7 +12,6 @@ pub(super) const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024 - 1;
 /// Maximum size of the field key and the length of a nested message.
 pub(super) const FRAME: usize = 6;
 
-/// Returns the instrumentation scope of the messages.
 pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope {
         name: env!("CARGO_PKG_NAME").to_owned(),

@@ -108,7 +108,6 @@ impl fmt::Debug for ScrapeForwarder {
     }
 }
 
-/// Returns the scope of the conversion.
 fn scope() -> Scope {
     Scope { scope: protobuf::scope(), schema_url: String::new() }
 }

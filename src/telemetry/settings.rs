@@ -31,7 +31,6 @@ pub(super) struct Settings {
     pub(super) traces: Option<Destination>,
     /// Time between exports.
     pub(super) interval: Duration,
-    /// Whether histograms are exponential.
     pub(super) exponential: bool,
     /// `OTEL_SERVICE_NAME`.
     pub(super) service_name: Option<String>,

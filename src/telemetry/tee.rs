@@ -31,7 +31,6 @@ pub(super) struct Tee {
     first: Once,
 }
 
-/// The state of the tee.
 #[derive(Debug)]
 pub(super) struct TeeState {
     latest: Mutex<ExportMetricsServiceRequest>,

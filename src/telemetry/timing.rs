@@ -50,7 +50,6 @@ enum Instrument {
 }
 
 impl Timing {
-    /// Creates the instruments.
     pub(super) fn new(meter: &Meter, attributes: PhaseAttributes) -> Self {
         let instruments = ROWS.iter().map(|(definition, _)| Instrument::new(meter, definition));
         Self { instruments: instruments.collect(), attributes, previous: HashMap::new() }

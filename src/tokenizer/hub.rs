@@ -65,7 +65,6 @@ impl Hub {
         }
     }
 
-    /// Loads the tokenizer of the model `name` at `revision`.
     pub(super) fn load(&self, name: &str, revision: &str) -> Result<Loaded, TokenizerError> {
         check_name(name, 1)?;
         check_name(revision, usize::MAX)?;

@@ -78,7 +78,6 @@ impl O200k {
         Self { tokens, ids, pieces, caches }
     }
 
-    /// Returns the tokens of `text`.
     pub(super) fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = Vec::with_capacity(text.len() / 4);
         for piece in self.split(text) {

@@ -82,7 +82,6 @@ impl<'a> BodySink<'a> {
         })
     }
 
-    /// Returns whether the body is an event stream.
     pub(super) const fn is_event_stream(&self) -> bool {
         self.events.is_some()
     }

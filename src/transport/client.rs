@@ -119,7 +119,6 @@ impl Client {
         std::future::pending::<()>().await;
     }
 
-    /// Returns the request timeout.
     #[must_use]
     pub(crate) fn request_timeout(&self) -> Nanos {
         self.config().request_timeout
@@ -348,7 +347,6 @@ fn reason(head: &http::response::Parts) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Converts a connection error of hyper.
 fn connection_error(error: &hyper::Error) -> RequestError {
     let io_error = find::<io::Error>(error);
     let tls_error = io_error

@@ -47,7 +47,6 @@ impl Connection {
         Self { sender, driver, log, quick_ack, slot, local_addr, remote_addr, ended: false }
     }
 
-    /// Returns the log of the socket.
     pub(super) const fn log(&self) -> &Rc<IoLog> {
         &self.log
     }

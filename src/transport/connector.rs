@@ -82,7 +82,6 @@ impl Connector {
         self.has_connected.load(Relaxed)
     }
 
-    /// Returns the number of targets.
     pub(super) const fn targets(&self) -> usize {
         self.routes.len()
     }
@@ -91,7 +90,6 @@ impl Connector {
         self.routes.get(target)
     }
 
-    /// Returns how connections are reused.
     pub(super) const fn reuse(&self) -> ConnectionReuse {
         self.config.connections.reuse
     }

@@ -45,7 +45,6 @@ impl ConnectionLimit {
         self.turns.try_acquire().ok()
     }
 
-    /// Waits for a turn.
     pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.turns.acquire().await
     }

@@ -87,7 +87,6 @@ impl SessionConnection {
         self.0.replace(Some(Idle { connection, since }));
     }
 
-    /// Closes the connection.
     pub(super) fn close(&self) {
         drop(self.0.take());
     }

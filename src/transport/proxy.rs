@@ -102,7 +102,6 @@ fn is_http_proxy(value: &str) -> bool {
     uri.is_ok_and(|uri| host(&uri) && matches!(uri.scheme_str(), None | Some("http")))
 }
 
-/// A proxy.
 pub(super) struct Proxy {
     pub(super) host: Arc<str>,
     pub(super) port: u16,

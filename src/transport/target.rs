@@ -30,18 +30,15 @@ pub enum TargetError {
 pub struct Target {
     /// The full URL without credentials, for records.
     pub(crate) url: Arc<str>,
-    /// Whether TLS is used.
     pub(crate) tls: bool,
     /// Host name or address, without the brackets of IPv6.
     pub(crate) host: Arc<str>,
-    /// Port.
     pub(crate) port: u16,
     /// Value of the `Host` header.
     pub(crate) host_header: HeaderValue,
     /// Credentials from the user name and password of the URL, for requests without an
     /// `Authorization` header.
     pub(crate) authorization: Option<HeaderValue>,
-    /// Path and query of requests.
     pub(crate) path_and_query: Arc<str>,
 }
 

@@ -107,7 +107,6 @@ impl RecordReader {
     }
 }
 
-/// Parses the observation of a line.
 fn parse(text: &[u8], registry: &Registry) -> Result<Line, String> {
     // Strings of members that are not parsed would not be checked otherwise.
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;

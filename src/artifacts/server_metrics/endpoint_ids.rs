@@ -23,7 +23,6 @@ impl EndpointIds {
         Self(urls.iter().map(|url| (Arc::clone(url), id(url))).collect())
     }
 
-    /// Returns the name of `url`.
     pub(super) fn of_url(&self, url: &Arc<str>) -> Arc<str> {
         self.0.get(url).unwrap_or(url).clone()
     }

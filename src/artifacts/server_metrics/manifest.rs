@@ -34,7 +34,6 @@ pub(in crate::artifacts) struct ServerMetricsOutcome {
     pub(in crate::artifacts) last_scrape_ns: Option<u64>,
 }
 
-/// The outcome of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::artifacts) struct EndpointOutcome {
     /// The URL that was scraped at the end.

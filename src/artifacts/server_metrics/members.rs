@@ -114,7 +114,6 @@ pub(super) const fn exported_kind(kind: Kind) -> Kind {
     }
 }
 
-/// Returns the name of a kind in files.
 pub(super) const fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Gauge | Kind::Info => "gauge",

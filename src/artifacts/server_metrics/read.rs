@@ -11,7 +11,6 @@ use crate::server_metrics::store::Store;
 #[derive(Debug)]
 pub(in crate::artifacts) struct Scrapes {
     reader: ScrapeLineReader,
-    /// The series.
     pub(in crate::artifacts) store: Store,
     /// Times of the first and the last request for a scrape of each phase.
     pub(in crate::artifacts) marked: Windows,

@@ -180,7 +180,6 @@ pub(super) fn raw_payload(line: &str, _files: &mut MediaFiles) -> Result<Convers
     Ok(Conversation { turns: vec![inputs_json::turn(payload)?], ..Conversation::default() })
 }
 
-/// Parses a line of a `multi_turn` file.
 pub(super) fn multi_turn(line: &str, files: &mut MediaFiles) -> Result<Conversation, String> {
     let members: ConversationMembers = from_object(line)?;
     check_kind(members.kind.as_deref(), "multi_turn")?;

@@ -19,16 +19,13 @@ pub struct ImageNoise {
     pub(crate) height: NormalDistribution,
     /// Number of images per turn.
     pub(crate) batch_size: usize,
-    /// Format of the images.
     pub(crate) format: ImageFormat,
 }
 
 /// Formats of generated images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ImageFormat {
-    /// PNG.
     Png,
-    /// JPEG.
     Jpeg,
     /// Randomly PNG or JPEG for each image.
     Random,
@@ -47,16 +44,13 @@ pub struct AudioNoise {
     pub(crate) depths: Vec<u16>,
     /// Samples per second, of which each file gets one.
     pub(crate) sample_rates: Vec<u32>,
-    /// Number of channels.
     pub(crate) channels: u16,
-    /// Format of the files.
     pub(crate) format: AudioFormat,
 }
 
 /// Formats of generated audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AudioFormat {
-    /// WAV.
     Wav,
     /// MP3, encoded from WAV by ffmpeg.
     Mp3,

@@ -25,7 +25,6 @@ pub struct VideoClip {
     pub(crate) batch_size: usize,
     /// Content of the videos.
     pub(crate) scene: Scene,
-    /// Format of the files.
     pub(crate) format: VideoFormat,
     /// Name of the encoder in ffmpeg.
     pub(crate) codec: String,
@@ -68,16 +67,13 @@ pub(crate) struct VideoSound {
     pub(crate) channels: u16,
     /// Bits per sample before encoding: 8, 16, 24 or 32.
     pub(crate) depth: u16,
-    /// Encoder of the sound.
     pub(crate) codec: SoundCodec,
 }
 
 /// Encoders of sound in videos, by their names in ffmpeg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SoundCodec {
-    /// AAC.
     Aac,
-    /// Vorbis.
     Vorbis,
     /// Opus, which always has 48,000 samples per second.
     Opus,

@@ -9,7 +9,6 @@ pub struct SelfCheck {
     pub(crate) aiperf_version: String,
     /// When, in the machine's local time zone.
     pub(crate) date: String,
-    /// The machine.
     pub(crate) machine: Machine,
     /// The bound on the 99th percentile of every error, in milliseconds.
     pub(crate) bound_ms: f64,

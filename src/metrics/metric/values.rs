@@ -18,9 +18,7 @@ pub enum Value {
 /// The input of record metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The request.
     pub(crate) record: &'a RequestRecord,
-    /// Its response.
     pub(crate) response: &'a ParsedResponse,
     /// The error of the transport or the response, if the request failed.
     pub(crate) error: Option<&'a RequestError>,
@@ -30,7 +28,6 @@ pub struct Facts<'a> {
     pub(crate) output_tokens: Option<u64>,
     /// Tokens of the reasoning text, if there was any.
     pub(crate) reasoning_tokens: Option<u64>,
-    /// Output tokens that were requested.
     pub(crate) requested_output_tokens: Option<u64>,
     /// Number of images in the request.
     pub(crate) images: u64,

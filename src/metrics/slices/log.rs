@@ -78,7 +78,6 @@ impl Log {
         }
     }
 
-    /// Returns the observation with the index `request`.
     pub(super) fn observation(&self, request: u32) -> Observation {
         let at = request as usize;
         let slots_until =

@@ -79,7 +79,6 @@ impl<'a> Levels<'a> {
         }
     }
 
-    /// Returns the current level.
     pub(super) const fn level(&self) -> f64 {
         self.level
     }

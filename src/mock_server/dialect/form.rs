@@ -52,7 +52,6 @@ impl<'a> Form<'a> {
         Ok(Self { parts })
     }
 
-    /// Returns the text of a field.
     pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         let part = self.parts.iter().find(|part| part.name == name && !part.is_file)?;
         Some(String::from_utf8_lossy(part.content))

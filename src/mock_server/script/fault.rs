@@ -12,7 +12,6 @@ use crate::units::Nanos;
 pub struct FaultRule {
     /// The requests.
     pub(crate) selector: Selector,
-    /// The fault.
     pub(crate) fault: Fault,
 }
 
@@ -92,12 +91,10 @@ pub(crate) enum Fault {
     Stall {
         /// Index of the step, from 0.
         at_event: u64,
-        /// The delay.
         duration: Nanos,
     },
 }
 
-/// The fault of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobFault {
     /// It fails when it should be done.

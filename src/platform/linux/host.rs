@@ -4,13 +4,11 @@ use std::fs;
 
 use rustix::system::uname;
 
-/// Returns the host name.
 #[must_use]
 pub(crate) fn name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Returns the release of the kernel.
 #[must_use]
 pub(crate) fn kernel() -> String {
     uname().release().to_string_lossy().into_owned()
@@ -29,7 +27,6 @@ pub(crate) fn processor() -> Option<String> {
     field(&read("/proc/cpuinfo"), "model name", ':')
 }
 
-/// Returns the memory of the machine.
 #[must_use]
 pub(crate) fn memory_bytes() -> Option<u64> {
     let total = field(&read("/proc/meminfo"), "MemTotal", ':')?;

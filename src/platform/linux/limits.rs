@@ -16,7 +16,6 @@ fn set(resource: Resource, most: Option<u64>) {
     let _ = setrlimit(resource, Rlimit { current, maximum });
 }
 
-/// Disables core dumps.
 pub(crate) fn without_core_dump() {
     set(Resource::Core, Some(0));
 }

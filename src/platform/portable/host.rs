@@ -14,7 +14,6 @@ pub(crate) fn kernel() -> String {
     "unknown".to_owned()
 }
 
-/// Returns the name of the system.
 #[must_use]
 pub(crate) fn system() -> String {
     std::env::consts::OS.to_owned()

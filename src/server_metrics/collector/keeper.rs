@@ -28,10 +28,8 @@ pub(super) struct Job {
     pub(super) endpoint: usize,
     /// The URL of the response, if it is a new one.
     pub(super) moved_to: Option<Arc<str>>,
-    /// The phase that it belongs to.
     pub(super) phase: Option<PhaseMark>,
     pub(super) fetched: Fetched,
-    /// Receives the outcome.
     pub(super) outcome: oneshot::Sender<Result<(), ScrapeError>>,
 }
 

@@ -49,13 +49,11 @@ impl Shared {
         self.state.borrow()
     }
 
-    /// Changes the store.
     pub(super) fn update(&self, update: impl FnOnce(&mut Store)) {
         update(&mut self.store());
         self.state.send_modify(|state| state.changes += 1);
     }
 
-    /// Returns the current phase.
     pub(super) fn phase(&self) -> Option<PhaseMark> {
         self.state().phase.map(|(mark, _)| mark)
     }

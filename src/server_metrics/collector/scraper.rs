@@ -24,7 +24,6 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// A request for an immediate final scrape.
 #[derive(Debug)]
 pub(super) struct Demand {
-    /// The phase that ended.
     pub(super) phase: PhaseMark,
     /// Dropped when the scrape is stored or has failed.
     pub(super) done: mpsc::Sender<()>,

@@ -15,7 +15,6 @@ impl Slice {
     }
 }
 
-/// Returns the slices of `window`.
 pub(super) fn of(endpoint: &EndpointStore, window: Window, duration: Nanos) -> Vec<Slice> {
     let is_too_short =
         update_interval_ns(endpoint).is_some_and(|interval| (duration.0 as f64) < interval);

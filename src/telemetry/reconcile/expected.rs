@@ -36,7 +36,6 @@ pub struct RunTotals {
 /// The expected total of the points of one instrument.
 #[derive(Debug, Clone)]
 pub(in crate::telemetry) struct Expected {
-    /// The instrument.
     pub(super) spec: MetricSpec,
     /// The phase of the points; `None` for those of all phases.
     phase: Option<PhaseKind>,

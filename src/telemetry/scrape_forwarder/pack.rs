@@ -26,7 +26,6 @@ const METRICS: u32 = 2;
 /// An encoded `ExportMetricsServiceRequest`.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
-    /// The message.
     pub(super) body: Bytes,
     /// Number of data points in it.
     pub(super) points: u64,
@@ -83,7 +82,6 @@ impl Packer {
         packer
     }
 
-    /// Returns the index of `scope`.
     pub(super) fn scope(&mut self, scope: Scope) -> usize {
         let Scope { scope, schema_url } = scope;
         let head = ScopeMetrics { scope: Some(scope), metrics: Vec::new(), schema_url };

@@ -10,12 +10,10 @@ use crate::server_metrics::exposition::{Exemplar as Observed, Label};
 /// Prefix of the labels that name the library in the server that created the metric.
 const SCOPE_PREFIX: &str = "otel_scope_";
 
-/// Returns a string attribute.
 pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-/// Returns an attribute.
 pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }

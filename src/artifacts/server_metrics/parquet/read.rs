@@ -22,7 +22,6 @@ use cells::{Columns, Group};
 /// known.
 #[derive(Debug)]
 pub(in crate::artifacts) struct Samples {
-    /// The series.
     pub(in crate::artifacts) store: Store,
     /// The data that rows do not contain.
     pub(in crate::artifacts) about: ReportMetadata,
