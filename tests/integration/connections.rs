@@ -266,7 +266,7 @@ fn a_connection_that_was_idle_too_long_is_not_used_again() {
     for reuse in [ConnectionReuse::Pooled, ConnectionReuse::StickyUserSessions] {
         let load = Load {
             turns: 3,
-            turn_delay: Nanos::from_millis(40.0),
+            turn_delay: Nanos::from_millis(200.0),
             transport: with(Connections { keepalive_timeout, reuse, ..Connections::default() }),
             phases: vec![closed_loop(1, 3)],
             ..Load::on(&server.url)
