@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::dataset::Seed;
 use crate::multi_run::{self, Member};
+use crate::run::Tables;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
@@ -65,13 +66,11 @@ pub struct RunConfig {
     pub selfcheck_file: Option<PathBuf>,
     /// How progress is displayed.
     pub ui: Ui,
-    /// Whether to print a table of HTTP timing (`--show-trace-timing`).
-    pub show_trace_timing: bool,
+    /// The tables to print in addition.
+    #[serde(flatten)]
+    pub tables: Tables,
     /// Which server metrics to scrape; off without endpoints.
     pub server_metrics: server_metrics::Config,
-    /// Whether to print a table of server metrics
-    /// (`--server-metrics-summary`).
-    pub show_server_metrics: bool,
     /// Minimum severity to log.
     pub log_level: LogLevel,
     /// The number of runs, and what they search for.

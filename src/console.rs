@@ -65,7 +65,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&table.render(style));
         text.push('\n');
     }
-    if report.run.show_server_metrics {
+    if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));
     }

@@ -49,11 +49,9 @@ pub struct RunDescription {
     /// Program, machine, tokenizer and servers.
     #[serde(default)]
     pub provenance: Provenance,
-    /// Whether the console has a table of HTTP timings (`--show-trace-timing`).
-    pub show_trace_timing: bool,
-    /// Whether the console has a table of server metrics (`--server-metrics-summary`).
-    #[serde(default)]
-    pub show_server_metrics: bool,
+    /// The tables that were requested.
+    #[serde(flatten)]
+    pub tables: Tables,
     /// Thresholds and objectives of the metrics.
     pub settings: Settings,
     /// The configuration as in the JSON summary, without secrets.
@@ -61,6 +59,17 @@ pub struct RunDescription {
     /// All settings, without secrets: the serialized configuration of the program.
     #[serde(default)]
     pub config: serde_json::Value,
+}
+
+/// The tables of the console that are printed only if requested.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tables {
+    /// HTTP timings (`--show-trace-timing`).
+    #[serde(rename = "show_trace_timing")]
+    pub trace_timing: bool,
+    /// Server metrics (`--server-metrics-summary`).
+    #[serde(rename = "show_server_metrics", default)]
+    pub server_metrics: bool,
 }
 
 impl RunDescription {
@@ -77,8 +86,7 @@ impl RunDescription {
             start_at_ns: None,
             cli_command: String::new(),
             provenance: Provenance::default(),
-            show_trace_timing: false,
-            show_server_metrics: false,
+            tables: Tables::default(),
             settings: Settings::default(),
             input_config: serde_json::Value::Object(serde_json::Map::new()),
             config: serde_json::Value::Null,

@@ -189,8 +189,7 @@ impl Run {
             member: config.member.clone(),
             shard: config.schedule.shard,
             start_at_ns: config.schedule.start_at,
-            show_trace_timing: config.show_trace_timing,
-            show_server_metrics: config.show_server_metrics,
+            tables: config.tables,
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);

@@ -194,7 +194,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
-        is_shown: run.show_server_metrics,
+        is_shown: run.tables.server_metrics,
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
     outcome.client_health = ClientHealth::recomputed(

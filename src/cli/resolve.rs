@@ -13,6 +13,7 @@ use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
+use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
 use crate::{artifacts, dataset, endpoint, redact, telemetry, transport};
@@ -47,9 +48,11 @@ pub(super) fn run_config(
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &server_metrics, environment)?,
         ui: flags.service.ui,
-        show_trace_timing: flags.output.show_trace_timing,
+        tables: Tables {
+            trace_timing: flags.output.show_trace_timing,
+            server_metrics: flags.server_metrics.server_metrics_summary,
+        },
         server_metrics,
-        show_server_metrics: flags.server_metrics.server_metrics_summary,
         log_level: log_level(flags),
         multi_run,
         member: None,

@@ -345,7 +345,7 @@ fn artifacts(config: &RunConfig) -> Value {
         .put("raw", artifacts.export_level == ExportLevel::Raw)
         .put("trace", artifacts.http_trace)
         .put_some("slice_duration", artifacts.server_metrics.slice_duration.map(Nanos::as_seconds))
-        .put("show_trace_timing", config.show_trace_timing)
+        .put("show_trace_timing", config.tables.trace_timing)
         .into_value()
 }
 

@@ -66,7 +66,7 @@ impl<'a> SummaryTable<'a> {
             rows.sort_by_key(|result| result.metric.order.unwrap_or(u32::MAX));
             Self { title, rows }
         };
-        let trace = report.run.show_trace_timing.then(|| {
+        let trace = report.run.tables.trace_timing.then(|| {
             of("aiperf | HTTP Trace Timing".to_owned(), &|metric| {
                 metric.flags.contains(MetricFlags::HTTP_TRACE_ONLY)
                     && metric.order.is_some()

@@ -333,6 +333,6 @@ fn the_servers_metrics_are_shown_where_asked_for() {
     metrics.report.metrics.push(metric);
     report.server_metrics = Some(metrics);
     assert!(!render(&report, Style::FILE).contains("Server Metrics"));
-    report.run.show_server_metrics = true;
+    report.run.tables.server_metrics = true;
     assert!(render(&report, Style::FILE).contains("aiperf | Server Metrics: vLLM"));
 }

@@ -277,7 +277,7 @@ fn servers(
         layout: &source.layout,
         outcome,
         first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
-        is_shown: source.run.show_server_metrics,
+        is_shown: source.run.tables.server_metrics,
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);
     let is_left = metrics.is_none();

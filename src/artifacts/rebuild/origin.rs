@@ -18,7 +18,7 @@ use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Objective, Settings};
 use crate::metrics::{ClientHealth, LoadReport, MetricTag};
 use crate::multi_run::Member;
-use crate::run::{RunDescription, RunOutcome};
+use crate::run::{RunDescription, RunOutcome, Tables};
 use crate::setting::Named as _;
 use crate::telemetry::TelemetryReport;
 
@@ -133,7 +133,10 @@ impl Summary {
             config: self.run_info.config,
             cli_command: self.run_info.cli_command,
             provenance: self.run_info.provenance,
-            show_trace_timing: show_trace_timing.unwrap_or(false),
+            tables: Tables {
+                trace_timing: show_trace_timing.unwrap_or(false),
+                ..Tables::default()
+            },
             ..RunDescription::of(endpoint)
         };
         let times = wall_time(&self.start_time).zip(wall_time(&self.end_time));

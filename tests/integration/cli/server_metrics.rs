@@ -96,10 +96,10 @@ fn files_of_the_servers_metrics() {
 fn slices_and_the_table() {
     let config = profile("--slice-duration 1.5 --server-metrics-summary");
     assert_eq!(config.artifacts.server_metrics.slice_duration, Some(Nanos(1_500_000_000)));
-    assert!(config.show_server_metrics);
+    assert!(config.tables.server_metrics);
     let config = profile("");
     let slice_duration = config.artifacts.server_metrics.slice_duration;
-    assert_eq!((slice_duration, config.show_server_metrics), (None, false));
+    assert_eq!((slice_duration, config.tables.server_metrics), (None, false));
     for wrong in ["0", "-1", "inf", "nan", "x", "0.0001"] {
         assert!(refusal(&format!("--slice-duration {wrong}")).contains("--slice-duration"));
     }
