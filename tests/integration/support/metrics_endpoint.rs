@@ -18,7 +18,7 @@ use url::Url;
 use crate::support::raw_server::{read_request, write};
 
 /// Time limit for expected events.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Returns the scrapes of a recorded series, such as `vllm/scrapes`, in order.
 pub(crate) fn recorded<T: DeserializeOwned>(series: &str) -> Vec<T> {

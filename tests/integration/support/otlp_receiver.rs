@@ -239,7 +239,7 @@ impl OtlpReceiver {
     }
 
     fn wait_for(&self, count: usize, what: &str, seen: fn(&Script) -> usize) {
-        let until = Instant::now() + Duration::from_secs(120);
+        let until = Instant::now() + Duration::from_mins(2);
         let mut script = self.shared.script.lock().unwrap();
         while seen(&script) < count {
             let left = until.saturating_duration_since(Instant::now());
