@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use aiperf::mock_server::Script;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::load::mock;
-use crate::support::run::{Run, aiperf, profile, profile_command, signal};
+use crate::support::run::{Run, aiperf, profile, profile_command, signal, with_signal};
 
 /// Returns whether ffmpeg is installed; without it, the tests are skipped.
 fn has_ffmpeg() -> bool {
@@ -279,8 +279,8 @@ fn an_interrupt_ends_the_encoding() {
     let mut command = aiperf(&["profile", "--model", "m", "--url", "http://127.0.0.1:1"]);
     command.args(["--ui", "simple", "--artifact-dir"]).arg(directory.path()).args(flags);
     // Files that it may leave there are deleted with the directory.
-    command.env("TMPDIR", directory.path()).stdout(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    command.env("TMPDIR", directory.path());
+    let mut child = with_signal("--default-signal=INT", &command).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "encoding media with ffmpeg before the run starts\n");

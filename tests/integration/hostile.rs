@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::raw_server;
-use crate::support::run::{Run, aiperf, json_lines, profile, profile_command};
+use crate::support::run::{Run, aiperf, json_lines, profile, profile_command, with_signal};
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
 const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -933,7 +933,8 @@ fn a_pipe_that_stays_silent_can_be_interrupted() {
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let name = pipe.to_str().unwrap();
-    let mut child = asks(NOWHERE, directory.path(), name, "builtin").spawn().unwrap();
+    let command = asks(NOWHERE, directory.path(), name, "builtin");
+    let mut child = with_signal("--default-signal=INT", &command).spawn().unwrap();
     // Opening succeeds once the program has opened the other end.
     let writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

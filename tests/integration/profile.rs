@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::support::load::{faults, faulty, mock};
 use crate::support::otlp_receiver::{Answer, OtlpReceiver};
 use crate::support::python::run_python;
 use crate::support::raw_server;
-use crate::support::run::{Run, aiperf, profile, profile_command, signal, summary};
+use crate::support::run::{Run, aiperf, profile, profile_command, signal, summary, with_signal};
 
 const SUMMARIES: [&str; 3] =
     ["profile_export_aiperf.json", "profile_export_aiperf.csv", "profile_export_console.txt"];
@@ -595,15 +595,12 @@ fn an_interrupt_completes_the_files_and_exits_130() {
 #[test]
 fn a_terminal_that_goes_away_is_an_interrupt_unless_that_is_ignored() {
     let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
-    // `env` sets how the signal is handled, whatever the tests themselves were started with.
     let hung_up = |handling: &str, count: &str| {
         let directory = tempfile::tempdir().unwrap();
         let extra = ["--concurrency", "4", "--num-prompts", "50", "--request-count", count];
         let command = profile_command(&server.url(), directory.path(), &extra);
         let before = server.requests_received();
-        let mut run = Command::new("env");
-        run.arg(handling).arg(command.get_program()).args(command.get_args());
-        let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = with_signal(handling, &command).spawn().unwrap();
         while server.requests_received() < before + 20 {
             std::thread::yield_now();
         }

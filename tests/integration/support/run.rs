@@ -112,6 +112,21 @@ pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
 }
 
 /// Sends `signal` to a process that the test started.
+/// The command with a signal handled as `handling` says, an option of `env`, whatever the tests
+/// themselves were started with: shells start background jobs with signals ignored.
+pub(crate) fn with_signal(handling: &str, command: &Command) -> Command {
+    let mut run = Command::new("env");
+    run.arg(handling).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => run.env(name, value),
+            None => run.env_remove(name),
+        };
+    }
+    run.stdout(Stdio::piped()).stderr(Stdio::piped());
+    run
+}
+
 pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
