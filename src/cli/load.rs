@@ -258,11 +258,9 @@ fn warmup_load(
         (Some(rate), ..) => vec![RatePoint { at: Nanos::ZERO, rate }],
         (None, None, Some(measured)) => measured.points.clone(),
         _ => {
-            let Some(flag) = given.first(&["of_warmup_rate"]) else {
-                return Ok(LoadPattern::ClosedLoop);
-            };
             let why = "requires a rate for the warmup; add --warmup-request-rate";
-            return Err(ConfigError::flag(flag, why));
+            given.refuse(&["of_warmup_rate"], why)?;
+            return Ok(LoadPattern::ClosedLoop);
         }
     };
     let shape = measured.and_then(|rate| match rate.pattern {

@@ -175,11 +175,9 @@ pub(super) fn config(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, Co
         varies_seed: args.vary_seed_per_trial,
         search: args.search_recipe.map(|_| search_config(flags)).transpose()?,
     };
-    if !config.is_many()
-        && let Some(flag) = given.first(&["of_many_runs"])
-    {
+    if !config.is_many() {
         let why = "requires --num-profile-runs 2 or more; add it, or remove the flag";
-        return Err(ConfigError::flag(flag, why));
+        given.refuse(&["of_many_runs"], why)?;
     }
     Ok(config)
 }

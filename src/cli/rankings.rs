@@ -34,14 +34,9 @@ pub(super) struct RankingsArgs {
 
 /// Returns an error for a rankings flag when no rankings are generated.
 pub(super) fn refuse_flags(given: Given<'_>) -> Result<(), ConfigError> {
-    match given.first(&["RankingsArgs"]) {
-        Some(flag) => {
-            let why = "requires generated rankings; remove the flag, or use an --endpoint-type \
-                       for rankings without --input-file";
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
-    }
+    let why = "requires generated rankings; remove the flag, or use an --endpoint-type for \
+               rankings without --input-file";
+    given.refuse(&["RankingsArgs"], why)
 }
 
 /// The rankings to generate.
@@ -50,11 +45,9 @@ pub(super) fn generated(
     given: Given<'_>,
     entries: usize,
 ) -> Result<Rankings, ConfigError> {
-    if let Some(flag) = given.first(&["text", "output_lengths", "MediaArgs", "VideoArgs"]) {
-        let why = "a generated ranking request has a query and passages instead of a prompt; use \
-                   the --rankings-* flags";
-        return Err(ConfigError::flag(flag, why));
-    }
+    let why = "a generated ranking request has a query and passages instead of a prompt; use the \
+               --rankings-* flags";
+    given.refuse(&["text", "output_lengths", "MediaArgs", "VideoArgs"], why)?;
     if flags.conversation.session_turns_mean.is_some_and(|turns| turns != 1.0)
         || flags.conversation.session_turns_stddev.is_some_and(|turns| turns > 0.0)
     {

@@ -268,27 +268,20 @@ fn system_prompt(prompt: &PromptArgs) -> Result<Option<String>, ConfigError> {
 /// Returns an error for a flag about generated prompts if there is a file.
 fn refuse_generated(given: Given<'_>) -> Result<(), ConfigError> {
     let groups = ["conversations", "text", "MediaArgs", "VideoArgs", "RankingsArgs"];
-    match given.first(&groups) {
-        Some(flag) => {
-            let why = "applies to generated prompts and cannot be combined with --input-file; \
-                       remove one of the two";
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
-    }
+    let why = "applies to generated prompts and cannot be combined with --input-file; remove one \
+               of the two";
+    given.refuse(&groups, why)
 }
 
 /// Returns an error for a flag about text if requests have no text.
 fn refuse_text_flags(flags: &ProfileArgs, given: Given<'_>) -> Result<(), ConfigError> {
     let traits = flags.endpoint.endpoint_type.traits();
     let takes_text = traits.tokenizes_input || traits.path.is_empty();
-    match given.first(&["text"]).filter(|_| !takes_text) {
-        Some(flag) => {
-            let why = format!("{} requests do not contain text; remove the flag", traits.name);
-            Err(ConfigError::flag(flag, why))
-        }
-        None => Ok(()),
+    if takes_text {
+        return Ok(());
     }
+    given
+        .refuse(&["text"], format!("{} requests do not contain text; remove the flag", traits.name))
 }
 
 fn server(flags: &ProfileArgs, environment: Environment<'_>) -> Result<ServerConfig, ConfigError> {
