@@ -79,6 +79,7 @@ pub(super) fn config(
         reachability_timeout: seconds("REACHABILITY_TIMEOUT", defaults.reachability_timeout)?,
         scrape_timeout: scrape_timeout(flags, environment)?,
         shutdown_delay: seconds("SHUTDOWN_DELAY", defaults.shutdown_delay)?,
+        limits: defaults.limits,
     })
 }
 

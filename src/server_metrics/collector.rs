@@ -52,6 +52,9 @@ pub struct Config {
     pub scrape_timeout: Option<Nanos>,
     /// Maximum time to stop (`AIPERF_SERVER_METRICS_SHUTDOWN_DELAY`, 5 s).
     pub shutdown_delay: Nanos,
+    /// Limits that the user cannot set.
+    #[serde(skip)]
+    pub limits: Limits,
 }
 
 impl Default for Config {
@@ -63,7 +66,27 @@ impl Default for Config {
             reachability_timeout: Nanos::from_seconds(10.0),
             scrape_timeout: None,
             shutdown_delay: Nanos::from_seconds(5.0),
+            limits: Limits::default(),
         }
+    }
+}
+
+/// Limits on what one response may cost; longer where all threads are slow.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Maximum pause for the final scrapes of a phase (1.9 s, a little less than the runner waits).
+    pub pause: Nanos,
+    /// Minimum age at which a scrape is overdue (100 ms).
+    pub overdue: Nanos,
+    /// Additional time of a wait beyond the timeout of its operation, for its result to arrive
+    /// (100 ms).
+    pub slack: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let [pause, overdue, slack] = [1900.0, 100.0, 100.0].map(Nanos::from_millis);
+        Self { pause, overdue, slack }
     }
 }
 
@@ -110,12 +133,6 @@ pub enum CollectorError {
     Client(String),
 }
 
-/// Maximum pause for the final scrapes of a phase, a little less than the runner waits.
-const LONGEST_PAUSE: Nanos = Nanos(1_900_000_000);
-
-/// Additional time of a wait beyond the timeout of its operation, for its result to arrive.
-const SLACK: Nanos = Nanos(100_000_000);
-
 /// Time for the final scrapes after an interrupt: servers nearby respond within it.
 const AFTER_INTERRUPT: Nanos = Nanos(100_000_000);
 
@@ -159,7 +176,8 @@ impl<S: ScrapeSink> Collector<S> {
             let _ = given_back.send(keeper.run(&work));
         })?;
         let fetching = Fetching { config: config.clone(), fetcher, jobs, shared };
-        let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries };
+        let pause = config.limits.pause;
+        let handle = CollectorHandle { shared: Arc::clone(&fetching.shared), boundaries, pause };
         let deadline = Clock::now() + config.reachability_timeout;
         let (started, mut all_started) = tokio::sync::mpsc::channel(1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -174,7 +192,7 @@ impl<S: ScrapeSink> Collector<S> {
             runtime.shutdown_background();
         })?;
         // Each endpoint drops its sender; nothing is sent.
-        interrupt.wait_for(all_started.recv(), deadline + SLACK);
+        interrupt.wait_for(all_started.recv(), deadline + config.limits.slack);
         Ok(Self { config, handle, stop, sink: sink_back, threads: [keeping, fetching] })
     }
 
@@ -202,7 +220,7 @@ impl<S: ScrapeSink> Collector<S> {
         }
         if let Some(end) = shared.last_end() {
             let longest = config.scrape_timeout.unwrap_or(config.reachability_timeout);
-            let deadline = end + (longest + longest).max(LONGEST_PAUSE) + SLACK;
+            let deadline = end + (longest + longest).max(config.limits.pause) + config.limits.slack;
             if interrupt.wait_for(shared.boundaries_done(), deadline).is_none() {
                 let soon = deadline.min(Clock::now() + AFTER_INTERRUPT);
                 Interrupt::never().wait_for(shared.boundaries_done(), soon);
@@ -243,7 +261,7 @@ fn flush(
     interrupt.wait_for(shared.store_is(settled), deadline);
     let before: Vec<usize> = scrapes(&shared.store());
     let one_more = |store: &Store| scrapes(store).iter().zip(&before).all(|(now, then)| now > then);
-    let longest = config.interval.min(LONGEST_PAUSE) + SLACK;
+    let longest = config.interval.min(config.limits.pause) + config.limits.slack;
     interrupt.wait_for(shared.store_is(one_more), Clock::now() + longest);
 }
 
@@ -302,11 +320,7 @@ impl Fetching {
             alternative: self.alternative(&url),
             url,
             interval: self.config.interval,
-            pace: Pace::new(
-                self.config.interval,
-                self.config.scrape_timeout,
-                self.config.reachability_timeout,
-            ),
+            pace: Pace::new(&self.config),
             fetcher: self.fetcher.clone(),
             jobs: self.jobs.clone(),
             shared: Arc::clone(&self.shared),
@@ -327,6 +341,8 @@ impl Fetching {
 struct Boundary {
     phase: PhaseMark,
     at: Nanos,
+    /// How long the next phase waits for the final scrapes.
+    pause: Nanos,
     shared: Arc<Shared>,
     /// Notifies the caller that waits for the final scrapes.
     done: Option<oneshot::Sender<()>>,
@@ -345,7 +361,7 @@ impl Boundary {
 
     /// Waits for the final scrapes; the next phase waits for them for a bounded time only.
     async fn wait(mut self, mut kept: tokio::sync::mpsc::Receiver<()>) {
-        let pause = (self.at + LONGEST_PAUSE).since(Clock::now());
+        let pause = (self.at + self.pause).since(Clock::now());
         // Nothing is sent.
         let _ = tokio::time::timeout(pause.into(), kept.recv()).await;
         drop(self.done.take());
@@ -375,6 +391,7 @@ pub struct Collected<S = Box<dyn ScrapeSink>> {
 pub struct CollectorHandle {
     shared: Arc<Shared>,
     boundaries: UnboundedSender<Boundary>,
+    pause: Nanos,
 }
 
 impl PhaseListener for CollectorHandle {
@@ -386,9 +403,9 @@ impl PhaseListener for CollectorHandle {
         let phase = PhaseMark { index, kind };
         self.shared.end(phase, at);
         let (done, receiver) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
+        let (shared, pause) = (Arc::clone(&self.shared), self.pause);
         // If nothing is collected any more, this resolves the receiver.
-        let _ = self.boundaries.send(Boundary { phase, at, shared, done: Some(done) });
+        let _ = self.boundaries.send(Boundary { phase, at, pause, shared, done: Some(done) });
         receiver
     }
 }

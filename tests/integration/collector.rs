@@ -11,7 +11,7 @@ use aiperf::runner::PhaseListener as _;
 use aiperf::schedule::PhaseKind;
 use aiperf::server_metrics::store::{EndpointStore, Store, Values};
 use aiperf::server_metrics::{
-    Collected, Collector, Config, EndpointConfig, FetchTimes, PhaseMark, Scrape, ScrapeSink,
+    Collected, Collector, Config, EndpointConfig, FetchTimes, Limits, PhaseMark, Scrape, ScrapeSink,
 };
 use aiperf::transport::Connections;
 use aiperf::units::{Clock, Nanos};
@@ -19,10 +19,15 @@ use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use url::Url;
 
-use crate::support::metrics_endpoint::{MetricsEndpoint, Reply, wait_until};
+use crate::support::metrics_endpoint::{Gate, MetricsEndpoint, Reply, wait_until};
 
 const WARMUP: PhaseMark = PhaseMark { index: 0, kind: PhaseKind::Warmup };
 const PROFILING: PhaseMark = PhaseMark { index: 1, kind: PhaseKind::Profiling };
+
+/// Longer than any response takes.
+const LONG: Nanos = Nanos(120_000_000_000);
+
+const LONG_LIMITS: Limits = Limits { pause: LONG, overdue: LONG, slack: LONG };
 
 /// The scrapes that a sink received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,13 +142,17 @@ fn explicit(url: Url) -> EndpointConfig {
     EndpointConfig { url, is_discovered: false }
 }
 
-/// Short intervals, so that tests are fast.
+/// Short intervals, so that tests are fast, and long limits, because the low-priority threads of a
+/// collection hardly run while other tests keep all cores busy.
 fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
     Config {
         endpoints: endpoints.into_iter().collect(),
         interval: Nanos::from_millis(5.0),
         flush_period: Nanos::ZERO,
-        scrape_timeout: Some(Nanos::from_seconds(30.0)),
+        reachability_timeout: LONG,
+        scrape_timeout: Some(LONG),
+        shutdown_delay: LONG,
+        limits: LONG_LIMITS,
         ..Config::default()
     }
 }
@@ -195,6 +204,11 @@ fn values(store: &Store, endpoint: usize, name: &str) -> Vec<f64> {
     };
     let Values::Number(column) = &family.series[0].values else { return Vec::new() };
     column.iter(0..endpoint.scrapes().len()).map(|(_, value)| value).collect()
+}
+
+/// Returns whether a scrape is near enough to an edge of its phase, at `edge_ns`, to be exact.
+fn is_near(scrape: &FetchTimes, edge_ns: u64) -> bool {
+    scrape.first_byte_ns.abs_diff(edge_ns) <= 2_000_000_000
 }
 
 fn ascending_to(last: usize) -> Vec<f64> {
@@ -380,10 +394,10 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
     let beside = MetricsEndpoint::with([Reply::number()]);
     let endpoints = [explicit(hanging.url("/metrics")), explicit(beside.url("/metrics"))];
     let flush_period = Nanos::from_millis(10.0);
-    let scrape_timeout = Some(Nanos::from_millis(200.0));
+    let scrape_timeout = Some(Nanos::from_seconds(3.0));
     let run = start(Config { flush_period, scrape_timeout, ..config(endpoints) });
     run.begin(WARMUP);
-    wait_until("hanging requests", || hanging.count("/metrics") == 2);
+    wait_until("hanging requests", || hanging.count("/metrics") >= 2);
     pass_time(&beside);
     let (warmup_ended, _) = run.end(WARMUP);
     run.begin(PROFILING);
@@ -403,7 +417,7 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
         let last = seen.iter().filter(|seen| seen.index == 1).find(is_after).unwrap();
         let span = store.endpoints()[1].span(&windows, kind).unwrap();
         assert_eq!(store.endpoints()[1].scrapes()[span.last().unwrap()], last.times);
-        assert!(span.has_exact_end);
+        assert_eq!(span.has_exact_end, is_near(&last.times, clock.wall_ns(ended)));
         // An endpoint that does not respond does not have a window, and does not delay the other
         // one.
         let span = store.endpoints()[0].span(&windows, kind).unwrap();
@@ -418,7 +432,8 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
 fn a_fetch_that_is_stuck_costs_its_sample_and_is_counted() {
     let script = [Reply::number(), Reply::number(), Reply::hang(), Reply::number()];
     let endpoint = MetricsEndpoint::with(script);
-    let run = start(metrics_of(&endpoint));
+    let limits = Limits { overdue: Nanos::from_seconds(2.0), ..LONG_LIMITS };
+    let run = start(Config { limits, ..metrics_of(&endpoint) });
     wait_until("scrapes after the one that is stuck", || run.notes.all().len() >= 6);
     let log = run.log.clone();
     let Collected { store, .. } = run.finish();
@@ -433,31 +448,36 @@ fn a_fetch_that_is_stuck_costs_its_sample_and_is_counted() {
 #[test]
 fn fetches_that_all_hang_fail_by_a_bound_of_their_own() {
     let endpoint = MetricsEndpoint::with([Reply::number(), Reply::hang()]);
-    let config = Config { scrape_timeout: None, ..metrics_of(&endpoint) };
-    let run = start(config);
+    let run = start(Config { scrape_timeout: None, ..metrics_of(&endpoint) });
     wait_until("warnings", || !run.log.warnings().is_empty());
     let log = run.log.clone();
     let Collected { store, .. } = run.finish();
     assert!(store.endpoints()[0].failures() >= 1);
-    // Two intervals of 5 ms, but at least half a second.
+    // Two intervals of 5 ms or four times the first response, but at least half a second.
+    let first = store.endpoints()[0].scrapes()[0];
+    let first = Nanos(first.first_byte_ns - first.request_sent_ns).as_seconds();
     let told = &log.warnings()[0];
-    assert!(told.contains("it did not respond within 0.5 s"), "{told}");
+    let (_, limit) = told.split_once("it did not respond within ").unwrap();
+    let limit: f64 = limit.split_once(" s").unwrap().0.parse().unwrap();
+    // One decimal is shown.
+    assert!((limit - (4.0 * first).max(0.5)).abs() < 0.051, "{told}: {first}");
 }
 
 #[test]
 fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
-    // Slower than the pause: the response to the final scrape of the warmup arrives within the
-    // phase.
-    let slow = || Reply::number().after(Duration::from_millis(2500));
-    let endpoint = MetricsEndpoint::with([Reply::number(), slow(), Reply::number()]);
-    let run = start(Config { scrape_timeout: None, ..hourly(&endpoint) });
+    // The response to the final scrape of the warmup arrives within the phase.
+    let gate = Gate::default();
+    let held = Reply::number().held_by(&gate);
+    let endpoint = MetricsEndpoint::with([Reply::number(), held, Reply::number()]);
+    let limits = Limits { pause: Nanos::from_millis(100.0), ..LONG_LIMITS };
+    let run = start(Config { limits, ..hourly(&endpoint) });
     run.begin(WARMUP);
     // The warmup is longer than the part of the phase that the scrape may include.
-    std::thread::sleep(Duration::from_millis(1500));
-    let (ended, free) = run.end(WARMUP);
-    assert!(free.since(ended) < Nanos::from_millis(2500.0), "the pause has a bound");
+    std::thread::sleep(Duration::from_secs(3));
+    run.end(WARMUP);
     run.begin(PROFILING);
-    wait_until("the slow answer", || run.notes.all().len() == 2);
+    gate.open();
+    wait_until("the held response", || run.notes.all().len() == 2);
     run.end(PROFILING);
     let Collected { store, windows, .. } = run.finish();
     assert_eq!(values(&store, 0, "served"), [1.0, 2.0, 3.0]);
@@ -467,32 +487,32 @@ fn a_scrape_that_straddles_the_start_of_a_phase_is_its_reference() {
     let profiling = span(PhaseKind::Profiling);
     assert_eq!((profiling.reference, profiling.samples), (Some(1), 2..3));
     // It may include part of the phase: the total is flagged.
-    assert_eq!((profiling.has_exact_start, profiling.has_exact_end), (false, true));
+    assert!(!profiling.has_exact_start);
 }
 
 #[test]
 fn a_final_scrape_may_take_as_long_as_the_endpoint_does() {
-    let slow = Reply::number().after(Duration::from_millis(700));
+    let slow = Reply::number().after(Duration::from_secs(1));
     let endpoint = MetricsEndpoint::with([slow]);
     let beside = MetricsEndpoint::with([Reply::number()]);
     let endpoints = [explicit(endpoint.url("/metrics")), explicit(beside.url("/metrics"))];
     let interval = Nanos::from_millis(50.0);
     let run = start(Config { interval, scrape_timeout: None, ..config(endpoints) });
     run.begin(PROFILING);
-    beside.wait_for(20);
+    endpoint.wait_for(2);
     let (ended, _) = run.end(PROFILING);
     let ended = run.clock.wall_ns(ended);
     let Collected { store, windows, .. } = run.finish();
     for endpoint in store.endpoints() {
-        assert_eq!(endpoint.failures(), 0, "{}", endpoint.url);
         let span = endpoint.span(&windows, PhaseKind::Profiling).unwrap();
         let last = endpoint.scrapes()[span.last().unwrap()];
-        assert!(last.request_sent_ns >= ended && span.has_exact_end);
+        assert!(last.request_sent_ns >= ended);
+        assert_eq!(span.has_exact_end, is_near(&last, ended));
     }
     let slow = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
     let quick = store.endpoints()[1].span(&windows, PhaseKind::Profiling).unwrap();
     let time = |at: usize, scrape: usize| store.endpoints()[at].scrapes()[scrape].first_byte_ns;
-    assert!(time(0, slow.last().unwrap()) - ended >= 700_000_000);
+    assert!(time(0, slow.last().unwrap()) - ended >= 1_000_000_000);
     assert!(time(1, quick.last().unwrap()) < time(0, slow.last().unwrap()), "not waited for");
 }
 
@@ -502,9 +522,8 @@ fn a_body_of_100_megabytes_ends_the_scrapes() {
     let beside = MetricsEndpoint::with([Reply::number()]);
     for reply in [Reply::text(large()), Reply::text(large()).gzip(), Reply::endless()] {
         let endpoint = MetricsEndpoint::with([reply]);
-        let reachability_timeout = Nanos::from_seconds(120.0);
         let endpoints = [explicit(endpoint.url("/metrics")), explicit(beside.url("/metrics"))];
-        let run = start(Config { reachability_timeout, ..config(endpoints) });
+        let run = start(config(endpoints));
         pass_time(&beside);
         let log = run.log.clone();
         let Collected { store, .. } = run.finish();
@@ -597,14 +616,17 @@ fn a_server_that_restarts_is_scraped_again() {
     endpoint.wait_for(2);
     drop(endpoint);
     wait_until("warnings", || !run.log.warnings().is_empty());
-    let before = run.notes.all().len();
     let endpoint = MetricsEndpoint::start_at(address);
     endpoint.script("/metrics", [Reply::number()]);
-    wait_until("scrapes after the restart", || run.notes.all().len() > before);
+    let is_first = |seen: &&Seen| seen.samples[0].1.starts_with("1 ");
+    wait_until("scrapes after the restart", || {
+        run.notes.all().iter().filter(is_first).count() == 2
+    });
     let log = run.log.clone();
     let Collected { store, .. } = run.finish();
     let served = values(&store, 0, "served");
-    assert_eq!(served[before], 1.0, "it counts from the beginning again: {served:?}");
+    let resets: Vec<_> = served.windows(2).filter(|pair| pair[1] <= pair[0]).collect();
+    assert!(resets.len() == 1 && resets[0][1] == 1.0, "counted from 1 again: {served:?}");
     assert!(store.endpoints()[0].failures() >= 1);
     assert_eq!(log.warnings().len(), 1);
 }
@@ -639,11 +661,11 @@ fn an_unreachable_endpoint_is_left_out() {
 #[test]
 fn a_start_waits_no_longer_than_it_may() {
     let endpoint = MetricsEndpoint::with([Reply::hang()]);
-    let reachability_timeout = Nanos::from_millis(100.0);
+    let reachability_timeout = Nanos::from_seconds(4.0);
     let run = start(Config { reachability_timeout, ..metrics_of(&endpoint) });
     wait_until("warnings", || !run.log.warnings().is_empty());
     let warnings = run.log.warnings();
-    assert!(warnings[0].contains(": it did not respond within 0.1 s"), "{warnings:?}");
+    assert!(warnings[0].contains(": it did not respond within "), "{warnings:?}");
     run.finish();
     assert_eq!(endpoint.count("/metrics"), 1);
 }
@@ -717,17 +739,20 @@ fn the_scrape_at_a_phases_end_lies_between_the_phases() {
         let marked = |phase| seen.iter().filter(move |seen| seen.phase == phase);
         assert_eq!(seen[0].phase, None, "the baseline is of no phase");
         // The window of each phase ends with the first scrape that was sent after the end of the
-        // phase, and its response arrived before the next phase began. On a busy machine that may
-        // be a regular one, which was sent just before the final one.
-        for (phase, end) in [(WARMUP, warmup_ended), (PROFILING, ended)] {
+        // phase. On a busy machine that may be a regular one, which was sent just before the final
+        // one.
+        for (phase, start, end) in [(WARMUP, warmup_began, warmup_ended), (PROFILING, began, ended)]
+        {
             let after = |seen: &&Seen| seen.times.request_sent_ns >= wall(end);
-            let last = marked(Some(phase)).find(after).unwrap();
+            let last = seen.iter().find(after).unwrap();
             let span = store.endpoints()[index].span(&windows, phase.kind).unwrap();
             assert_eq!(store.endpoints()[index].scrapes()[span.last().unwrap()], last.times);
-            assert!(span.has_exact_start && span.has_exact_end, "{span:?}");
+            assert_eq!(span.has_exact_end, is_near(&last.times, wall(end)), "{span:?}");
+            let reference = store.endpoints()[index].scrapes()[span.reference.unwrap()];
+            assert_eq!(span.has_exact_start, is_near(&reference, wall(start)), "{span:?}");
         }
         assert!(marked(Some(WARMUP)).all(|seen| seen.times.last_byte_ns <= wall(began)));
-        assert!(marked(Some(PROFILING)).all(|seen| seen.times.request_sent_ns >= wall(began)));
+        assert!(marked(Some(PROFILING)).all(|seen| seen.times.first_byte_ns >= wall(began)));
         assert!(seen.is_sorted_by_key(|seen| seen.times.first_byte_ns));
         assert!(seen.iter().all(|seen| seen.priority == 19), "{seen:?}");
         assert_eq!(store.endpoints()[index].scrapes().len(), seen.len());
@@ -837,8 +862,9 @@ fn a_sink_that_hangs_keeps_nothing_but_itself() {
     let endpoint = MetricsEndpoint::with([Reply::number()]);
     let shutdown_delay = Nanos::from_millis(50.0);
     let scrape_timeout = Some(Nanos::from_millis(100.0));
+    let limits = Limits { pause: Nanos::from_millis(100.0), ..LONG_LIMITS };
     let (release, held) = mpsc::channel();
-    let config = Config { shutdown_delay, scrape_timeout, ..metrics_of(&endpoint) };
+    let config = Config { shutdown_delay, scrape_timeout, limits, ..metrics_of(&endpoint) };
     let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
     let run = Run { collector, clock, notes: Notes::default(), log: log.clone() };
     run.begin(PROFILING);
@@ -861,8 +887,8 @@ fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
     let endpoint = MetricsEndpoint::with([Reply::number()]);
     let (release, held) = mpsc::channel();
     let config = Config {
-        scrape_timeout: Some(Nanos::from_millis(500.0)),
-        flush_period: Nanos::from_seconds(60.0),
+        flush_period: LONG,
+        limits: Limits { pause: Nanos::from_millis(500.0), ..LONG_LIMITS },
         ..hourly(&endpoint)
     };
     let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
@@ -873,7 +899,9 @@ fn a_phase_lasts_until_a_final_scrape_that_is_kept_late() {
     let all_kept = |store: &Store| store.endpoints()[0].scrapes().len() == 2;
     let Collected { store, windows, .. } = run.collector.finish(&Interrupt::never(), all_kept);
     let span = store.endpoints()[0].span(&windows, PhaseKind::Profiling).unwrap();
-    assert_eq!((span.samples, span.has_exact_end), (1..2, true));
+    assert_eq!(span.samples, 1..2);
+    let ended = windows.profiling.unwrap().end_ns;
+    assert_eq!(span.has_exact_end, is_near(&store.endpoints()[0].scrapes()[1], ended));
 }
 
 #[test]
@@ -892,8 +920,7 @@ fn an_answer_is_of_the_phase_that_it_begins_in() {
 #[test]
 fn the_wait_for_the_first_answers_can_be_given_up() {
     let endpoint = MetricsEndpoint::with([Reply::hang()]);
-    let config =
-        Config { reachability_timeout: Nanos::from_seconds(3600.0), ..metrics_of(&endpoint) };
+    let config = metrics_of(&endpoint);
     let connections = Connections::default();
     let interrupter = Interrupter::default();
     let interrupt = interrupter.interrupt();

@@ -98,8 +98,9 @@ fn the_phases_of_an_exchange_follow_each_other() {
 #[test]
 fn later_turns_repeat_the_servers_answers() {
     let server = mock(Script::default());
-    let load = Load { turns: 3, phases: vec![closed_loop(2, 6)], ..Load::on(&server.url()) };
-    let outcome = load.run();
+    let stop = StopCondition { sessions: Some(2), ..StopCondition::default() };
+    let phases = vec![PhaseConfig { stop, ..closed_loop(2, 0) }];
+    let outcome = Load { turns: 3, phases, ..Load::on(&server.url()) }.run();
     assert_eq!(outcome.records.len(), 6);
     assert_eq!(outcome.phases[0].sessions_completed, 2);
     for record in &outcome.records {

@@ -1,13 +1,10 @@
 //! The scrape rate and the timeouts of an endpoint.
 
-use super::LONGEST_PAUSE;
+use super::{Config, Limits};
 use crate::units::Nanos;
 
 /// Minimum timeout of a scrape, however short the interval.
 const MIN_TIMEOUT: Nanos = Nanos(500_000_000);
-
-/// Minimum age at which a scrape is overdue.
-const MIN_USUAL: Nanos = Nanos(100_000_000);
 
 /// Maximum number of concurrent scrapes of an endpoint.
 const MAX_OUT: usize = 4;
@@ -21,6 +18,7 @@ pub(super) struct Pace {
     /// Limit of the timeout that is learned from failed scrapes; twice this value is the limit of
     /// all timeouts.
     longest: Nanos,
+    limits: Limits,
     /// The age at which a scrape is overdue: half an interval, or twice the duration of the last
     /// response.
     usual: Nanos,
@@ -28,8 +26,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(interval: Nanos, timeout: Option<Nanos>, longest: Nanos) -> Self {
-        let mut pace = Self { interval, timeout, longest, usual: interval, patience: longest };
+    pub(super) fn new(config: &Config) -> Self {
+        let &Config { interval, scrape_timeout: timeout, reachability_timeout, limits, .. } =
+            config;
+        let longest = reachability_timeout;
+        let mut pace =
+            Self { interval, timeout, longest, limits, usual: interval, patience: longest };
         pace.answered(Nanos::ZERO);
         pace
     }
@@ -42,7 +44,7 @@ impl Pace {
 
     /// Returns the timeout of the final scrape of a phase, which is not repeated.
     pub(super) fn final_deadline(&self) -> Nanos {
-        self.timeout.unwrap_or_else(|| self.patience.max(LONGEST_PAUSE))
+        self.timeout.unwrap_or_else(|| self.patience.max(self.limits.pause))
     }
 
     /// Returns whether the next scrape is sent when it is due, if the latest of `out` pending
@@ -59,7 +61,7 @@ impl Pace {
 
     /// Records a response with this latency.
     pub(super) fn answered(&mut self, latency: Nanos) {
-        self.usual = times(latency, 2).max(Nanos(self.interval.0 / 2)).max(MIN_USUAL);
+        self.usual = times(latency, 2).max(Nanos(self.interval.0 / 2)).max(self.limits.overdue);
         let intervals = times(self.interval, 2).min(self.longest);
         let slow = times(latency, 4).min(times(self.longest, 2));
         self.patience = slow.max(intervals).max(MIN_TIMEOUT);
@@ -84,7 +86,16 @@ mod tests {
     }
 
     fn pace() -> Pace {
-        Pace::new(ms(333), None, ms(10_000))
+        paced(333, None)
+    }
+
+    fn paced(interval: u64, timeout: Option<u64>) -> Pace {
+        Pace::new(&Config {
+            interval: ms(interval),
+            scrape_timeout: timeout.map(ms),
+            reachability_timeout: ms(10_000),
+            ..Config::default()
+        })
     }
 
     #[test]
@@ -97,9 +108,9 @@ mod tests {
         assert_eq!(pace.deadline(), ms(6000));
         pace.answered(ms(5));
         assert_eq!(pace.deadline(), ms(666));
-        assert_eq!(Pace::new(ms(10), None, ms(10_000)).deadline(), ms(500));
-        assert_eq!(Pace::new(ms(3_600_000), None, ms(10_000)).deadline(), ms(10_000));
-        let mut set = Pace::new(ms(333), Some(ms(50)), ms(10_000));
+        assert_eq!(paced(10, None).deadline(), ms(500));
+        assert_eq!(paced(3_600_000, None).deadline(), ms(10_000));
+        let mut set = paced(333, Some(50));
         set.answered(ms(1500));
         assert_eq!(set.deadline(), ms(50));
     }

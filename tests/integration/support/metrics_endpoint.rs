@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,25 @@ pub(crate) struct Reply {
     headers: Vec<(&'static str, String)>,
     body: Body,
     delay: Duration,
+    /// What the response waits for.
+    gate: Option<Gate>,
+}
+
+/// Holds responses back until it is opened.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Lets the responses pass.
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let is_shut = |is_open: &mut bool| !*is_open;
+        drop(self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), TIMEOUT, is_shut).unwrap());
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -55,7 +74,7 @@ enum Body {
 impl Reply {
     fn new(status: &'static str, content_type: &str, body: Body) -> Self {
         let headers = vec![("Content-Type", content_type.to_owned())];
-        Self { status, headers, body, delay: Duration::ZERO }
+        Self { status, headers, body, delay: Duration::ZERO, gate: None }
     }
 
     /// Returns an exposition in the text format.
@@ -122,6 +141,12 @@ impl Reply {
     /// Delays the response.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Holds the response back until `gate` is opened.
+    pub(crate) fn held_by(mut self, gate: &Gate) -> Self {
+        self.gate = Some(gate.clone());
         self
     }
 }
@@ -275,6 +300,9 @@ fn serve(stream: &mut TcpStream, state: &Mutex<State>) -> Option<()> {
         (reply.unwrap_or_else(|| Reply::status("404 Not Found")), number)
     };
     thread::sleep(reply.delay);
+    if let Some(gate) = &reply.gate {
+        gate.wait();
+    }
     let mut head = format!("HTTP/1.1 {}\r\n", reply.status);
     for (name, value) in &reply.headers {
         for part in [name, ": ", value, "\r\n"] {
