@@ -153,7 +153,6 @@ fn config(endpoints: impl IntoIterator<Item = EndpointConfig>) -> Config {
         scrape_timeout: Some(LONG),
         shutdown_delay: LONG,
         limits: LONG_LIMITS,
-        ..Config::default()
     }
 }
 
