@@ -1,6 +1,7 @@
 //! The composition root: builds the components, runs them, writes the results and sets the
 //! exit code.
 
+mod gates;
 mod interrupt;
 mod logging;
 mod profile;
@@ -35,17 +36,20 @@ pub(crate) enum Outcome {
     Done,
     /// The command failed, or was only partly done.
     Failed,
+    /// It succeeded, but a gate did not hold.
+    Missed,
     /// The user interrupted it; the results so far have been written.
     Interrupted,
 }
 
 impl Outcome {
-    /// The exit code: 0, 1 or 130.
+    /// The exit code: 0, 1, 3 or 130.
     #[must_use]
     pub(crate) const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
+            Self::Missed => 3,
             Self::Interrupted => 130,
         }
     }
@@ -140,8 +144,8 @@ fn execute(
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
-        Command::Report { directories, artifact_dir, overwrite } => {
-            report::report(&directories, artifact_dir, overwrite, out)
+        Command::Report { directories, artifact_dir, overwrite, judge } => {
+            report::report(&directories, artifact_dir, overwrite, &judge, out)
         }
         Command::Metrics { json } => {
             out.write_all(

@@ -7,6 +7,7 @@ pub mod aiperf_commands;
 pub mod aiperf_flags;
 mod connections;
 mod distributed;
+mod gates;
 mod generated;
 mod given;
 mod load;
@@ -30,6 +31,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{ConfigError, Environment, RunConfig};
+use crate::judge;
 use crate::mock_server;
 
 use given::Given;
@@ -57,6 +59,8 @@ pub enum Command {
         artifact_dir: Option<PathBuf>,
         /// Whether to move another run's files in that directory aside.
         overwrite: bool,
+        /// The limits that the results must keep; if none are given, those of the run.
+        judge: judge::Config,
     },
     /// List the metric catalogue.
     Metrics {
@@ -133,6 +137,8 @@ enum Action {
         /// Move another run's files in the output directory aside instead of failing
         #[arg(long)]
         overwrite: bool,
+        #[command(flatten)]
+        gates: gates::GateArgs,
     },
     /// List every metric that aiperf computes
     Metrics {
@@ -181,8 +187,8 @@ pub fn parse_with(
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
-        Action::Report { directories, artifact_dir, overwrite } => {
-            Command::Report { directories, artifact_dir, overwrite }
+        Action::Report { directories, artifact_dir, overwrite, gates } => {
+            Command::Report { directories, artifact_dir, overwrite, judge: gates.config() }
         }
         Action::Metrics { json } => Command::Metrics { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),

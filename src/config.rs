@@ -26,7 +26,8 @@ use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
 use crate::units::Nanos;
 use crate::{
-    artifacts, dataset, endpoint, metrics, redact, schedule, server_metrics, telemetry, transport,
+    artifacts, dataset, endpoint, judge, metrics, redact, schedule, server_metrics, telemetry,
+    transport,
 };
 
 pub use crate::console::Ui;
@@ -71,6 +72,8 @@ pub struct RunConfig {
     pub tables: Tables,
     /// Which server metrics to scrape; off without endpoints.
     pub server_metrics: server_metrics::Config,
+    /// The limits that the results must keep.
+    pub judge: judge::Config,
     /// Minimum severity to log.
     pub log_level: LogLevel,
     /// The number of runs, and what they search for.

@@ -3,6 +3,7 @@
 //! All output is plain text and means the same without colour. Nothing here prints: callers
 //! write what [`render`] returns, and pass the live view its output stream.
 
+pub(crate) mod gates;
 mod health;
 mod live;
 mod panel;
@@ -56,8 +57,8 @@ impl Style {
     }
 }
 
-/// Renders the console output of a run: statistics, server metrics, client health, errors and
-/// warnings.
+/// Renders the console output of a run: statistics, server metrics, client health, errors,
+/// warnings and gates.
 #[must_use]
 pub fn render(report: &RunReport, style: Style) -> String {
     let mut text = String::new();
@@ -81,6 +82,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&panel::render(warning.title(), &warning.text(), style));
         text.push('\n');
     }
+    text.push_str(&gates::render(&report.gates(), style));
     text
 }
 

@@ -47,6 +47,8 @@ pub mod telemetry;
 
 mod processing;
 
+pub mod judge;
+
 pub mod run;
 
 pub mod artifacts;

@@ -94,7 +94,8 @@ fn names(tags: &[MetricTag]) -> String {
     tags.iter().map(|tag| tag.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn did_you_mean(near: &[MetricTag]) -> String {
+/// Returns advice for a name that is not a metric's.
+pub(crate) fn did_you_mean(near: &[MetricTag]) -> String {
     if near.is_empty() {
         "run `aiperf metrics` for a list".to_owned()
     } else {

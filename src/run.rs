@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::endpoint::{EndpointTraits, EndpointType};
+use crate::judge::{self, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
@@ -54,6 +55,9 @@ pub struct RunDescription {
     pub tables: Tables,
     /// Thresholds and objectives of the metrics.
     pub settings: Settings,
+    /// The limits that the results must keep.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub gates: Vec<Gate>,
     /// The configuration as in the JSON summary, without secrets.
     pub input_config: serde_json::Value,
     /// All settings, without secrets: the serialized configuration of the program.
@@ -88,9 +92,16 @@ impl RunDescription {
             provenance: Provenance::default(),
             tables: Tables::default(),
             settings: Settings::default(),
+            gates: Vec::new(),
             input_config: serde_json::Value::Object(serde_json::Map::new()),
             config: serde_json::Value::Null,
         }
+    }
+
+    /// Returns whether the console shows server metrics, or a gate limits them.
+    #[must_use]
+    pub(crate) fn needs_server_metrics(&self) -> bool {
+        self.tables.server_metrics || self.gates.iter().any(Gate::is_of_server)
     }
 
     /// Returns the length of time slices (`--slice-duration`).
@@ -190,6 +201,17 @@ impl RunReport {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.outcome.incomplete_reason.is_none() && !self.outcome.was_cancelled
+    }
+
+    /// Returns the results of the gates.
+    #[must_use]
+    pub(crate) fn gates(&self) -> Vec<Judged> {
+        let facts = judge::Facts {
+            results: &self.results,
+            server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
+            verdict: self.outcome.client_health.as_ref().and_then(|health| health.verdict),
+        };
+        self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
     }
 
     /// Returns the comparison of the server's counts with the client's; empty for a single shard,

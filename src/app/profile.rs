@@ -12,7 +12,7 @@ use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
-use super::{Outcome, explained, interrupt, terminal_style};
+use super::{Outcome, explained, gates, interrupt, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
@@ -20,6 +20,7 @@ use crate::console::{self, Style};
 use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::interrupt::Interrupt;
+use crate::judge::JudgedRun;
 use crate::metrics::health::SelfCheck;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
@@ -39,6 +40,7 @@ const LATE_START: Nanos = Nanos(60_000_000_000);
 /// Runs the benchmark that `config` describes, and writes the results to `out`.
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     raise_file_limit()?;
+    gates::check(config.judge.junit.as_deref())?;
     if config.multi_run.is_many() {
         return many::profile(config, out);
     }
@@ -181,6 +183,7 @@ impl Run {
             endpoint: traits,
             streaming: config.endpoint.streaming,
             settings: config.metrics.clone(),
+            gates: config.judge.gates.clone(),
             input_config: config.input_config(),
             config: serde_json::to_value(&config)?,
             cli_command: config.cli_command.clone(),
@@ -241,7 +244,8 @@ impl Run {
             }
             None => Ok(Outcome::Done),
         };
-        Concluded { report, profiling: processed.profiling, directory, files, outcome }
+        let junit = self.config.judge.junit;
+        Concluded { report, profiling: processed.profiling, directory, files, outcome, junit }
     }
 
     fn report(&self, measured: &Measured) -> RunReport {
@@ -302,18 +306,33 @@ struct Concluded {
     files: Result<Vec<PathBuf>, ArtifactError>,
     /// How the load ended.
     outcome: anyhow::Result<Outcome>,
+    /// The file for the results of gates.
+    junit: Option<PathBuf>,
 }
 
 impl Concluded {
     /// Prints the summaries and returns how the run ended. Errors of the output are ignored,
     /// since its reader may be gone.
     fn show(self, out: &mut impl Write) -> anyhow::Result<Outcome> {
+        let judged = [self.judged(None)];
         let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
+        let shown = shown.and_then(|()| out.write_all(gates::annotations(&judged).as_bytes()));
+        let gates = gates::finish(&judged, self.junit.as_deref());
         let files = console::render_files(&self.directory, &self.files?);
         let shown = shown.and_then(|()| out.write_all(files.as_bytes()));
         match self.outcome? {
-            Outcome::Done => Ok(shown.map(|()| Outcome::Done)?),
+            Outcome::Done => Ok(shown.map_err(Into::into).and(gates)?),
             other => Ok(other),
+        }
+    }
+
+    /// The results of the gates, for a run with a `label` if it is one of several.
+    fn judged(&self, label: Option<String>) -> JudgedRun {
+        let failed = self.outcome.as_ref().err().map(explained);
+        JudgedRun {
+            label,
+            failure: failed.or_else(|| self.report.outcome.incomplete_reason.clone()),
+            gates: self.report.gates(),
         }
     }
 }

@@ -71,6 +71,10 @@ impl Serialize for Summary<'_> {
         if let Some(telemetry) = &report.outcome.telemetry {
             map.serialize_entry("telemetry", telemetry)?;
         }
+        let gates = report.gates();
+        if !gates.is_empty() {
+            map.serialize_entry("gates", &gates)?;
+        }
         let conservation = report.conservation();
         if !conservation.is_empty() {
             map.serialize_entry("server_metrics", &ServerSide { conservation })?;

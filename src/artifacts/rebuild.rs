@@ -20,6 +20,7 @@ use super::layout::Layout;
 use super::manifest::End;
 use super::server_metrics::ServerMetricsFiles;
 use super::{ArtifactError, WriteFailure};
+use crate::judge::Gate;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::Observation;
 use crate::metrics::{Accumulator, ClientHealth, LoadReport, MetricsError, Registry};
@@ -167,12 +168,20 @@ pub struct Rebuilt {
 
 /// Rebuilds the report of the run in `directory`.
 pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
+    rebuild_with(directory, &[])
+}
+
+/// Like [`rebuild`], with other gates than those of the run, unless `gates` is empty.
+pub(crate) fn rebuild_with(directory: &Path, gates: &[Gate]) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
     let layout = Layout::new(directory, origin.prefix());
     let has_manifest = origin.has_manifest();
     let records = RecordReader::open(&layout.records)?;
     let files = origin.server_metrics_files();
-    let (run, end) = origin.describe(&layout)?;
+    let (mut run, end) = origin.describe(&layout)?;
+    if !gates.is_empty() {
+        run.gates = gates.to_vec();
+    }
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry, &run);
     let mut notes = records.read(&registry, |record, _| gathered.take(record))?;
@@ -194,7 +203,7 @@ pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
-        is_shown: run.tables.server_metrics,
+        is_needed: run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
     outcome.client_health = ClientHealth::recomputed(

@@ -70,6 +70,7 @@ mod tests {
             ("--isl 2 --osl 3", "output_lengths", "--osl"),
             ("--session-turns-mean 2", "conversations", "--session-turns-mean"),
             ("--audio-length-mean 2", "MediaArgs", "--audio-length-mean"),
+            ("--gate request_latency<=1 --junit x", "GateArgs", "--gate"),
             ("--video-width 2 --video-height 4", "VideoArgs", "--video-width"),
         ] {
             assert_eq!(refused(flags, group).as_deref(), Some(flag), "{group}");

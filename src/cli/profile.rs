@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ArgGroup, Args};
 
 use super::distributed::DistributedArgs;
+use super::gates::GateArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
@@ -62,6 +63,8 @@ pub(super) struct ProfileArgs {
     pub(super) replay: ReplayArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) gates: GateArgs,
     #[command(flatten)]
     pub(super) tokenizer: TokenizerArgs,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::metrics::metric::Settings;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
-use crate::{artifacts, dataset, endpoint, redact, telemetry, transport};
+use crate::{artifacts, dataset, endpoint, judge, redact, telemetry, transport};
 
 /// Maximum number of conversations to generate by default: enough that a server's cache
 /// has evicted a conversation before it is sent again.
@@ -53,6 +53,7 @@ pub(super) fn run_config(
             server_metrics: flags.server_metrics.server_metrics_summary,
         },
         server_metrics,
+        judge: judge(flags, given)?,
         log_level: log_level(flags),
         multi_run,
         member: None,
@@ -409,6 +410,20 @@ fn artifacts(
         http_trace: output.export_http_trace,
         server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
     })
+}
+
+/// The gates; neither a search, which judges loads by objectives, nor a shard can have any.
+fn judge(flags: &ProfileArgs, given: Given<'_>) -> Result<judge::Config, ConfigError> {
+    if flags.multi_run.search_recipe.is_some() {
+        let why = "a search judges each load by its objectives; use --goodput instead";
+        given.refuse(&["GateArgs"], why)?;
+    }
+    if flags.distributed.shard.is_some() {
+        let why = "applies to a whole run and not to a shard; use it with aiperf report, which \
+                   combines the shards";
+        given.refuse(&["GateArgs"], why)?;
+    }
+    Ok(flags.gates.config())
 }
 
 fn log_level(flags: &ProfileArgs) -> LogLevel {

@@ -12,6 +12,7 @@ use super::timeline::{Curve, Span};
 use crate::units::{Nanos, Unit};
 
 pub use flags::{ConsoleGroup, MetricFlags};
+pub(crate) use stats::Statistic;
 pub use stats::{Distribution, MetricResult, Stats};
 pub(crate) use values::Facts;
 pub use values::{MeasuredRecord, Observation, RecordValues, Value};
@@ -270,6 +271,20 @@ impl Metric {
         self.is_exported(developer_mode)
             && !matches!(self.group, ConsoleGroup::None)
             && !self.flags.intersects(MetricFlags::ERROR_ONLY)
+    }
+
+    /// Returns whether its results can have a finite value of `statistic`.
+    #[must_use]
+    pub(crate) fn has(&self, statistic: Statistic) -> bool {
+        let is_percentile = statistic.name.starts_with('p');
+        match self.kind {
+            Kind::Record(_) | Kind::RecordList(_) => true,
+            Kind::OverTime(..) => {
+                ["avg", "min", "max", "std", "p50", "p90", "p95", "p99"].contains(&statistic.name)
+            }
+            Kind::WithFailures(_) => is_percentile || ["min", "count"].contains(&statistic.name),
+            _ => statistic.name == Statistic::AVG.name,
+        }
     }
 
     /// Converts `value` from the metric's own unit to its display unit.

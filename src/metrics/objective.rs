@@ -1,6 +1,6 @@
 //! Parsing of service level objectives.
 
-use super::metric::{Kind, Objective};
+use super::metric::{Kind, Metric, Objective};
 use super::{MetricTag, MetricsError, Registry};
 use crate::metrics::tag;
 
@@ -38,16 +38,21 @@ const SHORT_NAMES: [(&str, MetricTag); 8] = [
     ("latency", tag::REQUEST_LATENCY),
 ];
 
+/// Returns the metric with the tag or abbreviation `name`.
+#[must_use]
+pub(crate) fn find(name: &str) -> Option<&'static Metric> {
+    let short = SHORT_NAMES.iter().find(|(short, _)| short.eq_ignore_ascii_case(name));
+    short.map_or_else(|| Registry::find(name), |(_, meant)| Registry::row(*meant))
+}
+
 fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
     let (tag, bound) = pair
         .split_once(':')
         .filter(|(tag, bound)| !tag.is_empty() && !bound.is_empty())
         .ok_or_else(|| MetricsError::MalformedObjective(pair.to_owned()))?;
-    let short = SHORT_NAMES.iter().find(|(short, _)| short.eq_ignore_ascii_case(tag));
-    let tag = short.map_or(tag, |(_, meant)| meant.name());
-    let metric = Registry::find(tag).ok_or_else(|| MetricsError::UnknownObjective {
+    let metric = find(tag).ok_or_else(|| MetricsError::UnknownObjective {
         tag: tag.to_owned(),
-        near: names_like(tag),
+        near: names_like(tag, |metric| matches!(metric.kind, Kind::Record(_))),
     })?;
     if !matches!(metric.kind, Kind::Record(_)) {
         return Err(MetricsError::NotPerRequest(metric.tag));
@@ -63,12 +68,13 @@ fn parse_one(pair: &str) -> Result<Objective, MetricsError> {
     Ok(Objective { tag: metric.tag, threshold })
 }
 
-/// Returns the tags of record metrics that are similar to `name`, nearest first.
-fn names_like(name: &str) -> Vec<MetricTag> {
+/// Returns the tags of the metrics that `is_candidate` accepts and that are similar to `name`,
+/// nearest first.
+pub(crate) fn names_like(name: &str, is_candidate: fn(&Metric) -> bool) -> Vec<MetricTag> {
     let name: Vec<char> = name.chars().take(64).collect();
     let mut near: Vec<(usize, MetricTag)> = Registry::catalogue()
         .iter()
-        .filter(|metric| matches!(metric.kind, Kind::Record(_)))
+        .filter(|metric| is_candidate(metric))
         .map(|metric| (edits(&name, metric.tag.name()), metric.tag))
         .filter(|(edits, tag)| *edits * 2 <= tag.name().len())
         .collect();

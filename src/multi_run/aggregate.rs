@@ -3,34 +3,9 @@
 
 use super::Trials;
 use super::student_t;
-use crate::metrics::metric::{Distribution, Kind, MetricResult, Stats};
+use crate::metrics::metric::{Kind, MetricResult, Statistic};
 use crate::metrics::percentile::exact_sum;
 use crate::metrics::{Metric, Registry};
-
-/// A statistic of a single run.
-type Statistic = (&'static str, fn(&Stats) -> Option<f64>);
-
-/// The statistics of a run, in the order of AIPerf's files.
-const STATISTICS: [Statistic; 14] = [
-    ("avg", |stats| Some(stats.avg)),
-    ("min", |stats| of(stats, |d| d.min)),
-    ("max", |stats| of(stats, |d| d.max)),
-    ("sum", |stats| of(stats, |d| d.sum)),
-    ("p1", |stats| of(stats, |d| d.p1)),
-    ("p5", |stats| of(stats, |d| d.p5)),
-    ("p10", |stats| of(stats, |d| d.p10)),
-    ("p25", |stats| of(stats, |d| d.p25)),
-    ("p50", |stats| of(stats, |d| d.p50)),
-    ("p75", |stats| of(stats, |d| d.p75)),
-    ("p90", |stats| of(stats, |d| d.p90)),
-    ("p95", |stats| of(stats, |d| d.p95)),
-    ("p99", |stats| of(stats, |d| d.p99)),
-    ("std", |stats| of(stats, |d| d.std)),
-];
-
-fn of(stats: &Stats, field: fn(&Distribution) -> f64) -> Option<f64> {
-    stats.distribution.as_ref().map(field)
-}
 
 /// A statistic of a metric, over runs.
 #[derive(Debug, Clone)]
@@ -125,11 +100,11 @@ pub(crate) fn rows(trials: &Trials) -> Vec<Row> {
             .filter_map(|run| run.results.iter().find(|found| found.metric.tag == metric.tag))
             .collect();
         let least = if metric.is_signed() { f64::NEG_INFINITY } else { 0.0 };
-        for (statistic, read) in STATISTICS {
-            let values = results.iter().filter_map(|result| read(&result.stats));
+        for statistic in Statistic::ALL.iter().filter(|statistic| statistic.name != "count") {
+            let values = results.iter().filter_map(|result| statistic.of(&result.stats));
             let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
             let across = Across::of(&values, level, least);
-            rows.extend(across.map(|across| Row { metric, statistic, across }));
+            rows.extend(across.map(|across| Row { metric, statistic: statistic.name, across }));
         }
     }
     rows

@@ -459,5 +459,14 @@ fn exemplar(mut line: Line<'_>) -> Result<Exemplar<'_>, Reason> {
     line.finish().map(|()| Exemplar { labels, value, timestamp })
 }
 
+/// Parses the name and the labels of a series at the beginning of `text`, and returns them with the
+/// rest of it.
+pub(crate) fn series(text: &str) -> Option<(Cow<'_, str>, Vec<Label<'_>>, &str)> {
+    let mut line = Line::new(text);
+    let mut labels = Vec::new();
+    let name = line.series(&mut labels).ok()?;
+    Some((name, labels, line.rest()))
+}
+
 #[cfg(test)]
 mod tests;

@@ -264,7 +264,40 @@ pub struct Doubts {
     pub(crate) has_large_first_value: bool,
 }
 
+/// The statistics other than percentiles that [`Stats::named`] knows.
+const STATISTICS: [&str; 10] =
+    ["avg", "min", "max", "std", "total", "rate", "count", "sum", "count_rate", "sum_rate"];
+
 impl Stats {
+    /// Returns whether a series of some kind has the statistic `name`.
+    #[must_use]
+    pub(crate) fn has_any(name: &str) -> bool {
+        STATISTICS.contains(&name) || percentile(name).is_some()
+    }
+
+    /// Returns the statistic `name` as in the files, if the series has it; a percentile of a
+    /// histogram also without `_estimate`.
+    #[must_use]
+    pub(crate) fn named(&self, name: &str) -> Option<f64> {
+        let value = match (self, name) {
+            (Self::Gauge(gauge), "avg") => gauge.avg,
+            (Self::Gauge(gauge), "min") => gauge.min,
+            (Self::Gauge(gauge), "max") => gauge.max,
+            (Self::Gauge(gauge), "std") => gauge.std,
+            (Self::Gauge(gauge), _) => gauge.percentiles[percentile(name)?],
+            (Self::Counter(counter), "total") => counter.total,
+            (Self::Counter(counter), "rate") => counter.rate,
+            (Self::Histogram(histogram), "count") => histogram.count,
+            (Self::Histogram(histogram), "sum") => histogram.sum,
+            (Self::Histogram(histogram), "avg") => histogram.sum / histogram.count,
+            (Self::Histogram(histogram), "count_rate") => histogram.count_rate,
+            (Self::Histogram(histogram), "sum_rate") => histogram.sum_rate,
+            (Self::Histogram(histogram), _) => histogram.percentiles?[percentile(name)?],
+            (Self::Counter(_) | Self::Summary(_), _) => return None,
+        };
+        Some(value).filter(|value| value.is_finite())
+    }
+
     /// Returns the reasons to doubt totals and rates, by their names in files.
     #[must_use]
     pub(crate) fn flags(&self) -> Vec<&'static str> {
@@ -281,6 +314,13 @@ impl Stats {
         ];
         all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, name)| name).collect()
     }
+}
+
+/// Returns the index in [`PERCENTILES`] of a name such as `p99` or `p99_estimate`.
+fn percentile(name: &str) -> Option<usize> {
+    let name = name.strip_suffix("_estimate").unwrap_or(name);
+    let percent: u8 = name.strip_prefix('p')?.parse().ok()?;
+    PERCENTILES.iter().position(|known| *known == percent)
 }
 
 /// Upper bounds as exposed, ascending, with the number of observations up to each.

@@ -675,6 +675,7 @@ fn the_recorded_configuration_has_every_module_and_no_secret() {
         "telemetry",
         "artifacts",
         "server_metrics",
+        "judge",
         "multi_run",
     ] {
         assert!(modules.contains(&module), "{module} is missing from {modules:?}");
@@ -941,7 +942,7 @@ fn other_commands() {
     assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
     let report = parse_in(&["report", "some/dir"], &[]);
     assert!(
-        matches!(report, Ok(Command::Report { directories, artifact_dir: None, overwrite: false })
+        matches!(report, Ok(Command::Report { directories, artifact_dir: None, overwrite: false, .. })
         if directories == [std::path::PathBuf::from("some/dir")])
     );
     assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));

@@ -19,6 +19,7 @@ mod directories;
 mod documents;
 mod encoded_media;
 mod endpoint;
+mod gates;
 mod histogram_estimate;
 mod hostile;
 mod layout;

@@ -10,12 +10,13 @@ use http::StatusCode;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
-use crate::app::{Outcome, explained, interrupt, terminal_style};
+use crate::app::{Outcome, explained, gates, interrupt, terminal_style};
 use crate::artifacts::Claim;
 use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
 use crate::config::RunConfig;
 use crate::console;
 use crate::interrupt::Interrupt;
+use crate::judge::JudgedRun;
 use crate::metrics::tag;
 use crate::multi_run::search::{End, History, Point, Search};
 use crate::multi_run::{Failure, Member, RunResult, Trials, Variation, aggregate, search};
@@ -61,6 +62,8 @@ struct Group {
     _claim: Claim,
     /// Whether the next run is preceded by a pause, as all but the first are.
     has_run: bool,
+    /// The results of the gates of each run.
+    judged: Vec<JudgedRun>,
 }
 
 impl Group {
@@ -76,7 +79,8 @@ impl Group {
         let claim = claim(&config)?;
         // Until here there is nothing to drain or write, so a signal ends the process.
         let interrupt = interrupt::listen()?;
-        Ok(Self { config, sweep_id, material, interrupt, _claim: claim, has_run: false })
+        let judged = Vec::new();
+        Ok(Self { config, sweep_id, material, interrupt, _claim: claim, has_run: false, judged })
     }
 
     /// Performs the same run several times, and computes statistics over all.
@@ -90,12 +94,15 @@ impl Group {
         let rows = aggregate::rows(&trials);
         let written = files.write(&trials, &rows)?;
         shown.say(&console::runs::render(&trials, &rows, terminal_style()));
+        shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
+        shown.say(&gates::annotations(&self.judged));
+        let gates = gates::finish(&self.judged, config.judge.junit.as_deref());
         shown.say(&console::render_files(&directory, &written));
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
         match trials.failed().count() {
-            0 => Ok(Outcome::Done),
+            0 => gates,
             failed => bail!("{failed} of {} runs failed", trials.runs.len()),
         }
     }
@@ -209,8 +216,17 @@ impl Group {
         let place = self.config.artifacts.directory.join(&directory);
         let keeps_values = config.multi_run.runs > 1;
         match self.make(config.run_of_many(member.clone(), place)) {
-            Ok(concluded) => concluded.result(member, directory, keeps_values),
-            Err(error) => RunResult::failed(member, directory, Failure::Client(explained(&error))),
+            Ok(concluded) => {
+                self.judged.push(concluded.judged(Some(member.run_label.clone())));
+                concluded.result(member, directory, keeps_values)
+            }
+            Err(error) => {
+                let why = explained(&error);
+                let label = Some(member.run_label.clone());
+                let gates = Vec::new();
+                self.judged.push(JudgedRun { label, failure: Some(why.clone()), gates });
+                RunResult::failed(member, directory, Failure::Client(why))
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use crate::artifacts::layout::Layout;
 use crate::artifacts::manifest::Manifest;
 use crate::artifacts::server_metrics::ServerMetricsFiles;
 use crate::artifacts::{WriteFailure, open, replace};
+use crate::judge::Gate;
 use crate::metrics::{ClientHealth, LoadReport, Registry};
 use crate::run::{Combination, Part, RunOutcome};
 use crate::server_metrics::conservation::ClientCounts;
@@ -35,8 +36,12 @@ pub fn combine(
     directories: &[PathBuf],
     place: Option<PathBuf>,
     overwrite: bool,
+    gates: &[Gate],
 ) -> Result<Rebuilt, ReportError> {
-    let sources = parts::find(directories)?;
+    let mut sources = parts::find(directories)?;
+    for source in &mut sources {
+        source.run.gates = gates.to_vec();
+    }
     let [first, ..] = sources.as_slice() else { return Err(ReportError::NoPlace) };
     let layout = parts::place(&sources, place, overwrite)?;
     let mut run = first.run.clone();
@@ -277,7 +282,7 @@ fn servers(
         layout: &source.layout,
         outcome,
         first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
-        is_shown: source.run.tables.server_metrics,
+        is_needed: source.run.needs_server_metrics(),
     };
     let mut metrics = server_metrics::rebuild(&known, files, notes);
     let is_left = metrics.is_none();

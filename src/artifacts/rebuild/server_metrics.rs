@@ -18,8 +18,8 @@ pub(super) struct Known<'a> {
     pub(super) outcome: Option<&'a ServerMetricsOutcome>,
     /// Start of the first profiling request.
     pub(super) first_request_ns: Option<u64>,
-    /// Whether the console shows them.
-    pub(super) is_shown: bool,
+    /// Whether the console shows them, or a gate limits them.
+    pub(super) is_needed: bool,
 }
 
 /// Recomputes the server metrics; `None` if no file contains the required data. Remarks for the
@@ -123,7 +123,7 @@ fn from_table(
     files.formats.json &= !layout.server_metrics_json.exists();
     files.formats.csv &= !layout.server_metrics_csv.exists();
     let is_written = files.formats.json || files.formats.csv;
-    if !is_written && !known.is_shown {
+    if !is_written && !known.is_needed {
         // The comparison of counts is in the summary of requests, too.
         let conservation = conservation(known);
         let has_any = !conservation.is_empty();

@@ -22,6 +22,11 @@ impl<'a> Line<'a> {
         self.0.is_empty()
     }
 
+    /// Returns the text that was not taken.
+    pub(super) const fn rest(self) -> &'a str {
+        self.0
+    }
+
     /// Returns the text after a leading `#`.
     pub(super) fn comment(self) -> Option<Self> {
         self.0.strip_prefix('#').map(|rest| Self(rest.trim_start_matches(BLANKS)))

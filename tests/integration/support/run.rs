@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub(crate) fn aiperf(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aiperf"));
     for (name, _) in std::env::vars() {
-        if ["OTEL_", "AIPERF_", "HF_"].iter().any(|prefix| name.starts_with(prefix)) {
+        if ["OTEL_", "AIPERF_", "HF_", "GITHUB_"].iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(name);
         }
     }

@@ -1,0 +1,59 @@
+//! Reports gates: JUnit file, and annotations and summary of a GitHub workflow.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::Outcome;
+use super::stderr::Stderr;
+use crate::config::Environment;
+use crate::judge::{JudgedRun, reports};
+use crate::platform::replace;
+
+/// Checks that the JUnit file can be written, and creates its directory.
+pub(super) fn check(junit: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = junit else { return Ok(()) };
+    let create = || {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        replace::check(path)
+    };
+    create().with_context(|| cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}; choose another file with --junit", path.display())
+}
+
+/// Returns annotations of the GitHub workflow that the command is part of, for stdout; empty outside
+/// of one.
+pub(super) fn annotations(runs: &[JudgedRun]) -> String {
+    if is_on_github() { reports::annotations(runs) } else { String::new() }
+}
+
+/// Writes the files with the gates of `runs`. The outcome of a command that was done otherwise is
+/// [`Outcome::Missed`] if a gate did not hold.
+pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result<Outcome> {
+    if let Some(path) = junit {
+        let text = reports::junit(&reports::suites(runs))?;
+        replace::replace(path, |file| file.write_all(&text)).with_context(|| cannot_write(path))?;
+    }
+    let summary = Environment::process().get("GITHUB_STEP_SUMMARY").filter(|_| is_on_github());
+    if let Some(path) = summary.filter(|_| runs.iter().any(|run| !run.gates.is_empty()))
+        && let Err(error) = append(&path, &reports::markdown(runs))
+    {
+        // The gates are decided without it. An error means that the terminal is gone.
+        let _ = writeln!(Stderr, "warning: cannot write {path} (GITHUB_STEP_SUMMARY): {error}");
+    }
+    Ok(if JudgedRun::all_held(runs) { Outcome::Done } else { Outcome::Missed })
+}
+
+fn is_on_github() -> bool {
+    Environment::process().trimmed("GITHUB_ACTIONS").as_deref() == Some("true")
+}
+
+fn append(path: &str, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    file.write_all(text.as_bytes())
+}

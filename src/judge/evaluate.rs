@@ -1,0 +1,327 @@
+//! Compares results with gates.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::gate::{Condition, Gate, Operator, Quantity, Series, Suffix, unit};
+use crate::metrics::Verdict;
+use crate::metrics::metric::{Metric, MetricFlags, MetricResult, Statistic};
+use crate::metrics::tag::{self, MetricTag};
+use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
+use crate::server_metrics::snapshot::Kind;
+
+/// The results of a run that gates can limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    /// The results of the profiling phase.
+    pub(crate) results: &'a [MetricResult],
+    /// The statistics of server metrics, if any were scraped.
+    pub(crate) server: Option<&'a ServerMetricsReport>,
+    /// The verdict on client health.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// Counts that are absent if nothing was counted.
+const COUNTS: [MetricTag; 3] =
+    [tag::ERROR_REQUEST_COUNT, tag::INCOMPLETE_HISTORY_COUNT, tag::CONTEXT_OVERFLOW_COUNT];
+
+impl Facts<'_> {
+    /// Returns a statistic of a metric, if the run has it. A count of requests is 0 without any, if
+    /// there were others.
+    fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
+        let find = |tag| self.results.iter().find(|result| result.metric.tag == tag);
+        match find(tag) {
+            Some(result) => statistic.of(&result.stats),
+            None if COUNTS.contains(&tag) => find(tag::COMPLETED_REQUEST_COUNT).map(|_| 0.0),
+            None => None,
+        }
+    }
+}
+
+/// A number or a word.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Reading {
+    Number(f64),
+    Word(&'static str),
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self {
+            Self::Word(word) => return f.write_str(word),
+            Self::Number(value) => *value,
+        };
+        let size = value.abs();
+        if size >= 1e15 || (size > 0.0 && size < 1e-3) {
+            return write!(f, "{value:.3e}");
+        }
+        let text = format!("{value:.4}");
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// A gate, compared with a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    /// The gate as given.
+    pub(crate) gate: String,
+    /// The value; absent if the run does not have it, or if it is infinite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Reading>,
+    #[serde(skip)]
+    pub(crate) operator: &'static str,
+    /// The limit in the unit of the value.
+    pub(crate) limit: Reading,
+    /// The unit of value and limit; empty without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) unit: String,
+    /// How far the value is within the limit, in percent of the limit; negative beyond it. Absent
+    /// with `==`, for a limit of 0, and without a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) margin_percent: Option<f64>,
+    pub(crate) held: bool,
+    /// Why there is no value, or which series the value is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// The gates of one of the runs that a command performed.
+#[derive(Debug, Clone)]
+pub(crate) struct JudgedRun {
+    /// Its label, if it is one of several.
+    pub(crate) label: Option<String>,
+    /// Why the run failed or is incomplete, if it is.
+    pub(crate) failure: Option<String>,
+    pub(crate) gates: Vec<Judged>,
+}
+
+impl JudgedRun {
+    /// Returns whether all gates of all `runs` held.
+    #[must_use]
+    pub(crate) fn all_held(runs: &[Self]) -> bool {
+        runs.iter().flat_map(|run| &run.gates).all(|judged| judged.held)
+    }
+}
+
+impl Judged {
+    /// Returns the value with its unit; `N/A` without one.
+    #[must_use]
+    pub(crate) fn shown_value(&self) -> String {
+        self.value.map_or_else(|| "N/A".to_owned(), |value| self.with_unit(&value.to_string()))
+    }
+
+    /// Returns operator and limit, as in `<= 250 ms`.
+    #[must_use]
+    pub(crate) fn shown_limit(&self) -> String {
+        format!("{} {}", self.operator, self.with_unit(&self.limit.to_string()))
+    }
+
+    /// Returns the margin, as in `+7.4%`; `N/A` without one.
+    #[must_use]
+    pub(crate) fn shown_margin(&self) -> String {
+        self.margin_percent.map_or_else(|| "N/A".to_owned(), |margin| format!("{margin:+.1}%"))
+    }
+
+    fn with_unit(&self, value: &str) -> String {
+        match self.unit.as_str() {
+            "" => value.to_owned(),
+            "%" => format!("{value}%"),
+            unit => format!("{value} {unit}"),
+        }
+    }
+
+    /// Returns the result in one sentence.
+    #[must_use]
+    pub(crate) fn message(&self) -> String {
+        let note = self.note.as_ref();
+        match (self.value, note) {
+            (None, Some(note)) => note.clone(),
+            (_, note) => {
+                let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+                format!("{}{note}, required {}", self.shown_value(), self.shown_limit())
+            }
+        }
+    }
+}
+
+impl Gate {
+    /// Compares the run with the gate.
+    #[must_use]
+    pub(crate) fn judge(&self, facts: &Facts<'_>) -> Judged {
+        match &self.condition {
+            Condition::ClientHealth(wanted) => self.client_health(*wanted, facts.verdict),
+            Condition::Metric { metric, statistic, operator, limit } => {
+                let unit = unit(metric, *statistic).label();
+                let value = facts.value(metric.tag, *statistic);
+                match value.filter(|value| !value.is_nan()) {
+                    Some(value) => self.compared(value, *operator, *limit, unit, None),
+                    None => self.without(*operator, *limit, unit, missing(metric, *statistic)),
+                }
+            }
+            Condition::Server { series, operator, limit } => {
+                self.server(series, *operator, *limit, facts.server)
+            }
+        }
+    }
+
+    fn client_health(&self, wanted: Verdict, verdict: Option<Verdict>) -> Judged {
+        Judged {
+            gate: self.to_string(),
+            value: verdict.map(|verdict| Reading::Word(verdict.as_str())),
+            operator: Operator::Equal.symbol(),
+            limit: Reading::Word(wanted.as_str()),
+            unit: String::new(),
+            margin_percent: None,
+            held: verdict == Some(wanted),
+            note: verdict.is_none().then(|| "the run has no verdict on client health".to_owned()),
+        }
+    }
+
+    fn server(
+        &self,
+        wanted: &Series,
+        operator: Operator,
+        limit: Quantity,
+        report: Option<&ServerMetricsReport>,
+    ) -> Judged {
+        let without = |why: String| self.without(operator, limit.number, "", why);
+        let found = match report.map(|report| wanted.find(report)) {
+            None => return without("the run has no server metrics".to_owned()),
+            Some(Err(why)) => return without(why),
+            Some(Ok(found)) => found,
+        };
+        let limits = found.iter().map(|value| limit.in_named_unit(value.unit()));
+        let Some(limits) = limits.collect::<Option<Vec<f64>>>() else {
+            let unit = found.iter().find_map(Found::unit).unwrap_or("unknown");
+            let suffix = limit.suffix.map_or("", Suffix::name);
+            let why =
+                format!("a limit in {suffix} does not fit {}, whose unit is {unit}", wanted.name);
+            return without(why);
+        };
+        let pairs = found.iter().zip(limits);
+        let by_slack = |(a, of_a): &(&Found<'_>, f64), (b, of_b): &(&Found<'_>, f64)| {
+            operator.slack(a.value, *of_a).total_cmp(&operator.slack(b.value, *of_b))
+        };
+        match pairs.min_by(by_slack) {
+            None => without(format!("no series of {} has {}", wanted.name, wanted.statistic)),
+            Some((value, limit)) => {
+                let note = value.note(found.len());
+                self.compared(value.value, operator, limit, value.unit().unwrap_or(""), note)
+            }
+        }
+    }
+
+    fn compared(
+        &self,
+        value: f64,
+        operator: Operator,
+        limit: f64,
+        unit: &str,
+        note: Option<String>,
+    ) -> Judged {
+        let infinite = (!value.is_finite()).then(|| "the value is infinite".to_owned());
+        let margin = 100.0 * operator.slack(value, limit) / limit.abs();
+        Judged {
+            value: Some(Reading::Number(value)).filter(|_| value.is_finite()),
+            margin_percent: Some(margin)
+                .filter(|margin| margin.is_finite() && operator != Operator::Equal),
+            held: operator.holds(value, limit),
+            ..self.without(operator, limit, unit, infinite.or(note))
+        }
+    }
+
+    /// Returns the result without a value, which `note` explains.
+    fn without(
+        &self,
+        operator: Operator,
+        limit: f64,
+        unit: &str,
+        note: impl Into<Option<String>>,
+    ) -> Judged {
+        Judged {
+            gate: self.to_string(),
+            value: None,
+            operator: operator.symbol(),
+            limit: Reading::Number(limit),
+            unit: unit.to_owned(),
+            margin_percent: None,
+            held: false,
+            note: note.into(),
+        }
+    }
+}
+
+/// Returns why a run may not have a statistic.
+fn missing(metric: &Metric, statistic: Statistic) -> String {
+    let hint = [
+        (MetricFlags::STREAMING_ONLY, ", which requires --streaming"),
+        (MetricFlags::GOODPUT, ", which requires --goodput"),
+    ];
+    let hint = hint.iter().find(|(flag, _)| metric.flags.contains(*flag));
+    let hint = hint.map_or("", |(_, hint)| hint);
+    format!("the run has no {} of {}{hint}", statistic.name, metric.tag)
+}
+
+/// The value of a series.
+struct Found<'a> {
+    metric: &'a MetricReport,
+    series: &'a SeriesReport,
+    statistic: &'a str,
+    value: f64,
+}
+
+impl Series {
+    /// Returns the value of each matching series; or why there is none.
+    fn find<'a>(&'a self, report: &'a ServerMetricsReport) -> Result<Vec<Found<'a>>, String> {
+        let is_it = |metric: &&MetricReport| {
+            let is_counter = metric.kind == Kind::Counter;
+            *metric.name == *self.name
+                || (is_counter && self.name.strip_suffix("_total") == Some(&*metric.name))
+        };
+        let metrics: Vec<&MetricReport> = report.metrics.iter().filter(is_it).collect();
+        if metrics.is_empty() {
+            return Err(format!("no server exposed {}", self.name));
+        }
+        let has_labels = |series: &SeriesReport| {
+            let of = |name: &str| series.labels.iter().find(|(known, _)| **known == *name);
+            // In Prometheus an empty label is the same as no label.
+            self.labels.iter().all(|(name, value)| of(name).map_or("", |(_, own)| own) == value)
+        };
+        let all =
+            metrics.iter().flat_map(|metric| metric.series.iter().map(move |one| (*metric, one)));
+        let matching: Vec<_> = all.filter(|(_, series)| has_labels(series)).collect();
+        if matching.is_empty() {
+            return Err(format!("no series of {} has the labels", self.name));
+        }
+        let value = |(metric, series): &(&'a MetricReport, &'a SeriesReport)| {
+            let value = series.stats.named(&self.statistic)?;
+            Some(Found { metric, series, statistic: &self.statistic, value })
+        };
+        Ok(matching.iter().filter_map(value).collect())
+    }
+}
+
+impl Found<'_> {
+    /// Returns the unit, as far as it is known; rates and counts have none here.
+    fn unit(&self) -> Option<&str> {
+        let is_plain = !matches!(self.statistic, "rate" | "count" | "count_rate" | "sum_rate");
+        self.metric.unit.as_deref().filter(|_| is_plain)
+    }
+
+    /// Returns which of several series it is, and the reasons to doubt it.
+    fn note(&self, found: usize) -> Option<String> {
+        let labels = self.series.labels.iter().map(|(name, value)| format!("{name}={value:?}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let which = (found > 1)
+            .then(|| format!("of {found} series, {{{labels}}} at {}", self.series.endpoint_url));
+        let doubts = self.series.stats.flags();
+        let doubts = (!doubts.is_empty()).then(|| format!("doubtful: {}", doubts.join(", ")));
+        let notes: Vec<String> = which.into_iter().chain(doubts).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::metrics::Registry;
+use crate::metrics::metric::{Distribution, Stats};
+use crate::server_metrics::report::{self, CounterStats, GaugeStats, Resets};
+
+fn result(tag: &str, stats: Stats) -> MetricResult {
+    MetricResult { metric: Registry::find(tag).unwrap(), stats }
+}
+
+fn single(tag: &str, avg: f64) -> MetricResult {
+    result(tag, Stats { avg, ..Stats::default() })
+}
+
+fn latency() -> MetricResult {
+    let distribution = Distribution { p99: 231.5, max: 400.0, count: 20, ..Distribution::UNKNOWN };
+    result(
+        "time_to_first_token",
+        Stats { avg: 100.0, instant: None, distribution: Some(distribution) },
+    )
+}
+
+fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
+    gate.parse::<Gate>().unwrap().judge(facts)
+}
+
+fn of_client(gate: &str) -> Judged {
+    let results = [
+        latency(),
+        single("request_throughput", 18.0),
+        single("completed_request_count", 20.0),
+        single("goodput", f64::NAN),
+        result(
+            "adj_time_to_first_token",
+            Stats {
+                avg: f64::INFINITY,
+                instant: None,
+                distribution: Some(Distribution { p99: f64::INFINITY, ..Distribution::UNKNOWN }),
+            },
+        ),
+    ];
+    judge(gate, &Facts { results: &results, server: None, verdict: Some(Verdict::Suspect) })
+}
+
+#[test]
+fn a_value_is_compared_with_its_limit() {
+    let cases = [
+        ("time_to_first_token:p99<=250ms", true, Some(7.4)),
+        ("time_to_first_token:p99<=200ms", false, Some(-15.75)),
+        ("time_to_first_token<=100ms", true, Some(0.0)),
+        ("time_to_first_token<100ms", false, Some(0.0)),
+        ("time_to_first_token>=0.1s", true, Some(0.0)),
+        ("time_to_first_token>0.1s", false, Some(0.0)),
+        ("time_to_first_token==100", true, None),
+        ("time_to_first_token==101", false, None),
+        ("request_throughput>=20", false, Some(-10.0)),
+        ("request_throughput>=15", true, Some(20.0)),
+        ("error_request_count<=0", true, None),
+        ("client_health==suspect", true, None),
+        ("client_health==valid", false, None),
+    ];
+    for (gate, held, margin) in cases {
+        let judged = of_client(gate);
+        assert_eq!(judged.held, held, "{gate}");
+        assert_eq!(judged.margin_percent.is_some(), margin.is_some(), "{gate}: {judged:?}");
+        if let (Some(found), Some(margin)) = (judged.margin_percent, margin) {
+            assert!((found - margin).abs() < 1e-9, "{gate}: {found}");
+        }
+        assert_eq!(judged.note, None, "{gate}");
+    }
+    let judged = of_client("time_to_first_token:p99<=0.2s");
+    assert_eq!(judged.message(), "231.5 ms, required <= 200 ms");
+    assert_eq!(judged.shown_margin(), "-15.8%");
+}
+
+#[test]
+fn without_a_value_a_gate_fails_with_the_reason() {
+    let cases = [
+        ("request_latency<=1s", "the run has no avg of request_latency"),
+        (
+            "inter_token_latency:p99<=1s",
+            "the run has no p99 of inter_token_latency, which requires --streaming",
+        ),
+        // It is there, but not a number.
+        ("goodput>=1", "the run has no avg of goodput, which requires --goodput"),
+        ("server:up>=0", "the run has no server metrics"),
+    ];
+    for (gate, why) in cases {
+        let judged = of_client(gate);
+        assert_eq!((judged.held, judged.value, judged.message().as_str()), (false, None, why));
+    }
+    // Without any request, there is no count.
+    let none = Facts { results: &[], server: None, verdict: None };
+    assert!(!judge("error_request_count==0", &none).held);
+    let unknown =
+        judge("client_health==valid", &Facts { results: &[], server: None, verdict: None });
+    assert!(!unknown.held && unknown.message().contains("no verdict"), "{unknown:?}");
+    let infinite = of_client("adj_time_to_first_token:p99<=1s");
+    assert!(!infinite.held && infinite.value.is_none(), "{infinite:?}");
+    assert_eq!(infinite.message(), "the value is infinite");
+}
+
+fn series(labels: &[(&str, &str)], stats: report::Stats) -> SeriesReport {
+    let labels = labels.iter().map(|(name, value)| (Arc::from(*name), Arc::from(*value)));
+    SeriesReport { endpoint_url: Arc::from("http://a/metrics"), labels: labels.collect(), stats }
+}
+
+fn metric(name: &str, kind: Kind, unit: &str, series: Vec<SeriesReport>) -> MetricReport {
+    MetricReport {
+        name: Arc::from(name),
+        kind,
+        description: Arc::from(""),
+        unit: Some(Arc::from(unit)),
+        series,
+    }
+}
+
+fn of_server(gate: &str) -> Judged {
+    let gauge = |max: f64| {
+        report::Stats::Gauge(GaugeStats { max, avg: max / 2.0, ..GaugeStats::default() })
+    };
+    let restarted = CounterStats {
+        total: 5.0,
+        rate: 2.0,
+        resets: Some(Resets { reset_count: 1, total_with_resets: 9.0 }),
+        ..CounterStats::default()
+    };
+    let report = ServerMetricsReport {
+        metrics: vec![
+            metric(
+                "vllm:num_requests_waiting",
+                Kind::Gauge,
+                "requests",
+                vec![
+                    series(&[("engine", "0")], gauge(4.0)),
+                    series(&[("engine", "1"), ("rank", "a")], gauge(12.0)),
+                ],
+            ),
+            metric(
+                "vllm:num_preemptions",
+                Kind::Counter,
+                "count",
+                vec![series(&[], report::Stats::Counter(restarted))],
+            ),
+            metric("step_seconds", Kind::Gauge, "seconds", vec![series(&[], gauge(0.5))]),
+        ],
+        ..ServerMetricsReport::default()
+    };
+    judge(gate, &Facts { results: &[], server: Some(&report), verdict: None })
+}
+
+#[test]
+fn every_matching_series_must_keep_the_limit() {
+    let waiting = "server:vllm:num_requests_waiting";
+    let value = |gate: &str| match of_server(gate) {
+        Judged { value: Some(Reading::Number(value)), held, .. } => (value, held),
+        other => panic!("{gate}: {other:?}"),
+    };
+    assert_eq!(value(&format!("{waiting}:max<=10")), (12.0, false));
+    assert_eq!(value(&format!("{waiting}:max<=12")), (12.0, true));
+    assert_eq!(value(&format!("{waiting}:max>=4")), (4.0, true));
+    assert_eq!(value(&format!("{waiting}:max==12")), (4.0, false));
+    assert_eq!(value(&format!("{waiting}{{engine=\"0\"}}:max<=10")), (4.0, true));
+    assert_eq!(value(&format!("{waiting}{{rank=\"\"}}:max<=10")), (4.0, true));
+    assert_eq!(value(&format!("{waiting}<=10")), (6.0, true));
+    assert_eq!(value("server:step_seconds:max<=500ms"), (0.5, true));
+    let judged = of_server(&format!("{waiting}:max<=10"));
+    assert_eq!(
+        judged.message(),
+        "12 requests (of 2 series, {engine=\"1\",rank=\"a\"} at http://a/metrics), required <= 10 \
+         requests"
+    );
+    let reset = of_server("server:vllm:num_preemptions_total:total<=5");
+    assert!(reset.held, "{reset:?}");
+    assert_eq!(reset.note.as_deref(), Some("doubtful: reset"));
+}
+
+#[test]
+fn what_a_server_does_not_have_fails() {
+    for (gate, why) in [
+        ("server:vllm:other:max<=1", "no server exposed vllm:other"),
+        (r#"server:vllm:num_requests_waiting{engine="7"}:max<=1"#, "has the labels"),
+        ("server:vllm:num_preemptions:max<=1", "no series of vllm:num_preemptions has max"),
+        ("server:vllm:num_requests_waiting:max<=1ms", "whose unit is requests"),
+        ("server:step_seconds:max<=90%", "a limit in % does not fit"),
+    ] {
+        let judged = of_server(gate);
+        assert!(!judged.held && judged.message().contains(why), "{gate}: {}", judged.message());
+    }
+}
+
+#[test]
+fn numbers_are_short_but_exact_enough() {
+    let cases = [
+        (250.0, "250"),
+        (250.04, "250.04"),
+        (0.95, "0.95"),
+        (0.0, "0"),
+        (-1.5, "-1.5"),
+        (0.000_2, "2.000e-4"),
+        (1e20, "1.000e20"),
+        (100.0, "100"),
+    ];
+    for (number, shown) in cases {
+        assert_eq!(Reading::Number(number).to_string(), shown);
+    }
+}

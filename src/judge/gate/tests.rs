@@ -1,0 +1,160 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(text: &str) -> Condition {
+    text.parse::<Gate>().unwrap_or_else(|error| panic!("{text}: {error}")).condition
+}
+
+fn error(text: &str) -> String {
+    text.parse::<Gate>().map(|gate| gate.to_string()).unwrap_err().to_string()
+}
+
+/// Returns tag, statistic, operator and limit of a gate on a client's metric.
+fn client(text: &str) -> (&'static str, &'static str, &'static str, f64) {
+    match parse(text) {
+        Condition::Metric { metric, statistic, operator, limit } => {
+            (metric.tag.name(), statistic.name, operator.symbol(), limit)
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn limits_are_in_the_unit_of_the_metric() {
+    let ttft = "time_to_first_token";
+    assert_eq!(client("time_to_first_token:p99<=250ms"), (ttft, "p99", "<=", 250.0));
+    assert_eq!(client("time_to_first_token:p99 < 0.25s"), (ttft, "p99", "<", 250.0));
+    assert_eq!(client("ttft:max<=250us"), (ttft, "max", "<=", 0.25));
+    assert_eq!(client(" time_to_first_token <= 7 "), (ttft, "avg", "<=", 7.0));
+    assert_eq!(client("time_to_first_token:count>=1_000"), (ttft, "count", ">=", 1000.0));
+    assert_eq!(client("benchmark_duration<=2500ms").3, 2.5);
+    assert_eq!(client("request_error_rate<=1%").3, 1.0);
+    assert_eq!(client("request_error_rate<=1").3, 1.0);
+    assert_eq!(client("good_request_fraction>=95%").3, 0.95);
+    assert_eq!(client("request_throughput:avg>=2e1").3, 20.0);
+    assert_eq!(client("error_request_count==0").2, "==");
+    assert_eq!(client("osl_mismatch_diff_pct:min>-5%").3, -5.0);
+    assert_eq!(client("adj_time_to_first_token:p99<=1s").3, 1000.0);
+    assert_eq!(client("effective_concurrency:p90>=8").1, "p90");
+}
+
+#[test]
+fn a_servers_metric_may_have_colons_and_labels() {
+    let of = |text: &str| match parse(text) {
+        Condition::Server { series, operator, limit } => (series, operator, limit),
+        other => panic!("{text}: {other:?}"),
+    };
+    let series = |name: &str, labels: &[(&str, &str)], statistic: &str| Series {
+        name: name.to_owned(),
+        labels: labels.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect(),
+        statistic: statistic.to_owned(),
+    };
+    let waiting = "vllm:num_requests_waiting";
+    let (found, operator, limit) = of("server:vllm:num_requests_waiting:max<=10");
+    assert_eq!(found, series(waiting, &[], "max"));
+    assert_eq!((operator, limit.number, limit.suffix), (Operator::AtMost, 10.0, None));
+    assert_eq!(of("server:vllm:num_requests_waiting<10").0, series(waiting, &[], "avg"));
+    assert_eq!(of("server:up==1").0, series("up", &[], "avg"));
+    let labelled = r#"server:vllm:num_requests_waiting{engine="0",model="a<=\"b\""}:max <= 10"#;
+    let labels = [("engine", "0"), ("model", "a<=\"b\"")];
+    assert_eq!(of(labelled).0, series(waiting, &labels, "max"));
+    assert_eq!(of(r#"server:a:max{b="c"}>1"#).0, series("a:max", &[("b", "c")], "avg"));
+    let (found, _, limit) = of("server:vllm:e2e_request_latency_seconds:p99<=1500ms");
+    assert_eq!(found.statistic, "p99");
+    assert_eq!(limit.in_named_unit(Some("seconds")), Some(1.5));
+    assert_eq!(limit.in_named_unit(Some("microseconds")), Some(1_500_000.0));
+    assert_eq!(limit.in_named_unit(Some("requests")), None);
+    assert_eq!(limit.in_named_unit(None), None);
+    let (_, _, share) = of("server:vllm:kv_cache_usage_perc:max<=90%");
+    assert_eq!(share.in_named_unit(Some("ratio")), Some(0.9));
+    assert_eq!(share.in_named_unit(Some("percent")), Some(90.0));
+}
+
+#[test]
+fn the_client_has_a_verdict() {
+    assert!(matches!(parse("client_health==valid"), Condition::ClientHealth(Verdict::Valid)));
+    for wrong in ["client_health==good", "client_health<=valid", "client_health>=1"] {
+        assert!(error(wrong).contains("client_health==valid"), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_no_gate_is_explained() {
+    for wrong in [
+        "",
+        "<=",
+        "<=5",
+        "request_latency",
+        "request_latency=5",
+        "request_latency!=5",
+        "server:",
+        "server:<5",
+        "server:up",
+        "server:{}<5",
+        "server:up{a=b}<5",
+        "server:up{}x<5",
+        r#"server:up{a="b"<5"#,
+        "server::max<5",
+    ] {
+        assert!(error(wrong).contains("is not a gate"), "{wrong}: {}", error(wrong));
+    }
+    assert!(error("time_to_frist_token<=5").contains("did you mean time_to_first_token"));
+    assert!(error("request_latency:p98<=5").contains("p95, p99"));
+    assert!(error(r#"server:up{a="b"}:p98<=5"#).contains("unknown statistic \"p98\""));
+    assert!(error("request_throughput:p99>=5").contains("has no p99; use one of avg"));
+    // Time-weighted metrics have no sum, and those with failures no finite mean.
+    assert!(error("effective_concurrency:sum>=5").contains("has no sum"));
+    assert!(error("adj_time_to_first_token<=5").contains("has no avg; use one of min, p1"));
+    for wrong in ["", "x", "5x", "ms", "%", "nan", "inf", "1e999", "5 5", "<5"] {
+        let text = error(&format!("request_latency<={wrong}"));
+        assert!(text.contains("is not a limit"), "{wrong}: {text}");
+    }
+    for wrong in ["request_latency<=5%", "request_throughput>=5ms", "request_latency:count>=5ms"] {
+        assert!(error(wrong).contains("does not fit"), "{wrong}");
+    }
+    assert!(error("request_latency<=1e300s").contains("does not fit"));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_gate_or_an_error(text: String) {
+        let _ = text.parse::<Gate>();
+        let _ = format!("server:{text}<=1").parse::<Gate>();
+        let _ = format!("request_latency<={text}").parse::<Gate>();
+    }
+
+    #[test]
+    fn a_gate_is_what_its_text_says(
+        metric in 0..crate::metrics::Registry::catalogue().len(),
+        statistic in 0..Statistic::ALL.len(),
+        operator in 0..Operator::ALL.len(),
+        limit in -1e12_f64..1e12,
+        blank in " ?",
+    ) {
+        let metric = crate::metrics::Registry::catalogue()[metric];
+        let statistic = Statistic::ALL[statistic];
+        let (symbol, _) = Operator::ALL[operator];
+        let text =
+            format!("{}:{}{blank}{symbol}{blank}{limit}", metric.tag, statistic.name);
+        let parsed = text.parse::<Gate>();
+        prop_assert_eq!(parsed.is_ok(), metric.has(statistic), "{}", text);
+        if let Ok(gate) = parsed {
+            let again = serde_json::from_str::<Gate>(&serde_json::to_string(&gate).unwrap());
+            for gate in [gate, again.unwrap()] {
+                prop_assert_eq!(client(&gate.to_string()), (metric.tag.name(), statistic.name, symbol, limit));
+            }
+        }
+    }
+
+    #[test]
+    fn units_of_time_are_powers_of_a_thousand(number in 0.0_f64..1e9) {
+        let of = |unit: &str| client(&format!("request_latency<={number}{unit}")).3;
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
+        prop_assert_eq!(of(""), number);
+        prop_assert!(near(of("ms"), number));
+        prop_assert!(near(of("s"), number * 1e3));
+        prop_assert!(near(of("us"), number / 1e3));
+        prop_assert!(near(of("ns"), number / 1e6));
+    }
+}

@@ -1,0 +1,196 @@
+//! Results of judging for CI systems: JUnit XML, and GitHub's annotations and summaries.
+
+use std::fmt::Write as _;
+use std::io;
+
+use quick_xml::Writer;
+use quick_xml::events::BytesText;
+
+use super::{Judged, JudgedRun};
+use crate::redact::printable;
+
+/// A group of test cases in a JUnit file.
+#[derive(Debug, Clone)]
+pub(crate) struct Suite {
+    pub(crate) name: String,
+    pub(crate) cases: Vec<Case>,
+}
+
+/// A test case.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) outcome: CaseOutcome,
+}
+
+/// The outcome of a test case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CaseOutcome {
+    Passed,
+    /// What was tested is not so, and why.
+    Failed(String),
+    /// It could not be tested, and why.
+    Error(String),
+}
+
+/// Returns the test suites of `runs`: a case for each run, which is an error if the run failed, and
+/// one for each of its gates.
+#[must_use]
+pub(crate) fn suites(runs: &[JudgedRun]) -> Vec<Suite> {
+    let case = |judged: &Judged| Case {
+        name: judged.gate.clone(),
+        outcome: if judged.held {
+            CaseOutcome::Passed
+        } else {
+            CaseOutcome::Failed(judged.message())
+        },
+    };
+    let suite = |run: &JudgedRun| {
+        let completed = Case {
+            name: "run".to_owned(),
+            outcome: run.failure.clone().map_or(CaseOutcome::Passed, CaseOutcome::Error),
+        };
+        let label = run.label.as_ref().map(|label| format!(".{label}")).unwrap_or_default();
+        Suite {
+            name: format!("aiperf.gates{label}"),
+            cases: [completed].into_iter().chain(run.gates.iter().map(case)).collect(),
+        }
+    };
+    runs.iter().map(suite).collect()
+}
+
+/// Returns `suites` as a JUnit file.
+///
+/// # Errors
+///
+/// None in practice, since it writes to memory.
+pub(crate) fn junit(suites: &[Suite]) -> io::Result<Vec<u8>> {
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.get_mut().extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let all = suites.iter().flat_map(|suite| &suite.cases);
+    let [tests, failures, errors] = counts(all);
+    writer
+        .create_element("testsuites")
+        .with_attributes([
+            ("tests", tests.as_str()),
+            ("failures", failures.as_str()),
+            ("errors", errors.as_str()),
+        ])
+        .write_inner_content(|writer| suites.iter().try_for_each(|suite| write(writer, suite)))?;
+    let mut text = writer.into_inner();
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Returns the numbers of all cases, of failures and of errors.
+fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> [String; 3] {
+    let mut counts = [0_usize; 3];
+    for case in cases {
+        counts[0] += 1;
+        counts[1] += usize::from(matches!(case.outcome, CaseOutcome::Failed(_)));
+        counts[2] += usize::from(matches!(case.outcome, CaseOutcome::Error(_)));
+    }
+    counts.map(|count| count.to_string())
+}
+
+fn write(writer: &mut Writer<Vec<u8>>, suite: &Suite) -> io::Result<()> {
+    let name = xml(&suite.name);
+    let [tests, failures, errors] = counts(suite.cases.iter());
+    writer
+        .create_element("testsuite")
+        .with_attributes([
+            ("name", name.as_str()),
+            ("tests", tests.as_str()),
+            ("failures", failures.as_str()),
+            ("errors", errors.as_str()),
+        ])
+        .write_inner_content(|writer| {
+            for case in &suite.cases {
+                let of = xml(&case.name);
+                let element = writer
+                    .create_element("testcase")
+                    .with_attributes([("classname", name.as_str()), ("name", of.as_str())]);
+                let (kind, why) = match &case.outcome {
+                    CaseOutcome::Passed => {
+                        element.write_empty()?;
+                        continue;
+                    }
+                    CaseOutcome::Failed(why) => ("failure", xml(why)),
+                    CaseOutcome::Error(why) => ("error", xml(why)),
+                };
+                element.write_inner_content(|writer| {
+                    let reason =
+                        writer.create_element(kind).with_attribute(("message", why.as_str()));
+                    reason.write_text_content(BytesText::new(&format!("{of}: {why}")))?;
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+    Ok(())
+}
+
+/// Returns `text` without characters that XML 1.0 does not allow, even escaped.
+fn xml(text: &str) -> String {
+    printable(text).replace(['\u{fffe}', '\u{ffff}'], " ")
+}
+
+/// Returns GitHub's commands that annotate a workflow with each gate that failed.
+#[must_use]
+pub(crate) fn annotations(runs: &[JudgedRun]) -> String {
+    let mut text = String::new();
+    for run in runs {
+        let label = run.label.as_ref().map(|label| format!("{label}: ")).unwrap_or_default();
+        for judged in run.gates.iter().filter(|judged| !judged.held) {
+            let line = format!("{label}{}: {}", judged.gate, judged.message());
+            // The message ends with the line, and `%` begins an escape.
+            let line = printable(&line).replace('%', "%25");
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "::error title=aiperf gate failed::{line}");
+        }
+    }
+    text
+}
+
+/// Returns the gates as a Markdown table.
+#[must_use]
+pub(crate) fn markdown(runs: &[JudgedRun]) -> String {
+    let has_labels = runs.iter().any(|run| run.label.is_some());
+    let row = |cells: &[&str]| {
+        let cells: Vec<String> =
+            cells.iter().skip(usize::from(!has_labels)).map(|cell| markdown_cell(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let mut text = "### aiperf gates\n\n".to_owned();
+    text += &row(&["Run", "Gate", "Value", "Limit", "Margin", "Held", "Note"]);
+    text += &row(&["---", "---", "---:", "---:", "---:", "---", "---"]);
+    for run in runs {
+        let label = run.label.as_deref().unwrap_or_default();
+        for judged in &run.gates {
+            text += &row(&[
+                label,
+                &judged.gate,
+                &judged.shown_value(),
+                &judged.shown_limit(),
+                &judged.shown_margin(),
+                if judged.held { "yes" } else { "**no**" },
+                judged.note.as_deref().unwrap_or_default(),
+            ]);
+        }
+    }
+    for run in runs {
+        if let Some(why) = &run.failure {
+            let label = run.label.as_deref().unwrap_or("The run");
+            let _ = write!(text, "\n{label} failed: {}\n", markdown_cell(why));
+        }
+    }
+    text + "\n"
+}
+
+/// Escapes what would end a cell or begin an HTML tag.
+fn markdown_cell(text: &str) -> String {
+    printable(text).replace('|', "\\|").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests;

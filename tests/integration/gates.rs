@@ -1,0 +1,160 @@
+//! Gates of whole runs: exit codes, files, and what CI systems read.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
+use serde_json::Value;
+
+use crate::support::load::{faults, mock};
+use crate::support::run::{Run, aiperf, profile, profile_command, summary};
+
+/// A server whose responses take at least 20 ms.
+fn script() -> Script {
+    Script { ttft: Nanos::from_millis(20.0), ..Script::default() }
+}
+
+/// Gates that hold at any speed of the machine, and one that does not.
+const HELD: [&str; 10] = [
+    "--gate",
+    "request_latency:min>=20ms",
+    "--gate",
+    "request_error_rate<=1%",
+    "--gate",
+    "error_request_count==0",
+    "--gate",
+    "server:vllm:num_requests_waiting:max<=1000",
+    "--request-count",
+    "6",
+];
+const MISSED: [&str; 2] = ["--gate", "request_latency:max<=1ms"];
+
+/// Returns text and result of each gate.
+fn gates(summary: &Value) -> Vec<(String, bool)> {
+    let gates = summary["gates"].as_array().unwrap().iter();
+    gates
+        .map(|gate| (gate["gate"].as_str().unwrap().to_owned(), gate["held"].as_bool().unwrap()))
+        .collect()
+}
+
+fn report(directory: &Path, extra: &[&str]) -> Output {
+    aiperf(&["report"]).arg(directory).args(extra).output().unwrap()
+}
+
+#[test]
+fn a_missed_gate_decides_the_exit_code() {
+    let server = mock(script());
+    let run = profile(&server.url(), &HELD).succeeded();
+    assert!(run.stdout().contains("aiperf | Gates"), "{}", run.stdout());
+    assert!(gates(&run.summary()).iter().all(|(_, held)| *held), "{:?}", run.summary()["gates"]);
+
+    let directory = tempfile::tempdir().unwrap();
+    let junit = directory.path().join("reports/junit.xml");
+    let steps = directory.path().join("steps.md");
+    fs::write(&steps, "before\n").unwrap();
+    let output = profile_command(&server.url(), &directory.path().join("run"), &HELD)
+        .args(MISSED)
+        .args(["--gate", "image_latency<=1", "--junit"])
+        .arg(&junit)
+        .envs([("GITHUB_ACTIONS", "true"), ("GITHUB_STEP_SUMMARY", steps.to_str().unwrap())])
+        .output()
+        .unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(3), "{}\n{}", run.stdout(), run.stderr());
+    let summary = summary(&run.path("run"));
+    let found = gates(&summary);
+    let missed: Vec<&str> =
+        found.iter().filter(|(_, held)| !held).map(|(gate, _)| gate.as_str()).collect();
+    assert_eq!(missed, ["request_latency:max<=1ms", "image_latency<=1"]);
+    let slow = &summary["gates"][4];
+    assert_eq!(slow["value"], summary["request_latency"]["max"]);
+    assert_eq!((slow["limit"].as_f64(), slow["unit"].as_str()), (Some(1.0), Some("ms")));
+    assert!(slow["margin_percent"].as_f64() <= Some(-1900.0), "{slow}");
+    let absent = &summary["gates"][5];
+    assert_eq!(absent["note"], "the run has no avg of image_latency");
+    assert!(absent.get("value").is_none(), "{absent}");
+    let errors: Vec<String> = run
+        .stdout()
+        .lines()
+        .filter(|line| line.starts_with("::error title="))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(errors.len(), 2, "{}", run.stdout());
+    assert!(errors[1].ends_with("image_latency<=1: the run has no avg of image_latency"));
+    let steps = run.text("steps.md");
+    assert!(steps.starts_with("before\n") && steps.contains("| image_latency&lt;=1 |"), "{steps}");
+    let xml = run.text("reports/junit.xml");
+    assert!(xml.contains(r#"<testsuites tests="7" failures="2" errors="0">"#), "{xml}");
+
+    // A report judges by the gates of the run, or by others.
+    let directory = run.path("run");
+    let before = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
+    assert_eq!(report(&directory, &[]).status.code(), Some(3));
+    let after = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
+    let judged = |text: &str| serde_json::from_str::<Value>(text).unwrap()["gates"].clone();
+    assert_eq!(judged(&before), judged(&after));
+    assert_eq!(report(&directory, &HELD[..4]).status.code(), Some(0));
+    let after = fs::read_to_string(directory.join("profile_export_aiperf.json")).unwrap();
+    assert_eq!(judged(&after).as_array().unwrap().len(), 2);
+    assert_eq!(report(&directory, &MISSED).status.code(), Some(3));
+}
+
+#[test]
+fn a_failed_run_keeps_its_exit_code() {
+    let server = mock(Script { faults: faults(&["every=1:status=500"]), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let junit = directory.path().join("junit.xml");
+    let flags = ["--request-count", "3", "--gate", "request_error_rate<=1%"];
+    let run = directory.path().join("run");
+    let mut command = profile_command(&server.url(), &run, &flags);
+    let output = command.arg("--junit").arg(&junit).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(gates(&summary(&run)), [("request_error_rate<=1%".to_owned(), false)]);
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains(r#"tests="2" failures="1" errors="1""#), "{xml}");
+    assert!(xml.contains("no request succeeded"), "{xml}");
+}
+
+#[test]
+fn every_run_must_hold() {
+    let server = mock(script());
+    let flags = ["--request-count", "4", "--num-profile-runs", "2"];
+    let directory = tempfile::tempdir().unwrap();
+    let junit = directory.path().join("junit.xml");
+    let runs = directory.path().join("runs");
+    let output = profile_command(&server.url(), &runs, &flags)
+        .args(MISSED)
+        .arg("--junit")
+        .arg(&junit)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{stdout}");
+    assert!(stdout.contains("trial_0002: request_latency:max<=1ms"), "{stdout}");
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains(r#"<testsuite name="aiperf.gates.trial_0002""#), "{xml}");
+    assert_eq!(report(&runs, &[]).status.code(), Some(3));
+    assert_eq!(report(&runs, &["--gate", "request_latency:min>=20ms"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_wrong_gate_is_wrong_usage() {
+    let many = ["--search-recipe", "max-goodput-under-slo", "--goodput", "request_latency:5"];
+    let shard = ["--shard", "0/2", "--random-seed", "1", "--start-at", "2026-11-21T15:04:05Z"];
+    for (flags, why) in [
+        (vec!["--gate", "latency_of_requests<=5"], "unknown metric"),
+        (vec!["--gate", "request_throughput:p99>=5"], "has no p99"),
+        (vec!["--gate", "request_latency<=5%"], "does not fit"),
+        ([&many[..], &["--gate", "request_latency<=5"]].concat(), "--goodput instead"),
+        ([&shard[..], &["--junit", "x.xml"]].concat(), "combines the shards"),
+    ] {
+        let run = profile("http://127.0.0.1:1", &flags);
+        assert_eq!(run.exit_code(), Some(2), "{flags:?}: {}", run.stderr());
+        assert!(run.stderr().contains(why), "{flags:?}: {}", run.stderr());
+    }
+    let run = profile("http://127.0.0.1:1", &["--junit", "/dev/null/junit.xml"]);
+    assert_eq!(run.exit_code(), Some(1));
+    assert!(run.stderr().contains("choose another file with --junit"), "{}", run.stderr());
+}
