@@ -5,6 +5,7 @@
 
 pub mod aiperf_commands;
 pub mod aiperf_flags;
+mod config_file;
 mod connections;
 mod distributed;
 mod gates;
@@ -31,8 +32,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{ConfigError, Environment, RunConfig};
-use crate::judge;
-use crate::mock_server;
+use crate::{judge, mock_server, redact};
 
 use given::Given;
 
@@ -96,6 +96,13 @@ impl CliError {
     /// Exit code for invalid usage.
     pub const WRONG_USAGE: u8 = 2;
 
+    /// The same error without the secrets of a configuration file, which it may quote.
+    fn without_secrets_of(self, arguments: &[OsString]) -> Self {
+        let Self::Usage(text) = self else { return self };
+        let arguments: Vec<_> = arguments.iter().map(|text| text.to_string_lossy()).collect();
+        Self::Usage(redact::message(&text, &arguments))
+    }
+
     /// The program's exit code: 0 for help, 2 for invalid usage.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
@@ -125,6 +132,9 @@ enum Action {
     /// Determine how much load this machine can measure accurately
     #[command(name = "selfcheck")]
     SelfCheck(selfcheck::SelfCheckArgs),
+    /// Create, show or check a configuration file for `aiperf profile --config`
+    #[command(subcommand)]
+    Config(ConfigAction),
     /// Recompute a run's summaries from its records, or combine the shards of a run
     Report {
         /// Artifact directory of a run, or of several runs of one command; several directories are
@@ -162,6 +172,27 @@ enum Action {
     },
 }
 
+#[derive(Subcommand)]
+enum ConfigAction {
+    /// Print a file with all settings and their defaults, to edit
+    Init,
+    /// Print the effective settings of a command line, and where each is from
+    Show {
+        /// Flags of aiperf profile, such as --config FILE
+        #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<OsString>,
+    },
+    /// Check a configuration file without starting a run
+    #[command(visible_alias = "validate")]
+    Check {
+        /// The file
+        file: PathBuf,
+        /// Flags of aiperf profile that complete the file
+        #[arg(value_name = "FLAG", trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<OsString>,
+    },
+}
+
 /// Parses the arguments, program name first, with the process's environment.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, CliError> {
     parse_with(arguments, Environment::process())
@@ -173,20 +204,33 @@ pub fn parse_with(
     environment: Environment<'_>,
 ) -> Result<Command, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let mut command = command();
-    let bare = switches::bare(&arguments, &command);
+    let command = command();
+    let merged = config_file::merged(&arguments, &command, environment)?.arguments;
+    parse_merged(&merged, command, &arguments, environment)
+        .map_err(|error| error.without_secrets_of(&merged))
+}
+
+/// Parses the arguments, which include those of a configuration file; `shown` do not.
+fn parse_merged(
+    arguments: &[OsString],
+    mut command: clap::Command,
+    shown: &[OsString],
+    environment: Environment<'_>,
+) -> Result<Command, CliError> {
+    let bare = switches::bare(arguments, &command);
     let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error))?;
     let given = Given::new(&command, &matches);
     let cli = Cli::from_arg_matches(&matches).map_err(|error| explain(&error))?;
     Ok(match cli.command {
         Action::Profile(flags) => {
-            let shown: Vec<_> = arguments.iter().map(|a| a.to_string_lossy()).collect();
+            let shown: Vec<_> = shown.iter().map(|a| a.to_string_lossy()).collect();
             let config = resolve::run_config(&flags, given, &shown, environment)?;
             Command::Profile(Box::new(config))
         }
         Action::Demo(demo) => Command::Demo(demo),
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
+        Action::Config(action) => configure(action, environment)?,
         Action::Report { directories, artifact_dir, overwrite, gates } => {
             Command::Report { directories, artifact_dir, overwrite, judge: gates.config() }
         }
@@ -199,6 +243,30 @@ pub fn parse_with(
             Command::Show(generated::man_page(command.as_deref())?)
         }
     })
+}
+
+/// Performs a command of `aiperf config`.
+fn configure(action: ConfigAction, environment: Environment<'_>) -> Result<Command, CliError> {
+    let profile = |flags: Vec<OsString>| {
+        ["aiperf", "profile"].into_iter().map(OsString::from).chain(flags).collect::<Vec<_>>()
+    };
+    Ok(Command::Show(
+        match action {
+            ConfigAction::Init => command().find_subcommand("profile").map(config_file::template),
+            ConfigAction::Show { flags } => {
+                let arguments = profile(flags);
+                parse_with(arguments.clone(), environment)?;
+                Some(config_file::effective(&arguments, command(), environment)?)
+            }
+            ConfigAction::Check { file, flags } => {
+                let text = format!("{}: valid\n", file.display());
+                let named = ["--config".into(), file.into_os_string()];
+                parse_with(profile(named.into_iter().chain(flags).collect()), environment)?;
+                Some(text)
+            }
+        }
+        .unwrap_or_default(),
+    ))
 }
 
 /// The definition of the command line, including the flags accepted without effect.

@@ -11,7 +11,6 @@ const COMMANDS: &[(&str, &str)] = &[
     its timing",
     ),
     ("synthesize", "generate the trace with a script, one line of JSON per request"),
-    ("config", "use flags; aiperf profile --help lists them all"),
     ("validate", "use aiperf profile --input-file: an invalid file is rejected before any request"),
     ("plugins", "plugins are not supported; aiperf profile --help lists what is built in"),
     ("kube", "run a Kubernetes Job whose pods split the run with --shard and --start-at"),

@@ -46,7 +46,6 @@ const REFUSED: &[(&str, &str)] = &[
         "the dataset is reused automatically when --request-count exceeds its size",
     ),
     ("--trace-session-sample-ratio", "sample the file before the run"),
-    ("--config -f", "pass the settings as flags"),
     // Output
     ("--auto-plot", "plot the Parquet files yourself"),
     ("--plot-required", "aiperf makes no plots"),

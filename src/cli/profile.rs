@@ -55,6 +55,9 @@ named! { Histograms { "explicit" => Explicit, "exponential" => Exponential } }
 /// The flags of `aiperf profile`.
 #[derive(Args)]
 pub(super) struct ProfileArgs {
+    /// File with settings; flags and variables of the environment override it
+    #[arg(long, short = 'f', value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) endpoint: EndpointArgs,
     #[command(flatten)]

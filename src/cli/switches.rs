@@ -49,11 +49,7 @@ fn name_of(argument: &OsString) -> Option<&str> {
 /// The switch that `argument` sets, and its value.
 fn switch<'a>(argument: &'a OsString, profile: &Command) -> Option<(&'a str, bool)> {
     let (name, value) = argument.to_str()?.split_once('=')?;
-    let is_on = match value.to_ascii_lowercase().as_str() {
-        "true" | "t" | "yes" | "y" | "1" => true,
-        "false" | "f" | "no" | "n" | "0" => false,
-        _ => return None,
-    };
+    let is_on = is_on(value)?;
     let long = name.strip_prefix("--")?;
     let is_switch = |argument: &clap::Arg| {
         matches!(argument.get_action(), ArgAction::SetTrue | ArgAction::Count)
@@ -61,6 +57,15 @@ fn switch<'a>(argument: &'a OsString, profile: &Command) -> Option<(&'a str, boo
     };
     let is_one = profile.get_arguments().any(is_switch) || aiperf_flags::is_refused_switch(name);
     is_one.then_some((name, is_on))
+}
+
+/// Whether the value of a switch turns it on.
+pub(super) fn is_on(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "1" => Some(true),
+        "false" | "f" | "no" | "n" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 /// The flag that turns the switch `name` off, if there is one.

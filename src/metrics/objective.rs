@@ -84,7 +84,7 @@ pub(crate) fn names_like(name: &str, is_candidate: fn(&Metric) -> bool) -> Vec<M
 
 /// Returns the Levenshtein distance: the number of character insertions, deletions and
 /// replacements.
-fn edits(a: &[char], b: &str) -> usize {
+pub(crate) fn edits(a: &[char], b: &str) -> usize {
     let mut row: Vec<usize> = (0..=a.len()).collect();
     for (i, b_char) in b.chars().enumerate() {
         let mut diagonal = row[0];

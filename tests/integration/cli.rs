@@ -91,7 +91,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
         "error: --gpu-telemetry is an AIPerf flag that aiperf does not support yet: scrape the \
          GPU exporter with --server-metrics localhost:9400"
     );
-    for flags in ["--no-open-loop-replay", "--search-space=x", "-f run.yaml", "--prompt-corpus x"] {
+    for flags in ["--no-open-loop-replay", "--search-space=x", "--prompt-corpus x"] {
         assert!(refusal(flags).contains("does not support yet"), "{flags}");
     }
     let sharegpt = refusal("--public-dataset sharegpt");

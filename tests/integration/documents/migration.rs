@@ -119,7 +119,6 @@ fn commands_of_aiperf_are_refused_with_what_the_migration_page_says() {
         "analyze",
         "analyze-trace",
         "chat",
-        "config",
         "kube",
         "plot",
         "plugins",

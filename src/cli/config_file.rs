@@ -1,0 +1,338 @@
+//! Settings from a file: `--config`, and the commands of `aiperf config`.
+//!
+//! Each setting of the file becomes a flag in front of those of the command line, unless the
+//! command line or the environment has the setting too. The flags are then parsed and checked as if
+//! they had been given.
+
+mod shown;
+mod substitution;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use clap::{Arg, ArgAction, Command};
+use serde_norway::{Mapping, Value};
+
+use super::switches;
+use crate::config::{ConfigError, Environment};
+
+pub(super) use shown::{Origin, effective, template};
+
+/// Maximum size of a file in bytes.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// Flags whose settings variables of the environment have too.
+const VARIABLES: [(&str, &str); 3] = [
+    ("api-key", "AIPERF_API_KEY"),
+    ("server-metrics-timeout", "AIPERF_SERVER_METRICS_SCRAPE_TIMEOUT"),
+    ("ssl-verify", "AIPERF_HTTP_SSL_VERIFY"),
+];
+
+/// A command line with the settings of its file.
+#[derive(Debug)]
+pub(super) struct Merged {
+    /// The arguments, program name first.
+    pub(super) arguments: Vec<OsString>,
+    /// Where each setting is from that the file, the command line or the environment has.
+    pub(super) origins: Vec<(String, Origin)>,
+}
+
+/// Adds the settings of the file that `--config` names to the arguments.
+pub(super) fn merged(
+    arguments: &[OsString],
+    command: &Command,
+    environment: Environment<'_>,
+) -> Result<Merged, ConfigError> {
+    let mut merged = Merged { arguments: arguments.to_vec(), origins: Vec::new() };
+    let Some(profile) = command.find_subcommand("profile") else { return Ok(merged) };
+    if arguments.get(1).is_none_or(|name| name != "profile") {
+        return Ok(merged);
+    }
+    let flags = merged.arguments.split_off(2);
+    let given = given(&flags, profile);
+    merged.origins = given.iter().map(|long| ((*long).to_owned(), Origin::CommandLine)).collect();
+    let Some(path) = file_of(&flags) else {
+        merged.arguments.extend(flags);
+        return Ok(merged);
+    };
+    for setting in read(Path::new(path.as_ref()), profile, environment)? {
+        let name = subject(&setting.long);
+        if given.iter().any(|long| subject(long) == name) {
+            continue;
+        }
+        let variable = VARIABLES.iter().find(|(flag, _)| *flag == name);
+        let set = variable.filter(|(_, name)| environment.get(name).is_some());
+        let origin = if let Some((_, variable)) = set {
+            Origin::Variable(variable)
+        } else {
+            merged.arguments.extend(setting.arguments.into_iter().map(OsString::from));
+            Origin::File(path.clone().into_owned())
+        };
+        merged.origins.push((setting.long, origin));
+    }
+    merged.arguments.extend_from_slice(&flags);
+    Ok(merged)
+}
+
+/// The name that a flag and its `--no-` form share.
+fn subject(long: &str) -> &str {
+    long.strip_prefix("no-").unwrap_or(long)
+}
+
+/// The long names of the flags in `arguments`.
+fn given<'a>(arguments: &[OsString], profile: &'a Command) -> Vec<&'a str> {
+    let flags = |text: &str| -> Vec<&'a Arg> {
+        if let Some(name) = text.strip_prefix("--") {
+            let name = name.split('=').next().unwrap_or(name);
+            return find(profile, name).into_iter().collect();
+        }
+        let Some(letters) = text.strip_prefix('-') else { return Vec::new() };
+        let mut found = Vec::new();
+        for letter in letters.chars() {
+            let flag = profile.get_arguments().find(|flag| flag.get_short() == Some(letter));
+            found.extend(flag);
+            if flag.is_none_or(takes_value) {
+                break;
+            }
+        }
+        found
+    };
+    let all = arguments.iter().filter_map(|argument| argument.to_str()).flat_map(flags);
+    all.filter_map(Arg::get_long).collect()
+}
+
+/// The value of `--config`. A second one is rejected when the flags are parsed.
+fn file_of(arguments: &[OsString]) -> Option<Cow<'_, str>> {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let text = argument.to_string_lossy();
+        if text == "--config" || text == "-f" {
+            return rest.next().map(|path| path.to_string_lossy());
+        }
+        let attached = text.strip_prefix("--config=").or_else(|| text.strip_prefix("-f"));
+        if let Some(path) = attached {
+            return Some(path.to_owned().into());
+        }
+    }
+    None
+}
+
+/// The flag `name`, without dashes, by any of its names.
+fn find<'a>(profile: &'a Command, name: &str) -> Option<&'a Arg> {
+    profile.get_arguments().find(|flag| {
+        flag.get_long() == Some(name)
+            || flag.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+    })
+}
+
+fn takes_value(flag: &Arg) -> bool {
+    matches!(flag.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// A setting of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Setting {
+    /// Its flag, without dashes.
+    long: String,
+    /// The flag with the value; empty for a switch that is off anyway.
+    arguments: Vec<String>,
+}
+
+/// Reads the settings of the file at `path`.
+fn read(
+    path: &Path,
+    profile: &Command,
+    environment: Environment<'_>,
+) -> Result<Vec<Setting>, ConfigError> {
+    let cannot = |why: std::io::Error| ConfigError::File {
+        flag: "--config",
+        path: path.display().to_string(),
+        why: why.to_string(),
+    };
+    let wrong = |why: String| ConfigError::flag("--config", format!("{}: {why}", path.display()));
+    let file = File::open(path).map_err(cannot)?;
+    let is_file = file.metadata().map_err(cannot)?.is_file();
+    if !is_file {
+        return Err(wrong("not a regular file".to_owned()));
+    }
+    let mut text = String::new();
+    file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > MAX_SIZE {
+        return Err(wrong(format!("larger than {MAX_SIZE} bytes")));
+    }
+    settings(&text, profile, environment).map_err(wrong)
+}
+
+/// Reads the settings of a file with the content `text`.
+fn settings(
+    text: &str,
+    profile: &Command,
+    environment: Environment<'_>,
+) -> Result<Vec<Setting>, String> {
+    // An error of a value may quote it, and it may be a secret.
+    let document: Value = serde_norway::from_str(text).map_err(|error| {
+        error.location().map_or_else(
+            || format!("not valid YAML: {error}"),
+            |at| format!("not valid YAML at line {}, column {}", at.line(), at.column()),
+        )
+    })?;
+    let document = match document {
+        Value::Null => Mapping::new(),
+        Value::Mapping(document) => document,
+        _ => return Err("expected groups of settings, such as `endpoint:`".to_owned()),
+    };
+    if document.contains_key("benchmark") {
+        return Err(
+            "this is a file of AIPerf, which has other names; `aiperf config init` prints \
+                    a file with the settings of aiperf"
+                .to_owned(),
+        );
+    }
+    let groups = shown::groups(profile);
+    let mut settings: Vec<Setting> = Vec::new();
+    let mut add = |key: &str, value: Value| {
+        let value =
+            substitution::substituted(value, environment).map_err(|why| format!("{key}: {why}"))?;
+        let setting = setting(key, value, profile)?;
+        if settings.iter().any(|other| subject(&other.long) == subject(&setting.long)) {
+            return Err(format!("{key} is set twice; remove one of the two"));
+        }
+        settings.push(setting);
+        Ok(())
+    };
+    for (key, value) in document {
+        let key = name(&key)?;
+        match value {
+            Value::Mapping(members) if groups.contains(&key) => {
+                for (member, value) in members {
+                    add(&name(&member)?, value)?;
+                }
+            }
+            Value::Null if groups.contains(&key) => {}
+            value => add(&key, value)?,
+        }
+    }
+    Ok(settings)
+}
+
+/// The name of a setting or a group, with hyphens.
+fn name(key: &Value) -> Result<String, String> {
+    match key.as_str() {
+        Some(key) => Ok(key.trim().replace('_', "-")),
+        None => Err("the name of a setting must be a text".to_owned()),
+    }
+}
+
+/// The flag `key` with `value`.
+fn setting(key: &str, value: Value, profile: &Command) -> Result<Setting, String> {
+    let found =
+        find(profile, key).filter(|flag| !["help", "config"].contains(&flag.get_id().as_str()));
+    let Some(flag) = found else { return Err(unknown(key, profile)) };
+    let long = flag.get_long().unwrap_or(key).to_owned();
+    let arguments = match value {
+        Value::Null => Vec::new(),
+        value if !takes_value(flag) => switch(&long, flag, &value, profile)?,
+        value => {
+            let texts = values(flag, value).map_err(|why| format!("{key}: {why}"))?;
+            match flag.get_action() {
+                ArgAction::Append => texts.iter().map(|text| format!("--{long}={text}")).collect(),
+                // A list of a flag with a single value is a sweep over it.
+                _ => vec![format!("--{long}={}", texts.join(","))],
+            }
+        }
+    };
+    Ok(Setting { long, arguments })
+}
+
+/// Why there is no setting `key`, and which might have been meant.
+fn unknown(key: &str, profile: &Command) -> String {
+    let refused = super::aiperf_flags::refusal(&format!("--{key}"));
+    if let Some(refusal) = refused {
+        return refusal;
+    }
+    let names = profile.get_arguments().filter(|flag| !flag.is_hide_set());
+    let names = names.filter_map(Arg::get_long).map(|long| (edits(key, long), long));
+    let nearest = names.filter(|(edits, long)| *edits * 2 <= long.len()).min();
+    let hint = nearest.map_or_else(
+        || "`aiperf config init` prints all settings".to_owned(),
+        |(_, long)| format!("did you mean {long}?"),
+    );
+    format!("{key} is not a setting; {hint}")
+}
+
+fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).collect();
+    crate::metrics::objective::edits(&a, b)
+}
+
+/// The flag that turns a switch on or off.
+fn switch(long: &str, flag: &Arg, value: &Value, profile: &Command) -> Result<Vec<String>, String> {
+    if let (ArgAction::Count, Some(count)) = (flag.get_action(), value.as_u64()) {
+        return Ok(vec![format!("--{long}"); count.min(2) as usize]);
+    }
+    let is_on = match value {
+        Value::Bool(is_on) => Some(*is_on),
+        Value::String(text) => switches::is_on(text),
+        _ => None,
+    };
+    match is_on {
+        Some(true) => Ok(vec![format!("--{long}")]),
+        Some(false) => {
+            Ok(opposite(long, profile).map(|long| format!("--{long}")).into_iter().collect())
+        }
+        None => Err(format!("{long}: expected true or false")),
+    }
+}
+
+/// The switch that turns the switch `long` off, if there is one.
+fn opposite(long: &str, profile: &Command) -> Option<String> {
+    let negative = format!("no-{long}");
+    let opposite = long.strip_prefix("no-").unwrap_or(&negative);
+    find(profile, opposite).map(|_| opposite.to_owned())
+}
+
+/// The values of a flag as the command line has them.
+fn values(flag: &Arg, value: Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Sequence(items) => {
+            let items = items.into_iter().map(|item| values(flag, item));
+            Ok(items.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        }
+        Value::Mapping(members) => {
+            let form = flag.get_value_names().and_then(|names| names.first());
+            let separator = match form.map(|form| form.contains('=')) {
+                Some(true) => '=',
+                _ if form.is_some_and(|form| form.contains(':')) => ':',
+                _ => return Err("expected a value or a list".to_owned()),
+            };
+            let pair = |(name, value): (Value, Value)| {
+                let name = scalar(&name).ok_or("the name of a member must be a text")?;
+                let value = match scalar(&value) {
+                    Some(text) => text,
+                    None => serde_json::to_string(&value).map_err(|error| error.to_string())?,
+                };
+                Ok(format!("{name}{separator}{value}"))
+            };
+            members.into_iter().map(pair).collect()
+        }
+        value => match scalar(&value) {
+            Some(text) => Ok(vec![text]),
+            None => Err("expected a value or a list".to_owned()),
+        },
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is_on) => Some(is_on.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
