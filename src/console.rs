@@ -9,6 +9,7 @@ mod live;
 mod panel;
 pub(crate) mod runs;
 mod server_metrics;
+mod steady;
 mod table;
 mod warning;
 
@@ -66,6 +67,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&table.render(style));
         text.push('\n');
     }
+    text.push_str(&steady::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));

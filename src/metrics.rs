@@ -22,6 +22,7 @@ pub(crate) mod percentile;
 pub mod reference;
 pub(crate) mod registry;
 pub(crate) mod slices;
+pub mod steady;
 pub mod tag;
 pub(crate) mod timeline;
 
@@ -39,6 +40,7 @@ pub use metric::{ConsoleGroup, Metric, MetricFlags};
 pub use objective::parse_objectives;
 pub use registry::Registry;
 pub(crate) use slices::Slices;
+pub use steady::SteadyState;
 pub(crate) use tag::MetricTag;
 
 /// What can be wrong with objectives.

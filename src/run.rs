@@ -12,10 +12,11 @@ use crate::judge::{self, Gate, Judged};
 use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
-use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices};
+use crate::metrics::steady::Unsteady;
+use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
 use crate::multi_run::Member;
 use crate::record::RequestError;
-use crate::schedule::{PhaseStats, Shard};
+use crate::schedule::{HeldLoad, PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
@@ -53,6 +54,9 @@ pub struct RunDescription {
     /// The tables that were requested.
     #[serde(flatten)]
     pub tables: Tables,
+    /// The load of the profiling phase of all shards; absent in files of other versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub held_load: Option<HeldLoad>,
     /// Thresholds and objectives of the metrics.
     pub settings: Settings,
     /// The limits that the results must keep.
@@ -91,6 +95,7 @@ impl RunDescription {
             cli_command: String::new(),
             provenance: Provenance::default(),
             tables: Tables::default(),
+            held_load: None,
             settings: Settings::default(),
             gates: Vec::new(),
             input_config: serde_json::Value::Object(serde_json::Map::new()),
@@ -102,6 +107,16 @@ impl RunDescription {
     #[must_use]
     pub(crate) fn needs_server_metrics(&self) -> bool {
         self.tables.server_metrics || self.gates.iter().any(Gate::is_of_server)
+    }
+
+    /// Returns the load of this process in the profiling phase.
+    #[must_use]
+    pub(crate) fn own_held_load(&self) -> Option<HeldLoad> {
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        self.held_load.map(|load| match load {
+            HeldLoad::Concurrency(whole) => HeldLoad::Concurrency(shard.share(whole)),
+            other => other,
+        })
     }
 
     /// Returns the length of time slices (`--slice-duration`).
@@ -148,6 +163,8 @@ pub struct RunReport {
     pub results: Vec<MetricResult>,
     /// Results of the profiling phase by model and by URL.
     pub breakdowns: BreakdownResults,
+    /// The steady state of the profiling phase, or why there is none.
+    pub steady_state: Result<SteadyState, Unsteady>,
     /// The time slices of the profiling phase, if requested.
     pub slices: Option<Slices>,
     /// Results of the warmup phase.

@@ -20,6 +20,7 @@ pub(crate) use arrivals::Arrivals;
 pub(crate) use budget::Budget;
 pub(crate) use cancellation::Cancellations;
 pub(crate) use check::{MAX_CONCURRENCY, check_rate};
+pub use config::HeldLoad;
 pub use limit::Line;
 pub(crate) use plan::{Arrival, Schedule};
 pub use rate::RateCurve;

@@ -263,6 +263,13 @@ impl Telemetry {
         }
     }
 
+    /// Exports statistics of the steady state of the profiling phase as gauges.
+    pub fn steady_state(&self, results: &[MetricResult]) {
+        if let Some(instruments) = &self.instruments {
+            instruments.steady_state(results);
+        }
+    }
+
     /// Exports the remaining data, compares the last export with the run's `totals`, and shuts
     /// down.
     ///

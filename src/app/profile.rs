@@ -29,7 +29,7 @@ use crate::platform::limits;
 use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, Targets, Workload};
-use crate::schedule;
+use crate::schedule::{self, config::PhaseConfig};
 use crate::tokenizer::TokenCounter;
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
@@ -193,6 +193,7 @@ impl Run {
             shard: config.schedule.shard,
             start_at_ns: config.schedule.start_at,
             tables: config.tables,
+            held_load: config.schedule.phases.last().map(PhaseConfig::held_load),
         };
         let registry = Arc::new(registry);
         let selfcheck = known_limits(&mut config);
@@ -287,6 +288,7 @@ impl Run {
                 shards: None,
             },
             results: processed.profiling.results(),
+            steady_state: measured.steady_state.clone(),
             breakdowns: processed.breakdowns.results(),
             slices,
             warmup_results: processed.warmup.results_if_any(),

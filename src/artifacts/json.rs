@@ -42,6 +42,7 @@ impl Serialize for Summary<'_> {
                 map.serialize_entry(name, &Groups { report, groups })?;
             }
         }
+        map.serialize_entry("steady_state", &Steady(report))?;
         map.serialize_entry("input_config", &run.input_config)?;
         map.serialize_entry("run_info", &RunInfo::of(report))?;
         if let Some(shard) = &run.shard {
@@ -78,6 +79,32 @@ impl Serialize for Summary<'_> {
         let conservation = report.conservation();
         if !conservation.is_empty() {
             map.serialize_entry("server_metrics", &ServerSide { conservation })?;
+        }
+        map.end()
+    }
+}
+
+/// The steady state, or why there is none.
+struct Steady<'a>(&'a RunReport);
+
+impl Serialize for Steady<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("found", &report.steady_state.is_ok())?;
+        match &report.steady_state {
+            Err(reason) => map.serialize_entry("reason", &reason.to_string())?,
+            Ok(steady) => {
+                let phase = report.outcome.start_wall_ns;
+                map.serialize_entry("start_ns", &steady.start_ns)?;
+                map.serialize_entry("end_ns", &steady.end_ns)?;
+                map.serialize_entry("start_offset_ns", &steady.start_ns.saturating_sub(phase))?;
+                map.serialize_entry("end_offset_ns", &steady.end_ns.saturating_sub(phase))?;
+                map.serialize_entry("duration_ns", &steady.duration())?;
+                map.serialize_entry("request_count", &steady.request_count)?;
+                map.serialize_entry("request_share", &steady.request_share)?;
+                map.serialize_entry("metrics", &Results(report, &steady.results))?;
+            }
         }
         map.end()
     }

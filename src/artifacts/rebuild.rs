@@ -312,9 +312,11 @@ impl Gathered {
             let slices = self.profiling.slices(&window, duration);
             slices.map_err(|error| notes.push(error.to_string())).ok()?
         });
+        let steady_state = self.profiling.steady_state(run.own_held_load(), outcome.start_wall_ns);
         RunReport {
             run,
             outcome,
+            steady_state,
             results: self.profiling.results(),
             breakdowns: self.breakdowns.results(),
             slices,

@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args};
 
 use super::given::Given;
 use super::profile::ProfileArgs;
-use super::value::{above_zero, concurrency, millis_above_zero, positive, rate, ratio, seconds};
+use super::value::{above_zero, concurrency, millis_above_zero, positive, rate, seconds, share};
 use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
@@ -138,14 +138,6 @@ fn level(text: &str) -> Result<f64, String> {
     match above_zero(text)? {
         level if level < 1.0 => Ok(level),
         _ => Err("must be below 1, such as 0.95".to_owned()),
-    }
-}
-
-/// A fraction above 0 and at most 1.
-fn share(text: &str) -> Result<f64, String> {
-    match ratio(text)? {
-        share if share > 0.0 => Ok(share),
-        _ => Err("must be above 0".to_owned()),
     }
 }
 

@@ -14,7 +14,7 @@ use super::multi_run::MultiRunArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::value::{
-    choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero,
+    choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero, share,
 };
 use super::video_args::VideoArgs;
 use crate::artifacts::ExportLevel;
@@ -254,6 +254,9 @@ pub(super) struct OutputArgs {
     /// Value of the gen_ai.provider.name attribute [default: derived from the server's host]
     #[arg(long, value_name = "NAME")]
     pub(super) gen_ai_provider: Option<String>,
+    /// Fraction of --concurrency that is in flight in the steady state [default: 0.95]
+    #[arg(long, value_name = "FRACTION", value_parser = share)]
+    pub(super) steady_state_fraction: Option<f64>,
     /// Add each request's HTTP timing to its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,

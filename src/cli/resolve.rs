@@ -357,6 +357,10 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
             "AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD",
             defaults.osl_mismatch_threshold_tokens,
         )?,
+        steady_state_fraction: flags
+            .output
+            .steady_state_fraction
+            .unwrap_or(defaults.steady_state_fraction),
         use_server_token_count: flags.endpoint.use_server_token_count,
         fixed_schedule: false,
         developer_mode: environment.switch("AIPERF_DEV_MODE", false)?,

@@ -155,6 +155,14 @@ pub(super) fn ratio(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a fraction above 0 and at most 1.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    match ratio(text)? {
+        share if share > 0.0 => Ok(share),
+        _ => Err("must be above 0".to_owned()),
+    }
+}
+
 /// Parses a duration of at least 0 and returns seconds. A bare number is seconds; other
 /// units are accepted, as in `500ms`, `10s` or `1h30m`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {

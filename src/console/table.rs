@@ -119,7 +119,7 @@ fn row(result: &MetricResult) -> [String; 8] {
     ]
 }
 
-fn label(metric: &Metric) -> String {
+pub(super) fn label(metric: &Metric) -> String {
     let separator = if metric.header.len() > LONGEST_ONE_LINE_HEADER { '\n' } else { ' ' };
     format!("{}{separator}({})", metric.header, metric.display_unit)
 }

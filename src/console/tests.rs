@@ -1,6 +1,7 @@
 use super::*;
 use crate::endpoint::EndpointType;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::steady::Unsteady;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{LoadReport, Registry};
 use crate::record::{ErrorKind, RequestError};
@@ -40,6 +41,7 @@ fn report(results: Vec<MetricResult>) -> RunReport {
         run: RunDescription { streaming: true, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
+        steady_state: Err(Unsteady::UnknownLoad),
         slices: None,
         breakdowns: crate::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),

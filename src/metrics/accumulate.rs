@@ -1,13 +1,16 @@
 //! Collects the exact values of one phase and computes its results for files and console.
 
+mod scope;
 mod totals;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
+use std::slice;
 use std::sync::{Arc, OnceLock};
 
-use super::metric::{Kind, Metric, MetricResult, Observation, Stats, Totals, Value};
-use super::percentile::{distribution, exact_sum, percentile, with_failures};
+use super::metric::{Kind, MetricResult, Observation, Settings, Stats, Totals, Value};
+use super::percentile::distribution;
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
@@ -15,6 +18,7 @@ use super::timeline::{Curve, Gaps, OverTime, Timeline};
 use crate::record::RequestError;
 use crate::units::{Nanos, Unit};
 
+use scope::{Scope, Shape, Shapes};
 pub(crate) use totals::{PhaseTotals, RowTotals};
 
 /// Maximum number of distinct errors that are counted separately.
@@ -34,6 +38,7 @@ pub struct Accumulator {
     cells: Vec<Cell>,
     errors: HashMap<RequestError, u64>,
     timeline: Timeline,
+    shapes: Shapes,
     /// Cached results, until another request is observed.
     results: OnceLock<Vec<MetricResult>>,
     /// Whether any request was observed.
@@ -60,7 +65,7 @@ pub(super) struct Part {
 enum Cell {
     /// The values of a record metric.
     Column(Vec<f64>),
-    /// A count or sum; `None` before anything was added.
+    /// A count; `None` before anything was added.
     Sum(Option<f64>),
     /// The earliest or latest instant, in wall clock nanoseconds.
     Instant(Option<u64>),
@@ -77,7 +82,7 @@ impl Accumulator {
             .iter()
             .map(|metric| match metric.kind {
                 Kind::Record(_) | Kind::RecordList(_) => Cell::Column(Vec::new()),
-                Kind::Count(_) | Kind::Sum(_) => Cell::Sum(None),
+                Kind::Count(_) | Kind::Tally(_) => Cell::Sum(None),
                 Kind::Earliest(_) | Kind::Latest(_) => Cell::Instant(None),
                 Kind::SumOf(_)
                 | Kind::PercentileOf(..)
@@ -91,6 +96,7 @@ impl Accumulator {
             cells,
             errors: HashMap::new(),
             timeline: Timeline::default(),
+            shapes: Shapes::default(),
             results: OnceLock::new(),
             has_observed: false,
             log: None,
@@ -117,7 +123,7 @@ impl Accumulator {
             Arc::make_mut(log).push(observation, &self.registry);
         }
         let gaps = self.column(GAPS).len();
-        self.append_values(observation);
+        let mut shape = self.append_values(observation);
         self.timeline.observe(observation, &(gaps..self.column(GAPS).len()));
         for (metric, cell) in self.registry.rows().iter().zip(&mut self.cells) {
             match (metric.kind, cell) {
@@ -128,11 +134,16 @@ impl Accumulator {
                     *kept = latest(*kept, instant(observation));
                 }
                 (_, Cell::Sum(kept)) => {
-                    *kept = added(*kept, self.registry.increment(metric, observation));
+                    let increment = self.registry.increment(metric, observation);
+                    *kept = added(*kept, increment);
+                    if increment.is_some_and(|increment| increment > 0.0) {
+                        shape.insert(metric.tag);
+                    }
                 }
                 _ => {}
             }
         }
+        self.shapes.push(shape);
         if let Some(error) = &observation.error {
             self.count_error(error, 1);
         }
@@ -154,16 +165,18 @@ impl Accumulator {
         }
     }
 
-    /// Appends a request's values to the columns.
-    fn append_values(&mut self, observation: &Observation) {
+    /// Appends a request's values to the columns; returns the metrics that have any.
+    fn append_values(&mut self, observation: &Observation) -> Shape {
         let rows = self.registry.rows();
         let failed = observation.error.is_some();
+        let mut shape = Shape::new(failed);
         for (tag, value) in observation.values.iter() {
             let Some(at) = self.registry.position(tag) else { continue };
             if !rows[at].is_counted_of(failed) {
                 continue;
             }
             if let Cell::Column(column) = &mut self.cells[at] {
+                shape.insert(tag);
                 match value {
                     Value::Scalar(value) => column.push(rows[at].to_display(*value)),
                     Value::List(list) => {
@@ -172,40 +185,34 @@ impl Accumulator {
                 }
             }
         }
+        shape
     }
 
     /// Returns every metric that has a value, in catalogue order and display units. Internal and
     /// experimental metrics are included only in developer mode.
     #[must_use]
     pub fn results(&self) -> Vec<MetricResult> {
-        self.results.get_or_init(|| self.compute()).clone()
+        self.results.get_or_init(|| self.scope().results()).clone()
     }
 
-    fn compute(&self) -> Vec<MetricResult> {
-        let totals = self.totals();
-        let whole = self.part.is_none().then(|| self.over_time());
-        let over_time = self.part.as_ref().map(|part| &part.over_time).or(whole.as_ref());
-        let rows = self.registry.rows();
-        let developer_mode = self.registry.settings().developer_mode;
-        self.registry
-            .presentation()
-            .iter()
-            .filter(|at| rows[**at].is_exported(developer_mode))
-            .filter_map(|at| {
-                let metric = rows[*at];
-                let stats = match (&self.cells[*at], metric.kind) {
-                    (Cell::Column(column), _) => statistics(column)?,
-                    (Cell::Instant(instant), _) => Stats {
-                        instant: Some((*instant)?),
-                        ..single(metric.to_display((*instant)? as f64))
-                    },
-                    (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
-                    (_, Kind::WithFailures(of)) => self.with_failures(of)?,
-                    _ => single(metric.to_display(totals.total(metric.tag)?)),
-                };
-                Some(MetricResult { metric, stats })
-            })
-            .collect()
+    /// Returns the results of a part of the phase, from `window.start()` to `window.end()` in wall
+    /// time. Statistics cover the requests that started in it, counts, sums and rates those that
+    /// ended in it, and curves everything in flight.
+    pub(super) fn results_in(&self, window: &RangeInclusive<u64>) -> Vec<MetricResult> {
+        let (start, end) = (*window.start(), *window.end());
+        let whole = start..end;
+        let over_time = self.timeline.in_each(&self.curves(), self.gaps(), slice::from_ref(&whole));
+        let part = Part {
+            length: Nanos(end.saturating_sub(start)),
+            over_time: over_time.into_iter().next().unwrap_or_default(),
+            nothing: self.nothing(),
+        };
+        Scope { accumulator: self, part: Some(&part), window: Some(window) }.results()
+    }
+
+    /// Everything observed.
+    fn scope(&self) -> Scope<'_> {
+        Scope { accumulator: self, part: self.part.as_ref(), window: None }
     }
 
     /// Divides the phase, which covers `window` in wall time, into slices of `duration`; `None`
@@ -226,10 +233,12 @@ impl Accumulator {
 
     /// Returns, by row, 0 for each count and sum that the phase has.
     fn nothing(&self) -> Arc<[Option<f64>]> {
-        let totals = self.totals();
+        let totals = self.scope().totals();
         let rows = self.registry.rows().iter();
         rows.map(|metric| match metric.kind {
-            Kind::Count(_) | Kind::Sum(_) | Kind::SumOf(_) => totals.total(metric.tag).map(|_| 0.0),
+            Kind::Count(_) | Kind::Tally(_) | Kind::SumOf(_) => {
+                totals.total(metric.tag).map(|_| 0.0)
+            }
             _ => None,
         })
         .collect()
@@ -259,13 +268,6 @@ impl Accumulator {
         Gaps::new(self.column(GAPS), unit)
     }
 
-    /// Returns statistics of a record metric with an infinite value for each failed request.
-    fn with_failures(&self, of: MetricTag) -> Option<Stats> {
-        let failures = usize::try_from(self.failures()).ok().filter(|failures| *failures > 0)?;
-        let distribution = with_failures(self.column(of).to_vec(), failures)?;
-        Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
-    }
-
     /// Returns the values of the record metric `tag` in its display unit, with lists flattened;
     /// empty if it is not measured.
     #[must_use]
@@ -281,6 +283,16 @@ impl Accumulator {
     #[must_use]
     pub(crate) fn results_if_any(&self) -> Vec<MetricResult> {
         if self.has_observed { self.results() } else { Vec::new() }
+    }
+
+    /// Returns the settings of the metrics.
+    pub(super) fn settings(&self) -> &Settings {
+        self.registry.settings()
+    }
+
+    /// Returns the requests over time.
+    pub(super) const fn timeline(&self) -> &Timeline {
+        &self.timeline
     }
 
     /// Returns the number of requests that failed.
@@ -300,77 +312,10 @@ impl Accumulator {
         });
         errors
     }
-
-    /// Returns 0 for a row that is a count or sum of the phase that this is a part of.
-    fn nothing_of(&self, row: usize) -> Option<f64> {
-        self.part.as_ref().and_then(|part| part.nothing.get(row).copied().flatten())
-    }
-
-    /// Computes aggregate, sum and derived results, each after those it depends on.
-    fn totals(&self) -> Computed<'_> {
-        let mut computed = Computed { accumulator: self, derived: vec![None; self.cells.len()] };
-        for (at, metric) in self.registry.rows().iter().enumerate() {
-            computed.derived[at] = match metric.kind {
-                Kind::SumOf(tag) => computed.sum_of(tag).or_else(|| self.nothing_of(at)),
-                Kind::PercentileOf(tag, percent) => computed.percentile_of(metric, tag, percent),
-                Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
-                _ => None,
-            };
-        }
-        computed
-    }
 }
 
-/// Totals while they are being computed.
-struct Computed<'a> {
-    accumulator: &'a Accumulator,
-    derived: Vec<Option<f64>>,
-}
-
-impl Computed<'_> {
-    /// Returns the percentile of a record metric, in the unit of `row`; `None` if no request has
-    /// the metric.
-    fn percentile_of(&self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
-        let of = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
-        let mut ascending = self.accumulator.column(tag).to_vec();
-        ascending.sort_unstable_by(f64::total_cmp);
-        percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
-    }
-
-    /// Returns the sum of a record metric in its own unit; `None` if no request has it.
-    fn sum_of(&self, tag: MetricTag) -> Option<f64> {
-        let metric = self.accumulator.registry.rows()[self.accumulator.registry.position(tag)?];
-        let column = self.accumulator.column(tag);
-        let sum = || metric.display_unit.convert(exact_sum(column.iter().copied()), metric.unit);
-        (!column.is_empty()).then(sum)
-    }
-}
-
-impl Totals for Computed<'_> {
-    fn total(&self, tag: MetricTag) -> Option<f64> {
-        let at = self.accumulator.registry.position(tag)?;
-        match &self.accumulator.cells[at] {
-            Cell::Sum(sum) => sum.or_else(|| self.accumulator.nothing_of(at)),
-            Cell::Derived => self.derived[at],
-            Cell::Column(_) | Cell::Instant(_) => None,
-        }
-    }
-
-    fn duration(&self) -> Option<Nanos> {
-        let whole = || self.total(tag::BENCHMARK_DURATION).map(|nanos| Nanos(nanos as u64));
-        self.accumulator.part.as_ref().map(|part| part.length).or_else(whole)
-    }
-
-    fn instant(&self, tag: MetricTag) -> Option<u64> {
-        match self.accumulator.cells.get(self.accumulator.registry.position(tag)?)? {
-            Cell::Instant(instant) => *instant,
-            _ => None,
-        }
-    }
-}
-
-fn statistics(column: &[f64]) -> Option<Stats> {
-    let distribution = distribution(&mut column.to_vec())?;
+fn statistics(column: Cow<'_, [f64]>) -> Option<Stats> {
+    let distribution = distribution(&mut column.into_owned())?;
     let avg = distribution.sum / distribution.count as f64;
     Some(Stats { avg, instant: None, distribution: Some(distribution) })
 }

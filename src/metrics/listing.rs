@@ -83,6 +83,10 @@ fn otel(metric: &Metric) -> Value {
         otel["percentiles_name"] = percentiles.spec.name.as_str().into();
         otel["percentiles_prometheus_name"] = percentiles.spec.prometheus_name().into();
     }
+    if let Some(steady) = metric.steady_state_instrument() {
+        otel["steady_state_name"] = steady.spec.name.as_str().into();
+        otel["steady_state_prometheus_name"] = steady.spec.prometheus_name().into();
+    }
     if let Some(definition) = metric.gen_ai() {
         otel["gen_ai_name"] = definition.name.into();
         otel["gen_ai_prometheus_name"] = MetricSpec::from(definition).prometheus_name().into();

@@ -303,8 +303,9 @@ pub enum Kind {
     RecordList(fn(&Facts<'_>) -> Option<Vec<f64>>),
     /// The number of requests that satisfy a condition; each of those has the value 1.
     Count(fn(&RecordValues, &Settings) -> bool),
-    /// A sum over requests.
-    Sum(fn(&Observation, &Settings) -> Option<f64>),
+    /// The number of requests for which a condition is true; requests to which it does not apply
+    /// do not have an answer, and without any answer the metric is absent.
+    Tally(fn(&Observation, &Settings) -> Option<bool>),
     /// The earliest instant, in wall clock nanoseconds.
     Earliest(fn(&Observation) -> Option<u64>),
     /// The latest instant, in wall clock nanoseconds.
@@ -328,7 +329,7 @@ impl Kind {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Record(_) | Self::RecordList(_) => "record",
-            Self::Count(_) | Self::Sum(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
+            Self::Count(_) | Self::Tally(_) | Self::Earliest(_) | Self::Latest(_) => "aggregate",
             Self::SumOf(_)
             | Self::PercentileOf(..)
             | Self::OverTime(..)
@@ -369,6 +370,9 @@ pub struct Settings {
     /// Maximum tolerated difference from the requested output length, in tokens
     /// (`AIPERF_METRICS_OSL_MISMATCH_MAX_TOKEN_THRESHOLD`, 50).
     pub osl_mismatch_threshold_tokens: f64,
+    /// Fraction of the concurrency, above 0 and at most 1, that is in flight in the steady state
+    /// (`--steady-state-fraction`, 0.95).
+    pub steady_state_fraction: f64,
     /// Whether the server's token counts are used (`--use-server-token-count`).
     pub use_server_token_count: bool,
     /// Whether requests are sent at the timestamps of the dataset.
@@ -384,6 +388,7 @@ impl Default for Settings {
             usage_diff_threshold_percent: 10.0,
             osl_mismatch_threshold_percent: 5.0,
             osl_mismatch_threshold_tokens: 50.0,
+            steady_state_fraction: 0.95,
             use_server_token_count: false,
             fixed_schedule: false,
             developer_mode: false,

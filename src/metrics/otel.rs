@@ -1,6 +1,7 @@
 //! The OpenTelemetry instruments of metrics.
 
 use super::metric::{Kind, Metric, MetricFlags};
+use super::steady::HEADLINES;
 use super::tag::{self, MetricTag};
 use crate::semconv::{Definition, InstrumentKind, MetricSpec, metric};
 use crate::units::Unit;
@@ -36,7 +37,7 @@ impl Metric {
     pub fn instrument(&self) -> Option<Instrument> {
         let kind = match self.kind {
             Kind::Record(_) | Kind::RecordList(_) => InstrumentKind::Histogram,
-            Kind::Count(_) | Kind::Sum(_) => InstrumentKind::Counter,
+            Kind::Count(_) | Kind::Tally(_) => InstrumentKind::Counter,
             Kind::Earliest(_) | Kind::Latest(_) | Kind::WithFailures(_) => return None,
             Kind::Derived(_) | Kind::SumOf(_) | Kind::PercentileOf(..) | Kind::OverTime(..) => {
                 InstrumentKind::Gauge
@@ -65,6 +66,15 @@ impl Metric {
         );
         let name = || format!("aiperf.percentiles.{}", self.tag);
         has_distribution.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()
+    }
+
+    /// Returns the gauge with the metric's statistics in the steady state, one point each with the
+    /// attribute `aiperf.statistic`; `None` if the metric is not one of the headlines.
+    #[must_use]
+    pub(crate) fn steady_state_instrument(&self) -> Option<Instrument> {
+        let name = || format!("aiperf.steady_state.{}", self.tag);
+        let is_headline = HEADLINES.contains(&self.tag);
+        is_headline.then(|| self.instrument_of(InstrumentKind::Gauge, name())).flatten()
     }
 
     /// Returns the metric's most detailed instrument.

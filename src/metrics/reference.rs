@@ -92,10 +92,7 @@ fn in_prometheus(metric: &Metric) -> String {
 #[must_use]
 pub fn otlp_table() -> String {
     let catalogue = FAMILIES.iter().flat_map(|family| family.rows);
-    let instruments: Vec<Instrument> = catalogue
-        .flat_map(|metric| [metric.instrument(), metric.percentiles_instrument()])
-        .flatten()
-        .collect();
+    let instruments: Vec<Instrument> = catalogue.flat_map(instruments).collect();
     let specs: Vec<MetricSpec> = (semconv::metric::ALL.into_iter().map(MetricSpec::from))
         .chain(instruments.into_iter().map(|instrument| instrument.spec))
         .collect();
@@ -143,6 +140,7 @@ fn labels(spec: &MetricSpec) -> &'static str {
         "gen_ai.client.token.usage" => "request, `gen_ai_token_type`",
         "aiperf.client.queue.spilled" | "aiperf.client.traces.lost" => "phase",
         name if name.starts_with("aiperf.percentiles.") => "phase, `aiperf_percentile`",
+        name if name.starts_with("aiperf.steady_state.") => "phase, `aiperf_statistic`",
         _ if of_requests => "request",
         _ => "phase",
     }
@@ -158,19 +156,22 @@ pub fn semconv_yaml() -> String {
          file_format: definition/2\nmetrics:\n"
     );
     for metric in FAMILIES.iter().flat_map(|family| family.rows) {
-        if let Some(instrument) = metric.instrument() {
+        for instrument in instruments(metric) {
             metric_entry(&mut text, &instrument.spec);
-        }
-        if let Some(instrument) = metric.percentiles_instrument() {
-            metric_entry(&mut text, &instrument.spec);
-            text.push_str(PERCENTILE);
         }
     }
     text
 }
 
-/// The attribute of `aiperf.percentiles.<tag>` instruments in addition to the phase's.
-const PERCENTILE: &str = "      - ref: aiperf.percentile\n        requirement_level: required\n";
+/// Returns the instruments of a metric.
+fn instruments(metric: &Metric) -> impl Iterator<Item = Instrument> {
+    let (percentiles, steady) = (metric.percentiles_instrument(), metric.steady_state_instrument());
+    metric.instrument().into_iter().chain(percentiles).chain(steady)
+}
+
+/// The prefixes of instruments that have an attribute in addition to the phase's.
+const DISTINGUISHED: [(&str, &str); 2] =
+    [("aiperf.percentiles.", "aiperf.percentile"), ("aiperf.steady_state.", "aiperf.statistic")];
 
 /// Writes an entry. The attribute groups are in `semconv/gen-ai.yaml`: that of a phase for
 /// gauges, that of a request for all others.
@@ -191,6 +192,9 @@ fn metric_entry(text: &mut String, spec: &MetricSpec) {
     }
     let of = if spec.kind == InstrumentKind::Gauge { "phase" } else { "request" };
     let _ = write!(text, "    attributes:\n      - ref_group: aiperf.{of}.attributes\n");
+    for (_, attribute) in DISTINGUISHED.iter().filter(|(of, _)| spec.name.starts_with(of)) {
+        let _ = write!(text, "      - ref: {attribute}\n        requirement_level: required\n");
+    }
 }
 
 /// Formats `text` as a double-quoted scalar, since JSON strings are valid YAML.

@@ -170,7 +170,9 @@ impl Registry {
     pub(crate) fn increment(&self, metric: &Metric, observation: &Observation) -> Option<f64> {
         match metric.kind {
             Kind::Count(_) => Some(observation.values.scalar(metric.tag).unwrap_or(0.0)),
-            Kind::Sum(increment) => increment(observation, &self.settings),
+            Kind::Tally(holds) => {
+                holds(observation, &self.settings).map(|holds| f64::from(u8::from(holds)))
+            }
             _ => None,
         }
     }

@@ -80,13 +80,13 @@ pub(super) struct Timeline {
 
 /// A request; instants in wall clock nanoseconds.
 #[derive(Debug, Clone)]
-struct Request {
-    start: u64,
+pub(super) struct Request {
+    pub(super) start: u64,
     first_content: Option<NonZero<u64>>,
     end: u64,
     input_tokens: Option<u32>,
     output_tokens: Option<u32>,
-    gap_count: u32,
+    pub(super) gap_count: u32,
     /// Index of its first gap among the gaps of all requests.
     gaps_from: usize,
 }
@@ -127,6 +127,11 @@ impl Timeline {
             gap_count: u32::try_from(gaps.len()).unwrap_or(u32::MAX),
             gaps_from: gaps.start,
         });
+    }
+
+    /// Returns all requests, in the order in which they were added.
+    pub(super) fn requests(&self) -> &[Request] {
+        &self.requests
     }
 
     /// Returns the time from the first start to the last end; empty without requests.

@@ -1,6 +1,6 @@
 //! Configuration of the load: phases, each with its load pattern and stop condition.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{PhaseKind, Shard, Users};
 use crate::units::Nanos;
@@ -74,6 +74,22 @@ impl PhaseConfig {
         }
     }
 
+    /// Returns the load that the phase holds once its ramps are over.
+    #[must_use]
+    pub(crate) fn held_load(&self) -> HeldLoad {
+        let ramp = |limit: Option<Limit>| limit.and_then(|limit| limit.ramp);
+        let rate = match &self.load {
+            LoadPattern::ClosedLoop => {
+                let held = |limit: Limit| HeldLoad::Concurrency(limit.most);
+                return self.concurrency.map_or(HeldLoad::AllAtOnce, held);
+            }
+            LoadPattern::Rate(rate) => rate.ramp,
+            LoadPattern::FixedSchedule | LoadPattern::UserCentric { .. } => None,
+        };
+        let ramps = [rate, ramp(self.concurrency), ramp(self.prefill_concurrency)];
+        HeldLoad::Arrivals { ramp_ns: ramps.into_iter().flatten().max().unwrap_or_default() }
+    }
+
     /// Returns the part of this phase that `shard` drives: its share of counts, limits and rates.
     /// This is for reports and progress; the [schedule](super::Schedule) is made from the whole
     /// phase.
@@ -118,6 +134,21 @@ impl PhaseConfig {
         let is_steady = self.load == LoadPattern::ClosedLoop || self.steady_rate().is_some();
         self.concurrency.filter(|_| is_steady).map(|limit| limit.most)
     }
+}
+
+/// The load of a phase after its ramps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldLoad {
+    /// A number of requests in flight.
+    Concurrency(u64),
+    /// Requests at times that do not depend on the server.
+    Arrivals {
+        /// Time until all ramps are over, since the phase's start.
+        ramp_ns: Nanos,
+    },
+    /// All requests as soon as the phase starts.
+    AllAtOnce,
 }
 
 /// How requests become due.

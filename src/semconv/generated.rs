@@ -29,6 +29,8 @@ pub(crate) mod attribute {
     pub(crate) const AIPERF_SHARD_COUNT: &str = "aiperf.shard.count";
     /// `aiperf.shard.index`
     pub(crate) const AIPERF_SHARD_INDEX: &str = "aiperf.shard.index";
+    /// `aiperf.statistic`
+    pub(crate) const AIPERF_STATISTIC: &str = "aiperf.statistic";
     /// `aiperf.sweep.id`
     pub(crate) const AIPERF_SWEEP_ID: &str = "aiperf.sweep.id";
     /// `aiperf.turn.index`

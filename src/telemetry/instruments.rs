@@ -200,6 +200,25 @@ impl Instruments {
         }
     }
 
+    /// Records statistics of the steady state of the profiling phase as gauges.
+    pub(super) fn steady_state(&self, results: &[MetricResult]) {
+        let attributes = self.phases.of(PhaseKind::Profiling);
+        for MetricResult { metric, stats } in results {
+            let Some(Instrument { spec, scale }) = metric.steady_state_instrument() else {
+                continue;
+            };
+            let own_unit = |value| metric.display_unit.convert(value, metric.unit);
+            let percentiles = stats.distribution.iter().flat_map(|of| {
+                [("p50", of.p50), ("p90", of.p90), ("p95", of.p95), ("p99", of.p99)]
+            });
+            for (statistic, value) in [("avg", stats.avg)].into_iter().chain(percentiles) {
+                let which = KeyValue::new(attribute::AIPERF_STATISTIC, statistic);
+                let attributes: Vec<_> = attributes.iter().cloned().chain([which]).collect();
+                self.gauge(&spec.name, &spec, own_unit(value) * scale, &attributes);
+            }
+        }
+    }
+
     /// Returns the gauges without a finite value.
     pub(super) fn not_exported(&self) -> Vec<String> {
         lock(&self.not_exported).clone()

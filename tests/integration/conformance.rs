@@ -329,7 +329,10 @@ fn what_a_collector_receives_is_what_the_registry_says() {
     let hanging = server(&["every=2:hang"]);
     let (hanging, strange) = (hanging.url(), format!("http://{}", provoked::strange_server()));
     let runs: [(&[&str], &str); 15] = [
-        (&[&one], "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000"),
+        (
+            &[&one],
+            "--request-count 8 --warmup-request-count 2 --goodput request_latency:60000 --steady-state-fraction 0.01",
+        ),
         (&[&one], "--request-count 4 --export-http-trace --otel-histograms exponential"),
         (&[&failing], "--request-count 12 --session-turns-mean 2"),
         (&[&one], "--endpoint-type chat --request-count 4"),

@@ -397,6 +397,7 @@ const NO_METRICS: &[&str] = &[
     "request_due_ns",
     "request_sent_ns",
     "request_start_ns",
+    "steady_state",
     "warmup_metrics",
 ];
 

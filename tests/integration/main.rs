@@ -45,6 +45,7 @@ mod server_statistics;
 mod shards;
 #[cfg(unix)]
 mod shell;
+mod steady_state;
 mod support;
 mod telemetry;
 mod templates;

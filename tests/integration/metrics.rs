@@ -88,12 +88,16 @@ fn the_registry_entries_are_valid_definitions() {
         assert!(!metric.unit.is_empty());
         assert_eq!(metric.stability, "development");
         assert_eq!(metric.requirement_level, "recommended");
-        let is_percentiles = metric.name.starts_with("aiperf.percentiles.");
         let of = if metric.instrument == "gauge" { "phase" } else { "request" };
         let mut expected = vec![Attributes::Group { ref_group: format!("aiperf.{of}.attributes") }];
-        if is_percentiles {
-            let name = "aiperf.percentile".into();
-            expected.push(Attributes::One { name, requirement_level: "required".into() });
+        for (prefix, name) in [
+            ("aiperf.percentiles.", "aiperf.percentile"),
+            ("aiperf.steady_state.", "aiperf.statistic"),
+        ] {
+            if metric.name.starts_with(prefix) {
+                let (name, requirement_level) = (name.into(), "required".into());
+                expected.push(Attributes::One { name, requirement_level });
+            }
         }
         assert_eq!(metric.attributes, expected, "{}", metric.name);
         assert_eq!(metric.annotations.is_some(), metric.instrument == "histogram");
@@ -135,6 +139,8 @@ struct ListedInstrument {
     prometheus_name: String,
     percentiles_name: Option<String>,
     percentiles_prometheus_name: Option<String>,
+    steady_state_name: Option<String>,
+    steady_state_prometheus_name: Option<String>,
     gen_ai_name: Option<String>,
     gen_ai_prometheus_name: Option<String>,
 }
@@ -160,6 +166,9 @@ fn the_listing_has_every_metric() {
     assert_eq!(otel.percentiles_name.as_deref(), Some("aiperf.percentiles.inter_token_latency"));
     let name = "aiperf_percentiles_inter_token_latency_seconds";
     assert_eq!(otel.percentiles_prometheus_name.as_deref(), Some(name));
+    assert_eq!(otel.steady_state_name.as_deref(), Some("aiperf.steady_state.inter_token_latency"));
+    let name = "aiperf_steady_state_inter_token_latency_seconds";
+    assert_eq!(otel.steady_state_prometheus_name.as_deref(), Some(name));
     let name = "gen_ai_client_operation_time_per_output_chunk_seconds";
     assert_eq!(otel.gen_ai_prometheus_name.as_deref(), Some(name));
     let internal = listed.iter().find(|metric| metric.tag == "requested_osl").unwrap();

@@ -59,8 +59,8 @@ const fn row(tag: MetricTag, unit: Unit, display_unit: Unit, kind: Kind) -> Metr
 }
 
 const RECORD: Kind = Kind::Record(|_, _| None);
-const SUCCEEDED: Kind = Kind::Sum(|request, _| request.error.is_none().then_some(1.0));
-const FAILED: Kind = Kind::Sum(|request, _| request.error.as_ref().map(|_| 1.0));
+const SUCCEEDED: Kind = Kind::Tally(|request, _| request.error.is_none().then_some(true));
+const FAILED: Kind = Kind::Tally(|request, _| request.error.as_ref().map(|_| true));
 
 static LATENCY: Metric = row(tag::REQUEST_LATENCY, Unit::Nanoseconds, Unit::Milliseconds, RECORD);
 static TTFT: Metric = row(tag::TIME_TO_FIRST_TOKEN, Unit::Nanoseconds, Unit::Milliseconds, RECORD);

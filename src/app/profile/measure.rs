@@ -18,7 +18,10 @@ use crate::console::LiveView;
 use crate::interrupt::Interrupt;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::MeasuredRecord;
-use crate::metrics::{ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry};
+use crate::metrics::steady::{SteadyState, Unsteady};
+use crate::metrics::{
+    Accumulator, ClientHealth, CountChat, CountTokens, LoadReport, Measurer, Registry,
+};
 use crate::processing::{Processed, Processing, ProcessingParts, RecordSink};
 use crate::runner::{self, Counters, Progress, RecordQueue, Runner};
 use crate::schedule::config::PhaseConfig;
@@ -44,6 +47,8 @@ pub(super) struct Measured {
     pub(super) phases: Vec<PhaseStats>,
     pub(super) load: LoadReport,
     pub(super) health: ClientHealth,
+    /// The steady state of the measurement, or why there is none.
+    pub(super) steady_state: Result<SteadyState, Unsteady>,
     pub(super) telemetry: TelemetryReport,
     pub(super) server_metrics: Option<ServerMetrics>,
     pub(super) failure: Option<anyhow::Error>,
@@ -163,8 +168,7 @@ impl Run {
         let phases = progress.snapshots();
         let last = self.config.schedule.phases.len().saturating_sub(1);
         let counters = progress.phase(last);
-        let asked = own_phases.last();
-        let load = load_report(asked, profiling(&phases), counters.map(|counters| &**counters));
+        let load = load_report(own_phases.last(), profiling(&phases), counters.map(|of| &**of));
         let cpu = counters.map(|counters| counters.cpu_shares()).unwrap_or_default();
         let results = processed.profiling.results();
         let queue = queue.stats();
@@ -177,17 +181,29 @@ impl Run {
             queue,
             health: health.clone(),
         };
-        let telemetry = finish_export(&telemetry, &processed, &totals, interrupt);
+        let steady_state = self.steady_state(&processed.profiling, &phases);
+        let telemetry = finish_export(&telemetry, &processed, &steady_state, &totals, interrupt);
         Ok(Measured {
             processed,
             phases,
             load,
             health,
+            steady_state,
             telemetry,
             server_metrics,
             failure,
             is_cut_short,
         })
+    }
+
+    /// Finds the steady state of the measurement.
+    fn steady_state(
+        &self,
+        profiling: &Accumulator,
+        phases: &[PhaseStats],
+    ) -> Result<SteadyState, Unsteady> {
+        let start = self::profiling(phases).map_or_else(Clock::now, |phase| phase.start);
+        profiling.steady_state(self.description.own_held_load(), self.clock.wall_ns(start))
     }
 
     /// Warns if the concurrency exceeds the connection limit, since requests beyond it wait in
@@ -326,6 +342,7 @@ impl Run {
 fn finish_export(
     telemetry: &Telemetry,
     processed: &Processed<Files>,
+    steady_state: &Result<SteadyState, Unsteady>,
     totals: &RunTotals,
     interrupt: &Interrupt,
 ) -> TelemetryReport {
@@ -338,6 +355,9 @@ fn finish_export(
                 PhaseKind::Profiling => processed.profiling.results(),
             },
         );
+    }
+    if let Ok(steady) = steady_state {
+        telemetry.steady_state(&steady.results);
     }
     telemetry.queue(PhaseKind::Profiling, &totals.queue);
     telemetry.health(PhaseKind::Profiling, &totals.health);

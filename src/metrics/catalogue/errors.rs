@@ -38,9 +38,9 @@ pub(super) static ROWS: &[Metric] = &[
         tag::CONTEXT_OVERFLOW_COUNT,
         "Context Overflow Count",
         Unit::Requests,
-        Kind::Sum(|observation, _| {
+        Kind::Tally(|observation, _| {
             let error = observation.error.as_ref()?;
-            Some(f64::from(u8::from(is_overflow(error))))
+            Some(is_overflow(error))
         }),
     )
     .short("Ctx Overflow")

@@ -24,7 +24,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::REQUEST_COUNT,
         "Request Count",
         Unit::Requests,
-        Kind::Sum(|observation, _| Some(if observation.error.is_none() { 1.0 } else { 0.0 })),
+        Kind::Tally(|observation, _| Some(observation.error.is_none())),
     )
     .short("Requests")
     .flagged(Flag::LARGER_IS_BETTER.union(Flag::NO_INDIVIDUAL_RECORDS))
@@ -34,7 +34,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::ERROR_REQUEST_COUNT,
         "Error Request Count",
         Unit::Requests,
-        Kind::Sum(|observation, _| observation.error.as_ref().map(|_| 1.0)),
+        Kind::Tally(|observation, _| observation.error.as_ref().map(|_| true)),
     )
     .short("Error Count")
     .flagged(Flag::ERROR_ONLY.union(Flag::NO_INDIVIDUAL_RECORDS))
@@ -46,7 +46,7 @@ pub(super) static ROWS: &[Metric] = &[
         tag::INCOMPLETE_HISTORY_COUNT,
         "Incomplete History Count",
         Unit::Requests,
-        Kind::Sum(|observation, _| (observation.missing_answers > 0).then_some(1.0)),
+        Kind::Tally(|observation, _| (observation.missing_answers > 0).then_some(true)),
     )
     .short("Incomplete History")
     .flagged(Flag::NO_INDIVIDUAL_RECORDS)

@@ -45,13 +45,13 @@ pub(super) static ROWS: &[Metric] = &[
         tag::OSL_MISMATCH_COUNT,
         "OSL Mismatch Count",
         Unit::Requests,
-        Kind::Sum(|observation, settings| {
+        Kind::Tally(|observation, settings| {
             let requested =
                 observation.requested_output_tokens.filter(|tokens| *tokens > 0)? as f64;
             let generated = observation.values.scalar(tag::OUTPUT_SEQUENCE_LENGTH)?;
             let allowed = (requested * settings.osl_mismatch_threshold_percent / 100.0)
                 .min(settings.osl_mismatch_threshold_tokens);
-            Some(f64::from(u8::from((generated - requested).abs() > allowed)))
+            Some((generated - requested).abs() > allowed)
         }),
     )
     .short("OSL Mismatches")

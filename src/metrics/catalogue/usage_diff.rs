@@ -61,12 +61,12 @@ pub(super) static ROWS: &[Metric] = &[
         tag::USAGE_DISCREPANCY_COUNT,
         "Usage Discrepancy Count",
         Unit::Requests,
-        Kind::Sum(|observation, settings| {
+        Kind::Tally(|observation, settings| {
             let compared = [PROMPT, COMPLETION, REASONING]
                 .into_iter()
                 .filter_map(|tag| observation.values.scalar(tag));
             let largest = compared.reduce(f64::max)?;
-            Some(f64::from(u8::from(largest > settings.usage_diff_threshold_percent)))
+            Some(largest > settings.usage_diff_threshold_percent)
         }),
     )
     .short("Discrepancies")

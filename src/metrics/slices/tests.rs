@@ -168,7 +168,7 @@ proptest! {
                 prop_assert!(near(parts().map(|part| part.sum).sum(), all.sum), "{tag}");
             } else if matches!(
                 result.metric.kind,
-                Kind::Count(_) | Kind::Sum(_) | Kind::SumOf(_)
+                Kind::Count(_) | Kind::Tally(_) | Kind::SumOf(_)
             ) {
                 prop_assert_eq!(of.len(), slices.len(), "{}", tag);
                 let sum: f64 = of.iter().map(|stats| stats.avg).sum();

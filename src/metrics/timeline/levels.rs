@@ -133,7 +133,7 @@ impl Request {
     }
 
     /// Returns its end, which is not before its content events.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::metrics) fn end(&self) -> u64 {
         self.end.max(self.first_content().unwrap_or(0))
     }
 

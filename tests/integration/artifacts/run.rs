@@ -9,6 +9,7 @@ use aiperf::console::{self, Style};
 use aiperf::dataset::{Conversation, Dataset, Turn};
 use aiperf::endpoint::{self, EndpointType};
 use aiperf::metrics::metric::{MeasuredRecord, MetricResult, Settings};
+use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::{
     Accumulator, ClientHealth, CountTokens, Health, LoadReport, Measurer, Registry,
     parse_objectives,
@@ -133,6 +134,7 @@ impl TestRun {
                 shards: None,
             },
             results: profiling.results(),
+            steady_state: Err(Unsteady::UnknownLoad),
             slices: None,
             breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
             warmup_results: warmup.results(),

@@ -49,6 +49,8 @@ pub(crate) struct Summary {
     pub(crate) schema_version: String,
     pub(crate) aiperf_version: String,
     pub(crate) benchmark_id: String,
+    #[serde(rename = "steady_state")]
+    _steady_state: Value,
     #[serde(rename = "input_config")]
     _input_config: Value,
     pub(crate) run_info: RunInfo,

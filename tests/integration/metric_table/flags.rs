@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aiperf::console::{self, Style};
 use aiperf::endpoint::{self, EndpointTraits, EndpointType};
 use aiperf::metrics::metric::{Objective, Settings};
+use aiperf::metrics::steady::Unsteady;
 use aiperf::metrics::tag::{self, MetricTag};
 use aiperf::metrics::{Metric, MetricFlags as Flag, Registry};
 use aiperf::record::HttpTrace;
@@ -278,6 +279,7 @@ fn report(results: Vec<aiperf::metrics::metric::MetricResult>, settings: Setting
         run: RunDescription { streaming: true, settings, ..RunDescription::of(EndpointType::CHAT) },
         outcome: RunOutcome::default(),
         results,
+        steady_state: Err(Unsteady::UnknownLoad),
         slices: None,
         breakdowns: aiperf::metrics::breakdown::BreakdownResults::default(),
         warmup_results: Vec::new(),

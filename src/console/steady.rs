@@ -1,0 +1,58 @@
+//! The table of the steady state beside the whole phase.
+
+use super::table::{figures, label};
+use super::{Style, count, number};
+use crate::metrics::SteadyState;
+use crate::metrics::metric::{Distribution, MetricResult, Stats};
+use crate::metrics::steady::{HEADLINES, Unsteady};
+use crate::run::RunReport;
+use crate::units::Nanos;
+
+const COLUMNS: [&str; 7] =
+    ["Metric", "avg", "avg (whole)", "p50", "p50 (whole)", "p99", "p99 (whole)"];
+
+/// Renders the headline metrics of the steady state beside those of the whole phase, or one line
+/// that states why there is no steady state.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
+    let steady = match &report.steady_state {
+        Ok(steady) => steady,
+        Err(Unsteady::UnknownLoad) => return String::new(),
+        Err(reason) => return format!("No steady state: {reason}\n\n"),
+    };
+    let of = |results: &[MetricResult], tag| {
+        results.iter().find(|result| result.metric.tag == tag).map(|result| result.stats)
+    };
+    let rows = HEADLINES.iter().filter_map(|tag| {
+        let metric = report.results.iter().find(|result| result.metric.tag == *tag)?.metric;
+        let [steady, whole] = [&steady.results, &report.results].map(|results| of(results, *tag));
+        let avg = |stats: Option<Stats>| number(stats.map(|stats| stats.avg));
+        let of_distribution = |stats: Option<Stats>, field: fn(&Distribution) -> f64| {
+            number(stats.and_then(|stats| stats.distribution).as_ref().map(field))
+        };
+        Some([
+            label(metric),
+            avg(steady),
+            avg(whole),
+            of_distribution(steady, |d| d.p50),
+            of_distribution(whole, |d| d.p50),
+            of_distribution(steady, |d| d.p99),
+            of_distribution(whole, |d| d.p99),
+        ])
+    });
+    let mut text = figures(&title(steady, report), COLUMNS, rows, style);
+    text.push('\n');
+    text
+}
+
+/// Returns the bounds of the steady state, and how many requests started in it.
+fn title(steady: &SteadyState, report: &RunReport) -> String {
+    let phase = report.outcome.start_wall_ns;
+    let after = |at: u64| number(Some(Nanos(at.saturating_sub(phase)).as_seconds()));
+    format!(
+        "aiperf | Steady State: {} s to {} s, {} requests ({:.0}%)",
+        after(steady.start_ns),
+        after(steady.end_ns),
+        count(steady.request_count),
+        steady.request_share * 100.0,
+    )
+}

@@ -1,0 +1,228 @@
+//! Which requests of a phase results are computed from: all, or those of a time window.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use super::{Accumulator, Cell, Part, single, statistics};
+use crate::metrics::metric::{Kind, Metric, MetricResult, Stats, Totals};
+use crate::metrics::percentile::{exact_sum, percentile, with_failures};
+use crate::metrics::tag::{self, MetricTag};
+use crate::units::Nanos;
+
+/// The metrics that each request has a value of, so that the values of some requests can be found
+/// among those of all: 4 bytes per request, since most have the same metrics.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shapes {
+    numbers: HashMap<Shape, u32>,
+    known: Vec<Shape>,
+    of: Vec<u32>,
+}
+
+impl Shapes {
+    /// Adds the next request.
+    pub(super) fn push(&mut self, shape: Shape) {
+        let number = *self.numbers.entry(shape).or_insert_with(|| {
+            self.known.push(shape);
+            (self.known.len() - 1) as u32
+        });
+        self.of.push(number);
+    }
+
+    /// Iterates over those of all requests, in order.
+    fn iter(&self) -> impl Iterator<Item = Shape> {
+        self.of.iter().map(|number| self.known[*number as usize])
+    }
+}
+
+/// A set of metrics, and whether the request failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    slots: [u64; MetricTag::COUNT.div_ceil(64)],
+    failed: bool,
+}
+
+impl Shape {
+    /// Creates the shape of a request without values.
+    pub(super) fn new(failed: bool) -> Self {
+        Self { failed, ..Self::default() }
+    }
+
+    pub(super) const fn insert(&mut self, tag: MetricTag) {
+        self.slots[tag.slot() / 64] |= 1 << (tag.slot() % 64);
+    }
+
+    const fn contains(self, tag: MetricTag) -> bool {
+        self.slots[tag.slot() / 64] & (1 << (tag.slot() % 64)) != 0
+    }
+}
+
+/// How a request belongs to a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// By the time at which it was sent: for what the load at that time did to it.
+    Start,
+    /// By the time at which it ended: for what was completed.
+    End,
+}
+
+/// The requests that results are computed from.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub(super) accumulator: &'a Accumulator,
+    /// The facts about a part of the phase; absent for the whole.
+    pub(super) part: Option<&'a Part>,
+    /// The window in wall time; absent for all requests.
+    pub(super) window: Option<&'a RangeInclusive<u64>>,
+}
+
+impl<'a> Scope<'a> {
+    /// Computes the results, as [`Accumulator::results`] returns them.
+    pub(super) fn results(self) -> Vec<MetricResult> {
+        let Accumulator { registry, cells, .. } = self.accumulator;
+        let totals = self.totals();
+        let whole = self.part.is_none().then(|| self.accumulator.over_time());
+        let over_time = self.part.map(|part| &part.over_time).or(whole.as_ref());
+        let developer_mode = registry.settings().developer_mode;
+        let shown = registry.presentation().iter().map(|at| (*at, registry.rows()[*at]));
+        shown
+            .filter(|(_, metric)| metric.is_exported(developer_mode))
+            .filter_map(|(at, metric)| {
+                let stats = match (&cells[at], metric.kind) {
+                    (Cell::Column(_), _) => statistics(self.column(metric.tag, By::Start))?,
+                    (Cell::Instant(_), _) => {
+                        let instant = totals.instant(metric.tag)?;
+                        let stats = single(metric.to_display(instant as f64));
+                        Stats { instant: Some(instant), ..stats }
+                    }
+                    (_, Kind::OverTime(curve, span)) => over_time?.of(curve, span)?,
+                    (_, Kind::WithFailures(of)) => self.with_failures(of)?,
+                    _ => single(metric.to_display(totals.total(metric.tag)?)),
+                };
+                Some(MetricResult { metric, stats })
+            })
+            .collect()
+    }
+
+    /// Computes aggregate, sum and derived results, each after those it depends on.
+    pub(super) fn totals(self) -> Computed<'a> {
+        let rows = self.accumulator.registry.rows();
+        let mut computed = Computed { scope: self, derived: vec![None; rows.len()] };
+        for (at, metric) in rows.iter().enumerate() {
+            computed.derived[at] = match metric.kind {
+                Kind::SumOf(tag) => self.sum_of(tag).or_else(|| self.nothing_of(at)),
+                Kind::PercentileOf(tag, percent) => self.percentile_of(metric, tag, percent),
+                Kind::Derived(compute) => compute(&computed).filter(|value| value.is_finite()),
+                _ => None,
+            };
+        }
+        computed
+    }
+
+    /// Iterates over the requests with what they have, how many gaps, and whether they are in the
+    /// scope.
+    fn requests(self, by: By) -> impl Iterator<Item = (Shape, u32, bool)> {
+        let Accumulator { shapes, timeline, .. } = self.accumulator;
+        shapes.iter().zip(timeline.requests()).map(move |(shape, request)| {
+            let at = if by == By::Start { request.start } else { request.end() };
+            (shape, request.gap_count, self.window.is_none_or(|window| window.contains(&at)))
+        })
+    }
+
+    /// Returns the values of a record metric in its display unit, with lists flattened; empty if it
+    /// is not measured.
+    fn column(self, tag: MetricTag, by: By) -> Cow<'a, [f64]> {
+        let all = self.accumulator.column(tag);
+        if self.window.is_none() {
+            return Cow::Borrowed(all);
+        }
+        let mut rest = all;
+        let mut found = Vec::new();
+        for (_, gaps, is_in) in self.requests(by).filter(|(shape, ..)| shape.contains(tag)) {
+            let count = if tag == super::GAPS { gaps as usize } else { 1 };
+            let Some((values, others)) = rest.split_at_checked(count) else { break };
+            if is_in {
+                found.extend_from_slice(values);
+            }
+            rest = others;
+        }
+        Cow::Owned(found)
+    }
+
+    /// Returns the count at `row`.
+    fn count(self, row: usize, kept: Option<f64>) -> Option<f64> {
+        if self.window.is_none() {
+            return kept;
+        }
+        let tag = self.accumulator.registry.rows()[row].tag;
+        let of = |(shape, _, is_in): &(Shape, u32, bool)| *is_in && shape.contains(tag);
+        Some(self.requests(By::End).filter(of).count() as f64).filter(|count| *count > 0.0)
+    }
+
+    /// Returns 0 for a row that is a count or sum of the phase that this is a part of.
+    fn nothing_of(self, row: usize) -> Option<f64> {
+        self.part.and_then(|part| part.nothing.get(row).copied().flatten())
+    }
+
+    /// Returns the percentile of a record metric, in the unit of `row`; `None` if no request has
+    /// the metric.
+    fn percentile_of(self, row: &Metric, tag: MetricTag, percent: f64) -> Option<f64> {
+        let registry = &self.accumulator.registry;
+        let of = registry.rows()[registry.position(tag)?];
+        let mut ascending = self.column(tag, By::Start).into_owned();
+        ascending.sort_unstable_by(f64::total_cmp);
+        percentile(&ascending, percent).map(|value| of.display_unit.convert(value, row.unit))
+    }
+
+    /// Returns the sum of a record metric in its own unit; `None` if no request has it.
+    fn sum_of(self, tag: MetricTag) -> Option<f64> {
+        let registry = &self.accumulator.registry;
+        let metric = registry.rows()[registry.position(tag)?];
+        let column = self.column(tag, By::End);
+        let sum = || metric.display_unit.convert(exact_sum(column.iter().copied()), metric.unit);
+        (!column.is_empty()).then(sum)
+    }
+
+    /// Returns statistics of a record metric with an infinite value for each failed request.
+    fn with_failures(self, of: MetricTag) -> Option<Stats> {
+        let is_failure = |(shape, _, is_in): &(Shape, u32, bool)| shape.failed && *is_in;
+        let failures = self.requests(By::Start).filter(is_failure).count();
+        if failures == 0 {
+            return None;
+        }
+        let distribution = with_failures(self.column(of, By::Start).into_owned(), failures)?;
+        Some(Stats { avg: f64::INFINITY, instant: None, distribution: Some(distribution) })
+    }
+}
+
+/// Totals while they are being computed.
+pub(super) struct Computed<'a> {
+    scope: Scope<'a>,
+    derived: Vec<Option<f64>>,
+}
+
+impl Totals for Computed<'_> {
+    fn total(&self, tag: MetricTag) -> Option<f64> {
+        let Scope { accumulator, .. } = self.scope;
+        let at = accumulator.registry.position(tag)?;
+        match &accumulator.cells[at] {
+            Cell::Sum(sum) => self.scope.count(at, *sum).or_else(|| self.scope.nothing_of(at)),
+            Cell::Derived => self.derived[at],
+            Cell::Column(_) | Cell::Instant(_) => None,
+        }
+    }
+
+    fn duration(&self) -> Option<Nanos> {
+        let whole = || self.total(tag::BENCHMARK_DURATION).map(|nanos| Nanos(nanos as u64));
+        self.scope.part.map(|part| part.length).or_else(whole)
+    }
+
+    /// A window has its own bounds instead.
+    fn instant(&self, tag: MetricTag) -> Option<u64> {
+        let Scope { accumulator, window, .. } = self.scope;
+        match accumulator.cells.get(accumulator.registry.position(tag)?)? {
+            Cell::Instant(instant) if window.is_none() => *instant,
+            _ => None,
+        }
+    }
+}

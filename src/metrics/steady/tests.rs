@@ -1,0 +1,172 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::endpoint::EndpointType;
+use crate::metrics::Registry;
+use crate::metrics::metric::{Observation, RecordValues, Settings, Value};
+use crate::record::{ErrorKind, RequestError};
+use crate::schedule::PhaseKind;
+
+const MS: u64 = 1_000_000;
+/// Wall time of the start of the phase.
+const ORIGIN: u64 = 1_795_226_094_000_000_123;
+
+/// A request that starts `start` ms after the origin, takes `latency` ms and generates `tokens`
+/// tokens, with gaps of a quarter and a half of its latency; with 0 tokens it fails.
+fn request(start: u64, latency: u64, tokens: u32) -> Observation {
+    let mut values = RecordValues::default();
+    let nanos = (latency * MS) as f64;
+    let mut error = None;
+    if tokens > 0 {
+        values.set(tag::TIME_TO_FIRST_TOKEN, Value::Scalar(nanos / 4.0));
+        values.set(tag::INTER_CHUNK_LATENCY, Value::List(vec![nanos / 4.0, nanos / 2.0]));
+        values.set(tag::REQUEST_LATENCY, Value::Scalar(nanos));
+        values.set(tag::OUTPUT_SEQUENCE_LENGTH, Value::Scalar(tokens.into()));
+    } else {
+        error = Some(RequestError::new(ErrorKind::Http5xx, "Busy", "503"));
+    }
+    Observation {
+        phase: PhaseKind::Profiling,
+        start_wall_ns: ORIGIN + start * MS,
+        end_wall_ns: ORIGIN + (start + latency) * MS,
+        requested_output_tokens: None,
+        missing_answers: 0,
+        error,
+        values,
+    }
+}
+
+fn observed(fraction: f64, requests: &[(u64, u64, u32)]) -> Accumulator {
+    let settings = Settings { steady_state_fraction: fraction, ..Settings::default() };
+    let registry = Registry::new(settings, EndpointType::CHAT.traits(), true).unwrap();
+    let mut accumulator = Accumulator::new(Arc::new(registry));
+    for (start, latency, tokens) in requests {
+        accumulator.observe(&request(*start, *latency, *tokens));
+    }
+    accumulator
+}
+
+/// Returns the bounds of the steady state in ms after the origin.
+fn bounds(found: &SteadyState) -> (u64, u64) {
+    ((found.start_ns - ORIGIN) / MS, (found.end_ns - ORIGIN) / MS)
+}
+
+fn stats(found: &SteadyState, tag: MetricTag) -> Option<(f64, Option<u64>)> {
+    let result = found.results.iter().find(|result| result.metric.tag == tag)?;
+    Some((result.stats.avg, result.stats.distribution.map(|values| values.count)))
+}
+
+/// ```text
+/// ms       0    50   100  150  200  250  300
+/// a        |------- 4 -------|
+/// b             |-- 6 --|
+/// c                     |-- 8 --|
+/// d                          |---- fails ---|
+/// steady        |---------------|
+/// ```
+const CLOSED: [(u64, u64, u32); 4] = [(0, 180, 4), (50, 80, 6), (130, 80, 8), (180, 120, 0)];
+
+#[test]
+fn a_closed_loop_is_steady_from_the_first_to_the_last_time_at_its_concurrency() {
+    let accumulator = observed(0.95, &CLOSED);
+    let found = accumulator.steady_state(Some(HeldLoad::Concurrency(2)), ORIGIN).unwrap();
+    assert_eq!(bounds(&found), (50, 210));
+    // b, c and d started in it.
+    assert_eq!((found.request_count, found.request_share), (3, 0.75));
+    assert_eq!(stats(&found, tag::REQUEST_LATENCY), Some((80.0, Some(2))));
+    assert_eq!(stats(&found, tag::INTER_CHUNK_LATENCY), Some((30.0, Some(4))));
+    assert_eq!(stats(&found, tag::OUTPUT_SEQUENCE_LENGTH), Some((7.0, Some(2))));
+    // a, b and c ended in it.
+    assert_eq!(stats(&found, tag::REQUEST_COUNT), Some((3.0, None)));
+    assert_eq!(stats(&found, tag::REQUEST_THROUGHPUT), Some((3.0 / 0.16, None)));
+    assert_eq!(stats(&found, tag::OUTPUT_TOKEN_THROUGHPUT), Some((18.0 / 0.16, None)));
+    // The failure of d is later, but it was sent in it.
+    assert_eq!(stats(&found, tag::ERROR_REQUEST_COUNT), Some((0.0, None)));
+    let adjusted = stats(&found, tag::ADJ_REQUEST_LATENCY);
+    assert_eq!(adjusted, Some((f64::INFINITY, Some(3))));
+    // Two in flight all the time, and nothing of the other requests' times.
+    assert_eq!(stats(&found, tag::EFFECTIVE_CONCURRENCY), Some((2.0, Some(0))));
+    assert_eq!(stats(&found, tag::BENCHMARK_DURATION), None);
+    assert_eq!(stats(&found, tag::MIN_REQUEST_TIMESTAMP), None);
+}
+
+#[test]
+fn all_requests_of_one_user_are_steady_and_have_the_results_of_the_phase() {
+    let requests = [(0, 100, 4), (100, 40, 3), (140, 60, 9)];
+    let accumulator = observed(1.0, &requests);
+    let found = accumulator.steady_state(Some(HeldLoad::Concurrency(1)), ORIGIN).unwrap();
+    assert_eq!(bounds(&found), (0, 200));
+    for whole in accumulator.results() {
+        let tag = whole.metric.tag;
+        let distribution = whole.stats.distribution.map(|values| values.count);
+        let is_bound = whole.stats.instant.is_some() || tag == tag::BENCHMARK_DURATION;
+        let expected = (!is_bound).then_some((whole.stats.avg, distribution));
+        assert_eq!(stats(&found, tag), expected, "{tag}");
+    }
+}
+
+#[test]
+fn moments_between_requests_do_not_end_it_but_a_low_mean_does() {
+    // One user who waits 10 ms after each request of 90 ms: 90.9% of the time from start to end.
+    let requests: Vec<_> = (0..10).map(|at| (at * 100, 90, 1)).collect();
+    let load = Some(HeldLoad::Concurrency(1));
+    let found = observed(0.9, &requests).steady_state(load, ORIGIN).unwrap();
+    assert_eq!((bounds(&found), found.request_count), ((0, 990), 10));
+    let Err(Unsteady::NotHeld { mean, .. }) = observed(0.91, &requests).steady_state(load, ORIGIN)
+    else {
+        panic!()
+    };
+    assert_eq!(mean, 900.0 / 990.0);
+}
+
+#[test]
+fn a_share_of_the_concurrency_is_not_raised_by_rounding() {
+    // 0.55 · 100 is 55.00000000000001.
+    let requests = vec![(0, 100, 1); 55];
+    let load = Some(HeldLoad::Concurrency(100));
+    let found = observed(0.55, &requests).steady_state(load, ORIGIN).unwrap();
+    assert_eq!((bounds(&found), found.request_count), ((0, 100), 55));
+    assert!(observed(0.56, &requests).steady_state(load, ORIGIN).is_err());
+}
+
+#[test]
+fn an_open_loop_is_steady_from_the_end_of_the_ramp_until_the_last_request() {
+    let accumulator = observed(0.95, &[(10, 50, 1), (100, 30, 2), (140, 60, 4), (190, 90, 8)]);
+    let load = |ramp: u64| Some(HeldLoad::Arrivals { ramp_ns: Nanos(ramp * MS) });
+    let found = accumulator.steady_state(load(120), ORIGIN).unwrap();
+    assert_eq!((bounds(&found), found.request_count), ((120, 190), 2));
+    assert_eq!(stats(&found, tag::REQUEST_LATENCY), Some((75.0, Some(2))));
+    assert_eq!(stats(&found, tag::REQUEST_THROUGHPUT), Some((1.0 / 0.07, None)));
+    // Without a ramp it begins with the first request.
+    assert_eq!(bounds(&accumulator.steady_state(load(0), ORIGIN).unwrap()), (10, 190));
+    let none = |ramp| accumulator.steady_state(load(ramp), ORIGIN).unwrap_err().to_string();
+    assert_eq!(
+        none(131),
+        "no request ended in the 0.059 s from the end of the ramp until the last one was sent"
+    );
+    assert_eq!(none(190), "fewer than two requests were sent after the ramp of 0.19 s");
+}
+
+#[test]
+fn the_reason_is_given_if_there_is_none() {
+    let reason = |load, requests: &[(u64, u64, u32)]| {
+        observed(0.95, requests).steady_state(load, ORIGIN).unwrap_err().to_string()
+    };
+    assert_eq!(
+        reason(Some(HeldLoad::Concurrency(3)), &CLOSED),
+        "at most 2 requests were in flight, less than 95% of the concurrency of 3"
+    );
+    let pause = [(0, 100, 1), (0, 100, 1), (300, 100, 1), (300, 100, 1)];
+    assert_eq!(
+        reason(Some(HeldLoad::Concurrency(2)), &pause),
+        "on average 1.00 requests were in flight from the first to the last time at which 95% of \
+         the concurrency of 2 were, less than that"
+    );
+    assert_eq!(reason(Some(HeldLoad::AllAtOnce), &CLOSED), "all requests were sent at once");
+    assert_eq!(reason(None, &CLOSED), "the configured load is not known");
+    for load in [HeldLoad::Concurrency(1), HeldLoad::Arrivals { ramp_ns: Nanos::ZERO }] {
+        reason(Some(load), &[]);
+        // A request without a duration is never in flight, and the only one has no window.
+        reason(Some(load), &[(5, 0, 0)]);
+    }
+}
