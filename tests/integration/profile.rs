@@ -778,6 +778,9 @@ fn a_report_of_a_complete_run_equals_its_own_summaries() {
         "2",
         "--goodput",
         "time_to_first_token:1000 request_latency:2000",
+        // Without the scrapes, a report cannot say what is missing from server metrics.
+        "--server-metrics-formats",
+        "jsonl",
     ];
     let run = profile(&server.url(), &extra).succeeded();
     let before = SUMMARIES.map(|name| run.text(name));

@@ -213,13 +213,13 @@ fn of_calls_refusals_and_every_count_of_a_usage() {
 fn nothing_of_aiperfs_files_is_missing_unexplained() {
     let server = mock(Script {
         ttft: Nanos::from_millis(20.0),
-        itl: Nanos::from_millis(2.0),
+        itl: Nanos::from_millis(5.0),
         faults: faults(&["every=9:status=500"]),
         ..Script::default()
     });
     let directory = tempfile::tempdir().unwrap();
     // A concurrency of one is too low for that rate, so the console has all statistics of waits.
-    let words = "--request-count 40 --warmup-request-count 3 --request-rate 40 --concurrency 1 \
+    let words = "--request-count 40 --warmup-request-count 6 --request-rate 40 --concurrency 1 \
         --slice-duration 0.5 \
         --goodput time_to_first_token:50 --export-level raw --export-http-trace \
         --show-trace-timing --server-metrics-formats json csv jsonl parquet --workers-max 2";
