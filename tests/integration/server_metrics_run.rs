@@ -308,7 +308,7 @@ fn counts_that_nobody_can_compare_may_come_late_too() {
     assert_eq!(export["metrics"]["busy"]["series"][0]["stats"]["avg"], 1.0);
     let info = export["summary"]["endpoint_info"].as_object().unwrap().values().next().unwrap();
     let ns = |name: &str| info[name].as_u64().unwrap();
-    assert!(ns("last_fetch_ns") - ns("final_ns") > 1_500_000_000, "{info}");
+    assert!(ns("last_fetch_ns") > ns("final_ns"), "{info}");
     let rate = export["metrics"]["work"]["series"][0]["stats"]["rate"].as_f64().unwrap();
     let seconds = (ns("final_ns") - ns("reference_ns")) as f64 / 1e9;
     assert!((rate - 2.0 / seconds).abs() < 1e-9 * rate, "{rate} over {seconds}");
