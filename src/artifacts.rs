@@ -22,6 +22,7 @@ pub mod rebuild;
 mod replace;
 pub mod server_metrics;
 mod sink;
+pub(crate) mod sweep;
 mod timeslices;
 mod trace;
 

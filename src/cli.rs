@@ -21,6 +21,7 @@ mod rankings;
 mod resolve;
 mod selfcheck;
 mod server_metrics;
+mod sweep;
 mod switches;
 mod value;
 mod video_args;
@@ -31,10 +32,12 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{ConfigError, Environment, RunConfig};
+use crate::config::{Cell, ConfigError, Environment, RunConfig};
+use crate::multi_run::Variation;
 use crate::{judge, mock_server, redact};
 
 use given::Given;
+use sweep::{CellOf, Sweep};
 
 pub use generated::ManPage;
 pub use mock::Demo;
@@ -101,6 +104,19 @@ impl CliError {
         let Self::Usage(text) = self else { return self };
         let arguments: Vec<_> = arguments.iter().map(|text| text.to_string_lossy()).collect();
         Self::Usage(redact::message(&text, &arguments))
+    }
+
+    /// The same error in a cell of a sweep.
+    fn in_cell(self, cell: &Variation) -> Self {
+        let named = |text: &str| {
+            let text = text.strip_prefix("error: ").unwrap_or(text);
+            Self::Usage(format!("error: cell {}: {text}", cell.directory()))
+        };
+        match self {
+            Self::Shown(_) => self,
+            Self::Usage(text) => named(&text),
+            Self::Config(error) => named(&error.to_string()),
+        }
     }
 
     /// The program's exit code: 0 for help, 2 for invalid usage.
@@ -206,16 +222,49 @@ pub fn parse_with(
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command = command();
     let merged = config_file::merged(&arguments, &command, environment)?.arguments;
-    parse_merged(&merged, command, &arguments, environment)
-        .map_err(|error| error.without_secrets_of(&merged))
+    let parsed = match Sweep::of(&merged, &command)? {
+        None => parse_one(&merged, command, &arguments, environment, None),
+        Some(sweep) => parse_sweep(&sweep, &command, &arguments, environment),
+    };
+    parsed.map_err(|error| error.without_secrets_of(&merged))
 }
 
-/// Parses the arguments, which include those of a configuration file; `shown` do not.
-fn parse_merged(
+/// Parses the arguments of each cell of a sweep; `shown` are those of the command.
+fn parse_sweep(
+    sweep: &Sweep,
+    command: &clap::Command,
+    shown: &[OsString],
+    environment: Environment<'_>,
+) -> Result<Command, CliError> {
+    // The flags of a scenario follow those of the command, and override them.
+    let command = command.clone().mut_subcommand("profile", |it| it.args_override_self(true));
+    let mut cells: Vec<Cell> = Vec::new();
+    for (variation, cell, arguments) in sweep.cells() {
+        let parsed = parse_one(&arguments, command.clone(), shown, environment, Some(cell));
+        match parsed
+            .map_err(|error| if cells.is_empty() { error } else { error.in_cell(variation) })?
+        {
+            Command::Profile(config) => {
+                cells.push(Cell { variation: variation.clone(), config: *config });
+            }
+            other => return Ok(other),
+        }
+    }
+    let Some(first) = cells.first() else {
+        return Err(CliError::Usage("error: the sweep has no cells".to_owned()));
+    };
+    let config = RunConfig { cells: cells.clone(), ..first.config.clone() };
+    Ok(Command::Profile(Box::new(config)))
+}
+
+/// Parses the arguments of a single command, or of a cell of a sweep, including those of a
+/// configuration file; `shown` are those of the command.
+fn parse_one(
     arguments: &[OsString],
     mut command: clap::Command,
     shown: &[OsString],
     environment: Environment<'_>,
+    cell: Option<CellOf<'_>>,
 ) -> Result<Command, CliError> {
     let bare = switches::bare(arguments, &command);
     let matches = command.try_get_matches_from_mut(bare).map_err(|error| explain(&error))?;
@@ -224,7 +273,7 @@ fn parse_merged(
     Ok(match cli.command {
         Action::Profile(flags) => {
             let shown: Vec<_> = shown.iter().map(|a| a.to_string_lossy()).collect();
-            let config = resolve::run_config(&flags, given, &shown, environment)?;
+            let config = resolve::run_config(&flags, given, cell, &shown, environment)?;
             Command::Profile(Box::new(config))
         }
         Action::Demo(demo) => Command::Demo(demo),

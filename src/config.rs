@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::dataset::Seed;
-use crate::multi_run::{self, Member};
+use crate::multi_run::{self, Member, Variation};
 use crate::run::Tables;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
@@ -78,6 +78,10 @@ pub struct RunConfig {
     pub log_level: LogLevel,
     /// The number of runs, and what they search for.
     pub multi_run: multi_run::Config,
+    /// The cells of a sweep, each with its own configuration; empty without a sweep. This
+    /// configuration is that of the first.
+    #[serde(skip)]
+    pub cells: Vec<Cell>,
     /// This run's position, if it is one of several.
     #[serde(skip)]
     pub member: Option<Member>,
@@ -87,6 +91,15 @@ pub struct RunConfig {
     /// Warnings to print before the run starts.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// A cell of a sweep.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Its settings that are swept.
+    pub variation: Variation,
+    /// Its configuration.
+    pub config: RunConfig,
 }
 
 impl RunConfig {
@@ -106,9 +119,10 @@ impl RunConfig {
             [] => String::new(),
         };
         let safe = name.replace(['/', '\\'], "_");
-        let load = match &self.multi_run.search {
-            Some(_) => format!("-{}", multi_run::search::RECIPE.replace('-', "_")),
-            None => self.schedule.phases.last().map_or_else(String::new, load_name),
+        let load = match (&self.multi_run.search, &self.multi_run.sweep) {
+            (Some(_), _) => format!("-{}", multi_run::search::RECIPE.replace('-', "_")),
+            (_, Some(sweep)) => sweep.directory_suffix(),
+            (None, None) => self.schedule.phases.last().map_or_else(String::new, load_name),
         };
         let traits = self.endpoint.endpoint_type.traits();
         let directory =

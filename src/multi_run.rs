@@ -1,18 +1,21 @@
-//! Repeated runs of one load with statistics over them, and the search for the highest load
-//! that meets its objectives.
+//! Repeated runs with statistics over them, sweeps over settings, and the search for the highest
+//! load that meets its objectives.
 //!
-//! Nothing here performs runs: this module determines which run comes next and summarizes the
-//! results.
+//! The runs of a command are a plan of cells. A cell has settings that no other cell has, and one
+//! or more trials. Nothing here performs runs: this module determines which run comes next, where
+//! its files are, and summarizes the results.
 
 pub(crate) mod aggregate;
 mod load;
 pub(crate) mod pooled;
 pub(crate) mod search;
 pub(crate) mod student_t;
+pub mod sweep;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::metrics::metric::MetricResult;
@@ -37,6 +40,9 @@ pub struct Config {
     pub varies_seed: bool,
     /// The search that the runs are part of, if any.
     pub search: Option<search::Config>,
+    /// The sweep that the runs are part of, if any.
+    #[serde(default)]
+    pub sweep: Option<sweep::Config>,
 }
 
 impl Default for Config {
@@ -49,6 +55,7 @@ impl Default for Config {
             repeats_warmup: false,
             varies_seed: false,
             search: None,
+            sweep: None,
         }
     }
 }
@@ -69,8 +76,52 @@ impl Config {
     /// Returns whether there can be more than one run.
     #[must_use]
     pub(crate) const fn is_many(&self) -> bool {
-        self.runs > 1 || self.search.is_some()
+        self.runs > 1 || self.search.is_some() || self.sweep.is_some()
     }
+
+    /// Returns the directory of a run of the cell `variation`, relative to that of all runs.
+    #[must_use]
+    pub(crate) fn directory(&self, variation: Option<&Variation>, trial: u64) -> PathBuf {
+        let cell = variation.map_or(Path::new(""), |variation| Path::new(&variation.directory));
+        let Some(sweep) = &self.sweep else { return cell.join(Member::place(trial)) };
+        let trial = PathBuf::from(Member::PLACES).join(label(trial));
+        match sweep.mode {
+            _ if self.runs == 1 => cell.to_owned(),
+            sweep::Mode::Repeated => trial.join(cell),
+            sweep::Mode::Independent => cell.join(trial),
+        }
+    }
+
+    /// Returns the directory of the statistics over the runs of the cell `variation`, relative to
+    /// that of all runs.
+    #[must_use]
+    pub(crate) fn aggregate_directory(&self, variation: Option<&Variation>) -> PathBuf {
+        let cell = variation.map_or(Path::new(""), |variation| Path::new(&variation.directory));
+        match &self.sweep {
+            Some(sweep) if sweep.mode == sweep::Mode::Repeated => Path::new(AGGREGATE).join(cell),
+            _ => cell.join(AGGREGATE),
+        }
+    }
+
+    /// Returns the directory of the results of a sweep, relative to that of all runs.
+    #[must_use]
+    pub(crate) fn sweep_directory(&self) -> PathBuf {
+        let is_repeated =
+            self.sweep.as_ref().is_some_and(|sweep| sweep.mode == sweep::Mode::Repeated);
+        let parent = if self.runs > 1 && is_repeated { AGGREGATE } else { "" };
+        Path::new(parent).join(SWEEP_AGGREGATE)
+    }
+}
+
+/// Directory of the statistics over several runs.
+pub(crate) const AGGREGATE: &str = "aggregate";
+
+/// Directory of the results of a sweep.
+pub(crate) const SWEEP_AGGREGATE: &str = "sweep_aggregate";
+
+/// Returns the label of the run with the index `trial`: `trial_0001` is the first.
+fn label(trial: u64) -> String {
+    format!("trial_{:04}", trial + 1)
 }
 
 /// A run's position in its group.
@@ -82,20 +133,19 @@ pub struct Member {
     pub(crate) trial: u64,
     /// Its label in the files; `trial_0001` is the first.
     pub(crate) run_label: String,
-    /// Its load, if loads differ.
+    /// Its cell, if there are several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) variation: Option<Variation>,
 }
 
 impl Member {
-    /// Directory of the runs of a load, relative to the load's directory.
+    /// Directory of several runs of a cell.
     pub(crate) const PLACES: &str = "profile_runs";
 
-    /// Creates the run with the index `trial` of the load `variation` in the group `sweep_id`.
+    /// Creates the run with the index `trial` of the cell `variation` in the group `sweep_id`.
     #[must_use]
     pub(crate) fn new(sweep_id: Uuid, trial: u64, variation: Option<Variation>) -> Self {
-        let run_label = format!("trial_{:04}", trial + 1);
-        Self { sweep_id: sweep_id.to_string(), trial, run_label, variation }
+        Self { sweep_id: sweep_id.to_string(), trial, run_label: label(trial), variation }
     }
 
     /// Returns whether it is the first run of the group.
@@ -104,35 +154,48 @@ impl Member {
         self.trial == 0 && self.variation.as_ref().is_none_or(|variation| variation.index == 0)
     }
 
-    /// Returns its directory, relative to its load's directory.
+    /// Returns its label among all runs of the command.
     #[must_use]
-    pub(crate) fn directory(&self) -> PathBuf {
-        Self::place(self.trial)
+    pub(crate) fn label(&self, config: &Config) -> String {
+        match &self.variation {
+            None => self.run_label.clone(),
+            Some(variation) if config.runs == 1 => variation.directory.clone(),
+            Some(variation) => format!("{}, {}", variation.directory, self.run_label),
+        }
     }
 
-    /// Returns the directory of the run with the index `trial`, relative to its load's directory.
+    /// Returns the directory of the run with the index `trial` of a single load, relative to that
+    /// of all its runs.
     #[must_use]
     pub(crate) fn place(trial: u64) -> PathBuf {
         PathBuf::from(Self::PLACES).join(format!("run_{:04}", trial + 1))
     }
 }
 
-/// A load that a search tries.
+/// The settings that distinguish a cell from the others: a load that a search tries, or a
+/// combination of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Variation {
-    /// Its label in the files and its directory; `search_iter_0000` is the first.
+pub struct Variation {
+    /// Its label in the files.
     pub(crate) label: String,
+    /// Its directory.
+    pub(crate) directory: String,
     /// Its index, from 0.
     pub(crate) index: u64,
-    pub(crate) load: Load,
+    /// The settings by their paths in AIPerf's files.
+    pub(crate) values: Map<String, Value>,
 }
 
 impl Variation {
+    /// Prefix of the directories of a search.
     pub(crate) const LABEL: &str = "search_iter_";
 
+    /// Creates the load that a search tries next; `search_iter_0000` is the first.
     #[must_use]
-    pub(crate) fn new(index: u64, load: Load) -> Self {
-        Self { label: format!("{}{index:04}", Self::LABEL), index, load }
+    pub(crate) fn of_search(index: u64, load: Load) -> Self {
+        let label = format!("{}{index:04}", Self::LABEL);
+        let values = Map::from_iter([(load.dimension().path().to_owned(), load.value())]);
+        Self { directory: label.clone(), label, index, values }
     }
 }
 
@@ -143,7 +206,7 @@ pub(crate) struct RunResult {
     pub(crate) member: Member,
     /// Its benchmark ID; absent if it could not start.
     pub(crate) benchmark_id: Option<Uuid>,
-    /// Its directory, relative to the group's.
+    /// Its directory, relative to that of all runs.
     pub(crate) directory: PathBuf,
     /// Its seed, if it started.
     pub(crate) random_seed: Option<u64>,
@@ -207,7 +270,7 @@ impl RunResult {
     }
 }
 
-/// The runs of a load, with their settings.
+/// The runs of a cell, with their settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Trials {
     /// The settings.
@@ -219,9 +282,19 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
+    /// Creates a cell without runs.
+    pub(crate) const fn new(config: Config, sweep_id: Uuid) -> Self {
+        Self { config, sweep_id, runs: Vec::new() }
+    }
+
     /// Returns the runs that the statistics cover.
     pub(crate) fn successful(&self) -> impl Iterator<Item = &RunResult> {
         self.runs.iter().filter(|run| run.failure.is_none())
+    }
+
+    /// Returns whether the run with this index was started.
+    pub(crate) fn has(&self, trial: u64) -> bool {
+        self.runs.iter().any(|run| run.member.trial == trial)
     }
 
     /// Returns the other runs that were started, each with the reason.

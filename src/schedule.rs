@@ -26,6 +26,7 @@ pub(crate) use plan::{Arrival, Schedule};
 pub use rate::RateCurve;
 pub use rate_series::parse_rate_series;
 pub use replay::settle;
+pub(crate) use replay::{settle_dataset, settle_phases};
 pub use shard::Shard;
 pub use start_at::start_at;
 pub(crate) use users::Users;

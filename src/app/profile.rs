@@ -29,7 +29,8 @@ use crate::platform::limits;
 use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, Targets, Workload};
-use crate::schedule::{self, config::PhaseConfig};
+use crate::schedule;
+use crate::schedule::config::{PhaseConfig, UseOfTimestamps};
 use crate::tokenizer::TokenCounter;
 use crate::transport::Target;
 use crate::units::{Clock, Nanos};
@@ -60,8 +61,9 @@ pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result
 
 /// Returns an error for a directory with the files of another run, before any slow work.
 pub(super) fn check_place(config: &RunConfig) -> anyhow::Result<()> {
+    let resumes = config.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.resumes);
     // The name of a default directory may depend on the dataset.
-    if config.artifacts.directory != config.default_directory() {
+    if !resumes && config.artifacts.directory != config.default_directory() {
         config.artifacts.wanted().check()?;
     }
     Ok(())
@@ -88,6 +90,10 @@ struct Material {
     seed: Seed,
     counter: Arc<TokenCounter>,
     dataset: Arc<Dataset>,
+    /// Whether the times of the dataset are the schedule.
+    is_fixed: bool,
+    /// The settings that the dataset was made from.
+    origin: serde_json::Value,
 }
 
 impl Material {
@@ -97,8 +103,28 @@ impl Material {
         Self::with(config, counter)
     }
 
-    /// Loads the dataset, counting its tokens with `counter`.
+    /// Loads the dataset, counting its tokens with `counter`; completes `config` with what depends
+    /// on the dataset.
     fn with(config: &mut RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
+        let material = Self::make(config, counter)?;
+        material.settle(config)?;
+        Ok(material)
+    }
+
+    /// Returns whether the run of `config` has this dataset. Without a seed each run has its own.
+    fn fits(&self, config: &RunConfig) -> anyhow::Result<bool> {
+        Ok(config.dataset.random_seed.is_some() && self.origin == origin(config)?)
+    }
+
+    /// Completes `config` with what depends on the dataset.
+    fn settle(&self, config: &mut RunConfig) -> anyhow::Result<()> {
+        settle_schedule(config, &self.dataset, self.is_fixed)?;
+        config.schedule.check_shares()?;
+        Ok(config.check_searched()?)
+    }
+
+    /// Loads the dataset, counting its tokens with `counter`.
+    fn make(config: &RunConfig, counter: Arc<TokenCounter>) -> anyhow::Result<Self> {
         let seed = Seed::or_random(config.dataset.random_seed);
         let traits = config.endpoint.endpoint_type.traits();
         if config.ui != Ui::None
@@ -120,11 +146,21 @@ impl Material {
             download::images(&mut dataset, &config.transport.connections)?;
         }
         endpoint::check(&*endpoint::build(&config.endpoint), &dataset)?;
-        settle_schedule(config, &mut dataset)?;
-        config.schedule.check_shares()?;
-        config.check_searched()?;
-        Ok(Self { seed, counter, dataset: Arc::new(dataset) })
+        let is_fixed = schedule::settle_dataset(&config.schedule.replay, &mut dataset)?;
+        let origin = origin(config)?;
+        Ok(Self { seed, counter, dataset: Arc::new(dataset), is_fixed, origin })
     }
+}
+
+/// The settings that a dataset is made from.
+fn origin(config: &RunConfig) -> anyhow::Result<serde_json::Value> {
+    let RunConfig { dataset, endpoint, schedule, .. } = config;
+    let mut replay = schedule.replay.clone();
+    if let UseOfTimestamps::IfPresent(concurrency) = &mut replay.schedule {
+        // The load of the run, not a property of the dataset.
+        *concurrency = None;
+    }
+    Ok(serde_json::to_value((dataset, endpoint, replay))?)
 }
 
 /// A run that is ready to start.
@@ -155,7 +191,7 @@ impl Run {
 
     /// Builds the request bodies from `material`, which was loaded for this load.
     fn new(mut config: RunConfig, material: Material) -> anyhow::Result<Self> {
-        let Material { seed, counter, dataset } = material;
+        let Material { seed, counter, dataset, .. } = material;
         let endpoint = endpoint::build(&config.endpoint);
         let traits = endpoint.traits();
         let sampling = config.dataset.sampling.unwrap_or_default();
@@ -342,7 +378,12 @@ impl Concluded {
 /// Claims the directory for a run, or for several, and prints where an earlier run's files
 /// were moved to.
 fn claim(config: &RunConfig) -> anyhow::Result<Claim> {
-    let claim = Claim::take(config.artifacts.wanted())?;
+    let wanted = config.artifacts.wanted();
+    let sweep = config.multi_run.sweep.as_ref().filter(|_| config.member.is_none());
+    let claim = match sweep {
+        Some(sweep) if sweep.resumes => Claim::again(wanted)?,
+        _ => Claim::take(wanted)?,
+    };
     if let Some(place) = claim.moved_to().filter(|_| config.ui != Ui::None) {
         // An error means that the terminal is gone; there is nowhere to report it.
         let _ = writeln!(Stderr, "moved the files of an earlier run to {}", place.display());
@@ -380,21 +421,31 @@ fn check_chat_template(counter: &TokenCounter, workload: &Workload) -> anyhow::R
 }
 
 /// Completes the schedule with what depends on the dataset.
-fn settle_schedule(config: &mut RunConfig, dataset: &mut Dataset) -> anyhow::Result<()> {
+fn settle_schedule(
+    config: &mut RunConfig,
+    dataset: &Dataset,
+    is_fixed: bool,
+) -> anyhow::Result<()> {
     let was_fixed = config.schedule.is_fixed_schedule();
     let has_default_directory = config.artifacts.directory == config.default_directory();
     let sends_whole_file = matches!(config.dataset.source, Source::File { .. })
         && config.schedule.phases.iter().any(|phase| phase.stop.is_unset());
-    schedule::settle(&mut config.schedule, dataset)?;
+    schedule::settle_phases(&mut config.schedule, dataset, is_fixed)?;
     config.metrics.fixed_schedule = config.schedule.is_fixed_schedule();
-    config.warnings.extend(late_start(&config.schedule, dataset));
-    config.warnings.extend(sends_whole_file.then(|| {
+    let late = late_start(&config.schedule, dataset);
+    let whole = sends_whole_file.then(|| {
         format!(
             "sending the whole file, {} conversations once each; use --request-count or \
              --num-sessions to send fewer",
             dataset.conversations.len()
         )
-    }));
+    });
+    for warning in late.into_iter().chain(whole) {
+        // The schedule of several runs is settled for all and for each.
+        if !config.warnings.contains(&warning) {
+            config.warnings.push(warning);
+        }
+    }
     if config.schedule.is_fixed_schedule() && !was_fixed && has_default_directory {
         config.artifacts.directory = config.default_directory();
     }

@@ -4,15 +4,17 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use super::stderr::Stderr;
 use super::{Outcome, gates, terminal_style};
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::rebuild::{self, Group, Rebuilt};
+use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::console::{self, Style};
 use crate::judge::{self, JudgedRun};
-use crate::multi_run::{Failure, RunResult, Trials, aggregate};
+use crate::multi_run::sweep::Results;
+use crate::multi_run::{AGGREGATE, Failure, Member, RunResult, Trials, Variation, aggregate};
 use crate::platform::signals;
 use crate::redact;
 
@@ -28,9 +30,10 @@ pub(super) fn report(
     signals::survive_full_files()?;
     gates::check(judge.junit.as_deref())?;
     let mut rebuilt = match (directories, artifact_dir) {
-        ([only], None) => match Group::find(only)? {
-            Some(group) => return many(only, group, judge, out),
-            None => rebuild::rebuild_with(only, &judge.gates)?,
+        ([only], None) => match (Plan::read(only)?, Group::find(only)?) {
+            (Some(plan), _) => return sweep(only, &plan, judge, out),
+            (None, Some(group)) => return many(only, group, judge, out),
+            (None, None) => rebuild::rebuild_with(only, &judge.gates)?,
         },
         (parts, place) => rebuild::combine(parts, place, overwrite, &judge.gates)?,
     };
@@ -52,45 +55,40 @@ fn many(
 ) -> anyhow::Result<Outcome> {
     warn(&group.notes)?;
     let asked = group.config.runs;
-    let mut trials = Trials { config: group.config, sweep_id: group.sweep_id, runs: Vec::new() };
+    let mut trials = Trials::new(group.config, group.sweep_id);
     let mut judged_runs = Vec::new();
     for (member, place) in group.runs {
-        let label = Some(member.run_label.clone());
-        let run = match rebuild::rebuild_with(&directory.join(&place), &judge.gates) {
-            Ok(mut rebuilt) => {
-                write(&mut rebuilt)?;
-                judged_runs.push(judged(&rebuilt, label));
-                rebuilt.into_result(member, place)
-            }
-            Err(error) => {
-                let why = error.to_string();
-                judged_runs.push(JudgedRun {
-                    label,
-                    failure: Some(why.clone()),
-                    gates: Vec::new(),
-                });
-                RunResult::failed(member, place, Failure::Client(why))
-            }
-        };
-        out.write_all(console::runs::render_run(&run, asked).as_bytes())?;
+        let number = member.trial + 1;
+        let label = member.run_label.clone();
+        let run = one(directory, member, place, judge, label, &mut judged_runs)?;
+        out.write_all(console::runs::render_run(&run, number, asked).as_bytes())?;
         trials.runs.push(run);
     }
-    if trials.runs.iter().all(|run| run.benchmark_id.is_none()) {
-        bail!("the summaries of none of the runs in {} can be recomputed", directory.display());
-    }
-    let files = AggregateFiles::create(directory)?;
+    check_any(directory, &trials.runs)?;
+    let files = AggregateFiles::create(&directory.join(AGGREGATE))?;
     let rows = aggregate::rows(&trials);
     let written = files.write(&trials, &rows)?;
     out.write_all(console::runs::render(&trials, &rows, terminal_style()).as_bytes())?;
-    out.write_all(console::gates::render_runs(&judged_runs, terminal_style()).as_bytes())?;
-    out.write_all(gates::annotations(&judged_runs).as_bytes())?;
-    let outcome = gates::finish(&judged_runs, judge.junit.as_deref())?;
-    out.write_all(console::render_files(directory, &written).as_bytes())?;
-    decided(outcome, &judged_runs)
+    conclude(directory, &judged_runs, judge, &written, out)
+}
+
+/// Prints the results of the gates and the names of the files; returns how the command ended.
+fn conclude(
+    directory: &Path,
+    judged_runs: &[JudgedRun],
+    judge: &judge::Config,
+    written: &[PathBuf],
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    out.write_all(console::gates::render_runs(judged_runs, terminal_style()).as_bytes())?;
+    out.write_all(gates::annotations(judged_runs).as_bytes())?;
+    let outcome = gates::finish(judged_runs, judge.junit.as_deref())?;
+    out.write_all(console::render_files(directory, written).as_bytes())?;
+    decided(outcome, judged_runs)
 }
 
 /// Returns the results of the gates, for a run with a `label` if it is one of several.
-fn judged(rebuilt: &Rebuilt, label: Option<String>) -> JudgedRun {
+pub(super) fn judged(rebuilt: &Rebuilt, label: Option<String>) -> JudgedRun {
     let report = &rebuilt.report;
     JudgedRun { label, failure: report.outcome.incomplete_reason.clone(), gates: report.gates() }
 }
@@ -105,6 +103,85 @@ fn decided(outcome: Outcome, runs: &[JudgedRun]) -> anyhow::Result<Outcome> {
         }
         _ => Ok(outcome),
     }
+}
+
+/// Recomputes the summaries of each run of a sweep, and the comparison of its cells.
+fn sweep(
+    directory: &Path,
+    plan: &Plan,
+    judge: &judge::Config,
+    out: &mut impl Write,
+) -> anyhow::Result<Outcome> {
+    let config = &plan.multi_run;
+    let sweep = plan.sweep().context("the plan of the sweep has no settings")?;
+    let mut cells: Vec<(Variation, Trials)> = plan
+        .cells
+        .iter()
+        .map(|cell| (cell.variation.clone(), Trials::new(config.clone(), plan.sweep_id)))
+        .collect();
+    let mut judged_runs = Vec::new();
+    let steps = sweep.steps(cells.len(), config.runs);
+    let all = steps.len() as u64;
+    for (number, step) in (1..).zip(steps) {
+        let Some((variation, trials)) = cells.get_mut(step.cell) else { continue };
+        let place = config.directory(Some(variation), step.trial);
+        if !directory.join(&place).is_dir() {
+            continue;
+        }
+        let member = Member::new(plan.sweep_id, step.trial, Some(variation.clone()));
+        let label = member.label(config);
+        let run = one(directory, member, place, judge, label, &mut judged_runs)?;
+        out.write_all(console::runs::render_run(&run, number, all).as_bytes())?;
+        trials.runs.push(run);
+    }
+    check_any(directory, cells.iter().flat_map(|(_, trials)| &trials.runs))?;
+    for (variation, trials) in cells.iter().filter(|_| config.runs > 1) {
+        let files =
+            AggregateFiles::create(&directory.join(config.aggregate_directory(Some(variation))))?;
+        files.write(trials, &aggregate::rows(trials))?;
+    }
+    let results = Results::of(config, sweep, plan.sweep_id, cells);
+    let files = SweepFiles::create(&directory.join(config.sweep_directory()))?;
+    let written = files.write(&results)?;
+    out.write_all(console::runs::render_sweep(&results, terminal_style()).as_bytes())?;
+    conclude(directory, &judged_runs, judge, &written, out)
+}
+
+/// Recomputes the summaries of the run `member` in the directory `place` of its group, and adds
+/// the results of its gates to `judged_runs`.
+fn one(
+    directory: &Path,
+    member: Member,
+    place: PathBuf,
+    judge: &judge::Config,
+    label: String,
+    judged_runs: &mut Vec<JudgedRun>,
+) -> anyhow::Result<RunResult> {
+    let label = Some(label);
+    Ok(match rebuild::rebuild_with(&directory.join(&place), &judge.gates) {
+        Ok(mut rebuilt) => {
+            write(&mut rebuilt)?;
+            judged_runs.push(judged(&rebuilt, label));
+            rebuilt.into_result(member, place)
+        }
+        Err(error) => {
+            let why = error.to_string();
+            let gates = Vec::new();
+            judged_runs.push(JudgedRun { label, failure: Some(why.clone()), gates });
+            RunResult::failed(member, place, Failure::Client(why))
+        }
+    })
+}
+
+/// Returns an error if the summaries of no run could be recomputed.
+fn check_any<'a>(
+    directory: &Path,
+    runs: impl IntoIterator<Item = &'a RunResult>,
+) -> anyhow::Result<()> {
+    if runs.into_iter().all(|run| run.benchmark_id.is_none()) {
+        bail!("the summaries of none of the runs in {} can be recomputed", directory.display());
+    }
+    Ok(())
 }
 
 /// Writes the files of a report.

@@ -29,10 +29,9 @@ pub(crate) struct AggregateFiles {
 }
 
 impl AggregateFiles {
-    /// Creates `aggregate` in the directory of the runs and checks every path.
+    /// Creates `directory` and checks every path.
     pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
-        let directory = directory.join(layout::AGGREGATE);
-        make(&directory)?;
+        make(directory)?;
         let files = Self {
             json: directory.join("profile_export_aiperf_aggregate.json"),
             csv: directory.join("profile_export_aiperf_aggregate.csv"),
@@ -68,12 +67,12 @@ impl AggregateFiles {
     }
 }
 
-fn make(directory: &Path) -> Result<(), ArtifactError> {
+pub(super) fn make(directory: &Path) -> Result<(), ArtifactError> {
     std::fs::create_dir_all(directory)
         .map_err(|why| ArtifactError::Directory { path: directory.to_owned(), why })
 }
 
-fn pretty(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+pub(super) fn pretty(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     out.write_all(b"\n")
 }
@@ -140,7 +139,7 @@ fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
 }
 
 /// Returns a run's location and whether its results are valid.
-fn described(run: &RunResult) -> Value {
+pub(super) fn described(run: &RunResult) -> Value {
     #[derive(Serialize)]
     struct Described<'a> {
         label: &'a str,
@@ -269,7 +268,7 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
         json!([{
             "iteration_idx": point.variation.index,
             "objective_values": objective_values(point),
-            "variation_values": point.variation.load,
+            "variation_values": point.load,
             "feasible": point.is_feasible,
             "feasible_count": feasible,
             "pareto_rank": 0,
@@ -324,7 +323,7 @@ fn constraint(history: &History) -> Value {
 fn iteration(point: &Point) -> Value {
     json!({
         "iteration_idx": point.variation.index,
-        "variation_values": point.variation.load,
+        "variation_values": point.load,
         "objective_values": objective_values(point),
         "feasible": point.is_feasible,
         // Once a good and a bad load are known, only loads between them are tried.
@@ -345,7 +344,7 @@ fn boundary(history: &History) -> Option<Value> {
     (!history.points.is_empty()).then(|| {
         let feasible = history.feasible_max().map(|point| {
             json!({
-                "value": point.variation.load.value(),
+                "value": point.load.value(),
                 "iteration_idx": point.variation.index,
                 "objective_value": point.goodput,
             })
@@ -354,7 +353,7 @@ fn boundary(history: &History) -> Option<Value> {
             let mut breach = constraint(history);
             breach["observed"] = json!(point.good_fraction);
             json!({
-                "value": point.variation.load.value(),
+                "value": point.load.value(),
                 "iteration_idx": point.variation.index,
                 "first_breach": breach,
             })

@@ -70,19 +70,41 @@ impl Claim {
     ///
     /// Fails if they must not be moved, or if another run holds the directory.
     pub fn take(wanted: Wanted<'_>) -> Result<Self, ArtifactError> {
-        let layout = Layout::new(wanted.directory, wanted.prefix);
-        layout.make_directories()?;
-        let directories = layout.directories();
-        let locks = directories.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
-        let moved_to = match (wanted.earlier().as_slice(), wanted.overwrite) {
+        let mut claim = Self::lock(wanted)?;
+        claim.moved_to = match (wanted.earlier().as_slice(), wanted.overwrite) {
             ([], _) => None,
             ([first, ..], false) => return Err(wanted.taken(first)),
             (files, true) => Some(move_aside(wanted.directory, files)?),
         };
-        for directory in directories {
+        claim.clear();
+        Ok(claim)
+    }
+
+    /// Locks the directory of runs that are continued; their files stay in place.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another run holds the directory.
+    pub(crate) fn again(wanted: Wanted<'_>) -> Result<Self, ArtifactError> {
+        let claim = Self::lock(wanted)?;
+        claim.clear();
+        Ok(claim)
+    }
+
+    /// Creates and locks the directory that `wanted` names.
+    fn lock(wanted: Wanted<'_>) -> Result<Self, ArtifactError> {
+        let layout = Layout::new(wanted.directory, wanted.prefix);
+        layout.make_directories()?;
+        let directories = layout.directories();
+        let locks = directories.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
+        Ok(Self { layout, moved_to: None, _locks: locks })
+    }
+
+    /// Deletes the temporary files that a killed run left.
+    fn clear(&self) {
+        for directory in self.layout.directories() {
             replace::clear_temporary(directory);
         }
-        Ok(Self { layout, moved_to, _locks: locks })
     }
 
     /// Returns the paths of the run's files.

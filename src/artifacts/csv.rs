@@ -50,8 +50,10 @@ impl<'a> Sections<'a> {
             self.out.write_all(b"\r\n")?;
         }
         self.is_first = false;
-        let mut csv =
-            csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut *self.out);
+        let mut csv = csv::WriterBuilder::new()
+            .terminator(csv::Terminator::CRLF)
+            .flexible(true)
+            .from_writer(&mut *self.out);
         csv.write_record(header)?;
         for row in rows {
             csv.write_record(row)?;

@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::metrics::breakdown::{BreakdownResults, GroupResult};
 use crate::metrics::metric::{MetricResult, Stats};
-use crate::multi_run::{Load, Member, Variation};
+use crate::multi_run::{Member, Variation};
 use crate::run::{Provenance, RunReport};
 use crate::server_metrics::conservation::Comparison;
 
@@ -133,7 +133,7 @@ pub(super) struct RunInfo {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     variation_index: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    variation_values: Option<Load>,
+    variation_values: Option<Map<String, Value>>,
     #[serde(default)]
     pub(super) cli_command: String,
     /// Start of the results with its offset from UTC.
@@ -159,7 +159,7 @@ impl RunInfo {
             run_label: member.map(|member| member.run_label.clone()),
             variation_label: variation.map(|variation| variation.label.clone()),
             variation_index: variation.map(|variation| variation.index),
-            variation_values: variation.map(|variation| variation.load),
+            variation_values: variation.map(|variation| variation.values.clone()),
             cli_command: run.cli_command.clone(),
             start_time: Some(
                 zoned(report.outcome.start_wall_ns).strftime("%FT%T.%6f%:z").to_string(),
@@ -174,8 +174,10 @@ impl RunInfo {
         let variation = || {
             Some(Variation {
                 label: self.variation_label.clone()?,
+                // Only the manifest and the plan know it.
+                directory: String::new(),
                 index: self.variation_index?,
-                load: self.variation_values?,
+                values: self.variation_values.clone()?,
             })
         };
         Some(Member {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ArtifactError;
-use crate::multi_run::{Member, Variation};
+use super::sweep::Plan;
+use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE, Variation};
 
 /// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
 const PREFIX_ENDINGS: [&str; 14] = [
@@ -132,21 +133,23 @@ impl Layout {
     }
 }
 
-/// Directory of the statistics over several runs, in the directory of the runs.
-pub(super) const AGGREGATE: &str = "aggregate";
+/// File of the cells of a sweep, in the directory of its runs.
+pub(super) const SWEEP_PLAN: &str = "sweep_plan.json";
 
 /// File of the loads that a search has tried, in the directory of its runs.
 pub(super) const SEARCH_HISTORY: &str = "search_history.json";
 
 /// Iterates over what a command with several runs leaves in its directory.
 pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    let fixed = [AGGREGATE, SEARCH_HISTORY, Member::PLACES].map(|name| directory.join(name));
+    let fixed = [AGGREGATE, SWEEP_AGGREGATE, SWEEP_PLAN, SEARCH_HISTORY, Member::PLACES]
+        .map(|name| directory.join(name));
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_of_search = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with(Variation::LABEL))
     };
-    fixed.into_iter().chain(entries.map(|entry| entry.path()).filter(is_of_search))
+    let of_search = entries.map(|entry| entry.path()).filter(is_of_search);
+    fixed.into_iter().chain(Plan::directories(directory)).chain(of_search)
 }
 
 /// Removes the suffix of a pasted file name from the prefix: that of one of the run's own files, or

@@ -32,6 +32,7 @@ pub use combine::combine;
 pub(crate) use group::Group;
 use lines::RecordReader;
 use origin::Origin;
+pub(crate) use origin::read_json;
 use server_metrics::Known;
 use table::{RowOrigin, Rows};
 

@@ -6,8 +6,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-const LOOP: &str = "run the command once per value in a shell loop, and compare the results with \
-                    jq or DuckDB";
+const SWEEP: &str = "sweep the values with a list such as --concurrency 1,2,4, or use \
+                     --search-recipe max-goodput-under-slo";
 
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
@@ -122,17 +122,19 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Multi-Run
     (
-        "--convergence-metric --convergence-stat --convergence-threshold \
-         --convergence-mode --parameter-sweep-cooldown-seconds \
-         --parameter-sweep-same-seed --parameter-sweep-mode --sweep-type --search-space \
+        "--convergence-metric --convergence-stat --convergence-threshold --convergence-mode",
+        "make a fixed number of runs with --num-profile-runs",
+    ),
+    (
+        "--search-space \
          --search-metric --search-stat --search-direction --search-max-iterations \
          --search-initial-points --search-random-seed --search-planner --optuna-sampler \
          --optuna-acquisition --optuna-terminator --search-percentile-pooling \
-         --bo-constraint-mode --variant --sweep-variant --search-sla --search-sla-tier \
-         --isl-osl-pairs --error-rate-sla --search-style --degradation-threshold \
+         --bo-constraint-mode --search-sla --search-sla-tier \
+         --error-rate-sla --search-style --degradation-threshold \
          --degradation-metric-tag --degradation-stat --isl-min --isl-max --isl-steps \
          --concurrency-steps --osl-min --osl-max --osl-steps",
-        LOOP,
+        SWEEP,
     ),
 ];
 
@@ -142,7 +144,7 @@ const REFUSED_SWITCHES: &str = "\
     --tokenizer-trust-remote-code --use-think-time-only \
     --allow-dataset-wrap --omit-kv-hints --force-min-tokens --burst-phase-starts \
     --unsafe-override --auto-plot --plot-required --export-outputs-json \
-    --network-latency-automatic --parameter-sweep-same-seed --accuracy-enable-cot \
+    --network-latency-automatic --accuracy-enable-cot \
     --accuracy-no-enable-cot --accuracy-verbose --no-open-loop-replay --zmq-dual-bind";
 
 /// Switches accepted without effect: they turn off what is never on here, or turn on what
@@ -153,8 +155,6 @@ pub const OFF_SWITCHES: &[&str] = &[
     "--open-loop-replay",
     "--no-force-min-tokens",
     "--no-gpu-telemetry",
-    "--no-parameter-sweep-same-seed",
-    "--no-sweep-table",
 ];
 
 /// Flags with the only value that is accepted, and what to do instead of another.

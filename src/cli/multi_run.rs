@@ -4,7 +4,9 @@ use clap::{ArgGroup, Args};
 
 use super::given::Given;
 use super::profile::ProfileArgs;
+use super::sweep::{self, CellOf};
 use super::value::{above_zero, concurrency, millis_above_zero, positive, rate, seconds, share};
+use crate::artifacts::ExportLevel;
 use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
@@ -156,7 +158,11 @@ fn recipe(text: &str) -> Result<&'static str, String> {
 }
 
 /// The settings of `flags` for repeated runs and a search.
-pub(super) fn config(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, ConfigError> {
+pub(super) fn config(
+    flags: &ProfileArgs,
+    given: Given<'_>,
+    cell: Option<CellOf<'_>>,
+) -> Result<Config, ConfigError> {
     let args = &flags.multi_run;
     let defaults = Config::default();
     let config = Config {
@@ -166,7 +172,26 @@ pub(super) fn config(flags: &ProfileArgs, given: Given<'_>) -> Result<Config, Co
         repeats_warmup: args.no_profile_run_disable_warmup_after_first,
         varies_seed: args.vary_seed_per_trial,
         search: args.search_recipe.map(|_| search_config(flags)).transpose()?,
+        sweep: cell.map(|cell| sweep::config(flags, cell)),
     };
+    match &config.sweep {
+        None => {
+            let why =
+                "requires a sweep; add a list such as --concurrency 1,2,4, or remove the flag";
+            given.refuse(&["of_sweep"], why)?;
+        }
+        Some(_) if config.search.is_some() => {
+            let why =
+                "cannot be combined with a list of values or --variant; remove one of the two";
+            return Err(ConfigError::flag("--search-recipe", why));
+        }
+        Some(sweep) if sweep.resumes && flags.output.export_level == ExportLevel::Summary => {
+            let why =
+                "requires the records of the finished runs; use --export-level records or raw";
+            return Err(ConfigError::flag("--resume", why));
+        }
+        Some(_) => {}
+    }
     if !config.is_many() {
         let why = "requires --num-profile-runs 2 or more; add it, or remove the flag";
         given.refuse(&["of_many_runs"], why)?;
@@ -210,10 +235,13 @@ fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
     })
 }
 
-/// The seed that all runs share.
-pub(super) fn seed(flags: &ProfileArgs, config: &Config) -> Option<u64> {
+/// The seed that all runs share, or all runs of `cell`.
+pub(super) fn seed(flags: &ProfileArgs, config: &Config, cell: Option<CellOf<'_>>) -> Option<u64> {
     let is_common = config.is_many() && !flags.multi_run.no_set_consistent_seed;
-    flags.input.random_seed.or_else(|| is_common.then_some(COMMON_SEED))
+    let seed = flags.input.random_seed.or_else(|| is_common.then_some(COMMON_SEED))?;
+    let differs = config.sweep.as_ref().is_some_and(|sweep| !sweep.same_seed);
+    let index = cell.filter(|_| differs).map_or(0, |cell| cell.index);
+    Some(seed.wrapping_add(index))
 }
 
 /// The objectives of `--goodput` and of the search's own flags.

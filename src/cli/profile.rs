@@ -13,6 +13,7 @@ use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
+use super::sweep::SweepArgs;
 use super::value::{
     choice, count, millis, non_empty, number, positive, seconds, seconds_above_zero, share,
 };
@@ -84,6 +85,8 @@ pub(super) struct ProfileArgs {
     pub(super) distributed: DistributedArgs,
     #[command(flatten)]
     pub(super) multi_run: MultiRunArgs,
+    #[command(flatten)]
+    pub(super) sweep: SweepArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
     #[command(flatten)]

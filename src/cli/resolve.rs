@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::given::Given;
 use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
+use super::sweep::CellOf;
 use super::{connections, load, multi_run, rankings, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
@@ -22,10 +23,11 @@ use crate::{artifacts, dataset, endpoint, judge, redact, telemetry, transport};
 /// has evicted a conversation before it is sent again.
 const MAX_DEFAULT_ENTRIES: u64 = 10_000;
 
-/// The run that `flags` and `environment` describe, validated.
+/// The run, or the `cell` of a sweep, that `flags` and `environment` describe, validated.
 pub(super) fn run_config(
     flags: &ProfileArgs,
     given: Given<'_>,
+    cell: Option<CellOf<'_>>,
     arguments: &[Cow<'_, str>],
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
@@ -35,9 +37,9 @@ pub(super) fn run_config(
     let server = server(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
     let server_metrics = server_metrics::config(flags, &server.urls, &path, environment)?;
-    let multi_run = multi_run::config(flags, given)?;
+    let multi_run = multi_run::config(flags, given, cell)?;
     let mut config = RunConfig {
-        dataset: dataset(flags, given, multi_run::seed(flags, &multi_run))?,
+        dataset: dataset(flags, given, multi_run::seed(flags, &multi_run, cell))?,
         tokenizer,
         apply_chat_template: flags.tokenizer.apply_chat_template,
         runner: RunnerConfig {
@@ -56,6 +58,7 @@ pub(super) fn run_config(
         judge: judge(flags, given)?,
         log_level: log_level(flags),
         multi_run,
+        cells: Vec::new(),
         member: None,
         cli_command: redact::command_line(arguments),
         warnings: warning.into_iter().collect(),

@@ -54,12 +54,12 @@ fn shown<T: Named>() -> impl Iterator<Item = String> {
 }
 
 /// The error for a list where one number is expected.
-const SWEEP: &str = "lists (AIPerf's sweeps) are not supported yet; use one value per run";
+const LIST: &str = "does not take a list; use --variant to vary it from run to run";
 
 /// Parses a whole number of at least 0.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     if text.contains(',') {
-        return Err(SWEEP.to_owned());
+        return Err(LIST.to_owned());
     }
     text.trim().replace('_', "").parse().map_err(|_| "expected a whole number".to_owned())
 }
@@ -75,7 +75,7 @@ pub(super) fn positive(text: &str) -> Result<u64, String> {
 /// Parses a finite number of at least 0.
 pub(super) fn number(text: &str) -> Result<f64, String> {
     if text.contains(',') {
-        return Err(SWEEP.to_owned());
+        return Err(LIST.to_owned());
     }
     match text.trim().replace('_', "").parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn numbers_refuse_what_is_none() {
         assert_eq!(count("1_000"), Ok(1000));
-        assert!(count("10,20").unwrap_err().contains("sweep"));
+        assert!(count("10,20").unwrap_err().contains("list"));
         assert!(count("-1").is_err() && positive("0").is_err() && number("nan").is_err());
         assert_eq!((percent("100"), ratio("0")), (Ok(100.0), Ok(0.0)));
         assert!(percent("0").is_err() && percent("101").is_err() && ratio("1.01").is_err());

@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 
 use super::{Style, figures, number, printable};
 use crate::metrics::tag;
-use crate::metrics::{ConsoleGroup, Verdict};
+use crate::metrics::{ConsoleGroup, MetricTag, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::search::{End, History, Point};
+use crate::multi_run::sweep::{Cell, Results, plain};
 use crate::multi_run::{Dimension, RunResult, Trials};
 use crate::units::Unit;
 
-/// Renders the line about one of `asked` runs, printed when it ends.
+/// Renders the line about the run `nth` of `asked`, printed when it ends.
 #[must_use]
-pub(crate) fn render_run(run: &RunResult, asked: u64) -> String {
-    let name = format!("Run {} of {asked}", run.member.trial + 1);
+pub(crate) fn render_run(run: &RunResult, nth: u64, asked: u64) -> String {
+    let name = format!("Run {nth} of {asked}");
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
         let why = printable(failure.message());
@@ -109,15 +110,100 @@ fn number_of_percent(share: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Renders the cells of a sweep, and why runs are missing from it.
+#[must_use]
+pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
+    let has = |tag| results.cells.iter().any(|cell| cell.value(tag, "avg").is_some());
+    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(|column| has(column.tag)).collect();
+    let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
+    let parameters = &results.sweep.parameters;
+    let mut header: Vec<String> =
+        parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
+    header.extend(columns.iter().map(|column| column.header.to_owned()));
+    header.extend(["errors", "client", "Pareto"].map(str::to_owned));
+    let rows = results.cells.iter().map(|cell| {
+        let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
+        let mut row: Vec<String> =
+            parameters.iter().map(|parameter| printable(&value(&parameter.path))).collect();
+        row.extend(columns.iter().map(|column| number(cell.value(column.tag, column.statistic))));
+        let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
+        row.push(match (cell.rows.is_empty(), errors) {
+            (true, _) => "N/A".to_owned(),
+            (false, errors) => trimmed(errors.unwrap_or(0.0)),
+        });
+        row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
+        row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
+        row
+    });
+    let mut text = String::from("\n");
+    if has_results {
+        let trials = match results.config.runs {
+            1 => String::new(),
+            runs => format!(", means over up to {runs} runs"),
+        };
+        let title = format!("aiperf | Sweep (latencies in ms{trials})");
+        text.push_str(&figures(&title, header, rows, style));
+        text.push('\n');
+    }
+    let notes: Vec<String> = results.cells.iter().filter_map(note).collect();
+    for note in &notes {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{note}");
+    }
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// A column of the table of a sweep.
+struct SweepColumn {
+    header: &'static str,
+    tag: MetricTag,
+    statistic: &'static str,
+}
+
+const SWEEP_COLUMNS: [SweepColumn; 7] = [
+    column("requests/s", tag::REQUEST_THROUGHPUT, "avg"),
+    column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
+    column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50"),
+    column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99"),
+    column("ITL p50", tag::INTER_TOKEN_LATENCY, "p50"),
+    column("ITL p99", tag::INTER_TOKEN_LATENCY, "p99"),
+    column("goodput/s", tag::GOODPUT, "avg"),
+];
+
+const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
+    SweepColumn { header, tag, statistic }
+}
+
+/// Formats a count, or a mean of counts.
+fn trimmed(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// What is missing from a cell, or may be wrong with it.
+fn note(cell: &Cell) -> Option<String> {
+    let name = printable(&cell.variation.directory);
+    match (cell.error(), cell.verdict()) {
+        (Some(error), _) => Some(format!("{name}: {}", printable(error))),
+        (None, Some(verdict)) if verdict != Verdict::Valid => Some(format!(
+            "{name}: client {}; its own console output has the reasons.",
+            verdict.as_str()
+        )),
+        _ => None,
+    }
+}
+
 /// Renders the line about one load of a search, printed when it was tried.
 #[must_use]
 pub(crate) fn render_point(point: &Point) -> String {
-    let Point { variation, goodput, good_fraction, .. } = point;
+    let Point { load, goodput, good_fraction, .. } = point;
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
     format!(
         "At {}: goodput {} requests/sec, {} of requests good ({}){}{}\n",
-        variation.load,
+        load,
         number(*goodput),
         percent(*good_fraction),
         if point.is_feasible { "feasible" } else { "not feasible" },
@@ -142,7 +228,7 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
     let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
         [
-            point.variation.load.amount().to_string(),
+            point.load.amount().to_string(),
             number(point.goodput),
             percent(point.good_fraction),
             if point.is_feasible { "yes" } else { "no" }.to_owned(),
@@ -167,7 +253,7 @@ fn conclusion(history: &History) -> String {
             "Maximum goodput: {} requests/sec at {}, with {} of requests good (at least {wanted} \
              required).",
             number(best.goodput),
-            best.variation.load,
+            best.load,
             percent(best.good_fraction),
         ),
         None => format!("No load tried is feasible: at least {wanted} of requests must be good."),
@@ -187,11 +273,11 @@ fn conclusion(history: &History) -> String {
         (Some(End::AllFeasible), Some(most), _) => format!(
             " {}, the highest load to try, is feasible; a higher {upper} may give \
              more.",
-            most.variation.load
+            most.load
         ),
         (Some(End::NoneFeasible), _, Some(least)) => format!(
             " At {}, the lowest load to try, {} are good; lower {lower} or relax the objectives.",
-            least.variation.load,
+            least.load,
             percent(least.good_fraction),
         ),
         (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
@@ -203,11 +289,9 @@ fn conclusion(history: &History) -> String {
         (Some(End::MostPoints), ..) => {
             " The search ended after the maximum number of loads.".to_owned()
         }
-        (_, Some(most), Some(least)) => format!(
-            " The limit is between {} and {}.",
-            most.variation.load.amount(),
-            least.variation.load.amount()
-        ),
+        (_, Some(most), Some(least)) => {
+            format!(" The limit is between {} and {}.", most.load.amount(), least.load.amount())
+        }
         _ => String::new(),
     };
     found + doubt + &more
@@ -222,7 +306,8 @@ mod tests {
     fn history(points: &[(u64, f64, bool)], end: End) -> History {
         let point =
             |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
-                variation: Variation::new(index, Load::Concurrency(*concurrency)),
+                variation: Variation::of_search(index, Load::Concurrency(*concurrency)),
+                load: Load::Concurrency(*concurrency),
                 goodput: Some(*goodput),
                 good_fraction: Some(if *is_feasible { 1.0 } else { 0.5 }),
                 is_feasible: *is_feasible,

@@ -147,35 +147,32 @@ pub(super) fn errors(errors: &[ErrorCount], style: Style) -> String {
 
 /// Renders a table of right-aligned numbers with a title centred above it.
 #[must_use]
-pub(crate) fn figures<const N: usize>(
+pub(crate) fn figures<R: IntoIterator<Item = String>>(
     title: &str,
-    header: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
+    header: impl IntoIterator<Item: Into<String>>,
+    rows: impl Iterator<Item = R>,
     style: Style,
 ) -> String {
     lined(title, header, rows, style, |_| CellAlignment::Right)
 }
 
 /// Renders a table with a title centred above it.
-pub(super) fn lined<const N: usize>(
+pub(super) fn lined<R: IntoIterator<Item = String>>(
     title: &str,
-    header: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
+    header: impl IntoIterator<Item: Into<String>>,
+    rows: impl Iterator<Item = R>,
     style: Style,
     alignment: impl Fn(usize) -> CellAlignment,
 ) -> String {
-    let cells = |texts: [String; N]| -> Vec<Cell> {
-        let cell = |(at, text): (usize, String)| Cell::new(text).set_alignment(alignment(at));
-        texts.into_iter().enumerate().map(cell).collect()
-    };
+    let cell = |(at, text): (usize, String)| Cell::new(text).set_alignment(alignment(at));
     let mut table = Table::new();
     table
         .load_style(LINES)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(style.width)
-        .set_header(cells(header.map(str::to_owned)));
+        .set_header(header.into_iter().map(Into::into).enumerate().map(cell));
     for row in rows {
-        table.add_row(cells(row));
+        table.add_row(row.into_iter().enumerate().map(cell));
     }
     let body = table.trim_fmt();
     let width = body.lines().next().map_or(0, |line| line.chars().count());

@@ -132,6 +132,7 @@ impl Search {
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
     pub(crate) variation: Variation,
+    pub(crate) load: Load,
     /// Good requests per second, mean over its runs.
     pub(crate) goodput: Option<f64>,
     /// Fraction of good requests, mean over its runs.
@@ -147,7 +148,7 @@ pub(crate) struct Point {
 impl Point {
     /// Summarizes the runs of a load, with the required fraction `attainment` of good requests.
     #[must_use]
-    pub(crate) fn of(variation: Variation, trials: &Trials, attainment: f64) -> Self {
+    pub(crate) fn of(variation: Variation, load: Load, trials: &Trials, attainment: f64) -> Self {
         let mean = |tag: MetricTag| {
             let values: Vec<f64> = trials.runs.iter().filter_map(|run| run.average(tag)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -156,6 +157,7 @@ impl Point {
         let are_whole = !trials.was_cancelled() && trials.failed().next().is_none();
         Self {
             variation,
+            load,
             goodput: mean(OBJECTIVE),
             good_fraction,
             is_feasible: are_whole && good_fraction.is_some_and(|share| share >= attainment),
@@ -235,7 +237,7 @@ impl History {
 }
 
 fn by_amount(a: &Point, b: &Point) -> Ordering {
-    a.variation.load.amount().total_cmp(&b.variation.load.amount())
+    a.load.amount().total_cmp(&b.load.amount())
 }
 
 #[cfg(test)]

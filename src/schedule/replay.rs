@@ -45,23 +45,41 @@ pub enum ScheduleError {
 /// phases without a stop condition. Converts its times to those of the run: timestamps count from
 /// the phase's start, and conversations are in order of time.
 pub fn settle(config: &mut Config, dataset: &mut Dataset) -> Result<(), ScheduleError> {
+    let is_fixed = settle_dataset(&config.replay, dataset)?;
+    settle_phases(config, dataset, is_fixed)
+}
+
+/// Applies `replay` to the times of the dataset; returns whether they are the schedule.
+pub(crate) fn settle_dataset(
+    replay: &Replay,
+    dataset: &mut Dataset,
+) -> Result<bool, ScheduleError> {
     let conversations = &mut dataset.conversations;
-    let replay = config.replay.clone();
-    let is_fixed = has_schedule(&replay, conversations)?;
+    let is_fixed = has_schedule(replay, conversations)?;
     if is_fixed {
-        select(&replay, conversations)?;
+        select(replay, conversations)?;
         if replay.strict {
             *conversations = split(std::mem::take(conversations));
         }
-        rebase(&replay, conversations);
+        rebase(replay, conversations);
     }
-    set_delays(&replay, conversations);
+    set_delays(replay, conversations);
+    Ok(is_fixed)
+}
+
+/// Completes the phases with what depends on a settled dataset, whose times are the schedule if
+/// `is_fixed`.
+pub(crate) fn settle_phases(
+    config: &mut Config,
+    dataset: &Dataset,
+    is_fixed: bool,
+) -> Result<(), ScheduleError> {
     for phase in &mut config.phases {
-        settle_phase(phase, conversations)?;
+        settle_phase(phase, &dataset.conversations)?;
     }
     if let Some(phase) = config.phases.last_mut().filter(|_| is_fixed) {
         phase.load = LoadPattern::FixedSchedule;
-        if let UseOfTimestamps::IfPresent(concurrency) = replay.schedule {
+        if let UseOfTimestamps::IfPresent(concurrency) = config.replay.schedule {
             phase.concurrency = concurrency;
         }
     }

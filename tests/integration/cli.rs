@@ -96,7 +96,7 @@ fn flags_that_are_not_there_yet_are_refused_with_a_sentence() {
     }
     let sharegpt = refusal("--public-dataset sharegpt");
     assert!(sharegpt.contains("--custom-dataset-type sharegpt --input-file"), "{sharegpt}");
-    assert!(refusal("--concurrency 10,20").contains("sweep"));
+    assert!(refusal("--workers-max 1,2").contains("--variant"));
     assert!(refusal("--no-such-flag").contains("--no-such-flag"));
     assert!(refusal("--connection-reuse-strategy often").contains("sticky-user-sessions"));
 }
@@ -141,6 +141,47 @@ fn many_runs_and_what_is_the_same_in_them() {
         refusal(&format!("{shard} --shard 0/2 --concurrency 2"))
             .contains("--shard: cannot be combined")
     );
+}
+
+#[test]
+fn a_sweep_has_a_configuration_for_each_cell() {
+    let config = profile("--concurrency 1,2,4 --request-rate 5,inf --num-profile-runs 2");
+    let sweep = config.multi_run.sweep.as_ref().unwrap();
+    assert_eq!(sweep.parameters[1].path, "phases.profiling.rate");
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-sweep-concurrency-request_rate");
+    assert_eq!(config.cells.len(), 6);
+    let phase = |cell: usize| &config.cells[cell].config.schedule.phases[0];
+    assert_eq!(phase(5).concurrency, Some(Limit::constant(4)));
+    assert_eq!(
+        (&phase(5).load, config.cells[5].variation.directory()),
+        (&LoadPattern::ClosedLoop, "concurrency_4__rate_inf")
+    );
+    let seeds = |flags: &str| -> Vec<Option<u64>> {
+        profile(flags).cells.iter().map(|cell| cell.config.dataset.random_seed).collect()
+    };
+    assert_eq!(seeds("--isl 1,2,3"), [Some(42), Some(43), Some(44)]);
+    assert_eq!(seeds("--isl 1,2 --random-seed 7 --parameter-sweep-same-seed"), [Some(7); 2]);
+    assert_eq!(seeds("--isl 1,2 --no-set-consistent-seed"), [None; 2]);
+    assert_eq!(seeds("--isl 1"), []);
+    for (flags, said) in [
+        ("--concurrency 1,0", "cell concurrency_0: "),
+        ("--concurrency 1,2 --osl-stddev 3", "--osl"),
+        ("--prefill-concurrency 1,2", "--streaming"),
+        ("--sweep-type zip", "--sweep-type: requires a sweep"),
+        ("--resume", "--resume: requires a sweep"),
+        ("--concurrency 1,2 --resume --overwrite", "cannot be used with"),
+        ("--concurrency 1,2 --resume --export-level summary", "requires the records"),
+        (
+            "--osl 1,2 --search-recipe max-goodput-under-slo --e2e-sla-ms 5",
+            "--search-recipe: cannot",
+        ),
+        ("--isl 1,2 --sweep-type other", "possible values: grid, zip"),
+        ("--isl 1,2 --start-at 1795273445", "cannot be combined with several runs"),
+    ] {
+        assert!(refusal(flags).contains(said), "{flags}: {}", refusal(flags));
+    }
+    profile("--no-sweep-table --no-parameter-sweep-same-seed");
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod shards;
 mod shell;
 mod steady_state;
 mod support;
+mod sweeps;
 mod telemetry;
 mod templates;
 mod timeslices;

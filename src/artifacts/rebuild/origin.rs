@@ -77,7 +77,7 @@ impl Origin {
 }
 
 /// Parses a file; `None` if it does not exist.
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ReportError> {
     let unusable = |reason: String| ReportError::Unusable { path: path.to_owned(), reason };
     match open::read(path) {
         Ok(bytes) => {

@@ -49,7 +49,8 @@ fn rates_are_found_between_whole_numbers() {
 
 fn point(index: u64, sessions: u64, goodput: Option<f64>, is_feasible: bool) -> Point {
     Point {
-        variation: Variation::new(index, Load::Concurrency(sessions)),
+        variation: Variation::of_search(index, Load::Concurrency(sessions)),
+        load: Load::Concurrency(sessions),
         goodput,
         good_fraction: None,
         is_feasible,
@@ -59,7 +60,7 @@ fn point(index: u64, sessions: u64, goodput: Option<f64>, is_feasible: bool) -> 
 }
 
 fn amount(point: Option<&Point>) -> f64 {
-    point.unwrap().variation.load.amount()
+    point.unwrap().load.amount()
 }
 
 #[test]

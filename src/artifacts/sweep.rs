@@ -1,0 +1,274 @@
+//! The files of a sweep: its plan, from which it can be continued, and its results.
+
+mod plan;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::aggregate::{described, make, pretty};
+use super::csv::Sections;
+use super::json::Entry;
+use super::{ArtifactError, WriteFailure, replace, write_whole};
+use crate::metrics::Verdict;
+use crate::multi_run::aggregate::Row;
+use crate::multi_run::sweep::{Best, Cell, Results, plain};
+use crate::setting::Named as _;
+
+pub(crate) use plan::Plan;
+
+/// The statistics over trials of a metric in the CSV file, and their decimals.
+const COLUMNS: [(&str, usize); 5] = [("mean", 2), ("std", 2), ("min", 2), ("max", 2), ("cv", 4)];
+
+/// The paths of the results.
+#[derive(Debug)]
+pub(crate) struct SweepFiles {
+    json: PathBuf,
+    csv: PathBuf,
+    table: PathBuf,
+}
+
+impl SweepFiles {
+    /// Creates `directory` and checks every path.
+    pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
+        make(directory)?;
+        let file = |ending: &str| directory.join(format!("profile_export_aiperf_sweep.{ending}"));
+        let files = Self { json: file("json"), csv: file("csv"), table: file("parquet") };
+        [&files.json, &files.csv, &files.table].into_iter().try_for_each(|p| replace::check(p))?;
+        Ok(files)
+    }
+
+    /// Writes all files.
+    pub(crate) fn write(&self, results: &Results) -> Result<Vec<PathBuf>, WriteFailure> {
+        let cells: Vec<Value> =
+            results.cells.iter().map(|cell| combination(results, cell)).collect();
+        Ok(vec![
+            write_whole(&self.json, |out| pretty(out, &summary(results, &cells)))?,
+            write_whole(&self.csv, |out| write_csv(out, results, &cells))?,
+            table::write(&self.table, results)?,
+        ])
+    }
+}
+
+/// `profile_export_aiperf_sweep.json`.
+fn summary(results: &Results, cells: &[Value]) -> Value {
+    let failed: Vec<Value> = results
+        .failed()
+        .map(|(cell, run, failure)| {
+            let label = format!("{}, {}", cell.variation.label, run.member.run_label);
+            json!({"label": label, "error": failure.message()})
+        })
+        .collect();
+    let mut best = Map::new();
+    for (name, found) in best_cells(results) {
+        if let Some(found) = found {
+            best.insert(name.to_owned(), described_best(results, &found));
+        }
+    }
+    let mut front: Vec<&Cell> = results.cells.iter().filter(|cell| cell.is_pareto).collect();
+    front.sort_by(|a, b| by_values(a, b));
+    let front: Vec<Value> = front.into_iter().map(|cell| parameters(results, cell)).collect();
+    json!({
+        "aggregation_type": "sweep",
+        "aiperf_version": env!("CARGO_PKG_VERSION"),
+        "sweep_id": results.sweep_id.to_string(),
+        "num_profile_runs": results.planned(),
+        "num_successful_runs": successful(results),
+        "failed_runs": failed,
+        "is_complete": is_complete(results),
+        "metadata": {
+            "aggregation_type": "sweep",
+            "sweep_parameters": swept(results),
+            "num_combinations": results.cells.len(),
+            "sweep_mode": results.sweep.mode.name(),
+            "confidence_level": results.config.confidence_level,
+            "num_trials_per_value": results.config.runs,
+        },
+        "per_combination_metrics": cells,
+        "best_configurations": best,
+        "pareto_optimal": front,
+    })
+}
+
+fn successful(results: &Results) -> usize {
+    results.cells.iter().map(|cell| cell.trials.successful().count()).sum()
+}
+
+/// Returns whether all planned runs succeeded.
+fn is_complete(results: &Results) -> bool {
+    successful(results) as u64 == results.planned()
+}
+
+/// Returns the best cells by their names in the files.
+fn best_cells(results: &Results) -> [(&'static str, Option<Best<'_>>); 2] {
+    [("best_throughput", results.best_throughput()), ("best_latency_p99", results.best_latency())]
+}
+
+fn described_best(results: &Results, best: &Best<'_>) -> Value {
+    json!({
+        "parameters": parameters(results, best.cell),
+        "metric": best.row.across.mean,
+        "unit": best.row.metric.display_unit.label(),
+        "metric_key": best.row.key(),
+    })
+}
+
+/// Compares the values of cells, numbers by size and others as text.
+fn by_values(a: &Cell, b: &Cell) -> std::cmp::Ordering {
+    let (a, b) = (a.variation.values.values(), b.variation.values.values());
+    a.zip(b)
+        .map(|(a, b)| match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            _ => plain(a).cmp(&plain(b)),
+        })
+        .find(|order| order.is_ne())
+        .unwrap_or(std::cmp::Ordering::Equal)
+}
+
+/// Returns each parameter with its values, in the order of the cells.
+fn swept(results: &Results) -> Vec<Value> {
+    let parameters = results.sweep.parameters.iter().zip(results.sweep.aiperf_names());
+    parameters
+        .map(|(parameter, name)| {
+            let mut values: Vec<&Value> = Vec::new();
+            for value in
+                results.cells.iter().filter_map(|c| c.variation.values.get(&parameter.path))
+            {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            json!({"name": name, "values": values})
+        })
+        .collect()
+}
+
+/// Returns the settings of a cell by the names of the parameters.
+fn parameters(results: &Results, cell: &Cell) -> Value {
+    let named = results.sweep.parameters.iter().zip(results.sweep.aiperf_names());
+    let pairs = named.filter_map(|(parameter, name)| {
+        Some((name.to_owned(), cell.variation.values.get(&parameter.path)?.clone()))
+    });
+    Value::Object(pairs.collect())
+}
+
+/// Returns a cell with its statistics.
+fn combination(results: &Results, cell: &Cell) -> Value {
+    json!({
+        "parameters": parameters(results, cell),
+        "label": cell.variation.label,
+        "directory": cell.variation.directory,
+        "metrics": metrics(results, cell),
+        "runs": cell.trials.runs.iter().map(described).collect::<Vec<_>>(),
+        "client_verdict": cell.verdict().map(Verdict::as_str),
+        "pareto_optimal": cell.is_pareto,
+        "error": cell.error(),
+    })
+}
+
+/// Returns the statistics of a cell: by metric for a single trial, or else by metric and
+/// statistic.
+fn metrics(results: &Results, cell: &Cell) -> Map<String, Value> {
+    if results.config.runs > 1 {
+        return cell.rows.iter().map(|row| (row.key(), over_trials(row))).collect();
+    }
+    let has_rows: BTreeSet<_> = cell.rows.iter().map(|row| row.metric.tag.name()).collect();
+    let run = cell.trials.successful().next();
+    let all = run.into_iter().flat_map(|run| &run.results);
+    let known = all.filter(|result| has_rows.contains(result.metric.tag.name()));
+    known
+        .map(|result| {
+            let mut entry = json!(Entry::of(result));
+            entry["mean"] = entry["avg"].clone();
+            for unknown in ["cv", "ci_low", "ci_high"] {
+                entry[unknown] = Value::Null;
+            }
+            (result.metric.tag.name().to_owned(), entry)
+        })
+        .collect()
+}
+
+fn over_trials(row: &Row) -> Value {
+    let spread = row.across.spread;
+    json!({
+        "mean": row.across.mean,
+        "std": spread.map(|spread| spread.std),
+        "min": row.across.min,
+        "max": row.across.max,
+        "cv": spread.and_then(|spread| spread.cv),
+        "ci_low": spread.map(|spread| spread.ci_low),
+        "ci_high": spread.map(|spread| spread.ci_high),
+        "unit": row.metric.display_unit.label(),
+    })
+}
+
+/// `profile_export_aiperf_sweep.csv`: the cells, the best of them, the Pareto front and the
+/// settings.
+fn write_csv(out: &mut dyn io::Write, results: &Results, cells: &[Value]) -> io::Result<()> {
+    let names: Vec<String> = results.sweep.aiperf_names().into_iter().map(str::to_owned).collect();
+    let values = |cell: &Cell| -> Vec<String> {
+        let paths = results.sweep.parameters.iter().map(|parameter| &parameter.path);
+        paths.map(|path| cell.variation.values.get(path).map(plain).unwrap_or_default()).collect()
+    };
+    let of_cells: Vec<BTreeMap<&str, &Value>> = cells
+        .iter()
+        .map(|cell| {
+            let metrics = cell["metrics"].as_object();
+            metrics.into_iter().flatten().map(|(key, entry)| (key.as_str(), entry)).collect()
+        })
+        .collect();
+    let keys: BTreeSet<&str> = of_cells.iter().flat_map(|cell| cell.keys().copied()).collect();
+    let header =
+        keys.iter().flat_map(|key| COLUMNS.iter().map(move |(name, _)| format!("{key}_{name}")));
+    let mut sections = Sections::new(out);
+    let rows = results.cells.iter().zip(&of_cells).map(|(cell, metrics)| {
+        let figures = keys.iter().flat_map(|key| {
+            COLUMNS.iter().map(move |(name, decimals)| {
+                let value = metrics.get(key).and_then(|entry| entry[*name].as_f64());
+                value.map(|value| format!("{value:.decimals$}")).unwrap_or_default()
+            })
+        });
+        values(cell).into_iter().chain(figures).collect()
+    });
+    sections.write(names.iter().cloned().chain(header), rows)?;
+
+    let with_title = |title: &str| vec![title.to_owned()];
+    let best: Vec<Vec<String>> = ["Best Throughput", "Best Latency P99"]
+        .into_iter()
+        .zip(best_cells(results))
+        .filter_map(|(title, (_, best))| {
+            let best = best?;
+            let mut row = with_title(title);
+            row.extend(values(best.cell));
+            row.push(format!("{:.2}", best.row.across.mean));
+            row.push(best.row.metric.display_unit.label().to_owned());
+            Some(row)
+        })
+        .collect();
+    let mut header = with_title("Configuration");
+    header.extend(names.iter().cloned());
+    header.extend(["Metric", "Unit"].map(str::to_owned));
+    sections.write(with_title("Best Configurations"), std::iter::once(header).chain(best))?;
+
+    let mut front: Vec<&Cell> = results.cells.iter().filter(|cell| cell.is_pareto).collect();
+    front.sort_by(|a, b| by_values(a, b));
+    let rows: Vec<Vec<String>> = match front.as_slice() {
+        [] => vec![with_title("None")],
+        front => std::iter::once(names.clone()).chain(front.iter().map(|c| values(c))).collect(),
+    };
+    sections.write(with_title("Pareto Optimal Points"), rows.into_iter())?;
+
+    let facts = [
+        ("Field", "Value".to_owned()),
+        ("Aggregation Type", "sweep".to_owned()),
+        ("Sweep Parameters", names.join(" ")),
+        ("Number of Combinations", results.cells.len().to_string()),
+        ("Number of Profile Runs", results.planned().to_string()),
+        ("Number of Successful Runs", successful(results).to_string()),
+    ];
+    let pair = |(name, value): (&str, String)| vec![name.to_owned(), value];
+    sections.write(with_title("Metadata"), facts.into_iter().map(pair))
+}

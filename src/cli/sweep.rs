@@ -1,0 +1,465 @@
+//! Sweeps: the flags for them, and the command line of each cell.
+//!
+//! The command line of a cell is that of the sweep without the lists, and with one value of each
+//! list instead. It is parsed and checked like any other.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, ArgGroup, Args, Command};
+use serde_json::{Map, Value};
+
+use super::profile::ProfileArgs;
+use super::value::{choice, count, members, number, seconds, seconds_above_zero};
+use crate::config::ConfigError;
+use crate::multi_run::Variation;
+use crate::multi_run::sweep::{Config, Mode, Parameter};
+use crate::redact;
+use crate::setting::{Named as _, named};
+use crate::units::Nanos;
+
+/// Maximum number of cells, each of which is parsed before the first run.
+const MAX_CELLS: usize = 1000;
+
+/// Maximum length of a directory's name in bytes.
+const MAX_NAME: usize = 255;
+
+/// Names in the directory of a sweep that are not those of cells.
+const RESERVED: [&str; 4] = ["aggregate", "sweep_aggregate", "profile_runs", "logs"];
+
+/// Flags that are the same in all cells, in addition to those about several runs.
+const COMMON: [&str; 9] = [
+    "apply-chat-template",
+    "artifact-dir",
+    "config",
+    "junit",
+    "overwrite",
+    "profile-export-prefix",
+    "tokenizer",
+    "tokenizer-revision",
+    "ui",
+];
+
+/// The flags that take lists, with the paths of their settings in AIPerf's files.
+const LISTS: [(&str, &str, Kind); 12] = [
+    ("benchmark-duration", "phases.profiling.duration", Kind::Seconds),
+    ("concurrency", "phases.profiling.concurrency", Kind::Whole),
+    ("isl", "datasets.main.prompts.isl.mean", Kind::Whole),
+    ("isl-stddev", "datasets.main.prompts.isl.stddev", Kind::Real),
+    ("num-sessions", "phases.profiling.sessions", Kind::Whole),
+    ("num-users", "phases.profiling.users", Kind::Whole),
+    ("osl", "datasets.main.prompts.osl.mean", Kind::Whole),
+    ("osl-stddev", "datasets.main.prompts.osl.stddev", Kind::Real),
+    ("prefill-concurrency", "phases.profiling.prefill_concurrency", Kind::Whole),
+    ("request-count", "phases.profiling.requests", Kind::Whole),
+    ("request-rate", "phases.profiling.rate", Kind::Real),
+    ("session-turns-mean", "datasets.main.turns.mean", Kind::Whole),
+];
+
+/// How a value appears in the files.
+#[derive(Clone, Copy)]
+enum Kind {
+    Whole,
+    Real,
+    Seconds,
+}
+
+impl Kind {
+    /// The value of `text`, which is itself the value if it cannot be parsed.
+    fn value(self, text: &str) -> Value {
+        let value = match self {
+            Self::Whole => count(text).map(Value::from).or_else(|_| number(text).map(Value::from)),
+            Self::Real => number(text).map(Value::from),
+            Self::Seconds => seconds(text).map(Value::from),
+        };
+        value.unwrap_or_else(|_| text.trim().into())
+    }
+}
+
+/// A value of `--sweep-type`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Combination {
+    #[default]
+    Grid,
+    Zip,
+}
+
+named! { Combination { "grid" => Grid, "zip" => Zip } }
+
+/// What to vary from run to run.
+#[derive(Args)]
+#[command(next_help_heading = "Sweep", group = ArgGroup::new("of_sweep").multiple(true))]
+pub(super) struct SweepArgs {
+    /// How several lists such as --concurrency 1,2,4 are combined: every combination (grid) or
+    /// element by element (zip) [default: grid]
+    #[arg(long, value_name = "TYPE", value_parser = choice::<Combination>(), group = "of_sweep")]
+    pub(super) sweep_type: Option<Combination>,
+    /// Pairs of mean input and output lengths to sweep: 128:64,512:128
+    #[arg(long, value_name = "ISL:OSL,...")]
+    pub(super) isl_osl_pairs: Option<String>,
+    /// Scenario to sweep, given at least twice: '[name:] flag=value, flag=value'
+    #[arg(long, visible_alias = "sweep-variant", value_name = "SCENARIO", action = ArgAction::Append)]
+    pub(super) variant: Vec<String>,
+    /// Order of the runs of a sweep: all cells for each trial (repeated), or all trials of each
+    /// cell (independent) [default: repeated]
+    #[arg(long, value_name = "MODE", value_parser = choice::<Mode>(), group = "of_sweep")]
+    pub(super) parameter_sweep_mode: Option<Mode>,
+    /// Pause between cells, in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, group = "of_sweep")]
+    pub(super) parameter_sweep_cooldown_seconds: Option<f64>,
+    /// Use the same seed in each cell; by default it is one higher in each
+    #[arg(long, overrides_with = "no_parameter_sweep_same_seed", group = "of_sweep")]
+    pub(super) parameter_sweep_same_seed: bool,
+    /// Use a seed that is one higher in each cell (the default)
+    #[arg(long, overrides_with = "parameter_sweep_same_seed")]
+    pub(super) no_parameter_sweep_same_seed: bool,
+    /// Time after which no further run of a sweep starts, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero, group = "of_sweep")]
+    pub(super) sweep_max_duration: Option<f64>,
+    /// Do not print the table of the cells
+    #[arg(long)]
+    pub(super) no_sweep_table: bool,
+    /// Continue the interrupted sweep in the artifact directory: keep its finished runs, and
+    /// perform the others
+    #[arg(long, conflicts_with = "overwrite", group = "of_sweep")]
+    pub(super) resume: bool,
+}
+
+/// The cells of a command line.
+pub(super) struct Sweep {
+    parameters: Vec<Parameter>,
+    /// The arguments without what is swept.
+    common: Vec<OsString>,
+    /// Each cell with its flags.
+    cells: Vec<(Variation, Vec<String>)>,
+}
+
+/// A cell that is being parsed.
+#[derive(Clone, Copy)]
+pub(super) struct CellOf<'a> {
+    pub(super) index: u64,
+    parameters: &'a [Parameter],
+}
+
+/// Settings that are varied together.
+struct Axis {
+    /// The flag for messages.
+    flag: &'static str,
+    parameters: Vec<(&'static str, &'static str)>,
+    /// The values of all parameters, as text and as in the files.
+    values: Vec<Vec<(String, Value)>>,
+}
+
+/// The values of a cell, one of each axis.
+type Combined<'a> = Vec<&'a [(String, Value)]>;
+
+impl Sweep {
+    /// The sweep that `arguments` ask for; `None` if they contain neither lists nor scenarios.
+    pub(super) fn of(
+        arguments: &[OsString],
+        command: &Command,
+    ) -> Result<Option<Self>, ConfigError> {
+        let Some(profile) = command.find_subcommand("profile") else { return Ok(None) };
+        if arguments.get(1).is_none_or(|name| name != "profile") {
+            return Ok(None);
+        }
+        let mut common = arguments.to_vec();
+        let axes = axes(&mut common, profile)?;
+        let scenarios = take(&mut common, profile, "variant", |_| true);
+        match (axes.first(), scenarios.len()) {
+            (None, 0) => Ok(None),
+            (Some(first), 0) => {
+                let is_zip = take(&mut common.clone(), profile, "sweep-type", |_| true)
+                    .first()
+                    .and_then(|text| Combination::named(text))
+                    == Some(Combination::Zip);
+                let combinations = if is_zip { zipped(&axes)? } else { grid(&axes, first.flag)? };
+                Self::of_axes(common, &axes, combinations).map(Some)
+            }
+            (None, 1) => {
+                let why = "a single scenario is not a sweep; give at least two, or its flags \
+                           themselves";
+                Err(ConfigError::flag("--variant", why))
+            }
+            (None, _) => Self::of_scenarios(common, &scenarios, profile).map(Some),
+            (Some(first), _) => {
+                let why = format!("cannot be combined with a list ({}); remove one", first.flag);
+                Err(ConfigError::flag("--variant", why))
+            }
+        }
+    }
+
+    /// The cells with these combinations of values, one for each axis.
+    fn of_axes(
+        common: Vec<OsString>,
+        axes: &[Axis],
+        combinations: Vec<Combined<'_>>,
+    ) -> Result<Self, ConfigError> {
+        let flags: Vec<_> = axes.iter().flat_map(|axis| &axis.parameters).collect();
+        let parameters = flags.iter().map(|(flag, path)| parameter(flag, path)).collect();
+        let config = Config { parameters, ..Config::default() };
+        let cell = |(index, combination): (u64, Combined<'_>)| {
+            let values: Vec<_> = combination.into_iter().flatten().collect();
+            let flags =
+                flags.iter().zip(&values).map(|((flag, _), (text, _))| format!("--{flag}={text}"));
+            let in_files: Vec<Value> = values.iter().map(|(_, value)| value.clone()).collect();
+            (config.cell(index, &in_files), flags.collect())
+        };
+        let cells = (0..).zip(combinations).map(cell).collect();
+        let flag = axes.first().map_or("--concurrency", |axis| axis.flag);
+        Self { parameters: config.parameters.clone(), common, cells }.checked(flag)
+    }
+
+    /// The cells of `--variant`.
+    fn of_scenarios(
+        mut common: Vec<OsString>,
+        scenarios: &[String],
+        profile: &Command,
+    ) -> Result<Self, ConfigError> {
+        let refuse = |why: String| ConfigError::flag("--variant", why);
+        let mut parameters: Vec<Parameter> = Vec::new();
+        let mut cells = Vec::new();
+        for (index, text) in (0..).zip(scenarios) {
+            let is_name = |before: &str| !before.contains('=');
+            let (name, settings) = match text.split_once(':').filter(|(it, _)| is_name(it)) {
+                Some((name, settings)) => (name.trim().to_owned(), settings),
+                None => (format!("v{index}"), text.as_str()),
+            };
+            let settings = members(settings).ok_or_else(|| {
+                refuse(format!(
+                    "scenario {name:?} is not of the form 'name: flag=value, flag=value'"
+                ))
+            })?;
+            let (mut flags, mut values) = (Vec::new(), Map::new());
+            for (key, value) in settings {
+                let flag = varied_flag(&key, profile).map_err(refuse)?;
+                let text = crate::multi_run::sweep::plain(&value);
+                let given = format!("--{}={text}", flag.name);
+                if redact::command_line(&["", &given]).contains(redact::REDACTED) {
+                    let why = format!("--{} has a secret; give it outside of --variant", flag.name);
+                    return Err(refuse(why));
+                }
+                let known = LISTS.iter().find(|(name, ..)| *name == flag.name);
+                let path = known
+                    .map_or_else(|| flag.name.replace('-', "_"), |(_, path, _)| (*path).to_owned());
+                values.insert(path.clone(), known.map_or(value, |(.., kind)| kind.value(&text)));
+                let parameter = parameter(&flag.name, &path);
+                if !parameters.contains(&parameter) {
+                    parameters.push(parameter);
+                }
+                if flag.is_switch {
+                    let name = format!("--{}", flag.name);
+                    let is_it = |argument: &OsString| {
+                        argument.to_str().is_some_and(|it| it.split('=').next() == Some(&name))
+                    };
+                    common.retain(|argument| !is_it(argument));
+                }
+                flags.push(given);
+            }
+            cells.push((Variation::named(index, &name, values), flags));
+        }
+        Self { parameters, common, cells }.checked("--variant")
+    }
+
+    /// Checks that each cell has its own directory.
+    fn checked(self, flag: &str) -> Result<Self, ConfigError> {
+        for (index, (cell, _)) in self.cells.iter().enumerate() {
+            let name = cell.directory();
+            let is_taken = self.cells[..index].iter().any(|(other, _)| other.directory() == name);
+            let why = match name {
+                _ if is_taken => "names two cells; each must have its own values or name",
+                "" => "names no directory; choose another name",
+                _ if RESERVED.contains(&name) || name.starts_with(['.', '-']) => {
+                    "is not available as the name of a cell; choose another name"
+                }
+                _ if name.len() > MAX_NAME => {
+                    "is too long for the name of a directory; use fewer settings"
+                }
+                _ => continue,
+            };
+            return Err(ConfigError::flag(flag, format!("{:?} {why}", cell.label())));
+        }
+        Ok(self)
+    }
+
+    /// The arguments of each cell.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (&Variation, CellOf<'_>, Vec<OsString>)> {
+        (0..).zip(&self.cells).map(|(index, (variation, flags))| {
+            let flags = flags.iter().map(OsString::from);
+            let arguments = self.common.iter().cloned().chain(flags).collect();
+            (variation, CellOf { index, parameters: &self.parameters }, arguments)
+        })
+    }
+}
+
+fn parameter(flag: &str, path: &str) -> Parameter {
+    Parameter { name: flag.replace('-', "_"), path: path.to_owned() }
+}
+
+/// A flag that a scenario sets.
+struct VariedFlag {
+    name: String,
+    is_switch: bool,
+}
+
+/// The flag with the name or alias `key`, written with dashes or underscores.
+fn varied_flag(key: &str, profile: &Command) -> Result<VariedFlag, String> {
+    let wanted = key.trim().trim_start_matches('-').replace('_', "-");
+    let is_it = |argument: &&clap::Arg| {
+        argument
+            .get_long_and_visible_aliases()
+            .is_some_and(|names| names.contains(&wanted.as_str()))
+    };
+    let argument = profile
+        .get_arguments()
+        .find(is_it)
+        .ok_or_else(|| format!("{key:?} is not a flag of aiperf profile"))?;
+    let name = argument.get_long().unwrap_or_default();
+    let is_of_group = |group: &str| {
+        let group = profile.get_groups().find(|it| it.get_id() == group);
+        group.is_some_and(|group| group.get_args().any(|id| id == argument.get_id()))
+    };
+    if COMMON.contains(&name) || is_of_group("MultiRunArgs") || is_of_group("SweepArgs") {
+        return Err(format!("--{name} is the same in all cells; give it outside of --variant"));
+    }
+    let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+    Ok(VariedFlag { name: name.to_owned(), is_switch })
+}
+
+/// Takes the lists out of `arguments`; in the order of the paths.
+fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, ConfigError> {
+    let mut axes = Vec::new();
+    for (name, path, kind) in LISTS {
+        let lists = take(arguments, profile, name, |value| value.contains(','));
+        let flag = format!("--{name}");
+        let [list] = lists.as_slice() else {
+            if lists.is_empty() {
+                continue;
+            }
+            return Err(ConfigError::flag(flag, "has two lists; give one"));
+        };
+        let value = |text: &str| vec![(text.to_owned(), kind.value(text))];
+        let values = list.split(',').map(|text| value(text.trim())).collect();
+        axes.push(Axis { flag: name, parameters: vec![(name, path)], values });
+    }
+    if let Some(list) = take(arguments, profile, "isl-osl-pairs", |_| true).pop() {
+        let flag = "--isl-osl-pairs";
+        let is_given = |name| !take(&mut arguments.clone(), profile, name, |_| true).is_empty();
+        let is_swept = axes.iter().any(|axis: &Axis| ["isl", "osl"].contains(&axis.flag));
+        if is_swept || is_given("isl") || is_given("osl") {
+            return Err(ConfigError::flag(flag, "sets --isl and --osl; remove these"));
+        }
+        axes.push(Axis {
+            flag: "isl-osl-pairs",
+            ..pairs(&list).ok_or_else(|| {
+                ConfigError::flag(
+                    flag,
+                    format!("{list:?} is not a list of pairs such as 128:64,512:128"),
+                )
+            })?
+        });
+    }
+    axes.sort_by_key(|axis| axis.parameters[0].1);
+    Ok(axes)
+}
+
+/// Parses pairs of input and output lengths.
+fn pairs(list: &str) -> Option<Axis> {
+    let of = |name: &str| LISTS.iter().find(|(flag, ..)| *flag == name);
+    let ((isl, isl_path, kind), (osl, osl_path, _)) = (of("isl")?, of("osl")?);
+    let values = list.split(',').map(|pair| {
+        let (isl, osl) = pair.split_once(':')?;
+        let value = |text: &str| (text.trim().to_owned(), kind.value(text));
+        Some(vec![value(isl), value(osl)])
+    });
+    Some(Axis {
+        flag: "isl-osl-pairs",
+        parameters: vec![(*isl, *isl_path), (*osl, *osl_path)],
+        values: values.collect::<Option<_>>()?,
+    })
+}
+
+/// Every combination, the last axis varying fastest.
+fn grid<'a>(axes: &'a [Axis], flag: &str) -> Result<Vec<Combined<'a>>, ConfigError> {
+    let cells = axes.iter().try_fold(1_usize, |cells, axis| cells.checked_mul(axis.values.len()));
+    let Some(cells) = cells.filter(|cells| *cells <= MAX_CELLS) else {
+        let why = format!("the sweep has more than {MAX_CELLS} cells; use shorter lists");
+        return Err(ConfigError::flag(format!("--{flag}"), why));
+    };
+    let mut combinations = Vec::with_capacity(cells);
+    combinations.push(Vec::new());
+    for axis in axes {
+        combinations = combinations
+            .iter()
+            .flat_map(|begun| {
+                axis.values.iter().map(move |values| {
+                    let mut combination: Combined<'_> = Vec::clone(begun);
+                    combination.push(values);
+                    combination
+                })
+            })
+            .collect();
+    }
+    Ok(combinations)
+}
+
+/// The first values of all axes, the second ones, and so on.
+fn zipped(axes: &[Axis]) -> Result<Vec<Combined<'_>>, ConfigError> {
+    let length = axes.first().map_or(0, |axis| axis.values.len());
+    if axes.iter().any(|axis| axis.values.len() != length) || length > MAX_CELLS {
+        let lengths: Vec<String> =
+            axes.iter().map(|axis| format!("--{} has {}", axis.flag, axis.values.len())).collect();
+        let why = format!(
+            "zip requires lists of the same length, at most {MAX_CELLS}; {}",
+            lengths.join(", ")
+        );
+        return Err(ConfigError::flag("--sweep-type", why));
+    }
+    Ok((0..length).map(|at| axes.iter().map(|axis| axis.values[at].as_slice()).collect()).collect())
+}
+
+/// Removes the flag with the long name `name`, or one of its aliases, and returns the values for
+/// which `is_wanted` is true.
+fn take(
+    arguments: &mut Vec<OsString>,
+    profile: &Command,
+    name: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let flag = profile.get_arguments().find(|argument| argument.get_long() == Some(name));
+    let names = flag.and_then(clap::Arg::get_long_and_visible_aliases).unwrap_or_default();
+    let mut found = Vec::new();
+    let mut at = 2;
+    while let Some(text) = arguments.get(at).and_then(|argument| argument.to_str()) {
+        let (given, inline) = match text.split_once('=') {
+            Some((given, value)) => (given, Some(value)),
+            None => (text, None),
+        };
+        let is_it = given.strip_prefix("--").is_some_and(|given| names.contains(&given));
+        let next = arguments.get(at + 1).and_then(|next| next.to_str());
+        let value = inline.or(next).filter(|value| is_it && is_wanted(value));
+        if let Some(value) = value {
+            found.push(value.to_owned());
+            arguments.drain(at..=at + usize::from(inline.is_none()));
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// The settings of the sweep that `cell` belongs to.
+pub(super) fn config(flags: &ProfileArgs, cell: CellOf<'_>) -> Config {
+    let given = &flags.sweep;
+    Config {
+        parameters: cell.parameters.to_vec(),
+        mode: given.parameter_sweep_mode.unwrap_or_default(),
+        cooldown: given.parameter_sweep_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
+        same_seed: given.parameter_sweep_same_seed,
+        max_duration: given.sweep_max_duration.map(Nanos::from_seconds),
+        shows_table: !given.no_sweep_table,
+        resumes: given.resume,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! Sweeps: a cell for each combination of settings, the order of their runs, and which cells are
+//! the best.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::aggregate::{self, Row};
+use super::{Failure, RunResult, Trials, Variation};
+use crate::metrics::tag;
+use crate::metrics::{MetricTag, Verdict};
+use crate::setting::named;
+use crate::units::Nanos;
+
+/// Characters that are not part of a directory's name, as in AIPerf.
+const DROPPED: &[char] = &['/', '\\', '<', '>', ':', '"', '|', '?', '*'];
+
+/// The settings of a sweep.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// What is varied.
+    pub parameters: Vec<Parameter>,
+    /// Order of the runs (`--parameter-sweep-mode`).
+    pub mode: Mode,
+    /// Pause between cells (`--parameter-sweep-cooldown-seconds`).
+    pub cooldown: Nanos,
+    /// Whether all cells have the same seed (`--parameter-sweep-same-seed`).
+    pub same_seed: bool,
+    /// Time after which no further run starts (`--sweep-max-duration`).
+    pub max_duration: Option<Nanos>,
+    /// Whether the table of the cells is printed; off with `--no-sweep-table`.
+    pub shows_table: bool,
+    /// Whether an interrupted sweep is continued (`--resume`).
+    pub resumes: bool,
+}
+
+/// Orders of the runs of a sweep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// For each trial, all cells.
+    #[default]
+    Repeated,
+    /// For each cell, all trials.
+    Independent,
+}
+
+named! { Mode { "repeated" => Repeated, "independent" => Independent } }
+
+/// A setting that a sweep varies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Its flag, with underscores: `request_rate`.
+    pub name: String,
+    /// Its path in AIPerf's files: `phases.profiling.rate`.
+    pub path: String,
+}
+
+impl Parameter {
+    /// The last part of the path.
+    fn leaf(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or(&self.path)
+    }
+}
+
+/// A run of a sweep: the indices of its cell, and of the run in the cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) cell: usize,
+    pub(crate) trial: u64,
+}
+
+impl Config {
+    /// Returns the runs of `cells` cells with `trials` runs each, in order.
+    pub(crate) fn steps(&self, cells: usize, trials: u64) -> Vec<Step> {
+        match self.mode {
+            Mode::Repeated => (0..trials)
+                .flat_map(|trial| (0..cells).map(move |cell| Step { cell, trial }))
+                .collect(),
+            Mode::Independent => (0..cells)
+                .flat_map(|cell| (0..trials).map(move |trial| Step { cell, trial }))
+                .collect(),
+        }
+    }
+
+    /// Returns whether the pause between these two runs is one between cells, not between trials.
+    pub(crate) const fn is_between_cells(&self, last: Step, next: Step) -> bool {
+        match self.mode {
+            Mode::Repeated => last.trial == next.trial,
+            Mode::Independent => last.cell != next.cell,
+        }
+    }
+
+    /// Returns the end of the name of the default directory: `-sweep-concurrency-isl`.
+    #[must_use]
+    pub fn directory_suffix(&self) -> String {
+        let names: Vec<&str> = self.parameters.iter().map(|it| it.name.as_str()).collect();
+        format!("-sweep-{}", names.join("-"))
+    }
+
+    /// Returns the name of each parameter in AIPerf's files: the last part of its path, or the
+    /// whole path if another parameter has the same last part.
+    pub(crate) fn aiperf_names(&self) -> Vec<&str> {
+        let is_unique = |parameter: &Parameter| {
+            self.parameters.iter().filter(|other| other.leaf() == parameter.leaf()).count() == 1
+        };
+        let name =
+            |parameter| if is_unique(parameter) { parameter.leaf() } else { &parameter.path };
+        self.parameters.iter().map(name).collect()
+    }
+
+    /// Returns the cell with these `values`, one for each parameter.
+    #[must_use]
+    pub fn cell(&self, index: u64, values: &[Value]) -> Variation {
+        let pairs = || self.parameters.iter().zip(values);
+        let label: Vec<String> = pairs()
+            .map(|(parameter, value)| format!("{}={}", parameter.path, plain(value)))
+            .collect();
+        let directory: Vec<String> = pairs()
+            .map(|(parameter, value)| format!("{}_{}", self.short_name(parameter), plain(value)))
+            .collect();
+        Variation {
+            label: label.join(", "),
+            directory: file_name(&directory.join("__")),
+            index,
+            values: pairs().map(|(it, value)| (it.path.clone(), value.clone())).collect(),
+        }
+    }
+
+    /// Returns the last part of the parameter's path, or the part before it if another parameter
+    /// has the same last part: `isl` and `osl`, which both have a `mean`.
+    fn short_name<'a>(&self, parameter: &'a Parameter) -> &'a str {
+        let leaf = parameter.leaf();
+        if self.parameters.iter().all(|other| other == parameter || other.leaf() != leaf) {
+            return leaf;
+        }
+        parameter.path.rsplit('.').nth(1).unwrap_or(leaf)
+    }
+}
+
+impl Variation {
+    /// Creates the scenario `name` with these settings.
+    #[must_use]
+    pub fn named(index: u64, name: &str, values: Map<String, Value>) -> Self {
+        Self { label: name.to_owned(), directory: file_name(name), index, values }
+    }
+
+    /// Returns the name of its directory, in that of the sweep.
+    #[must_use]
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// Returns its label in the files.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+}
+
+/// Removes what AIPerf removes from names of directories.
+fn file_name(text: &str) -> String {
+    text.replace("..", "").chars().filter(|c| !DROPPED.contains(c) && !c.is_control()).collect()
+}
+
+/// Formats a value without quotes.
+pub(crate) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A cell with its results.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) variation: Variation,
+    /// Its runs.
+    pub(crate) trials: Trials,
+    /// The statistics of its successful runs.
+    pub(crate) rows: Vec<Row>,
+    /// Whether no other cell is at least as good in throughput and latency, and better in one.
+    pub(crate) is_pareto: bool,
+}
+
+impl Cell {
+    /// Returns the statistics over the runs of a statistic of a metric.
+    fn row(&self, tag: MetricTag, statistic: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.metric.tag == tag && row.statistic == statistic)
+    }
+
+    /// Returns the mean over the runs of a statistic of a metric.
+    pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        self.row(tag, statistic).map(|row| row.across.mean)
+    }
+
+    /// Returns the worst verdict on client health.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        self.trials.successful().filter_map(|run| run.verdict).max()
+    }
+
+    /// Returns why a run is missing from the results, if one is.
+    pub(crate) fn error(&self) -> Option<&str> {
+        if let Some((_, failure)) = self.trials.failed().next() {
+            return Some(failure.message());
+        }
+        let is_short = (self.trials.runs.len() as u64) < self.trials.config.runs;
+        is_short.then_some(match self.trials.runs.len() {
+            0 => "not run",
+            _ => "not all runs were performed",
+        })
+    }
+}
+
+/// The cells of a sweep with their results.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) config: super::Config,
+    pub(crate) sweep: Config,
+    pub(crate) sweep_id: Uuid,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// A best cell.
+pub(crate) struct Best<'a> {
+    pub(crate) cell: &'a Cell,
+    /// The statistic in which it is the best, such as `time_to_first_token_p99`.
+    pub(crate) row: &'a Row,
+}
+
+impl Results {
+    /// Computes the statistics of each cell from its runs.
+    pub(crate) fn of(
+        config: &super::Config,
+        sweep: &Config,
+        sweep_id: Uuid,
+        cells: impl IntoIterator<Item = (Variation, Trials)>,
+    ) -> Self {
+        let cell = |(variation, trials): (Variation, Trials)| Cell {
+            rows: aggregate::rows(&trials),
+            variation,
+            trials,
+            is_pareto: false,
+        };
+        let mut results = Self {
+            config: config.clone(),
+            sweep: sweep.clone(),
+            sweep_id,
+            cells: cells.into_iter().map(cell).collect(),
+        };
+        let latency = results.latency();
+        let points: Vec<Option<(f64, f64)>> = results
+            .cells
+            .iter()
+            .map(|cell| {
+                Some((cell.value(tag::REQUEST_THROUGHPUT, "avg")?, cell.value(latency, "p99")?))
+            })
+            .collect();
+        for (cell, is_pareto) in results.cells.iter_mut().zip(pareto(&points)) {
+            cell.is_pareto = is_pareto;
+        }
+        results
+    }
+
+    /// Returns the latency to compare cells by: the time to first token if any cell has it.
+    fn latency(&self) -> MetricTag {
+        let has = |tag| self.cells.iter().any(|cell| cell.value(tag, "p99").is_some());
+        if has(tag::TIME_TO_FIRST_TOKEN) { tag::TIME_TO_FIRST_TOKEN } else { tag::REQUEST_LATENCY }
+    }
+
+    /// Returns the cell with the highest request throughput.
+    pub(crate) fn best_throughput(&self) -> Option<Best<'_>> {
+        self.best(tag::REQUEST_THROUGHPUT, "avg", |value| value)
+    }
+
+    /// Returns the cell with the lowest p99 of the latency.
+    pub(crate) fn best_latency(&self) -> Option<Best<'_>> {
+        self.best(self.latency(), "p99", |value| -value)
+    }
+
+    /// Returns the first cell with the highest `score` of a statistic.
+    fn best(&self, tag: MetricTag, statistic: &str, score: fn(f64) -> f64) -> Option<Best<'_>> {
+        let all = self
+            .cells
+            .iter()
+            .filter_map(|cell| Some(Best { cell, row: cell.row(tag, statistic)? }));
+        all.reduce(|best, next| {
+            let is_better = score(next.row.across.mean) > score(best.row.across.mean);
+            if is_better { next } else { best }
+        })
+    }
+
+    /// Returns all runs that were started.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Cell, &RunResult)> {
+        self.cells.iter().flat_map(|cell| cell.trials.runs.iter().map(move |run| (cell, run)))
+    }
+
+    /// Returns the runs that failed, each with the reason.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (&Cell, &RunResult, &Failure)> {
+        self.runs().filter_map(|(cell, run)| Some((cell, run, run.failure.as_ref()?)))
+    }
+
+    /// Returns the number of runs that were planned.
+    pub(crate) fn planned(&self) -> u64 {
+        self.config.runs * self.cells.len() as u64
+    }
+}
+
+/// Returns which points of throughput and latency are on the Pareto front: no other point is at
+/// least as good in both and better in one.
+fn pareto(points: &[Option<(f64, f64)>]) -> Vec<bool> {
+    let dominates = |(throughput, latency): (f64, f64), (other_throughput, other_latency)| {
+        throughput >= other_throughput
+            && latency <= other_latency
+            && (throughput > other_throughput || latency < other_latency)
+    };
+    let is_on_front =
+        |point: (f64, f64)| !points.iter().flatten().any(|other| dominates(*other, point));
+    points.iter().map(|point| point.is_some_and(is_on_front)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use super::*;
+use crate::metrics::Registry;
+use crate::metrics::metric::{MetricResult, Stats};
+use crate::multi_run::{Config as ManyRuns, Member, RunResult};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn config(paths: &[&str], mode: Mode) -> Config {
+    let parameter = |path: &&str| Parameter { name: (*path).to_owned(), path: (*path).to_owned() };
+    Config { parameters: paths.iter().map(parameter).collect(), mode, ..Config::default() }
+}
+
+const CONCURRENCY: &str = "phases.profiling.concurrency";
+const ISL: &str = "datasets.main.prompts.isl.mean";
+const OSL: &str = "datasets.main.prompts.osl.mean";
+
+#[test]
+fn repeated_sweeps_go_over_all_cells_and_independent_ones_over_all_trials() {
+    let order = |mode| -> Vec<(usize, u64)> {
+        let steps = config(&[], mode).steps(2, 3);
+        steps.into_iter().map(|step| (step.cell, step.trial)).collect()
+    };
+    assert_eq!(order(Mode::Repeated), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
+    assert_eq!(order(Mode::Independent), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    let pauses = |mode| -> Vec<bool> {
+        let config = config(&[], mode);
+        let steps = config.steps(2, 2);
+        steps.windows(2).map(|pair| config.is_between_cells(pair[0], pair[1])).collect()
+    };
+    assert_eq!(pauses(Mode::Repeated), [true, false, true]);
+    assert_eq!(pauses(Mode::Independent), [false, true, false]);
+}
+
+#[test]
+fn cells_are_named_as_in_aiperf() {
+    let one = config(&[ISL, CONCURRENCY], Mode::Repeated);
+    let cell = one.cell(3, &[json!(20), json!(1)]);
+    assert_eq!(cell.directory, "mean_20__concurrency_1");
+    assert_eq!(cell.label, format!("{ISL}=20, {CONCURRENCY}=1"));
+    assert_eq!(cell.index, 3);
+    assert_eq!(json!(cell.values), json!({ISL: 20, CONCURRENCY: 1}));
+    assert_eq!(one.aiperf_names(), ["mean", "concurrency"]);
+    // Both have a mean.
+    let both = config(&[ISL, OSL], Mode::Repeated);
+    assert_eq!(both.cell(0, &[json!(20), json!(4)]).directory, "isl_20__osl_4");
+    assert_eq!(both.aiperf_names(), [ISL, OSL]);
+    let rate = config(&["phases.profiling.rate"], Mode::Repeated);
+    assert_eq!(rate.cell(0, &[json!(20.0)]).directory, "rate_20.0");
+    assert_eq!(rate.cell(0, &[json!("inf")]).directory, "rate_inf");
+    assert_eq!(Variation::named(0, "a/../b: \"c\"?", Map::new()).directory, "ab c");
+}
+
+#[test]
+fn directories_depend_on_the_order_and_the_number_of_trials() {
+    let places = |mode, runs| {
+        let sweep = config(&[CONCURRENCY], mode);
+        let cell = sweep.cell(0, &[json!(1)]);
+        let many = ManyRuns { runs, sweep: Some(sweep), ..ManyRuns::default() };
+        let text = |path: std::path::PathBuf| path.display().to_string();
+        [
+            text(many.directory(Some(&cell), 1)),
+            text(many.aggregate_directory(Some(&cell))),
+            text(many.sweep_directory()),
+        ]
+    };
+    let [run, _, sweep] = places(Mode::Repeated, 1);
+    assert_eq!([run, sweep], ["concurrency_1", "sweep_aggregate"]);
+    assert_eq!(
+        places(Mode::Repeated, 2),
+        [
+            "profile_runs/trial_0002/concurrency_1",
+            "aggregate/concurrency_1",
+            "aggregate/sweep_aggregate"
+        ]
+    );
+    assert_eq!(
+        places(Mode::Independent, 2),
+        ["concurrency_1/profile_runs/trial_0002", "concurrency_1/aggregate", "sweep_aggregate"]
+    );
+    let many = ManyRuns { runs: 2, ..ManyRuns::default() };
+    assert_eq!(many.directory(None, 1).display().to_string(), "profile_runs/run_0002");
+    assert_eq!(many.aggregate_directory(None).display().to_string(), "aggregate");
+}
+
+/// Returns a cell whose single run had these results, or failed.
+fn cell(index: u64, throughput_and_latency: Option<(f64, f64)>) -> (Variation, Trials) {
+    let variation = config(&[CONCURRENCY], Mode::Repeated).cell(index, &[json!(index + 1)]);
+    let metric = |tag| Registry::catalogue().iter().find(|metric| metric.tag == tag).unwrap();
+    let mut run = RunResult::failed(
+        Member::new(Uuid::nil(), 0, Some(variation.clone())),
+        std::path::PathBuf::new(),
+        Failure::Load("no request succeeded".to_owned()),
+    );
+    if let Some((throughput, latency)) = throughput_and_latency {
+        run.failure = None;
+        let distribution =
+            crate::metrics::metric::Distribution { p99: latency, ..Default::default() };
+        run.results = vec![
+            MetricResult {
+                metric: metric(tag::REQUEST_LATENCY),
+                stats: Stats { avg: 1.0, instant: None, distribution: Some(distribution) },
+            },
+            MetricResult {
+                metric: metric(tag::REQUEST_THROUGHPUT),
+                stats: Stats { avg: throughput, instant: None, distribution: None },
+            },
+        ];
+    }
+    let mut trials = Trials::new(ManyRuns::default(), Uuid::nil());
+    trials.runs.push(run);
+    (variation, trials)
+}
+
+fn results(cells: &[Option<(f64, f64)>]) -> Results {
+    let cells = (0..).zip(cells).map(|(index, values)| cell(index, *values));
+    let sweep = config(&[CONCURRENCY], Mode::Repeated);
+    Results::of(&ManyRuns::default(), &sweep, Uuid::nil(), cells)
+}
+
+#[test]
+fn the_best_cells_are_known_even_if_one_failed() {
+    let found = results(&[Some((10.0, 5.0)), None, Some((30.0, 9.0)), Some((20.0, 9.0))]);
+    let best = found.best_throughput().unwrap();
+    assert_eq!((best.cell.variation.index, best.row.across.mean), (2, 30.0));
+    let best = found.best_latency().unwrap();
+    assert_eq!((best.cell.variation.index, best.row.key()), (0, "request_latency_p99".to_owned()));
+    let front: Vec<bool> = found.cells.iter().map(|cell| cell.is_pareto).collect();
+    assert_eq!(front, [true, false, true, false]);
+    assert_eq!(found.cells[1].error(), Some("no request succeeded"));
+    assert_eq!((found.planned(), found.failed().count()), (4, 1));
+    // The first of equals.
+    let equal = results(&[Some((1.0, 1.0)), Some((1.0, 1.0))]);
+    assert_eq!(equal.best_throughput().unwrap().cell.variation.index, 0);
+    assert!(equal.cells.iter().all(|cell| cell.is_pareto));
+    let none = results(&[None, None]);
+    assert!(none.best_throughput().is_none() && none.best_latency().is_none());
+}
+
+proptest! {
+    #[test]
+    fn the_front_is_what_no_point_beats(
+        points in prop::collection::vec(prop::option::of((0_u8..6, 0_u8..6)), 0..12)
+    ) {
+        let given: Vec<Option<(f64, f64)>> =
+            points.iter().map(|point| point.map(|(x, y)| (f64::from(x), f64::from(y)))).collect();
+        // Brute force over whole numbers: sort by falling throughput and rising latency, and keep
+        // each point with a lower latency than all with a higher throughput.
+        let mut known: Vec<(u8, u8)> = points.iter().flatten().copied().collect();
+        known.sort_by_key(|(x, y)| (std::cmp::Reverse(*x), *y));
+        let mut front = std::collections::BTreeSet::new();
+        let mut least = u8::MAX;
+        for (x, y) in known {
+            if y < least {
+                least = y;
+                front.insert((x, y));
+            }
+        }
+        let expected: Vec<bool> =
+            points.iter().map(|point| point.is_some_and(|point| front.contains(&point))).collect();
+        prop_assert_eq!(pareto(&given), expected);
+    }
+}

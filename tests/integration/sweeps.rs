@@ -1,0 +1,216 @@
+//! Sweeps: the cells of a command line, their files, and the continuation of interrupted sweeps.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::Duration;
+
+use aiperf::mock_server::{Config, MockServer, Script};
+use aiperf::units::Nanos;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, profile, profile_command, signal};
+
+fn mock(script: Script) -> MockServer {
+    MockServer::start(Config { script, ..Config::default() }).unwrap()
+}
+
+fn results(directory: &Path) -> Value {
+    let text = fs::read(directory.join("profile_export_aiperf_sweep.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Waits until the program has sent this many requests.
+fn wait_for(requests: u64, server: &MockServer, program: &mut Child) {
+    while server.requests_received() < requests {
+        assert!(program.try_wait().unwrap().is_none(), "the program has ended");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the content of every file in `directory`, by its path.
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            found.insert(path.display().to_string(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
+    let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = aiperf(&["profile", "--model", "mock-model", "--tokenizer", "builtin"]);
+    command.args(["--url", &server.url(), "--ui", "none", "--streaming", "--osl", "4"]);
+    command.args(["--isl", "10,20", "--concurrency", "1,2", "--request-count", "6"]);
+    command.args(["--goodput", "request_latency:60000"]);
+    let output = command.arg("--artifact-dir").arg(directory.path()).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    let directory = run.directory.path();
+    let found = results(&directory.join("sweep_aggregate"));
+    assert_eq!(found["aggregation_type"], "sweep");
+    assert_eq!((&found["num_profile_runs"], &found["num_successful_runs"]), (&json!(4), &json!(4)));
+    assert_eq!(found["metadata"]["num_combinations"], 4);
+    assert_eq!(
+        found["metadata"]["sweep_parameters"],
+        json!([{"name": "mean", "values": [10, 20]}, {"name": "concurrency", "values": [1, 2]}])
+    );
+    let cells = found["per_combination_metrics"].as_array().unwrap();
+    assert_eq!(cells[1]["parameters"], json!({"mean": 10, "concurrency": 2}));
+    for (index, cell) in cells.iter().enumerate() {
+        let place = directory.join(cell["directory"].as_str().unwrap());
+        let text = fs::read(place.join("profile_export_aiperf.json")).unwrap();
+        let summary: Value = serde_json::from_slice(&text).unwrap();
+        // One higher in each cell.
+        assert_eq!(summary["run_info"]["random_seed"], 42 + index);
+        assert_eq!(summary["request_count"]["avg"], 6.0);
+        assert_eq!(cell["error"], Value::Null);
+    }
+    let stdout = run.stdout();
+    assert!(stdout.contains("Run 4 of 4 (mean_20__concurrency_2): 6 requests"), "{stdout}");
+    for shown in ["aiperf | Sweep", "TTFT p99", "ITL p50", "goodput/s", "Pareto"] {
+        assert!(stdout.contains(shown), "{shown}: {stdout}");
+    }
+    run_python("tests/check_sweep.py", directory);
+    // The report recomputes the same.
+    let before = results(&directory.join("sweep_aggregate"));
+    fs::remove_dir_all(directory.join("sweep_aggregate")).unwrap();
+    let report = aiperf(&["report"]).arg(directory).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!(results(&directory.join("sweep_aggregate")), before);
+    // Another sweep does not overwrite it, unless it is asked to.
+    let other = profile(&server.url(), &["--concurrency", "1,2", "--request-count", "2"]);
+    other.succeeded();
+    let again = profile_command(&server.url(), directory, &["--concurrency", "1,2"]);
+    let refused = { again }.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+}
+
+#[test]
+fn a_cell_that_fails_is_a_row_and_the_rest_goes_on() {
+    // The requests of the second cell, in both trials.
+    let fault = Script::parse_fault("requests=5,6,7,8,13,14,15,16:status=503").unwrap();
+    let server = mock(Script { faults: vec![fault], ..Script::default() });
+    let flags = ["--concurrency", "1,2", "--request-count", "4", "--num-profile-runs", "2"];
+    let run = profile(&server.url(), &[&flags[..], &["--parameter-sweep-same-seed"]].concat());
+    assert_eq!(run.exit_code(), Some(1), "{}", run.stderr());
+    assert!(run.stderr().contains("2 of 4 runs failed"), "{}", run.stderr());
+    let directory = run.directory.path();
+    let found = results(&directory.join("aggregate/sweep_aggregate"));
+    let cells = found["per_combination_metrics"].as_array().unwrap();
+    assert_eq!(cells[0]["metrics"]["request_count_avg"]["mean"], 4.0);
+    assert_eq!(cells[1]["metrics"], json!({}));
+    assert!(cells[1]["error"].as_str().unwrap().contains("no request succeeded"), "{}", cells[1]);
+    assert_eq!(found["failed_runs"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        found["best_configurations"]["best_throughput"]["parameters"],
+        json!({"concurrency": 1})
+    );
+    assert_eq!(found["pareto_optimal"], json!([{"concurrency": 1}]));
+    let aggregate = directory.join("aggregate/concurrency_1/profile_export_aiperf_aggregate.json");
+    assert!(aggregate.is_file() && !directory.join("aggregate/concurrency_2").exists());
+    assert!(run.stdout().contains("concurrency_2: no request succeeded"), "{}", run.stdout());
+    run_python("tests/check_sweep.py", directory);
+    let seed = |cell: &str| -> Value {
+        let place = directory.join("profile_runs/trial_0002").join(cell);
+        let text = fs::read(place.join("profile_export_aiperf.json")).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["run_info"]["random_seed"].clone()
+    };
+    assert_eq!([seed("concurrency_1"), seed("concurrency_2")], [42, 42]);
+}
+
+#[test]
+fn a_killed_sweep_is_continued() {
+    // The third cell cannot end before it is killed.
+    let fault = Script::parse_fault("requests=12:hang").unwrap();
+    let server = mock(Script { faults: vec![fault], ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let flags = ["--concurrency", "1,2,3,4", "--request-count", "5"];
+    let mut child = profile_command(&server.url(), path, &flags).spawn().unwrap();
+    wait_for(12, &server, &mut child);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    let cell = |number: u64| path.join(format!("concurrency_{number}"));
+    let before = [contents(&cell(1)), contents(&cell(2))];
+    // The killed one is not among the results of a report.
+    let report = aiperf(&["report"]).arg(path).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    let found = results(&path.join("sweep_aggregate"));
+    assert_eq!(found["num_successful_runs"], 2);
+    assert_eq!(found["per_combination_metrics"][3]["error"], "not run");
+
+    let changed = ["--concurrency", "1,2,3,4", "--request-count", "6", "--resume"];
+    let refused = profile_command(&server.url(), path, &changed).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("schedule.phases[0].stop.requests was 5, now 6"), "{said}");
+
+    let kept = [contents(&cell(1)), contents(&cell(2))];
+    let resumed = [&flags[..], &["--resume", "--log-level", "debug"]].concat();
+    let output = profile_command(&server.url(), path, &resumed).output().unwrap();
+    let run = Run { output, directory }.succeeded();
+    assert!(run.stdout().contains("2 of 4 runs are finished"), "{}", run.stdout());
+    assert!(run.stdout().contains("Run 3 of 4"), "{}", run.stdout());
+    assert!(!run.stdout().contains("Run 2 of 4"), "{}", run.stdout());
+    let path = run.directory.path();
+    assert_eq!(
+        [contents(&path.join("concurrency_1")), contents(&path.join("concurrency_2"))],
+        kept
+    );
+    // The report has recomputed summaries, but not the records.
+    for (before, kept) in before.iter().zip(&kept) {
+        for (name, content) in
+            before.iter().filter(|(name, _)| name.contains("profile_export.jsonl"))
+        {
+            assert_eq!(&kept[name], content, "{name}");
+        }
+    }
+    let found = results(&path.join("sweep_aggregate"));
+    assert_eq!(found["num_successful_runs"], 4);
+    assert_eq!(found["is_complete"], true);
+    run_python("tests/check_sweep.py", path);
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_its_finished_cells() {
+    let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    // The second cell does not end by itself.
+    let lists = ["--concurrency", "1,2,3", "--request-count", "5,100000,5", "--sweep-type", "zip"];
+    let flags = [&lists[..], &["--num-dataset-entries", "5"]].concat();
+    let mut child = profile_command(&server.url(), directory.path(), &flags).spawn().unwrap();
+    wait_for(8, &server, &mut child);
+    signal(&child, Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.exit_code(), Some(130), "{}", run.stderr());
+    let found = results(&run.path("sweep_aggregate"));
+    assert_eq!(found["num_successful_runs"], 1);
+    assert_eq!(found["per_combination_metrics"][0]["metrics"]["request_count"]["avg"], 5.0);
+    assert!(found["per_combination_metrics"][1]["error"].as_str().unwrap().contains("cancelled"));
+    assert_eq!(found["per_combination_metrics"][2]["error"], "not run");
+    assert_eq!(found["best_configurations"]["best_throughput"]["parameters"]["concurrency"], 1);
+}
+
+#[test]
+fn no_run_starts_after_the_maximum_duration() {
+    let server = mock(Script::default());
+    let flags = ["--concurrency", "1,2", "--request-count", "2", "--sweep-max-duration", "1e-9"];
+    let run = profile(&server.url(), &flags).succeeded();
+    assert_eq!(server.requests_received(), 0);
+    let found = results(&run.path("sweep_aggregate"));
+    assert_eq!(found["per_combination_metrics"][0]["error"], "not run");
+    assert_eq!(found["best_configurations"], json!({}));
+    assert!(run.stdout().contains("--resume"), "{}", run.stdout());
+}
