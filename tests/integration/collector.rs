@@ -394,7 +394,8 @@ fn an_endpoint_that_hangs_delays_neither_the_others_nor_the_end() {
     let endpoints = [explicit(hanging.url("/metrics")), explicit(beside.url("/metrics"))];
     let flush_period = Nanos::from_millis(10.0);
     let scrape_timeout = Some(Nanos::from_seconds(3.0));
-    let run = start(Config { flush_period, scrape_timeout, ..config(endpoints) });
+    let limits = Limits { slack: Nanos::from_millis(100.0), ..LONG_LIMITS };
+    let run = start(Config { flush_period, scrape_timeout, limits, ..config(endpoints) });
     run.begin(WARMUP);
     wait_until("hanging requests", || hanging.count("/metrics") >= 2);
     pass_time(&beside);
@@ -861,7 +862,8 @@ fn a_sink_that_hangs_keeps_nothing_but_itself() {
     let endpoint = MetricsEndpoint::with([Reply::number()]);
     let shutdown_delay = Nanos::from_millis(50.0);
     let scrape_timeout = Some(Nanos::from_millis(100.0));
-    let limits = Limits { pause: Nanos::from_millis(100.0), ..LONG_LIMITS };
+    let [pause, slack] = [Nanos::from_millis(100.0); 2];
+    let limits = Limits { pause, slack, ..LONG_LIMITS };
     let (release, held) = mpsc::channel();
     let config = Config { shutdown_delay, scrape_timeout, limits, ..metrics_of(&endpoint) };
     let (collector, clock, log) = start_with(config, HangingSink(held), Level::INFO);
