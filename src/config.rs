@@ -103,6 +103,11 @@ pub struct Cell {
 }
 
 impl RunConfig {
+    /// The configuration of each cell of a sweep, or else this one.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.cells.iter().skip(1).map(|cell| &cell.config))
+    }
+
     /// The settings in AIPerf's layout: `input_config` of the JSON export.
     #[must_use]
     pub fn input_config(&self) -> serde_json::Value {

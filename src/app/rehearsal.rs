@@ -40,7 +40,10 @@ const PANICKED: i32 = 101;
 
 /// Tries the tokenizer and template of `config`, which was made from `arguments`.
 pub(super) fn hold(config: &RunConfig, arguments: &[OsString]) -> anyhow::Result<()> {
-    if config.tokenizer == tokenizer::Source::Builtin && !has_template(config) {
+    let needs_none = |config: &RunConfig| {
+        config.tokenizer == tokenizer::Source::Builtin && !has_template(config)
+    };
+    if config.each().all(needs_none) {
         return Ok(());
     }
     let mut process = Command::new(process::own_program())
@@ -107,7 +110,12 @@ fn has_template(config: &RunConfig) -> bool {
 pub(super) fn rehearse(arguments: Vec<OsString>) -> anyhow::Result<Outcome> {
     let cli::Command::Profile(config) = cli::parse(arguments)? else { return Ok(Outcome::Done) };
     limits::without_core_dump();
-    let work = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || try_out(&config))?;
+    // The cells of a sweep have the same tokenizer, but may have different templates.
+    let try_all = move || {
+        let others = config.each().skip(1).filter(|config| has_template(config));
+        std::iter::once(&*config).chain(others).try_for_each(try_out)
+    };
+    let work = thread::Builder::new().stack_size(STACK_BYTES).spawn(try_all)?;
     // A panic has printed its message.
     work.join().unwrap_or_else(|_| std::process::exit(PANICKED))?;
     Ok(Outcome::Done)

@@ -616,6 +616,27 @@ fn templates_that_take_too_much_are_refused() {
 }
 
 #[test]
+fn the_templates_of_all_cells_of_a_sweep_are_tried() {
+    let directory = tempfile::tempdir().unwrap();
+    let scenario = |name: &str, template: &str| {
+        let file = directory.path().join(name);
+        fs::write(&file, template).unwrap();
+        format!("{name}: extra-inputs=payload_template:{}", file.display())
+    };
+    let good = scenario("good", r#"{"prompt": {{ text|tojson }}}"#);
+    let doubled = "{% set s = s ~ s %}".repeat(40);
+    let bad = scenario("bad", &format!("{{% set s = 'x' * 99999 %}}{doubled}{{{{ s|length }}}}"));
+    let mut command = aiperf(&["profile", "-m", "m", "--endpoint-type", "template"]);
+    command.args(["--url", NOWHERE, "--tokenizer", "builtin", "--isl", "10"]);
+    command.args(["--variant", &good, "--variant", &bad, "--artifact-dir"]);
+    let output = command.arg(directory.path().join("run")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("GiB of memory"), "{said}");
+    assert!(!directory.path().join("run").exists());
+}
+
+#[test]
 fn tokenizers_that_take_too_much_or_fail_are_refused() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/tiny-model/tokenizer.json");
     let tokenizer: Value = serde_json::from_str(&fs::read_to_string(golden).unwrap()).unwrap();
