@@ -1,6 +1,7 @@
 //! The composition root: builds the components, runs them, writes the results and sets the
 //! exit code.
 
+mod compare;
 mod gates;
 mod interrupt;
 mod logging;
@@ -36,20 +37,23 @@ pub(crate) enum Outcome {
     Done,
     /// The command failed, or was only partly done.
     Failed,
-    /// It succeeded, but a gate did not hold.
+    /// It succeeded, but a gate did not hold, or a run is worse than another.
     Missed,
+    /// It succeeded, but there is too little data to compare runs.
+    Unknown,
     /// The user interrupted it; the results so far have been written.
     Interrupted,
 }
 
 impl Outcome {
-    /// The exit code: 0, 1, 3 or 130.
+    /// The exit code: 0, 1, 3, 4 or 130.
     #[must_use]
     pub(crate) const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Missed => 3,
+            Self::Unknown => 4,
             Self::Interrupted => 130,
         }
     }
@@ -147,6 +151,7 @@ fn execute(
         Command::Report { directories, artifact_dir, overwrite, judge } => {
             report::report(&directories, artifact_dir, overwrite, &judge, out)
         }
+        Command::Compare(asked) => compare::compare(&asked, out),
         Command::Metrics { json } => {
             out.write_all(
                 if json { metrics::listing::json() } else { metrics::listing::table() }.as_bytes(),

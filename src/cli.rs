@@ -5,6 +5,7 @@
 
 pub mod aiperf_commands;
 pub mod aiperf_flags;
+mod compare;
 mod config_file;
 mod connections;
 mod distributed;
@@ -39,6 +40,7 @@ use crate::{judge, mock_server, redact};
 use given::Given;
 use sweep::{CellOf, Sweep};
 
+pub use compare::{Compare, CompareFormat};
 pub use generated::ManPage;
 pub use mock::Demo;
 pub use selfcheck::SelfCheck;
@@ -65,6 +67,8 @@ pub enum Command {
         /// The limits that the results must keep; if none are given, those of the run.
         judge: judge::Config,
     },
+    /// Compare runs with another one.
+    Compare(Compare),
     /// List the metric catalogue.
     Metrics {
         /// Whether to print JSON instead of a table.
@@ -166,6 +170,8 @@ enum Action {
         #[command(flatten)]
         gates: gates::GateArgs,
     },
+    /// Compare runs with another one, to find regressions
+    Compare(Compare),
     /// List every metric that aiperf computes
     Metrics {
         /// Print JSON instead of a table
@@ -283,6 +289,7 @@ fn parse_one(
         Action::Report { directories, artifact_dir, overwrite, gates } => {
             Command::Report { directories, artifact_dir, overwrite, judge: gates.config() }
         }
+        Action::Compare(compare) => Command::Compare(compare),
         Action::Metrics { json } => Command::Metrics { json },
         Action::Completions { shell } => Command::Show(generated::completions(shell)?),
         Action::Man { dir: Some(directory), .. } => {

@@ -3,6 +3,7 @@
 //! All output is plain text and means the same without colour. Nothing here prints: callers
 //! write what [`render`] returns, and pass the live view its output stream.
 
+pub(crate) mod compare;
 pub(crate) mod gates;
 mod health;
 mod live;

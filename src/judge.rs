@@ -1,7 +1,10 @@
-//! Judges the results of runs: gates, which are limits that a run's results must keep.
+//! Judges the results of runs: gates, which are limits that a run's results must keep, and
+//! comparisons of runs.
 //!
 //! Everything here is pure: it parses text, and computes verdicts and texts from results.
 
+pub(crate) mod bootstrap;
+pub(crate) mod compare;
 mod evaluate;
 pub mod gate;
 pub(crate) mod reports;
@@ -12,8 +15,9 @@ use serde::Serialize;
 
 use crate::setting;
 
-pub(crate) use evaluate::{Facts, Judged, JudgedRun};
-pub use gate::{Gate, GateError};
+pub(crate) use compare::Comparison;
+pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading};
+pub use gate::{Gate, GateError, RelativeGate};
 
 /// The gates of a run, and the file with their results.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -9,7 +9,8 @@ use anyhow::Context;
 use super::Outcome;
 use super::stderr::Stderr;
 use crate::config::Environment;
-use crate::judge::{JudgedRun, reports};
+use crate::judge::JudgedRun;
+use crate::judge::reports::{self, Suite};
 use crate::platform::replace;
 
 /// Checks that the JUnit file can be written, and creates its directory.
@@ -36,8 +37,7 @@ pub(super) fn annotations(runs: &[JudgedRun]) -> String {
 /// [`Outcome::Missed`] if a gate did not hold.
 pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result<Outcome> {
     if let Some(path) = junit {
-        let text = reports::junit(&reports::suites(runs))?;
-        replace::replace(path, |file| file.write_all(&text)).with_context(|| cannot_write(path))?;
+        write_junit(path, &reports::suites(runs))?;
     }
     let summary = Environment::process().get("GITHUB_STEP_SUMMARY").filter(|_| is_on_github());
     if let Some(path) = summary.filter(|_| runs.iter().any(|run| !run.gates.is_empty()))
@@ -47,6 +47,12 @@ pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result
         let _ = writeln!(Stderr, "warning: cannot write {path} (GITHUB_STEP_SUMMARY): {error}");
     }
     Ok(if JudgedRun::all_held(runs) { Outcome::Done } else { Outcome::Missed })
+}
+
+/// Replaces the JUnit file at `path`.
+pub(super) fn write_junit(path: &Path, suites: &[Suite]) -> anyhow::Result<()> {
+    let text = reports::junit(suites)?;
+    replace::replace(path, |file| file.write_all(&text)).with_context(|| cannot_write(path))
 }
 
 fn is_on_github() -> bool {

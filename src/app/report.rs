@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use super::stderr::Stderr;
 use super::{Outcome, gates, terminal_style};
 use crate::artifacts::aggregate::AggregateFiles;
-use crate::artifacts::rebuild::{self, Group, Rebuilt};
+use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::console::{self, Style};
 use crate::judge::{self, JudgedRun};
@@ -33,7 +33,7 @@ pub(super) fn report(
         ([only], None) => match (Plan::read(only)?, Group::find(only)?) {
             (Some(plan), _) => return sweep(only, &plan, judge, out),
             (None, Some(group)) => return many(only, group, judge, out),
-            (None, None) => rebuild::rebuild_with(only, &judge.gates)?,
+            (None, None) => rebuild::rebuild_with(only, wanted(judge))?,
         },
         (parts, place) => rebuild::combine(parts, place, overwrite, &judge.gates)?,
     };
@@ -158,7 +158,7 @@ fn one(
     judged_runs: &mut Vec<JudgedRun>,
 ) -> anyhow::Result<RunResult> {
     let label = Some(label);
-    Ok(match rebuild::rebuild_with(&directory.join(&place), &judge.gates) {
+    Ok(match rebuild::rebuild_with(&directory.join(&place), wanted(judge)) {
         Ok(mut rebuilt) => {
             write(&mut rebuilt)?;
             judged_runs.push(judged(&rebuilt, label));
@@ -182,6 +182,10 @@ fn check_any<'a>(
         bail!("the summaries of none of the runs in {} can be recomputed", directory.display());
     }
     Ok(())
+}
+
+fn wanted(judge: &judge::Config) -> Wanted<'_> {
+    Wanted { gates: &judge.gates, ..Wanted::default() }
 }
 
 /// Writes the files of a report.

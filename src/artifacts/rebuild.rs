@@ -169,23 +169,42 @@ pub struct Rebuilt {
 
 /// Rebuilds the report of the run in `directory`.
 pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
-    rebuild_with(directory, &[])
+    rebuild_with(directory, Wanted::default())
 }
 
-/// Like [`rebuild`], with other gates than those of the run, unless `gates` is empty.
-pub(crate) fn rebuild_with(directory: &Path, gates: &[Gate]) -> Result<Rebuilt, ReportError> {
+/// What else a report is rebuilt for.
+#[derive(Default)]
+pub(crate) struct Wanted<'a> {
+    /// Gates to use instead of those of the run; none to use those.
+    pub(crate) gates: &'a [Gate],
+    /// Whether server metrics are needed even if they are not shown.
+    pub(crate) needs_server_metrics: bool,
+    /// Called for each request, in the order of the file.
+    pub(crate) observe: Option<&'a mut dyn FnMut(&Observation)>,
+}
+
+/// Like [`rebuild`], with what is `wanted` in addition.
+pub(crate) fn rebuild_with(
+    directory: &Path,
+    mut wanted: Wanted<'_>,
+) -> Result<Rebuilt, ReportError> {
     let origin = Origin::find(directory)?;
     let layout = Layout::new(directory, origin.prefix());
     let has_manifest = origin.has_manifest();
     let records = RecordReader::open(&layout.records)?;
     let files = origin.server_metrics_files();
     let (mut run, end) = origin.describe(&layout)?;
-    if !gates.is_empty() {
-        run.gates = gates.to_vec();
+    if !wanted.gates.is_empty() {
+        run.gates = wanted.gates.to_vec();
     }
     let registry = Arc::new(Registry::new(run.settings.clone(), run.endpoint, run.streaming)?);
     let mut gathered = Gathered::new(&registry, &run);
-    let mut notes = records.read(&registry, |record, _| gathered.take(record))?;
+    let mut notes = records.read(&registry, |record, _| {
+        gathered.take(record);
+        if let Some(observe) = &mut wanted.observe {
+            observe(&record.observation);
+        }
+    })?;
     if gathered.records == 0 {
         return Err(ReportError::Empty { path: layout.records });
     }
@@ -204,7 +223,7 @@ pub(crate) fn rebuild_with(directory: &Path, gates: &[Gate]) -> Result<Rebuilt, 
         layout: &layout,
         outcome: server_side.as_ref(),
         first_request_ns: gathered.spans.iter().map(|(start, _)| *start).min(),
-        is_needed: run.needs_server_metrics(),
+        is_needed: wanted.needs_server_metrics || run.needs_server_metrics(),
     };
     let server_metrics = server_metrics::rebuild(&known, &mut files, &mut notes);
     outcome.client_health = ClientHealth::recomputed(

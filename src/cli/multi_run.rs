@@ -136,7 +136,7 @@ fn runs(text: &str) -> Result<u64, String> {
 }
 
 /// A fraction above 0 and below 1.
-fn level(text: &str) -> Result<f64, String> {
+pub(super) fn level(text: &str) -> Result<f64, String> {
     match above_zero(text)? {
         level if level < 1.0 => Ok(level),
         _ => Err("must be below 1, such as 0.95".to_owned()),

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
+use super::compare::{is_comparable, larger_is_better};
 use crate::metrics::metric::{Metric, Statistic};
 use crate::metrics::objective::{find, names_like};
 use crate::metrics::{MetricTag, Verdict, did_you_mean};
@@ -173,6 +174,31 @@ pub enum GateError {
         /// The unit of the values.
         unit: &'static str,
     },
+    /// The text is not a limit in percent.
+    #[error(
+        "{0:?} is not a limit on a difference; write a percentage, as in request_throughput>=-5%"
+    )]
+    Relative(String),
+    /// The statistic cannot be compared.
+    #[error(
+        "{statistic} of {tag} cannot be compared; use avg or a percentile of a metric of each request, \
+         or one of request_throughput, output_token_throughput, goodput, good_request_fraction and \
+         request_error_rate"
+    )]
+    NotCompared {
+        /// The metric.
+        tag: MetricTag,
+        /// The statistic.
+        statistic: &'static str,
+    },
+    /// The limit does not permit a small change for the worse.
+    #[error("the gate on {tag} must limit a change for the worse; write {tag}{form}")]
+    Direction {
+        /// The metric.
+        tag: MetricTag,
+        /// The form of the limit.
+        form: &'static str,
+    },
     /// The limit of client health is not a verdict.
     #[error(
         "the gate on client health is client_health==valid or client_health==suspect, not {0:?}"
@@ -215,6 +241,19 @@ fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
 }
 
 fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, GateError> {
+    let (metric, statistic) = measured(subject)?;
+    let quantity = quantity(limit)?;
+    let unit = unit(metric, statistic);
+    let limit = quantity.in_unit(unit).ok_or_else(|| GateError::Unit {
+        suffix: quantity.suffix.map_or("", Suffix::name),
+        subject: format!("{}:{}", metric.tag, statistic.name),
+        unit: unit.label(),
+    })?;
+    Ok(Condition::Metric { metric, statistic, operator, limit })
+}
+
+/// Parses a metric and its statistic.
+fn measured(subject: &str) -> Result<(&'static Metric, Statistic), GateError> {
     let (name, statistic) = match subject.split_once(':') {
         Some((name, statistic)) => (name.trim(), Some(statistic.trim())),
         None => (subject, None),
@@ -240,14 +279,7 @@ fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, G
             others: names(&mut Statistic::ALL.iter().filter(|known| metric.has(**known))),
         });
     }
-    let quantity = quantity(limit)?;
-    let unit = unit(metric, statistic);
-    let limit = quantity.in_unit(unit).ok_or_else(|| GateError::Unit {
-        suffix: quantity.suffix.map_or("", Suffix::name),
-        subject: format!("{}:{}", metric.tag, statistic.name),
-        unit: unit.label(),
-    })?;
-    Ok(Condition::Metric { metric, statistic, operator, limit })
+    Ok((metric, statistic))
 }
 
 /// Returns the unit of a statistic.
@@ -326,6 +358,53 @@ impl Quantity {
             _ => return None,
         };
         Some(number).filter(|number| number.is_finite())
+    }
+}
+
+/// A limit on the difference between two runs, as in `request_throughput:avg>=-5%`.
+#[derive(Debug, Clone)]
+pub struct RelativeGate {
+    text: String,
+    pub(super) metric: &'static Metric,
+    pub(super) statistic: Statistic,
+    pub(super) operator: Operator,
+    /// In percent of the value of the base.
+    pub(super) limit_percent: f64,
+}
+
+impl FromStr for RelativeGate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let plain = text.trim();
+        let relative = || GateError::Relative(text.to_owned());
+        let (subject, operator, limit) = split(plain).ok_or_else(relative)?;
+        let (metric, statistic) = measured(subject)?;
+        if !is_comparable(metric, statistic) {
+            return Err(GateError::NotCompared { tag: metric.tag, statistic: statistic.name });
+        }
+        let quantity = quantity(limit)?;
+        if quantity.suffix != Some(Suffix::Percent) {
+            return Err(relative());
+        }
+        let limit_percent = quantity.number;
+        let larger_is_better = larger_is_better(metric);
+        let is_of_direction = match operator {
+            Operator::AtLeast | Operator::Above => larger_is_better && limit_percent <= 0.0,
+            Operator::AtMost | Operator::Below => !larger_is_better && limit_percent >= 0.0,
+            Operator::Equal => false,
+        };
+        if !is_of_direction {
+            let form = if larger_is_better { ">=-5%" } else { "<=5%" };
+            return Err(GateError::Direction { tag: metric.tag, form });
+        }
+        Ok(Self { text: plain.to_owned(), metric, statistic, operator, limit_percent })
+    }
+}
+
+impl fmt::Display for RelativeGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -59,6 +59,17 @@ pub(crate) fn percentile(ascending: &[f64], percent: f64) -> Option<f64> {
     Some(interpolate(ascending[below], ascending[above], position - below as f64))
 }
 
+/// Like [`percentile`], for values in any order, which it changes.
+#[must_use]
+pub(crate) fn select(values: &mut [f64], percent: f64) -> Option<f64> {
+    let last = values.len().checked_sub(1)?;
+    let position = last as f64 * (percent / 100.0);
+    let at = (position.floor() as usize).min(last);
+    let (_, below, rest) = values.select_nth_unstable_by(at, f64::total_cmp);
+    let above = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(*below);
+    Some(interpolate(*below, above, position - at as f64))
+}
+
 /// Computes statistics of `values` and `failures` infinite values. Percentiles use the nearest
 /// rank, like numpy's method `nearest`, since interpolation with infinity is not possible.
 /// `None` without `values`.

@@ -36,7 +36,7 @@ impl MetricTag {
     }
 
     /// Returns the tag in `slot`, which must be below [`MetricTag::COUNT`].
-    pub(super) const fn in_slot(slot: usize) -> Self {
+    pub(crate) const fn in_slot(slot: usize) -> Self {
         assert!(slot < Self::COUNT);
         Self(slot as u8)
     }

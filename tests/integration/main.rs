@@ -9,6 +9,7 @@ mod artifacts;
 mod cli;
 mod collector;
 mod combination;
+mod compare;
 mod conformance;
 mod connections;
 mod dashboards;

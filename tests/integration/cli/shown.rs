@@ -14,7 +14,17 @@ fn printed(arguments: &[&str]) -> String {
 fn help_of_every_command() {
     insta::with_settings!({ snapshot_path => "../snapshots", prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("help", printed(&["--help"]));
-        for command in ["profile", "demo", "mock-server", "selfcheck", "config", "report", "metrics", "man"] {
+        for command in [
+            "profile",
+            "demo",
+            "mock-server",
+            "selfcheck",
+            "config",
+            "report",
+            "compare",
+            "metrics",
+            "man",
+        ] {
             insta::assert_snapshot!(format!("help_{command}"), printed(&[command, "--help"]));
         }
     });

@@ -1,0 +1,47 @@
+//! The flags of `aiperf compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::multi_run::level;
+use super::value::choice;
+use crate::judge::RelativeGate;
+use crate::setting::named;
+
+/// A value of `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareFormat {
+    /// A table for the terminal.
+    Table,
+    /// JSON.
+    Json,
+    /// A Markdown table.
+    Markdown,
+}
+
+named! { CompareFormat { "table" => Table, "json" => Json, "markdown" => Markdown } }
+
+/// What to compare, and how to report it.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Artifact directory of a run, or of several runs of one command
+    #[arg(value_name = "BASE", required = true)]
+    pub base: PathBuf,
+    /// Directories to compare with BASE, each of a run or of several runs
+    #[arg(value_name = "NEW", required = true)]
+    pub new: Vec<PathBuf>,
+    /// Permitted difference from BASE in percent, such as request_throughput:avg>=-5%; with gates,
+    /// only their metrics decide the exit code. Can be repeated
+    #[arg(long = "gate", value_name = "GATE", value_parser = str::parse::<RelativeGate>)]
+    pub gates: Vec<RelativeGate>,
+    /// Confidence level of all deciding rows together, between 0 and 1
+    #[arg(long, value_name = "LEVEL", value_parser = level, default_value = "0.95")]
+    pub confidence_level: f64,
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<CompareFormat>(), default_value = "table")]
+    pub format: CompareFormat,
+    /// File for the deciding rows, as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}

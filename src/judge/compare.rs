@@ -1,0 +1,644 @@
+//! Compares runs: which differences are larger than chance explains.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::bootstrap::{self, Sample};
+use super::gate::RelativeGate;
+use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
+use crate::metrics::tag::{self, MetricTag, TagMap};
+use crate::metrics::{Registry, Verdict};
+use crate::multi_run::student_t;
+use crate::schedule::PhaseKind;
+use crate::units::{Nanos, Unit};
+
+/// Minimum number of runs on each side for a comparison of their means.
+pub(crate) const MIN_TRIALS: usize = 3;
+
+/// The rows that decide unless there are gates.
+const DECIDING: [MetricTag; 5] = [
+    tag::REQUEST_THROUGHPUT,
+    tag::REQUEST_ERROR_RATE,
+    tag::TIME_TO_FIRST_TOKEN,
+    tag::INTER_TOKEN_LATENCY,
+    tag::REQUEST_LATENCY,
+];
+
+/// Rows that are only shown.
+const SHOWN: [(MetricTag, &str); 9] = [
+    (tag::TIME_TO_FIRST_TOKEN, "p50"),
+    (tag::TIME_TO_FIRST_TOKEN, "p99"),
+    (tag::INTER_TOKEN_LATENCY, "p50"),
+    (tag::INTER_TOKEN_LATENCY, "p99"),
+    (tag::REQUEST_LATENCY, "p50"),
+    (tag::REQUEST_LATENCY, "p99"),
+    (tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
+    (tag::GOODPUT, "avg"),
+    (tag::GOOD_REQUEST_FRACTION, "avg"),
+];
+
+/// Where a statistic of a run comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Source {
+    /// The mean of a metric of each request.
+    Mean(MetricTag),
+    /// A percentile of a metric of each request.
+    Percentile(MetricTag, f64),
+    /// The sum of a metric of each request, per second.
+    Rate(MetricTag),
+    /// Successful requests per second.
+    SuccessRate,
+    /// The share of requests that have a metric, times a factor.
+    Share(MetricTag),
+    /// The percentage of requests that failed.
+    Failures,
+}
+
+impl Source {
+    fn of(metric: &Metric, statistic: Statistic) -> Option<Self> {
+        if matches!(metric.kind, Kind::Record(_)) {
+            return match statistic.name.strip_prefix('p') {
+                Some(percent) => Some(Self::Percentile(metric.tag, percent.parse().ok()?)),
+                None if statistic.name == Statistic::AVG.name => Some(Self::Mean(metric.tag)),
+                None => None,
+            };
+        }
+        let derived = [
+            (tag::REQUEST_THROUGHPUT, Self::SuccessRate),
+            (tag::OUTPUT_TOKEN_THROUGHPUT, Self::Rate(tag::OUTPUT_SEQUENCE_LENGTH)),
+            (tag::GOODPUT, Self::Rate(tag::GOOD_REQUEST_COUNT)),
+            (tag::GOOD_REQUEST_FRACTION, Self::Share(tag::GOOD_REQUEST_COUNT)),
+            (tag::REQUEST_ERROR_RATE, Self::Failures),
+        ];
+        let found = derived.iter().find(|(tag, _)| *tag == metric.tag);
+        found.map(|(_, source)| *source).filter(|_| statistic.name == Statistic::AVG.name)
+    }
+
+    const fn tag(self) -> Option<MetricTag> {
+        match self {
+            Self::Mean(tag) | Self::Percentile(tag, _) | Self::Rate(tag) | Self::Share(tag) => {
+                Some(tag)
+            }
+            Self::SuccessRate | Self::Failures => None,
+        }
+    }
+}
+
+/// Returns whether statistics of requests can be compared by `statistic` of `metric`.
+pub(super) fn is_comparable(metric: &Metric, statistic: Statistic) -> bool {
+    Source::of(metric, statistic).is_some()
+}
+
+/// Returns whether more of `metric` is better. AIPerf's catalogue does not mark goodput.
+pub(super) fn larger_is_better(metric: &Metric) -> bool {
+    metric.flags.contains(MetricFlags::LARGER_IS_BETTER) || metric.tag == tag::GOODPUT
+}
+
+/// The requests of a run that a comparison needs, in any order.
+#[derive(Debug, Clone)]
+pub(crate) struct Requests {
+    starts: Vec<u64>,
+    failed: Vec<bool>,
+    /// Values in the metric's own unit; NaN for a request without one.
+    columns: TagMap<Vec<f64>>,
+}
+
+impl Requests {
+    /// Creates a reader of the metrics that `plan` compares.
+    #[must_use]
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let tags = plan.measures.iter().filter_map(|measure| measure.source.tag());
+        let columns = tags.map(|tag| (tag, Vec::new())).collect();
+        Self { starts: Vec::new(), failed: Vec::new(), columns }
+    }
+
+    /// Adds a request, if it belongs to the measurement.
+    pub(crate) fn take(&mut self, request: &Observation) {
+        if request.phase != PhaseKind::Profiling {
+            return;
+        }
+        let failed = request.error.is_some();
+        self.starts.push(request.start_wall_ns);
+        self.failed.push(failed);
+        for slot in 0..MetricTag::COUNT {
+            let tag = MetricTag::in_slot(slot);
+            if let Some(column) = self.columns.slot_mut(tag) {
+                let value = request.values.scalar(tag).filter(|_| !failed);
+                column.push(value.unwrap_or(f64::NAN));
+            }
+        }
+    }
+}
+
+/// A run of one side.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    /// Its results, in display units.
+    pub(crate) results: Vec<MetricResult>,
+    pub(crate) requests: Requests,
+}
+
+impl Trial {
+    fn result(&self, measure: &Measure) -> Option<f64> {
+        let result = self.results.iter().find(|found| found.metric.tag == measure.metric.tag)?;
+        measure.statistic.of(&result.stats).filter(|value| value.is_finite())
+    }
+
+    /// Returns the requests in the order in which they started, with the time until the next one
+    /// in seconds. The times add up to the duration that rates are relative to.
+    fn in_order(&self) -> Vec<(usize, f64)> {
+        let mut order: Vec<usize> = (0..self.requests.starts.len()).collect();
+        order.sort_unstable_by_key(|at| (self.requests.starts[*at], *at));
+        let start = |at: usize| Nanos(self.requests.starts[at]);
+        let total = self.results.iter().find(|found| found.metric.tag == tag::BENCHMARK_DURATION);
+        let total = total
+            .map_or(0.0, |found| found.metric.display_unit.convert(found.stats.avg, Unit::Seconds));
+        let between = |pair: &[usize]| start(pair[1]).since(start(pair[0])).as_seconds();
+        let gaps: Vec<f64> = order.windows(2).map(between).collect();
+        let rest = (total - gaps.iter().sum::<f64>()).max(0.0);
+        order.into_iter().zip(gaps.into_iter().chain([rest])).collect()
+    }
+}
+
+/// The runs of a directory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Side {
+    pub(crate) trials: Vec<Trial>,
+    /// The worst verdict on client health.
+    pub(crate) verdict: Option<Verdict>,
+    /// Why the runs do not describe the server: one failed, or is not complete.
+    pub(crate) failure: Option<String>,
+}
+
+impl Side {
+    /// Returns why nothing can be concluded from the runs, if there is a reason.
+    fn obstacle(&self) -> Option<String> {
+        let invalid = || {
+            let is_invalid = self.verdict == Some(Verdict::Invalid);
+            is_invalid.then(|| "client health is invalid".to_owned())
+        };
+        self.failure.clone().or_else(invalid)
+    }
+
+    /// Returns the requests of all runs, one run after the other.
+    fn sample(&self, measure: &Measure) -> Sample {
+        let (mut over, mut under, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        for trial in &self.trials {
+            let requests = &trial.requests;
+            let column = measure.source.tag().and_then(|tag| requests.columns.get(tag));
+            for (at, gap) in trial.in_order() {
+                let value = column.and_then(|column| column.get(at).copied());
+                let value = value.filter(|value| !value.is_nan());
+                let failed = requests.failed[at];
+                match measure.source {
+                    Source::Mean(tag) | Source::Percentile(tag, _) => {
+                        let row = Registry::row(tag);
+                        values.extend(value.zip(row).map(|(value, row)| row.to_display(value)));
+                    }
+                    Source::Rate(_) => {
+                        over.push(value.unwrap_or(0.0));
+                        under.push(gap);
+                    }
+                    Source::SuccessRate => {
+                        over.push(f64::from(u8::from(!failed)));
+                        under.push(gap);
+                    }
+                    Source::Share(_) => {
+                        over.push(f64::from(u8::from(value.is_some_and(|value| value > 0.0))));
+                        under.push(1.0);
+                    }
+                    Source::Failures => {
+                        over.push(f64::from(u8::from(failed)) * 100.0);
+                        under.push(1.0);
+                    }
+                }
+            }
+        }
+        match measure.source {
+            Source::Percentile(_, percent) => Sample::Percentile { values, percent },
+            Source::Mean(_) => Sample::Ratio { under: vec![1.0; values.len()], over: values },
+            _ => Sample::Ratio { over, under },
+        }
+    }
+}
+
+/// A row of a comparison.
+#[derive(Debug, Clone)]
+struct Measure {
+    metric: &'static Metric,
+    statistic: Statistic,
+    source: Source,
+    /// Whether it decides the result.
+    decides: bool,
+    gate: Option<RelativeGate>,
+}
+
+/// What is compared, and how certain the result must be.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    measures: Vec<Measure>,
+    /// The confidence level of all deciding rows together.
+    confidence: f64,
+    /// The number of comparisons with BASE.
+    comparisons: usize,
+}
+
+impl Plan {
+    /// Plans `comparisons` with one base. With `gates`, only their metrics decide.
+    #[must_use]
+    pub(crate) fn new(gates: &[RelativeGate], confidence: f64, comparisons: usize) -> Self {
+        let mut measures: Vec<Measure> = Vec::new();
+        let mut add =
+            |metric: &'static Metric, statistic: Statistic, decides, gate: Option<RelativeGate>| {
+                let is_same = |known: &Measure| {
+                    known.metric.tag == metric.tag && known.statistic.name == statistic.name
+                };
+                let is_known = measures.iter().any(|known| is_same(known) && gate.is_none());
+                if let Some(source) = Source::of(metric, statistic).filter(|_| !is_known) {
+                    measures.push(Measure { metric, statistic, source, decides, gate });
+                }
+            };
+        for gate in gates {
+            add(gate.metric, gate.statistic, true, Some(gate.clone()));
+        }
+        let deciding = DECIDING.iter().map(|tag| (*tag, "avg", gates.is_empty()));
+        let shown = SHOWN.iter().map(|(tag, statistic)| (*tag, *statistic, false));
+        for (tag, statistic, decides) in deciding.chain(shown) {
+            if let (Some(metric), Some(statistic)) =
+                (Registry::row(tag), Statistic::named(statistic))
+            {
+                add(metric, statistic, decides, None);
+            }
+        }
+        Self { measures, confidence, comparisons }
+    }
+
+    /// Compares the runs of `new` with those of `base`.
+    #[must_use]
+    pub(crate) fn compare(&self, base: &Side, new: &Side) -> Compared {
+        let obstacle = [("BASE", base), ("NEW", new)]
+            .into_iter()
+            .find_map(|(name, side)| side.obstacle().map(|why| format!("{name}: {why}")));
+        let has = |measure: &&Measure| {
+            let mut trials = base.trials.iter().chain(&new.trials);
+            measure.gate.is_some() || trials.any(|trial| trial.result(measure).is_some())
+        };
+        let measures: Vec<&Measure> = self.measures.iter().filter(has).collect();
+        let deciding = measures.iter().filter(|measure| measure.decides).count();
+        // Bonferroni's correction: the chances of a false finding in the deciding rows add up.
+        let tests = (deciding * self.comparisons).max(1) as f64;
+        let level = 1.0 - (1.0 - self.confidence) / tests;
+        let by_trials = base.trials.len().min(new.trials.len()) >= MIN_TRIALS;
+        let method = if by_trials { Method::Welch } else { Method::Bootstrap };
+        let rows: Vec<Row> = measures
+            .into_iter()
+            .map(|measure| measure.compare(base, new, method, level, obstacle.as_ref()))
+            .collect();
+        let has_found = |finding| rows.iter().any(|row| row.decides && row.finding == finding);
+        let outcome = if has_found(Finding::Regression) {
+            Conclusion::Regression
+        } else if has_found(Finding::CannotTell) || deciding == 0 {
+            Conclusion::CannotTell
+        } else {
+            Conclusion::NoRegression
+        };
+        Compared {
+            method,
+            confidence: self.confidence,
+            interval_level: level,
+            obstacle,
+            rows,
+            outcome,
+        }
+    }
+}
+
+/// How intervals are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Method {
+    /// By resampling blocks of requests.
+    Bootstrap,
+    /// By Welch's t over the results of the runs.
+    Welch,
+}
+
+/// The result for one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Finding {
+    /// Worse than chance explains, and than the gate permits.
+    Regression,
+    /// Better than chance explains.
+    Improvement,
+    /// Not worse than the gate permits.
+    WithinGate,
+    /// No difference that chance does not explain.
+    NoDifference,
+    /// There is not enough data.
+    CannotTell,
+}
+
+impl Finding {
+    /// Returns how it is shown.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Regression => "regression",
+            Self::Improvement => "improvement",
+            Self::WithinGate => "within gate",
+            Self::NoDifference => "no difference",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// The result of all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Conclusion {
+    NoRegression,
+    CannotTell,
+    Regression,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Compared {
+    pub(crate) method: Method,
+    pub(crate) confidence: f64,
+    /// The confidence level of each interval, so that all deciding rows together have `confidence`.
+    pub(crate) interval_level: f64,
+    /// Why nothing can be concluded from the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) obstacle: Option<String>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) outcome: Conclusion,
+}
+
+/// A statistic of both sides.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    pub(crate) metric: MetricTag,
+    pub(crate) statistic: &'static str,
+    pub(crate) unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) new: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) difference: Option<f64>,
+    /// In percent of the magnitude of `base`; absent if that is 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) difference_percent: Option<f64>,
+    /// The interval of the difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interval: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interval_percent: Option<[f64; 2]>,
+    /// Number of requests in a block, for both sides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) block_lengths: Option<[usize; 2]>,
+    /// Whether it decides the result.
+    pub(crate) decides: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gate: Option<String>,
+    pub(crate) finding: Finding,
+    /// Why it cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// A difference, its interval, and the block lengths.
+struct Estimate {
+    base: f64,
+    new: f64,
+    interval: Result<[f64; 2], String>,
+    block_lengths: Option<[usize; 2]>,
+}
+
+impl Measure {
+    fn compare(
+        &self,
+        base: &Side,
+        new: &Side,
+        method: Method,
+        level: f64,
+        obstacle: Option<&String>,
+    ) -> Row {
+        let mut row = Row {
+            metric: self.metric.tag,
+            statistic: self.statistic.name,
+            unit: self.metric.display_unit.label(),
+            base: None,
+            new: None,
+            difference: None,
+            difference_percent: None,
+            interval: None,
+            interval_percent: None,
+            block_lengths: None,
+            decides: self.decides,
+            gate: self.gate.as_ref().map(ToString::to_string),
+            finding: Finding::CannotTell,
+            note: None,
+        };
+        let estimate = match method {
+            Method::Bootstrap => self.bootstrap(base, new, level),
+            Method::Welch => self.welch(base, new, level),
+        };
+        let estimate = match estimate {
+            Ok(estimate) => estimate,
+            Err(why) => {
+                row.note = Some(why);
+                return row;
+            }
+        };
+        let difference = estimate.new - estimate.base;
+        let percent = |value: f64| {
+            Some(100.0 * value / estimate.base.abs()).filter(|percent| percent.is_finite())
+        };
+        row.base = Some(estimate.base);
+        row.new = Some(estimate.new);
+        row.difference = Some(difference);
+        row.difference_percent = percent(difference);
+        row.block_lengths = estimate.block_lengths;
+        let interval = match estimate.interval {
+            Ok(interval) => interval,
+            Err(why) => {
+                row.note = Some(why);
+                return row;
+            }
+        };
+        row.interval = Some(interval);
+        row.interval_percent = percent(interval[0]).zip(percent(interval[1])).map(<[f64; 2]>::from);
+        let found = match obstacle {
+            Some(why) => Err(why.clone()),
+            None => self.find(&row, difference, interval),
+        };
+        match found {
+            Ok(finding) => row.finding = finding,
+            Err(why) => row.note = Some(why),
+        }
+        row
+    }
+
+    /// Returns what the interval of a difference shows; or why it shows nothing.
+    fn find(&self, row: &Row, difference: f64, [low, high]: [f64; 2]) -> Result<Finding, String> {
+        let larger_is_better = larger_is_better(self.metric);
+        let (is_worse, is_better) =
+            if larger_is_better { (high < 0.0, low > 0.0) } else { (low > 0.0, high < 0.0) };
+        let Some(gate) = &self.gate else {
+            return Ok(match (is_worse, is_better) {
+                (true, _) => Finding::Regression,
+                (_, true) => Finding::Improvement,
+                _ => Finding::NoDifference,
+            });
+        };
+        if is_better {
+            return Ok(Finding::Improvement);
+        }
+        if difference == 0.0 && low == 0.0 && high == 0.0 {
+            return Ok(Finding::WithinGate);
+        }
+        let (Some(percent), Some([low, high])) = (row.difference_percent, row.interval_percent)
+        else {
+            return if is_worse {
+                Ok(Finding::Regression)
+            } else {
+                Err("BASE is 0, so there is no difference in percent".to_owned())
+            };
+        };
+        let worst = if larger_is_better { low } else { high };
+        if gate.operator.holds(worst, gate.limit_percent) {
+            return Ok(Finding::WithinGate);
+        }
+        if is_worse && !gate.operator.holds(percent, gate.limit_percent) {
+            return Ok(Finding::Regression);
+        }
+        Err("the interval is too wide for the gate; measure more requests or runs".to_owned())
+    }
+
+    fn bootstrap(&self, base: &Side, new: &Side, level: f64) -> Result<Estimate, String> {
+        let samples = [("BASE", base), ("NEW", new)].map(|(name, side)| (name, side.sample(self)));
+        let lengths = [0, 1].map(|at| samples[at].1.block_length());
+        let value = |(name, sample): &(&str, Sample)| {
+            sample.value().ok_or_else(|| format!("{name} does not have it"))
+        };
+        let (first, second) = (value(&samples[0])?, value(&samples[1])?);
+        let shortage = samples.iter().zip(lengths).find_map(|((name, sample), length)| {
+            sample.shortage(length).map(|why| format!("{name}: {why}"))
+        });
+        let interval = if let Some(why) = shortage {
+            Err(why)
+        } else {
+            let [base, new] = [0, 1].map(|at| samples[at].1.bootstrap(lengths[at], at as u64));
+            bootstrap::interval(&base, &new, level)
+                .ok_or_else(|| "the requests started at the same time".to_owned())
+        };
+        Ok(Estimate { base: first, new: second, interval, block_lengths: Some(lengths) })
+    }
+
+    /// Compares the means of the runs' results.
+    fn welch(&self, base: &Side, new: &Side, level: f64) -> Result<Estimate, String> {
+        let values = |name: &str, side: &Side| -> Result<Vec<f64>, String> {
+            let values: Vec<f64> =
+                side.trials.iter().filter_map(|trial| trial.result(self)).collect();
+            if values.len() < MIN_TRIALS {
+                return Err(format!(
+                    "{name}: {} runs have it, at least {MIN_TRIALS} required",
+                    values.len()
+                ));
+            }
+            Ok(values)
+        };
+        let (base, new) = (values("BASE", base)?, values("NEW", new)?);
+        let [base, new] = [base, new].map(|values| Moments::of(&values));
+        let interval = welch(&base, &new, level).ok_or_else(|| "no interval".to_owned());
+        Ok(Estimate { base: base.mean, new: new.mean, interval, block_lengths: None })
+    }
+}
+
+/// Mean and variance of the mean of values.
+struct Moments {
+    count: f64,
+    mean: f64,
+    /// Sample variance divided by the number of values.
+    variance_of_mean: f64,
+}
+
+impl Moments {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Self { count, mean, variance_of_mean: squares / (count - 1.0) / count }
+    }
+}
+
+/// Returns Welch's interval for the difference of two means (Welch, "The generalization of
+/// Student's problem when several different population variances are involved", Biometrika 34,
+/// 1947), with the degrees of freedom rounded down.
+fn welch(base: &Moments, new: &Moments, level: f64) -> Option<[f64; 2]> {
+    let difference = new.mean - base.mean;
+    let variance = base.variance_of_mean + new.variance_of_mean;
+    if variance == 0.0 {
+        return Some([difference; 2]);
+    }
+    let term = |of: &Moments| of.variance_of_mean.powi(2) / (of.count - 1.0);
+    let degrees = (variance.powi(2) / (term(base) + term(new))).floor().max(1.0);
+    let half = student_t::critical(level, degrees as u32)? * variance.sqrt();
+    Some([difference - half, difference + half])
+}
+
+/// Runs that are compared with others.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Comparison {
+    /// The directory that others are compared with.
+    pub(crate) base: String,
+    /// The directory that is compared with it.
+    pub(crate) new: String,
+    /// Number of runs on both sides.
+    pub(crate) runs: [usize; 2],
+    #[serde(flatten)]
+    pub(crate) compared: Compared,
+    /// In what else the runs differ.
+    pub(crate) differences: Vec<Difference>,
+}
+
+/// A setting or fact in which runs differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Difference {
+    /// Names of members, separated by dots.
+    pub(crate) path: String,
+    /// Null if it is absent.
+    pub(crate) base: Json,
+    /// Null if it is absent.
+    pub(crate) new: Json,
+}
+
+/// Returns the members that differ, in order of their paths; lists are compared as a whole.
+#[must_use]
+pub(crate) fn differences(base: &Json, new: &Json) -> Vec<Difference> {
+    let mut found = Vec::new();
+    collect("", base, new, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn collect(path: &str, base: &Json, new: &Json, found: &mut Vec<Difference>) {
+    let (Json::Object(old), Json::Object(other)) = (base, new) else {
+        if base != new {
+            found.push(Difference { path: path.to_owned(), base: base.clone(), new: new.clone() });
+        }
+        return;
+    };
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(other.keys()).collect();
+    for name in names {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let of = |map: &serde_json::Map<String, Json>| map.get(name).cloned().unwrap_or_default();
+        collect(&path, &of(old), &of(other), found);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::json;
+
+use super::*;
+use crate::metrics::metric::{Distribution, RecordValues, Stats, Value};
+use crate::record::{ErrorKind, RequestError};
+
+fn plan(gates: &[&str]) -> Plan {
+    let gates: Vec<RelativeGate> = gates.iter().map(|gate| gate.parse().unwrap()).collect();
+    Plan::new(&gates, 0.95, 1)
+}
+
+fn single(tag: MetricTag, avg: f64) -> MetricResult {
+    MetricResult { metric: Registry::row(tag).unwrap(), stats: Stats { avg, ..Stats::default() } }
+}
+
+/// Returns a run of `n` requests, one every 10 ms, whose latencies in milliseconds `latency`
+/// returns; it fails the requests for which it returns `None`.
+fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
+    let mut requests = Requests::new(plan);
+    let mut sum = (0.0, 0.0);
+    // In another order than they started.
+    for at in (0..n).rev() {
+        let mut values = RecordValues::default();
+        let latency = latency(at);
+        if let Some(millis) = latency {
+            sum = (sum.0 + millis, sum.1 + 1.0);
+            values.set(tag::REQUEST_LATENCY, Value::Scalar(millis * 1e6));
+        }
+        let start_wall_ns = 1_000_000_000 + at * 10_000_000;
+        requests.take(&Observation {
+            phase: PhaseKind::Profiling,
+            start_wall_ns,
+            end_wall_ns: start_wall_ns + 1,
+            requested_output_tokens: None,
+            missing_answers: 0,
+            error: latency
+                .is_none()
+                .then(|| RequestError::new(ErrorKind::Timeout, "Timeout", "late")),
+            values,
+        });
+    }
+    let seconds = n as f64 * 0.01;
+    let mut mean = single(tag::REQUEST_LATENCY, sum.0 / sum.1);
+    mean.stats.distribution = Some(Distribution { p50: sum.0 / sum.1, ..Distribution::UNKNOWN });
+    let results = vec![
+        mean,
+        single(tag::REQUEST_THROUGHPUT, sum.1 / seconds),
+        single(tag::REQUEST_ERROR_RATE, 100.0 * (n as f64 - sum.1) / n as f64),
+        single(tag::BENCHMARK_DURATION, seconds),
+    ];
+    Trial { results, requests }
+}
+
+/// Returns latencies of about `mean`, with a seed.
+fn noisy(mean: f64, seed: u64) -> impl Fn(u64) -> Option<f64> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let noise: Vec<f64> = (0..2000).map(|_| random.random_range(-5.0..5.0)).collect();
+    move |at| Some(mean + noise[at as usize])
+}
+
+fn side(trials: Vec<Trial>) -> Side {
+    Side { trials, verdict: Some(Verdict::Valid), failure: None }
+}
+
+fn row<'a>(compared: &'a Compared, metric: &str, statistic: &str) -> &'a Row {
+    let mut rows = compared.rows.iter();
+    rows.find(|row| row.metric.name() == metric && row.statistic == statistic).unwrap()
+}
+
+/// Compares runs with these mean latencies, whose noise is the same if `seeds` are equal.
+fn compare_with(seeds: [u64; 2], gates: &[&str], base: f64, new: f64) -> Compared {
+    let plan = plan(gates);
+    let of = |mean, seed| side(vec![run(&plan, 400, noisy(mean, seed))]);
+    plan.compare(&of(base, seeds[0]), &of(new, seeds[1]))
+}
+
+fn compare(gates: &[&str], base: f64, new: f64) -> Compared {
+    compare_with([1, 2], gates, base, new)
+}
+
+#[test]
+fn a_difference_that_chance_does_not_explain_decides() {
+    let same = compare(&[], 100.0, 100.0);
+    assert_eq!(same.outcome, Conclusion::NoRegression, "{same:#?}");
+    assert_eq!(same.method, Method::Bootstrap);
+    let slower = compare(&[], 100.0, 103.0);
+    assert_eq!(slower.outcome, Conclusion::Regression);
+    let latency = row(&slower, "request_latency", "avg");
+    let [low, high] = latency.interval.unwrap();
+    assert!(0.0 < low && low < 3.0 && 3.0 < high + 0.5, "{latency:?}");
+    assert_eq!(latency.finding, Finding::Regression);
+    assert_eq!(row(&slower, "request_throughput", "avg").finding, Finding::NoDifference);
+    let faster = compare(&[], 100.0, 97.0);
+    assert_eq!(faster.outcome, Conclusion::NoRegression);
+    assert_eq!(row(&faster, "request_latency", "avg").finding, Finding::Improvement);
+    // Bonferroni over latency, throughput and error rate, the deciding rows that the runs have.
+    assert!((same.interval_level - (1.0 - 0.05 / 3.0)).abs() < 1e-12, "{}", same.interval_level);
+    assert!(!row(&same, "request_latency", "p50").decides);
+}
+
+#[test]
+fn a_gate_permits_a_difference() {
+    let gate = ["request_latency<=5%"];
+    let finding = |gates: &[&str], new| {
+        let compared = compare_with([1, 1], gates, 100.0, new);
+        (compared.outcome, row(&compared, "request_latency", "avg").finding)
+    };
+    assert_eq!(finding(&gate, 103.0), (Conclusion::NoRegression, Finding::WithinGate));
+    assert_eq!(finding(&gate, 108.0), (Conclusion::Regression, Finding::Regression));
+    assert_eq!(finding(&gate, 90.0), (Conclusion::NoRegression, Finding::Improvement));
+    // The interval contains the limit: neither of both is shown.
+    assert_eq!(finding(&gate, 104.9), (Conclusion::CannotTell, Finding::CannotTell));
+    // Only the metric of the gate decides.
+    let throughput = compare(&["request_throughput>=-5%"], 100.0, 150.0);
+    assert_eq!(throughput.outcome, Conclusion::NoRegression);
+    assert_eq!(throughput.interval_level, 0.95);
+}
+
+#[test]
+fn too_little_data_is_never_a_pass() {
+    let plan_of = |gates: &[&str]| plan(gates);
+    let few = plan_of(&[]);
+    let short = side(vec![run(&few, 49, noisy(100.0, 1))]);
+    let long = side(vec![run(&few, 400, noisy(100.0, 1))]);
+    let compared = few.compare(&long, &short);
+    assert_eq!(compared.outcome, Conclusion::CannotTell);
+    let note = row(&compared, "request_latency", "avg").note.clone().unwrap();
+    assert_eq!(note, "NEW: 49 requests, at least 50 required");
+    let p99 = plan_of(&["request_latency:p99<=10%"]);
+    let compared = p99.compare(
+        &side(vec![run(&p99, 400, noisy(100.0, 1))]),
+        &side(vec![run(&p99, 400, noisy(100.0, 2))]),
+    );
+    assert_eq!(compared.outcome, Conclusion::CannotTell);
+    let note = compared.rows[0].note.clone().unwrap();
+    assert_eq!(note, "BASE: 400 requests, at least 1000 required for p99");
+    let missing = plan_of(&["time_to_first_token<=5%"]);
+    assert_eq!(missing.compare(&long, &long).outcome, Conclusion::CannotTell);
+    for (verdict, failure) in [(Some(Verdict::Invalid), None), (None, Some("cancelled".to_owned()))]
+    {
+        let doubtful = Side { verdict, failure, ..long.clone() };
+        assert_eq!(few.compare(&long, &doubtful).outcome, Conclusion::CannotTell);
+        assert_eq!(few.compare(&doubtful, &long).outcome, Conclusion::CannotTell);
+    }
+    assert_eq!(few.compare(&Side::default(), &Side::default()).outcome, Conclusion::CannotTell);
+}
+
+#[test]
+fn failures_are_an_error_rate_and_lower_the_throughput() {
+    let plan = plan(&[]);
+    let good = side(vec![run(&plan, 1000, noisy(100.0, 1))]);
+    let bad = side(vec![run(&plan, 1000, |at| Some(100.0).filter(|_| at % 10 != 0))]);
+    let compared = plan.compare(&good, &bad);
+    assert_eq!(compared.outcome, Conclusion::Regression);
+    let rate = row(&compared, "request_error_rate", "avg");
+    assert_eq!((rate.base, rate.new, rate.difference_percent), (Some(0.0), Some(10.0), None));
+    assert_eq!(rate.finding, Finding::Regression);
+    let throughput = row(&compared, "request_throughput", "avg");
+    assert!((throughput.base.unwrap() - 100.0).abs() < 1e-9, "{throughput:?}");
+    assert!((throughput.difference_percent.unwrap() + 10.0).abs() < 1e-9, "{throughput:?}");
+    assert_eq!(throughput.finding, Finding::Regression);
+}
+
+#[test]
+fn three_runs_on_each_side_are_compared_by_their_means() {
+    let plan = plan(&["request_latency<=100%"]);
+    let of =
+        |means: [f64; 3]| side(means.iter().map(|mean| run(&plan, 60, |_| Some(*mean))).collect());
+    let compared = plan.compare(&of([10.0, 12.0, 14.0]), &of([20.0, 21.0, 25.0]));
+    assert_eq!(compared.method, Method::Welch);
+    let [low, high] = row(&compared, "request_latency", "avg").interval.unwrap();
+    // By hand: means 12 and 22; variances 4 and 7, of the means 4/3 and 7/3, together 11/3;
+    // (11/3)² / ((4/3)²/2 + (7/3)²/2) = 3.72 degrees, rounded down to 3: t = 3.182446.
+    let half = 3.182_446_305_284_263 * (11.0_f64 / 3.0).sqrt();
+    assert!((low - (10.0 - half)).abs() < 1e-9 && (high - (10.0 + half)).abs() < 1e-9);
+    let two = side(of([1.0, 2.0, 3.0]).trials.split_off(1));
+    assert_eq!(plan.compare(&of([1.0, 2.0, 3.0]), &two).method, Method::Bootstrap);
+}
+
+#[test]
+fn limits_are_relative_and_have_a_direction() {
+    let error = |text: &str| text.parse::<RelativeGate>().unwrap_err().to_string();
+    for good in
+        ["request_throughput:avg>=-5%", "ttft:p99<10%", "request_error_rate<=0%", "goodput > -1 %"]
+    {
+        let gate: RelativeGate = good.parse().unwrap();
+        assert_eq!(gate.to_string(), good);
+    }
+    for (wrong, why) in [
+        ("request_throughput", "is not a limit on a difference"),
+        ("request_throughput>=-5", "is not a limit on a difference"),
+        ("request_throughput>=-5ms", "is not a limit on a difference"),
+        ("request_throughput<=5%", "write request_throughput>=-5%"),
+        ("request_throughput>=5%", "write request_throughput>=-5%"),
+        ("request_latency>=-5%", "write request_latency<=5%"),
+        ("request_latency==5%", "write request_latency<=5%"),
+        ("request_latency:max<=5%", "cannot be compared"),
+        ("request_count>=-5%", "cannot be compared"),
+        ("request_latencies<=5%", "did you mean request_latency"),
+    ] {
+        assert!(error(wrong).contains(why), "{wrong}: {}", error(wrong));
+    }
+}
+
+#[test]
+fn every_row_that_is_planned_can_be_computed() {
+    let planned = plan(&[]);
+    assert_eq!(planned.measures.len(), DECIDING.len() + SHOWN.len());
+}
+
+#[test]
+fn members_that_differ_have_a_path() {
+    let found = differences(
+        &json!({"a": {"b": 1, "c": [1, 2], "same": true}, "gone": "x"}),
+        &json!({"a": {"b": 2, "c": [1], "same": true}, "more": {"d": null}}),
+    );
+    let shown: Vec<String> =
+        found.iter().map(|one| format!("{} {} {}", one.path, one.base, one.new)).collect();
+    assert_eq!(shown, ["a.b 1 2", "a.c [1,2] [1]", r#"gone "x" null"#, r#"more null {"d":null}"#]);
+}

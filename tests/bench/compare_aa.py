@@ -1,0 +1,63 @@
+"""Counts how often `aiperf compare` finds a regression between runs of the same server.
+
+    python3 tests/bench/compare_aa.py --aiperf target/release/aiperf --pairs 200
+
+Each pair is two runs against one mock server with random delays. Of the pairs that are compared, at
+most 5% may show a regression, apart from chance: 200 pairs with a true share of 5% show more than 15
+with a probability of 4%. A run whose client was invalid cannot be compared and is counted separately,
+unless `--any-client` is given: then the verdicts in the manifests are replaced.
+"""
+
+import argparse
+import collections
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+OUTCOMES = {0: "no regression", 3: "regression", 4: "cannot tell"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--aiperf", default="target/release/aiperf")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--requests", default="200")
+    parser.add_argument("--concurrency", default="8")
+    parser.add_argument("--any-client", action="store_true")
+    given = parser.parse_args()
+    server = subprocess.Popen(
+        [given.aiperf, "mock-server", "--port", "0", "--ttft", "20ms", "--itl", "1ms",
+         "--jitter", "30%"],
+        stdout=subprocess.PIPE, text=True,
+    )
+    try:
+        url = server.stdout.readline().strip()
+        counts: collections.Counter[str] = collections.Counter()
+        for _ in range(given.pairs):
+            with tempfile.TemporaryDirectory() as directory:
+                runs = [Path(directory) / name for name in ("base", "new")]
+                for run in runs:
+                    subprocess.run(
+                        [given.aiperf, "profile", "--model", "m", "--tokenizer", "builtin",
+                         "--url", url, "--streaming", "--isl", "20", "--osl", "8",
+                         "--request-count", given.requests, "--concurrency", given.concurrency,
+                         "--ui", "none", "--no-server-metrics", "--artifact-dir", run],
+                        check=True, stdout=subprocess.DEVNULL,
+                    )
+                    if given.any_client:
+                        path = run / "run_manifest.json"
+                        manifest = json.loads(path.read_text())
+                        manifest["end"]["client_health"]["verdict"] = "valid"
+                        path.write_text(json.dumps(manifest))
+                compared = subprocess.run(
+                    [given.aiperf, "compare", *runs], stdout=subprocess.DEVNULL, check=False
+                )
+                counts[OUTCOMES[compared.returncode]] += 1
+    finally:
+        server.terminate()
+    decided = given.pairs - counts["cannot tell"]
+    print(f"{counts['regression']} regressions in {decided} of {given.pairs} pairs: {dict(counts)}")
+
+
+main()

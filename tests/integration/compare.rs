@@ -1,0 +1,132 @@
+//! `aiperf compare` over the files of whole runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use aiperf::mock_server::Script;
+use aiperf::units::Nanos;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+
+use crate::support::load::mock;
+use crate::support::python::run_python;
+use crate::support::run::{aiperf, json_lines, profile_command};
+
+/// Runs 60 requests. What depends on the speed of the machine is then replaced: the verdict on the
+/// client, and the times to first token, by times of about `ttft_ms`.
+fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
+    let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
+    let flags = ["--request-count", "60", "--concurrency", "4", "--no-server-metrics"];
+    let mut command = profile_command(&server.url(), directory, &flags);
+    let output = command.args(extra).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut runs = vec![directory.to_owned()];
+    if let Ok(found) = fs::read_dir(directory.join("profile_runs")) {
+        runs = found.map(|entry| entry.unwrap().path()).collect();
+    }
+    for (number, run) in (0_u32..).zip(runs) {
+        let path = run.join("run_manifest.json");
+        let mut manifest: Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        manifest["end"]["client_health"]["verdict"] = verdict.into();
+        fs::write(&path, manifest.to_string()).unwrap();
+        let path = run.join("profile_export.jsonl");
+        let mut records = json_lines(&path);
+        records.sort_by_key(|record| record["metadata"]["request_start_ns"].as_u64());
+        let mut random = ChaCha8Rng::seed_from_u64(u64::from(number));
+        for record in &mut records {
+            let noise = random.random_range(-1.0..1.0) + f64::from(number) / 10.0;
+            record["metrics"]["time_to_first_token"]["value"] = (ttft_ms + noise).into();
+        }
+        let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+    }
+    let report = aiperf(&["report"]).arg(directory).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+fn compare(base: &Path, new: &[&Path], extra: &[&str]) -> Output {
+    aiperf(&["compare"]).arg(base).args(new).args(extra).output().unwrap()
+}
+
+/// Returns the comparisons.
+fn json(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| {
+        panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    document["comparisons"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_slower_server_is_a_regression() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let (fast, slow, doubtful) = (place("fast"), place("slow"), place("doubtful"));
+    run(&fast, 20.0, "valid", &[]);
+    run(&slow, 30.0, "valid", &["--extra-inputs", "top_p:0.5"]);
+    run(&doubtful, 30.0, "invalid", &[]);
+    let junit = place("junit.xml");
+    let flags = ["--format", "json", "--gate", "ttft<=5%", "--junit", junit.to_str().unwrap()];
+    let output = compare(&fast, &[&slow], &flags);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
+    let [comparison] = &json(&output)[..] else { panic!("one comparison") };
+    assert_eq!(comparison["method"], "bootstrap");
+    let row = |metric: &str| {
+        let mut rows = comparison["rows"].as_array().unwrap().iter();
+        rows.find(|row| row["metric"] == metric && row["statistic"] == "avg").unwrap().clone()
+    };
+    let ttft = row("time_to_first_token");
+    assert_eq!(ttft["finding"], "regression");
+    let summary = |run: &Path| -> Value {
+        let text = fs::read_to_string(run.join("profile_export_aiperf.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    for (side, run) in [("base", &fast), ("new", &slow)] {
+        for metric in ["time_to_first_token", "request_throughput", "request_error_rate"] {
+            let (found, expected) = (&row(metric)[side], &summary(run)[metric]["avg"]);
+            let (found, expected) = (found.as_f64().unwrap(), expected.as_f64().unwrap());
+            assert!((found - expected).abs() <= 1e-9 * expected, "{metric}: {found} {expected}");
+        }
+    }
+    let differences = comparison["differences"].as_array().unwrap();
+    let paths: Vec<&str> = differences.iter().map(|one| one["path"].as_str().unwrap()).collect();
+    assert!(paths.iter().any(|path| path.starts_with("config.endpoint.extra_inputs")), "{paths:?}");
+    let xml = fs::read_to_string(&junit).unwrap();
+    assert!(xml.contains(r#"name="time_to_first_token:avg""#) && xml.contains("regression by"));
+    // The seed is fixed.
+    assert_eq!(compare(&fast, &[&slow], &flags).stdout, output.stdout);
+
+    let both = compare(&fast, &[&doubtful], &flags[2..4]);
+    assert_eq!(both.status.code(), Some(4), "{}", String::from_utf8_lossy(&both.stdout));
+    assert!(String::from_utf8_lossy(&both.stdout).contains("client health is invalid"));
+    let better = compare(&slow, &[&fast], &["--format", "markdown", "--gate", "ttft<=5%"]);
+    let text = String::from_utf8_lossy(&better.stdout);
+    assert_eq!(better.status.code(), Some(0), "{text}");
+    assert!(text.contains("**No regression.**") && text.contains("| improvement |"), "{text}");
+    let several = compare(&fast, &[&fast, &doubtful, &slow], &["--gate", "ttft<=5%"]);
+    assert_eq!(several.status.code(), Some(3));
+    let missing = compare(&fast, &[&place("nothing")], &[]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(compare(&fast, &[&slow], &["--gate", "ttft<=5ms"]).status.code(), Some(2));
+}
+
+#[test]
+fn repeated_runs_are_compared_by_their_means() {
+    let directory = tempfile::tempdir().unwrap();
+    let (fast, slow) = (directory.path().join("fast"), directory.path().join("slow"));
+    run(&fast, 20.0, "valid", &["--num-profile-runs", "3"]);
+    run(&slow, 30.0, "valid", &["--num-profile-runs", "3"]);
+    let output = compare(&fast, &[&slow], &["--format", "json", "--gate", "ttft<=5%"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
+    let [comparison] = &json(&output)[..] else { panic!("one comparison") };
+    assert_eq!((&comparison["method"], &comparison["runs"]), (&"welch".into(), &[3, 3].into()));
+}
+
+#[test]
+fn resamples_are_numpys() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    run_python("tests/check_bootstrap.py", &golden);
+}
