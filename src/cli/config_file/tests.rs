@@ -61,6 +61,7 @@ input:
 output:
   otel-resource-attributes: {team: a}
 conversation-num: 3
+concurrency: [1, 2]
 verbose: 2
 set-consistent-seed: false
 fixed-schedule: false
@@ -80,6 +81,7 @@ use-legacy-max-tokens: no
         "--extra-inputs=temperature:0.5",
         "--otel-resource-attributes=team=a",
         "--num-sessions=3",
+        "--concurrency=1,2",
         "--verbose",
         "--verbose",
         "--no-set-consistent-seed",
