@@ -12,6 +12,7 @@ pub(crate) mod runs;
 mod server_metrics;
 mod steady;
 mod table;
+mod time_breakdown;
 mod warning;
 
 use std::fmt::Write as _;
@@ -69,6 +70,7 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push('\n');
     }
     text.push_str(&steady::render(report, style));
+    text.push_str(&time_breakdown::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));

@@ -3,6 +3,7 @@
 
 mod endpoint_type;
 pub(crate) mod provenance;
+pub(crate) mod time_breakdown;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -21,6 +22,7 @@ use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
+use time_breakdown::TimeBreakdown;
 
 pub(crate) use provenance::Provenance;
 
@@ -147,6 +149,9 @@ pub struct RunOutcome {
     /// The outcome of the telemetry export.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub telemetry: Option<TelemetryReport>,
+    /// The client's latencies divided by the server's times, if it reports them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub time_breakdown: Option<TimeBreakdown>,
     /// The combined shards, if processes shared the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shards: Option<Combination>,

@@ -311,7 +311,7 @@ impl Run {
             .map(|(url, header)| Server::answering(url, header.as_deref()))
             .map(|server| server.known_by(measured.server_metrics.as_ref()))
             .collect();
-        RunReport {
+        let mut report = RunReport {
             run,
             outcome: RunOutcome {
                 start_wall_ns,
@@ -321,6 +321,7 @@ impl Run {
                 load: measured.load.clone(),
                 client_health: Some(measured.health.clone()),
                 telemetry: Some(measured.telemetry.clone()),
+                time_breakdown: None,
                 shards: None,
             },
             results: processed.profiling.results(),
@@ -331,7 +332,9 @@ impl Run {
             errors: error_counts(&processed.profiling),
             server_metrics: measured.server_metrics.clone(),
             phases: phases.clone(),
-        }
+        };
+        report.outcome.time_breakdown = report.time_breakdown();
+        report
     }
 }
 

@@ -43,6 +43,9 @@ impl Serialize for Summary<'_> {
             }
         }
         map.serialize_entry("steady_state", &Steady(report))?;
+        if let Some(breakdown) = &report.outcome.time_breakdown {
+            map.serialize_entry("time_breakdown", breakdown)?;
+        }
         map.serialize_entry("input_config", &run.input_config)?;
         map.serialize_entry("run_info", &RunInfo::of(report))?;
         if let Some(shard) = &run.shard {

@@ -365,6 +365,7 @@ impl Gathered {
             },
             client_health: None,
             telemetry: None,
+            time_breakdown: None,
             shards: None,
         }
     }

@@ -51,6 +51,7 @@ mod support;
 mod sweeps;
 mod telemetry;
 mod templates;
+mod time_breakdown;
 mod timeslices;
 mod trace_load;
 mod traces;

@@ -116,9 +116,11 @@ pub fn combine(
         ),
         load,
         telemetry: TelemetryReport::combined(ends.iter().filter_map(|end| end.telemetry.clone())),
+        time_breakdown: None,
         shards: Some(combination),
     };
-    let report = gathered.report(run, outcome, server_metrics, &mut notes);
+    let mut report = gathered.report(run, outcome, server_metrics, &mut notes);
+    report.outcome.time_breakdown = report.time_breakdown();
     notes.extend(missing_note(report.outcome.shards.as_ref()));
     Manifest::finished(&report, prefix, &kept)
         .write(&layout.manifest)

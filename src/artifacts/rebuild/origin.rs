@@ -148,6 +148,7 @@ impl Summary {
             load: self.load,
             client_health: self.client_health,
             telemetry: self.telemetry,
+            time_breakdown: None,
             shards: None,
         });
         let end = end.map(|outcome| End { outcome, server_metrics: None });

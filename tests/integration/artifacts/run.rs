@@ -131,6 +131,7 @@ impl TestRun {
                     reached_rate: Some(9.876_543_210_123),
                 },
                 client_health: Some(self.health(&profiling.results())),
+                time_breakdown: None,
                 shards: None,
             },
             results: profiling.results(),

@@ -1,0 +1,33 @@
+//! The table of the parts of the client's mean latencies.
+
+use super::table::{figures, label};
+use super::{Style, number};
+use crate::metrics::Registry;
+use crate::run::RunReport;
+use crate::run::time_breakdown::TimeBreakdown;
+
+/// Renders the parts of each latency, or one line that states why they are not known; nothing if
+/// the server does not report times.
+pub(super) fn render(report: &RunReport, style: Style) -> String {
+    let division = match &report.outcome.time_breakdown {
+        None => return String::new(),
+        Some(TimeBreakdown::None { reason }) => return format!("No time breakdown: {reason}\n\n"),
+        Some(TimeBreakdown::Found(division)) => division,
+    };
+    let rows = division.metrics.iter().flat_map(|divided| {
+        let title = Registry::row(divided.metric).map_or_else(String::new, label);
+        let share = |mean: f64| number(Some(mean / divided.mean_ms * 100.0));
+        let parts = divided.parts.iter().map(move |part| {
+            let name = format!("{} (ms)", part.stage.title());
+            let bound = format!("{:.6}", part.bound_ms);
+            [name, number(Some(part.mean_ms)), share(part.mean_ms), bound]
+        });
+        let whole = [title, number(Some(divided.mean_ms)), share(divided.mean_ms)];
+        let [name, mean, all] = whole;
+        std::iter::once([name, mean, all, String::new()]).chain(parts)
+    });
+    let header = ["Metric", "avg", "%", "± (ms)"];
+    let mut text = figures("aiperf | Time Breakdown", header, rows, style);
+    text.push('\n');
+    text
+}
