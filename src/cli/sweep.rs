@@ -96,7 +96,8 @@ pub(super) struct SweepArgs {
     /// Pairs of mean input and output lengths to sweep: 128:64,512:128
     #[arg(long, value_name = "ISL:OSL,...")]
     pub(super) isl_osl_pairs: Option<String>,
-    /// Scenario to sweep, given at least twice: '[name:] flag=value, flag=value'
+    /// Scenario to sweep, given at least twice: 'name: flag=value, flag=value', where the name with
+    /// its colon may be omitted
     #[arg(long, visible_alias = "sweep-variant", value_name = "SCENARIO", action = ArgAction::Append)]
     pub(super) variant: Vec<String>,
     /// Order of the runs of a sweep: all cells for each trial (repeated), or all trials of each
