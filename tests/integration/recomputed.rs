@@ -214,7 +214,7 @@ fn nothing_of_aiperfs_files_is_missing_unexplained() {
     let server = mock(Script {
         ttft: Nanos::from_millis(20.0),
         itl: Nanos::from_millis(5.0),
-        faults: faults(&["every=9:status=500"]),
+        faults: faults(&["every=13:status=500"]),
         ..Script::default()
     });
     let directory = tempfile::tempdir().unwrap();
