@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 import expected as expectation
-from expected import PERCENTILES
+from expected import PERCENTILES, STEADY_STATISTICS
 from report import is_close
 
 RUN_LABELS = {"aiperf_benchmark_id", "aiperf_endpoint_type", "aiperf_model_name"}
@@ -21,6 +21,7 @@ MORE_LABELS = {
     "server_address": 1,
     "server_port": 1,
     "aiperf_percentile": len(PERCENTILES),
+    "aiperf_statistic": len(STEADY_STATISTICS),
     "service_name": 1,
     "service_instance_id": 1,
     "job": 1,
@@ -149,14 +150,14 @@ def _check_histogram(report, what, count, total, values, buckets, wrong):
 
 
 def _check_gauges(report, own, gauges, registry):
-    """Each percentile is one series; those of a metric are one check."""
+    """Each statistic is one series; those of a metric are one check."""
     together = defaultdict(dict)
-    for (name, phase, percentile), want in sorted(gauges.items(), key=str):
-        labels = {} if percentile is None else {"aiperf_percentile": str(percentile)}
+    for (name, phase, label), want in sorted(gauges.items(), key=str):
+        labels = {} if label is None else {label[0]: label[1]}
         metric = registry[name].prometheus
         found = [one.value for one in own.find(metric, phase, **labels)]
         have = found[0] if len(found) == 1 else None
-        what = "value" if percentile is None else f"p{percentile}"
+        what = "value" if label is None else label[1]
         together[f"{metric} {phase}"][what] = (have, want)
     for what, pairs in together.items():
         report.all_close(what, pairs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 PHASES = {"warmup": "warmup_metrics", "profiling": None}
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+STEADY_STATISTICS = ("avg", "p50", "p90", "p95", "p99")
 
 # From the unit of the files to the exported unit.
 TO_EXPORTED = {"ms": 1e-3, "ms/image": 1e-3, "KB": 1024.0, "MB": 1e6}
@@ -28,7 +29,8 @@ class Expected:
 
     histograms: dict = field(default_factory=lambda: defaultdict(list))
     counters: dict = field(default_factory=lambda: defaultdict(float))
-    # By metric, phase and percentile, which is None for single results.
+    # By metric, phase and the label that names the statistic with its value, which is None for
+    # single results.
     gauges: dict = field(default_factory=dict)
     # Only counts and means, since the values are not in the files: (metric, phase) to both.
     means: dict = field(default_factory=dict)
@@ -44,6 +46,7 @@ def of(run, registry):
         results = run.summary.get(key, {}) if key else run.summary
         _add_results(expected, registry, phase, results)
     _add_percentiles(expected)
+    _add_steady_state(expected, registry, run.summary.get("steady_state", {}))
     _add_health(expected, run.summary["client_health"])
     if "aiperf.client.traces.lost" in registry:
         traces = run.summary["telemetry"].get("traces", {})
@@ -131,7 +134,8 @@ def _add_results(expected, registry, phase, results):
         if name in registry and (metric is None or metric.instrument == "gauge"):
             for percentile in PERCENTILES:
                 if f"p{percentile}" in result:
-                    expected.gauges[name, phase, percentile] = result[f"p{percentile}"] * scale
+                    key = name, phase, ("aiperf_percentile", str(percentile))
+                    expected.gauges[key] = result[f"p{percentile}"] * scale
         if metric is None:
             continue
         exported = result.get("avg", 0.0) * scale
@@ -150,8 +154,22 @@ def _add_percentiles(expected):
     for (name, phase), values in by_phase.items():
         values.sort()
         for percentile in PERCENTILES:
-            gauge = name.replace("aiperf.", "aiperf.percentiles.", 1), phase, percentile
+            label = "aiperf_percentile", str(percentile)
+            gauge = name.replace("aiperf.", "aiperf.percentiles.", 1), phase, label
             expected.gauges[gauge] = interpolated(values, percentile / 100)
+
+
+def _add_steady_state(expected, registry, steady):
+    """The results of the steady state in the summary, which another script recomputes."""
+    for tag, result in steady.get("metrics", {}).items():
+        name = f"aiperf.steady_state.{tag}"
+        if name not in registry:
+            continue
+        scale = TO_EXPORTED.get(result.get("unit"), 1.0)
+        for statistic in STEADY_STATISTICS:
+            if statistic in result:
+                key = name, "profiling", ("aiperf_statistic", statistic)
+                expected.gauges[key] = result[statistic] * scale
 
 
 def interpolated(ordered, share):
