@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::metrics::percentile::{exact_sum, percentile, select};
 
-/// Number of resamples.
+/// Number of resamples of each side of a comparison.
 pub(crate) const RESAMPLES: usize = 2000;
 
 /// Minimum number of requests.
@@ -134,13 +134,13 @@ impl Sample {
         found
     }
 
-    /// Returns the statistic of [`RESAMPLES`] resamples with blocks of `length`. Samples that are
+    /// Returns the statistic of `resamples` resamples with blocks of `length`. Samples that are
     /// compared need different values of `stream`.
-    pub(crate) fn bootstrap(&self, length: usize, stream: u64) -> Vec<f64> {
+    pub(crate) fn bootstrap(&self, length: usize, resamples: usize, stream: u64) -> Vec<f64> {
         let n = self.len();
         let mut random = ChaCha8Rng::seed_from_u64(0);
         random.set_stream(stream);
-        self.resampled(length, RESAMPLES, |starts| {
+        self.resampled(length, resamples, |starts| {
             for start in starts {
                 *start = random.random_range(0..n);
             }

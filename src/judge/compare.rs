@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::bootstrap::{self, Sample};
+use super::bootstrap::{self, RESAMPLES, Sample};
 use super::gate::RelativeGate;
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
 use crate::metrics::tag::{self, MetricTag, TagMap};
@@ -531,7 +531,8 @@ impl Measure {
         let interval = if let Some(why) = shortage {
             Err(why)
         } else {
-            let [base, new] = [0, 1].map(|at| samples[at].1.bootstrap(lengths[at], at as u64));
+            let resampled = |at: usize| samples[at].1.bootstrap(lengths[at], RESAMPLES, at as u64);
+            let [base, new] = [0, 1].map(resampled);
             bootstrap::interval(&base, &new, level)
                 .ok_or_else(|| "the requests started at the same time".to_owned())
         };

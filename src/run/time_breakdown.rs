@@ -119,6 +119,47 @@ struct Observed {
     is_reset: bool,
 }
 
+impl Observed {
+    /// Returns the mean of the histogram `metric`, which must count `client` requests.
+    fn part(self, metric: &'static str, client: u64) -> Result<Part, Indivisible> {
+        let Self { count, sum, rounding, is_reset } = self;
+        if is_reset {
+            return Err(Indivisible::Restarted(metric));
+        }
+        if count != client as f64 {
+            return Err(Indivisible::OtherRequests { metric, server: count, client });
+        }
+        let mean = |seconds: f64| seconds / count * 1e3;
+        Ok(Part { stage: Stage::FrontEnd, mean_ms: mean(sum), bound_ms: mean(rounding) })
+    }
+}
+
+/// Divides a mean of the client. The `server` reports its own total, of which the `stages` are
+/// parts; `arrival_error_ms` is the client's mean error of the end of a latency.
+fn parts(
+    mean_ms: f64,
+    connection: Option<Part>,
+    server: Option<Part>,
+    stages: Vec<Part>,
+    arrival_error_ms: f64,
+) -> Vec<Part> {
+    let sum = |parts: &[Part], of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>();
+    let front_end = server.map(|server| Part {
+        stage: Stage::FrontEnd,
+        mean_ms: server.mean_ms - sum(&stages, |part| part.mean_ms),
+        bound_ms: server.bound_ms + sum(&stages, |part| part.bound_ms),
+    });
+    let mut parts: Vec<Part> = connection.into_iter().chain(front_end).collect();
+    parts.extend(stages);
+    let known = sum(&parts, |part| part.mean_ms);
+    parts.push(Part {
+        stage: Stage::Unattributed,
+        mean_ms: mean_ms - known,
+        bound_ms: sum(&parts, |part| part.bound_ms) + arrival_error_ms,
+    });
+    parts
+}
+
 impl RunReport {
     /// Returns the division of the client's mean latencies; `None` if the server does not report
     /// the necessary times, or if it may have served other shards.
@@ -160,24 +201,16 @@ impl RunReport {
         server: Option<Part>,
         stages: [Option<Part>; 3],
     ) -> Divided {
-        let stages: Vec<Part> = stages.into_iter().flatten().collect();
-        let sum = |parts: &[Part], of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>();
-        let front_end = server.map(|server| Part {
-            stage: Stage::FrontEnd,
-            mean_ms: server.mean_ms - sum(&stages, |part| part.mean_ms),
-            bound_ms: server.bound_ms + sum(&stages, |part| part.bound_ms),
-        });
-        let mut parts: Vec<Part> = self.connection().into_iter().chain(front_end).collect();
-        parts.extend(stages);
-        let mean_ms = result.stats.avg;
-        let known = sum(&parts, |part| part.mean_ms);
         let arrival = self.outcome.client_health.as_ref();
         let arrival = arrival.and_then(|health| health.arrival_error_ms.as_ref());
-        parts.push(Part {
-            stage: Stage::Unattributed,
-            mean_ms: mean_ms - known,
-            bound_ms: sum(&parts, |part| part.bound_ms) + arrival.map_or(0.0, |error| error.avg),
-        });
+        let mean_ms = result.stats.avg;
+        let parts = parts(
+            mean_ms,
+            self.connection(),
+            server,
+            stages.into_iter().flatten().collect(),
+            arrival.map_or(0.0, |error| error.avg),
+        );
         Divided { metric: result.metric.tag, mean_ms, parts }
     }
 
@@ -194,17 +227,7 @@ impl RunReport {
 
     /// Returns the mean of the server's histogram `metric`, if it has it.
     fn part(&self, metric: &'static str, client: u64) -> Result<Option<Part>, Indivisible> {
-        let Some(Observed { count, sum, rounding, is_reset }) = self.observed(metric) else {
-            return Ok(None);
-        };
-        if is_reset {
-            return Err(Indivisible::Restarted(metric));
-        }
-        if count != client as f64 {
-            return Err(Indivisible::OtherRequests { metric, server: count, client });
-        }
-        let mean = |seconds: f64| seconds / count * 1e3;
-        Ok(Some(Part { stage: Stage::FrontEnd, mean_ms: mean(sum), bound_ms: mean(rounding) }))
+        self.observed(metric).map(|observed| observed.part(metric, client)).transpose()
     }
 
     /// Returns the client's statistics of `tag`.
@@ -256,3 +279,6 @@ impl RunReport {
 fn is_engine(metric: &str) -> bool {
     [QUEUE, PREFILL].contains(&metric)
 }
+
+#[cfg(test)]
+mod tests;
