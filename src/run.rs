@@ -230,6 +230,7 @@ impl RunReport {
     pub(crate) fn gates(&self) -> Vec<Judged> {
         let facts = judge::Facts {
             results: &self.results,
+            steady_state: self.steady_state.as_ref(),
             server: self.server_metrics.as_ref().map(|metrics| &metrics.report),
             verdict: self.outcome.client_health.as_ref().and_then(|health| health.verdict),
         };

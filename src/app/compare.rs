@@ -1,55 +1,159 @@
 //! `aiperf compare`: whether runs are worse than another one.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, gates, terminal_style};
 use crate::artifacts::rebuild::{self, Group, Rebuilt, ReportError, Wanted};
+use crate::artifacts::sweep::Plan as SweepPlan;
 use crate::cli::{Compare, CompareFormat};
 use crate::console;
 use crate::judge::Comparison;
 use crate::judge::compare::{Conclusion, Finding, Plan, Requests, Row, Side, Trial, differences};
 use crate::judge::reports::{Case, CaseOutcome, Suite};
+use crate::multi_run::{Member, Variation};
+use crate::run::RunReport;
 use crate::server_metrics::snapshot::Kind;
 
 /// Version of the JSON output.
 const SCHEMA_VERSION: &str = "1.0";
 
+/// A directory to compare: the runs of one command.
+struct Directory {
+    path: String,
+    is_sweep: bool,
+    /// The cells of a sweep; otherwise one without a variation.
+    cells: Vec<Cell>,
+}
+
+/// Runs with the same settings.
+#[derive(Default)]
+struct Cell {
+    variation: Option<Variation>,
+    runs: Vec<Run>,
+}
+
+/// A run, if it exists.
+struct Run {
+    /// What names it among the runs of its cell; empty for a single one.
+    label: String,
+    directory: PathBuf,
+    /// Its place in a sweep, which it must have in its description.
+    member: Option<Member>,
+}
+
+impl Directory {
+    /// Finds the runs in the directory `path`.
+    fn find(path: &Path) -> Result<Self, ReportError> {
+        let runs = |cell: &Variation, plan: &SweepPlan| {
+            let run = |trial| {
+                let member = Member::new(plan.sweep_id, trial, Some(cell.clone()));
+                let label = match plan.multi_run.runs {
+                    1 => String::new(),
+                    _ => format!("{}: ", member.run_label),
+                };
+                let directory = path.join(plan.multi_run.directory(Some(cell), trial));
+                Run { label, directory, member: Some(member) }
+            };
+            (0..plan.multi_run.runs).map(run).collect()
+        };
+        let sweep = SweepPlan::read(path)?;
+        let cells = match (&sweep, Group::find(path)?) {
+            (Some(plan), _) => {
+                let cells = plan.cells.iter().map(|cell| &cell.variation);
+                let cell = |cell: &Variation| Cell {
+                    variation: Some(cell.clone()),
+                    runs: runs(cell, plan),
+                };
+                cells.map(cell).collect()
+            }
+            (None, Some(group)) => {
+                let run = |(member, place): (Member, PathBuf)| Run {
+                    label: format!("{}: ", member.run_label),
+                    directory: path.join(place),
+                    member: None,
+                };
+                vec![Cell { variation: None, runs: group.runs.into_iter().map(run).collect() }]
+            }
+            (None, None) => {
+                let run = Run { label: String::new(), directory: path.to_owned(), member: None };
+                vec![Cell { variation: None, runs: vec![run] }]
+            }
+        };
+        Ok(Self { path: path.display().to_string(), is_sweep: sweep.is_some(), cells })
+    }
+
+    /// Returns the index of the cell with the settings of `cell`.
+    fn index_of(&self, cell: &Cell) -> Option<usize> {
+        self.cells.iter().position(|own| own.settings() == cell.settings())
+    }
+}
+
+impl Cell {
+    fn settings(&self) -> Option<&Map<String, Value>> {
+        self.variation.as_ref().map(|variation| &variation.values)
+    }
+}
+
 /// Compares the runs that `asked` names, and writes the results to `out`.
 pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<Outcome> {
     gates::check(asked.junit.as_deref())?;
-    let plan = Plan::new(&asked.gates, asked.confidence_level, asked.new.len());
-    let (base, about_base) = side(&asked.base, &plan)?;
-    let mut comparisons = Vec::new();
-    for directory in &asked.new {
-        let (new, about) = side(directory, &plan)?;
-        comparisons.push(Comparison {
-            base: asked.base.display().to_string(),
-            new: directory.display().to_string(),
-            runs: [base.trials.len(), new.trials.len()],
-            compared: plan.compare(&base, &new),
-            differences: differences(&about_base, &about),
-        });
+    let base = Directory::find(&asked.base)?;
+    let all: Result<Vec<_>, _> = asked.new.iter().map(|path| Directory::find(path)).collect();
+    let all = all?;
+    if let Some(other) = all.iter().find(|new| new.is_sweep != base.is_sweep) {
+        let (sweep, other) = if base.is_sweep { (&base, other) } else { (other, &base) };
+        bail!(
+            "{} is the directory of a sweep and {} is not; compare two sweeps, or the directory of \
+             a cell",
+            sweep.path,
+            other.path
+        );
+    }
+    let matches = |new: &Directory| -> usize {
+        base.cells.iter().filter(|cell| new.index_of(cell).is_some()).count()
+    };
+    let plan = Plan::new(&asked.gates, asked.confidence_level, all.iter().map(matches).sum());
+    let mut comparisons: Vec<Vec<Comparison>> = all.iter().map(|_| Vec::new()).collect();
+    for cell in &base.cells {
+        let old = side(cell, &plan)?;
+        for (new, found) in all.iter().zip(&mut comparisons) {
+            let other = match new.index_of(cell) {
+                Some(at) => side(&new.cells[at], &plan)?,
+                None => Read::missing(),
+            };
+            found.push(compared(&plan, cell, (&base.path, &old), (&new.path, &other)));
+        }
+    }
+    for (new, found) in all.iter().zip(&mut comparisons) {
+        for cell in new.cells.iter().filter(|cell| base.index_of(cell).is_none()) {
+            let sides = ((&*base.path, &Read::missing()), (&*new.path, &side(cell, &plan)?));
+            found.push(compared(&plan, cell, sides.0, sides.1));
+        }
     }
     let text = match asked.format {
         CompareFormat::Table => {
-            let render = |one| console::compare::render(one, terminal_style());
+            let render = |cells: &Vec<_>| console::compare::render(cells, terminal_style());
             comparisons.iter().map(render).collect()
         }
-        CompareFormat::Markdown => comparisons.iter().map(console::compare::markdown).collect(),
+        CompareFormat::Markdown => {
+            comparisons.iter().map(|cells| console::compare::markdown(cells)).collect()
+        }
         CompareFormat::Json => {
+            let comparisons: Vec<&Comparison> = comparisons.iter().flatten().collect();
             let document = json!({"schema_version": SCHEMA_VERSION, "comparisons": comparisons});
             serde_json::to_string_pretty(&document)? + "\n"
         }
     };
     out.write_all(text.as_bytes())?;
     if let Some(path) = &asked.junit {
-        let suites: Vec<Suite> = comparisons.iter().map(suite).collect();
+        let suites: Vec<Suite> = comparisons.iter().flatten().map(suite).collect();
         gates::write_junit(path, &suites)?;
     }
-    let worst = comparisons.iter().map(|one| one.compared.outcome).max();
+    let worst = comparisons.iter().flatten().map(|one| one.compared.outcome).max();
     Ok(match worst {
         Some(Conclusion::NoRegression) => Outcome::Done,
         Some(Conclusion::Regression) => Outcome::Missed,
@@ -57,38 +161,71 @@ pub(super) fn compare(asked: &Compare, out: &mut impl Write) -> anyhow::Result<O
     })
 }
 
-/// Reads the run, or the repeated runs, in `directory`, and describes the first.
-fn side(directory: &Path, plan: &Plan) -> Result<(Side, Value), ReportError> {
-    let mut side = Side::default();
-    let mut about = Value::Null;
-    let mut add = |directory: &Path, label: &str| -> Result<(), ReportError> {
+/// Compares the runs of a cell, each given with its directory.
+fn compared(plan: &Plan, cell: &Cell, base: (&str, &Read), new: (&str, &Read)) -> Comparison {
+    let variation = cell.variation.as_ref();
+    let trials = |read: &Read| read.side.trials.len();
+    let has_both = trials(base.1) > 0 && trials(new.1) > 0;
+    Comparison {
+        base: base.0.to_owned(),
+        new: new.0.to_owned(),
+        cell: variation.map(|variation| variation.directory().to_owned()),
+        parameters: variation.map(|variation| variation.values.clone()).unwrap_or_default(),
+        runs: [trials(base.1), trials(new.1)],
+        compared: plan.compare(&base.1.side, &new.1.side),
+        differences: if has_both { differences(&base.1.about, &new.1.about) } else { Vec::new() },
+    }
+}
+
+/// The runs of a side, and a description of the first.
+#[derive(Default)]
+struct Read {
+    side: Side,
+    about: Value,
+}
+
+impl Read {
+    /// A cell that the sweep does not have.
+    fn missing() -> Self {
+        let failure = Some("the sweep does not have the cell".to_owned());
+        Self { side: Side { failure, ..Side::default() }, ..Self::default() }
+    }
+}
+
+/// Reads the runs of `cell`. Those of a sweep may be missing.
+fn side(cell: &Cell, plan: &Plan) -> Result<Read, ReportError> {
+    let mut read = Read::default();
+    for Run { label, directory, member } in &cell.runs {
         let mut requests = Requests::new(plan);
         let wanted = Wanted {
             gates: &[],
             needs_server_metrics: true,
             observe: Some(&mut |observation| requests.take(observation)),
         };
-        let rebuilt = rebuild::rebuild_with(directory, wanted)?;
-        let report = &rebuilt.report;
-        let incomplete = report.outcome.incomplete_reason.as_ref();
-        side.failure = side.failure.take().or(incomplete.map(|why| format!("{label}{why}")));
+        let found = match rebuild::rebuild_with(directory, wanted) {
+            Ok(found) if member.is_none() || found.report.run.member == *member => Ok(found),
+            Ok(_) => Err("the directory contains another run".to_owned()),
+            Err(error) if member.is_none() => return Err(error),
+            Err(_) if !directory.is_dir() => Err("not run".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let side = &mut read.side;
+        let failure = match &found {
+            Ok(rebuilt) => rebuilt.report.outcome.incomplete_reason.as_ref(),
+            Err(why) => Some(why),
+        };
+        side.failure = side.failure.take().or(failure.map(|why| format!("{label}{why}")));
+        let Ok(rebuilt) = found else { continue };
+        if read.about.is_null() {
+            read.about = described(&rebuilt);
+        }
+        let Rebuilt { report, .. } = rebuilt;
         let verdict = report.outcome.client_health.as_ref().and_then(|health| health.verdict);
         side.verdict = side.verdict.max(verdict);
-        if about.is_null() {
-            about = described(&rebuilt);
-        }
-        side.trials.push(Trial { results: rebuilt.report.results, requests });
-        Ok(())
-    };
-    match Group::find(directory)? {
-        None => add(directory, "")?,
-        Some(group) => {
-            for (member, place) in group.runs {
-                add(&directory.join(place), &format!("{}: ", member.run_label))?;
-            }
-        }
+        let RunReport { results, steady_state, .. } = report;
+        side.trials.push(Trial { results, steady_state, requests });
     }
-    Ok((side, about))
+    Ok(read)
 }
 
 /// Returns the facts about a run in which others may differ.
@@ -142,7 +279,7 @@ fn suite(comparison: &Comparison) -> Suite {
         let interval = row.interval.unwrap_or([f64::NAN; 2]);
         let difference = row.difference.unwrap_or(f64::NAN);
         Case {
-            name: format!("{}:{}", row.metric, row.statistic),
+            name: format!("{}:{}", row.name(), row.statistic),
             outcome: match row.finding {
                 Finding::CannotTell => CaseOutcome::Error(note),
                 Finding::Regression => CaseOutcome::Failed(format!(
@@ -155,7 +292,8 @@ fn suite(comparison: &Comparison) -> Suite {
             },
         }
     };
-    let name = format!("aiperf.compare {} {}", comparison.base, comparison.new);
+    let cell = comparison.cell.as_ref().map(|cell| format!(" {cell}")).unwrap_or_default();
+    let name = format!("aiperf.compare {} {}{cell}", comparison.base, comparison.new);
     let mut cases: Vec<Case> = rows.map(case).collect();
     if cases.is_empty() {
         let why = "the runs have none of the metrics".to_owned();

@@ -25,10 +25,10 @@ named! { CompareFormat { "table" => Table, "json" => Json, "markdown" => Markdow
 /// What to compare, and how to report it.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Artifact directory of a run, or of several runs of one command
+    /// Artifact directory of a run, of several runs of one command, or of a sweep
     #[arg(value_name = "BASE", required = true)]
     pub base: PathBuf,
-    /// Directories to compare with BASE, each of a run or of several runs
+    /// Directories to compare with BASE, each of the same kind
     #[arg(value_name = "NEW", required = true)]
     pub new: Vec<PathBuf>,
     /// Permitted difference from BASE in percent, such as request_throughput:avg>=-5%; with gates,

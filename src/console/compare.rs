@@ -1,39 +1,40 @@
 //! Comparisons of runs, as tables and as Markdown.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use comfy_table::CellAlignment;
 use serde_json::Value;
 
 use super::{Style, printable, table};
-use crate::judge::compare::{Compared, Conclusion, Difference, Finding, Method, Row};
+use crate::judge::compare::{Conclusion, Difference, Finding, Method, Row};
 use crate::judge::{Comparison, Reading};
 
 /// Maximum number of differences that are listed.
 const MAX_DIFFERENCES: usize = 20;
 
+/// The columns; the first is that of the cell if there are several.
 const HEADER: [&str; 7] = ["", "Metric", "BASE", "NEW", "Difference", "Interval", "Finding"];
 
-/// Renders a comparison.
+/// Renders the comparison of two directories: of their runs, or of each cell of their sweeps.
 #[must_use]
-pub(crate) fn render(comparison: &Comparison, style: Style) -> String {
-    let compared = &comparison.compared;
-    let rows = compared.rows.iter().map(cells);
-    let mut text = table::lined(&title(comparison), HEADER, rows, style, |column| match column {
-        0 | 1 | 6 => CellAlignment::Left,
-        _ => CellAlignment::Right,
-    });
-    for line in notes(comparison) {
+pub(crate) fn render(cells: &[Comparison], style: Style) -> String {
+    let mut text =
+        table::lined(&title(cells), header(cells), rows(cells), style, |column| match column {
+            0 | 1 | 6 => CellAlignment::Left,
+            _ => CellAlignment::Right,
+        });
+    for line in notes(cells) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{line}");
     }
-    let _ = writeln!(text, "\n{}\n", conclusion(compared));
+    let _ = writeln!(text, "\n{}\n", conclusion(cells));
     text
 }
 
-/// Renders a comparison as Markdown.
+/// Renders what [`render`] does as Markdown.
 #[must_use]
-pub(crate) fn markdown(comparison: &Comparison) -> String {
+pub(crate) fn markdown(cells: &[Comparison]) -> String {
     let cell = |text: &str| printable(text).replace('|', "\\|").replace('<', "&lt;");
     let line = |cells: &[String; 7]| {
         let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
@@ -41,24 +42,59 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     };
     let mut text = format!(
         "### {}\n\n**{}**\n\n",
-        title(comparison).replace('<', "&lt;"),
-        conclusion(&comparison.compared)
+        title(cells).replace('<', "&lt;"),
+        conclusion(cells).replace('<', "&lt;")
     );
-    text += &line(&HEADER.map(str::to_owned));
+    text += &line(&header(cells).map(str::to_owned));
     text += "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
-    text.extend(comparison.compared.rows.iter().map(|row| line(&cells(row))));
+    text.extend(rows(cells).map(|row| line(&row)));
     text += "\n";
-    for note in notes(comparison) {
+    for note in notes(cells) {
         let _ = writeln!(text, "- {}", cell(&note));
     }
     text + "\n"
 }
 
-fn title(comparison: &Comparison) -> String {
-    printable(&format!("aiperf | {} compared with {}", comparison.new, comparison.base))
+/// Returns whether the comparisons are those of the cells of sweeps.
+fn are_cells(cells: &[Comparison]) -> bool {
+    cells.iter().any(|one| one.cell.is_some())
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn header(cells: &[Comparison]) -> [&'static str; 7] {
+    let mut header = HEADER;
+    if are_cells(cells) {
+        header[0] = "Cell";
+    }
+    header
+}
+
+/// Returns the rows of the table: all of a single comparison, of cells those that decide.
+fn rows(cells: &[Comparison]) -> impl Iterator<Item = [String; 7]> {
+    cells.iter().flat_map(|one| {
+        let rows = one.compared.rows.iter();
+        let rows = rows.filter(|row| row.decides || one.cell.is_none());
+        rows.map(|row| {
+            let mark = if row.decides { "*" } else { "" };
+            row_cells(one.cell.as_deref().unwrap_or(mark), row)
+        })
+    })
+}
+
+/// Returns `text` with the name of the cell in front of it.
+fn of_cell(comparison: &Comparison, text: &str) -> String {
+    match &comparison.cell {
+        Some(cell) => format!("{cell}: {text}"),
+        None => text.to_owned(),
+    }
+}
+
+fn title(cells: &[Comparison]) -> String {
+    let title = cells.first().map(|one| format!("aiperf | {} compared with {}", one.new, one.base));
+    printable(&title.unwrap_or_default())
+}
+
+/// Returns the row of a table, after its `first` cell.
+fn row_cells(first: &str, row: &Row) -> [String; 7] {
     let with_unit = |value: Option<f64>| {
         value.map_or_else(|| "N/A".to_owned(), |value| Reading::Number(value).to_string())
     };
@@ -74,8 +110,8 @@ fn cells(row: &Row) -> [String; 7] {
         (None, None) => "N/A".to_owned(),
     };
     [
-        if row.decides { "*" } else { "" }.to_owned(),
-        format!("{} {} ({})", row.metric, row.statistic, row.unit),
+        first.to_owned(),
+        format!("{} ({})", name(row), row.unit),
         with_unit(row.base),
         with_unit(row.new),
         difference.unwrap_or_else(|| "N/A".to_owned()),
@@ -84,36 +120,61 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
-fn notes(comparison: &Comparison) -> Vec<String> {
+fn notes(cells: &[Comparison]) -> Vec<String> {
+    let mut notes: Vec<String> = cells.iter().map(intervals).collect();
+    for comparison in cells {
+        let row_note = |row: &Row| {
+            let gate = row.gate.as_ref().map(|gate| format!(" ({gate})")).unwrap_or_default();
+            let note = row.note.as_ref()?;
+            Some(of_cell(comparison, &format!("{}{gate}: {note}.", name(row))))
+        };
+        match &comparison.compared.obstacle {
+            Some(why) => {
+                notes.push(of_cell(comparison, &format!("Nothing can be concluded: {why}.")));
+            }
+            None => notes.extend(comparison.compared.rows.iter().filter_map(row_note)),
+        }
+    }
+    let differs = |difference: &Difference| {
+        let Difference { path, base, new } = difference;
+        format!("Differs: {path}: {} -> {}", short(base), short(new))
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in cells.iter().flat_map(|one| &one.differences).map(differs) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let more = lines.len().saturating_sub(MAX_DIFFERENCES);
+    lines.truncate(MAX_DIFFERENCES);
+    notes.extend(lines);
+    if more > 0 {
+        notes.push(format!("{more} more differences; --format json lists all."));
+    }
+    let mut seen = BTreeSet::new();
+    notes.retain(|note| seen.insert(note.clone()));
+    notes.iter().map(|note| printable(note)).collect()
+}
+
+/// States how the intervals of a comparison were computed.
+fn intervals(comparison: &Comparison) -> String {
     let compared = &comparison.compared;
     let level = 100.0 * compared.interval_level;
     let method = match compared.method {
         Method::Bootstrap => "block bootstrap over requests",
         Method::Welch => "Welch's t over runs",
     };
-    let mut notes = vec![format!(
-        "Intervals: {method}, {level:.2}% each, so that the rows marked * have {:.4}% together.",
+    let rows = if comparison.cell.is_some() { "all rows" } else { "the rows marked *" };
+    format!(
+        "Intervals: {method}, {level:.2}% each, so that {rows} have {:.4}% together.",
         100.0 * compared.confidence
     )
-    .replace(".0000%", "%")];
-    let row_note = |row: &Row| {
-        let gate = row.gate.as_ref().map(|gate| format!(" ({gate})")).unwrap_or_default();
-        let note = row.note.as_ref()?;
-        Some(format!("{} {}{gate}: {note}.", row.metric, row.statistic))
-    };
-    match &compared.obstacle {
-        Some(why) => notes.push(format!("Nothing can be concluded: {why}.")),
-        None => notes.extend(compared.rows.iter().filter_map(row_note)),
-    }
-    let shown = comparison.differences.iter().take(MAX_DIFFERENCES).map(|difference| {
-        let Difference { path, base, new } = difference;
-        format!("Differs: {path}: {} -> {}", short(base), short(new))
-    });
-    notes.extend(shown);
-    if let more @ 1.. = comparison.differences.len().saturating_sub(MAX_DIFFERENCES) {
-        notes.push(format!("{more} more differences; --format json lists all."));
-    }
-    notes.iter().map(|note| printable(note)).collect()
+    .replace(".0000%", "%")
+}
+
+/// Returns the statistic of a row, such as `request_latency avg`.
+fn name(row: &Row) -> String {
+    format!("{} {}", row.name(), row.statistic)
 }
 
 /// Formats a value in a few characters; `absent` for null.
@@ -130,17 +191,22 @@ fn short(value: &Value) -> String {
     text.chars().take(MAX_CHARS - 1).chain(['…']).collect()
 }
 
-fn conclusion(compared: &Compared) -> String {
+fn conclusion(cells: &[Comparison]) -> String {
     let names = |finding| {
-        let rows = compared.rows.iter().filter(|row| row.decides && row.finding == finding);
-        rows.map(|row| format!("{} {}", row.metric, row.statistic)).collect::<Vec<_>>().join(", ")
+        let of = |one: &Comparison| {
+            let rows = one.compared.rows.iter();
+            let found = rows.filter(|row| row.decides && row.finding == finding);
+            let names: Vec<String> = found.map(name).collect();
+            (!names.is_empty()).then(|| of_cell(one, &names.join(", ")))
+        };
+        cells.iter().filter_map(of).collect::<Vec<_>>().join("; ")
     };
-    match compared.outcome {
-        Conclusion::Regression => format!("Regression: {}.", names(Finding::Regression)),
-        Conclusion::CannotTell => match names(Finding::CannotTell).as_str() {
+    match cells.iter().map(|one| one.compared.outcome).max() {
+        Some(Conclusion::Regression) => format!("Regression: {}.", names(Finding::Regression)),
+        Some(Conclusion::CannotTell) | None => match names(Finding::CannotTell).as_str() {
             "" => "Cannot tell: the runs have none of the metrics.".to_owned(),
             rows => format!("Cannot tell: {rows}."),
         },
-        Conclusion::NoRegression => "No regression.".to_owned(),
+        Some(Conclusion::NoRegression) => "No regression.".to_owned(),
     }
 }

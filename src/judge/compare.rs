@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::bootstrap::{self, RESAMPLES, Sample};
-use super::gate::RelativeGate;
+use super::gate::{RelativeGate, Subject};
 use crate::metrics::metric::{Kind, Metric, MetricFlags, MetricResult, Observation, Statistic};
+use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag, TagMap};
 use crate::metrics::{Registry, Verdict};
 use crate::multi_run::student_t;
@@ -74,6 +75,12 @@ impl Source {
         found.map(|(_, source)| *source).filter(|_| statistic.name == Statistic::AVG.name)
     }
 
+    /// Returns whether the statistics of the steady state cover the requests that started in it, not
+    /// those that ended in it.
+    const fn is_by_start(self) -> bool {
+        matches!(self, Self::Mean(_) | Self::Percentile(..))
+    }
+
     const fn tag(self) -> Option<MetricTag> {
         match self {
             Self::Mean(tag) | Self::Percentile(tag, _) | Self::Rate(tag) | Self::Share(tag) => {
@@ -98,6 +105,7 @@ pub(super) fn larger_is_better(metric: &Metric) -> bool {
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     starts: Vec<u64>,
+    ends: Vec<u64>,
     failed: Vec<bool>,
     /// Values in the metric's own unit; NaN for a request without one.
     columns: TagMap<Vec<f64>>,
@@ -109,7 +117,7 @@ impl Requests {
     pub(crate) fn new(plan: &Plan) -> Self {
         let tags = plan.measures.iter().filter_map(|measure| measure.source.tag());
         let columns = tags.map(|tag| (tag, Vec::new())).collect();
-        Self { starts: Vec::new(), failed: Vec::new(), columns }
+        Self { starts: Vec::new(), ends: Vec::new(), failed: Vec::new(), columns }
     }
 
     /// Adds a request, if it belongs to the measurement.
@@ -119,6 +127,7 @@ impl Requests {
         }
         let failed = request.error.is_some();
         self.starts.push(request.start_wall_ns);
+        self.ends.push(request.end_wall_ns);
         self.failed.push(failed);
         for slot in 0..MetricTag::COUNT {
             let tag = MetricTag::in_slot(slot);
@@ -135,29 +144,53 @@ impl Requests {
 pub(crate) struct Trial {
     /// Its results, in display units.
     pub(crate) results: Vec<MetricResult>,
+    /// Its steady state, or why there is none.
+    pub(crate) steady_state: Result<SteadyState, Unsteady>,
     pub(crate) requests: Requests,
 }
 
 impl Trial {
-    fn result(&self, measure: &Measure) -> Option<f64> {
-        let result = self.results.iter().find(|found| found.metric.tag == measure.metric.tag)?;
-        measure.statistic.of(&result.stats).filter(|value| value.is_finite())
+    fn result(&self, subject: Subject) -> Option<f64> {
+        let results = match &self.steady_state {
+            _ if !subject.is_steady => &self.results,
+            Ok(steady) => &steady.results,
+            Err(_) => return None,
+        };
+        let result = results.iter().find(|found| found.metric.tag == subject.metric.tag)?;
+        subject.statistic.of(&result.stats).filter(|value| value.is_finite())
     }
 
-    /// Returns the requests in the order in which they started, with the time until the next one
-    /// in seconds. The times add up to the duration that rates are relative to.
-    fn in_order(&self) -> Vec<(usize, f64)> {
-        let mut order: Vec<usize> = (0..self.requests.starts.len()).collect();
-        order.sort_unstable_by_key(|at| (self.requests.starts[*at], *at));
-        let start = |at: usize| Nanos(self.requests.starts[at]);
-        let total = self.results.iter().find(|found| found.metric.tag == tag::BENCHMARK_DURATION);
-        let total = total
-            .map_or(0.0, |found| found.metric.display_unit.convert(found.stats.avg, Unit::Seconds));
-        let between = |pair: &[usize]| start(pair[1]).since(start(pair[0])).as_seconds();
-        let gaps: Vec<f64> = order.windows(2).map(between).collect();
-        let rest = (total - gaps.iter().sum::<f64>()).max(0.0);
-        order.into_iter().zip(gaps.into_iter().chain([rest])).collect()
+    /// Returns the requests that a measure covers, with the time until the next one in seconds. They
+    /// are in the order in which they started, or ended if the measure is of those that ended in the
+    /// steady state. The times add up to the duration that rates are relative to.
+    fn in_order(&self, measure: &Measure) -> Vec<(usize, f64)> {
+        let requests = &self.requests;
+        let all = 0..requests.starts.len();
+        if !measure.subject.is_steady {
+            let is_duration = |found: &&MetricResult| found.metric.tag == tag::BENCHMARK_DURATION;
+            let total = self.results.iter().find(is_duration).map_or(0.0, |found| {
+                found.metric.display_unit.convert(found.stats.avg, Unit::Seconds)
+            });
+            return with_gaps(all.collect(), &requests.starts, total);
+        }
+        let Ok(steady) = &self.steady_state else { return Vec::new() };
+        let is_by_start = measure.source.is_by_start();
+        let times = if is_by_start { &requests.starts } else { &requests.ends };
+        let window = steady.start_ns..=steady.end_ns;
+        let within = all.filter(|at| window.contains(&times[*at])).collect();
+        with_gaps(within, times, steady.duration().as_seconds())
     }
+}
+
+/// Returns requests in the order of their `times`, with the time until the next one in seconds;
+/// together, `total`.
+fn with_gaps(mut requests: Vec<usize>, times: &[u64], total: f64) -> Vec<(usize, f64)> {
+    requests.sort_unstable_by_key(|at| (times[*at], *at));
+    let time = |at: usize| Nanos(times[at]);
+    let between = |pair: &[usize]| time(pair[1]).since(time(pair[0])).as_seconds();
+    let gaps: Vec<f64> = requests.windows(2).map(between).collect();
+    let rest = (total - gaps.iter().sum::<f64>()).max(0.0);
+    requests.into_iter().zip(gaps.into_iter().chain([rest])).collect()
 }
 
 /// The runs of a directory.
@@ -186,7 +219,7 @@ impl Side {
         for trial in &self.trials {
             let requests = &trial.requests;
             let column = measure.source.tag().and_then(|tag| requests.columns.get(tag));
-            for (at, gap) in trial.in_order() {
+            for (at, gap) in trial.in_order(measure) {
                 let value = column.and_then(|column| column.get(at).copied());
                 let value = value.filter(|value| !value.is_nan());
                 let failed = requests.failed[at];
@@ -225,8 +258,7 @@ impl Side {
 /// A row of a comparison.
 #[derive(Debug, Clone)]
 struct Measure {
-    metric: &'static Metric,
-    statistic: Statistic,
+    subject: Subject,
     source: Source,
     /// Whether it decides the result.
     decides: bool,
@@ -239,7 +271,7 @@ pub(crate) struct Plan {
     measures: Vec<Measure>,
     /// The confidence level of all deciding rows together.
     confidence: f64,
-    /// The number of comparisons with BASE.
+    /// The number of comparisons with BASE, of which a sweep has one for each cell.
     comparisons: usize,
 }
 
@@ -248,18 +280,16 @@ impl Plan {
     #[must_use]
     pub(crate) fn new(gates: &[RelativeGate], confidence: f64, comparisons: usize) -> Self {
         let mut measures: Vec<Measure> = Vec::new();
-        let mut add =
-            |metric: &'static Metric, statistic: Statistic, decides, gate: Option<RelativeGate>| {
-                let is_same = |known: &Measure| {
-                    known.metric.tag == metric.tag && known.statistic.name == statistic.name
-                };
-                let is_known = measures.iter().any(|known| is_same(known) && gate.is_none());
-                if let Some(source) = Source::of(metric, statistic).filter(|_| !is_known) {
-                    measures.push(Measure { metric, statistic, source, decides, gate });
-                }
-            };
+        let mut add = |subject: Subject, decides, gate: Option<RelativeGate>| {
+            let is_same = |known: &Measure| known.subject.is(subject);
+            let is_known = measures.iter().any(|known| is_same(known) && gate.is_none());
+            let source = Source::of(subject.metric, subject.statistic);
+            if let Some(source) = source.filter(|_| !is_known) {
+                measures.push(Measure { subject, source, decides, gate });
+            }
+        };
         for gate in gates {
-            add(gate.metric, gate.statistic, true, Some(gate.clone()));
+            add(gate.subject, true, Some(gate.clone()));
         }
         let deciding = DECIDING.iter().map(|tag| (*tag, "avg", gates.is_empty()));
         let shown = SHOWN.iter().map(|(tag, statistic)| (*tag, *statistic, false));
@@ -267,7 +297,7 @@ impl Plan {
             if let (Some(metric), Some(statistic)) =
                 (Registry::row(tag), Statistic::named(statistic))
             {
-                add(metric, statistic, decides, None);
+                add(Subject { metric, statistic, is_steady: false }, decides, None);
             }
         }
         Self { measures, confidence, comparisons }
@@ -281,7 +311,7 @@ impl Plan {
             .find_map(|(name, side)| side.obstacle().map(|why| format!("{name}: {why}")));
         let has = |measure: &&Measure| {
             let mut trials = base.trials.iter().chain(&new.trials);
-            measure.gate.is_some() || trials.any(|trial| trial.result(measure).is_some())
+            measure.gate.is_some() || trials.any(|trial| trial.result(measure.subject).is_some())
         };
         let measures: Vec<&Measure> = self.measures.iter().filter(has).collect();
         let deciding = measures.iter().filter(|measure| measure.decides).count();
@@ -379,6 +409,9 @@ pub(crate) struct Compared {
 /// A statistic of both sides.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
+    /// Whether it is of the steady state, not of the whole phase.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_steady: bool,
     pub(crate) metric: MetricTag,
     pub(crate) statistic: &'static str,
     pub(crate) unit: &'static str,
@@ -409,6 +442,15 @@ pub(crate) struct Row {
     pub(crate) note: Option<String>,
 }
 
+impl Row {
+    /// Returns the name of the metric, as in a gate.
+    #[must_use]
+    pub(crate) fn name(&self) -> String {
+        let prefix = if self.is_steady { Subject::STEADY } else { "" };
+        format!("{prefix}{}", self.metric)
+    }
+}
+
 /// A difference, its interval, and the block lengths.
 struct Estimate {
     base: f64,
@@ -427,9 +469,10 @@ impl Measure {
         obstacle: Option<&String>,
     ) -> Row {
         let mut row = Row {
-            metric: self.metric.tag,
-            statistic: self.statistic.name,
-            unit: self.metric.display_unit.label(),
+            is_steady: self.subject.is_steady,
+            metric: self.subject.metric.tag,
+            statistic: self.subject.statistic.name,
+            unit: self.subject.metric.display_unit.label(),
             base: None,
             new: None,
             difference: None,
@@ -442,9 +485,14 @@ impl Measure {
             finding: Finding::CannotTell,
             note: None,
         };
-        let estimate = match method {
-            Method::Bootstrap => self.bootstrap(base, new, level),
-            Method::Welch => self.welch(base, new, level),
+        let unsteady = [("BASE", base), ("NEW", new)].into_iter().find_map(|(name, side)| {
+            let why = side.trials.iter().find_map(|trial| trial.steady_state.as_ref().err())?;
+            Some(format!("{name} does not have a steady state: {why}"))
+        });
+        let estimate = match (unsteady.filter(|_| self.subject.is_steady), method) {
+            (Some(why), _) => Err(why),
+            (None, Method::Bootstrap) => self.bootstrap(base, new, level),
+            (None, Method::Welch) => self.welch(base, new, level),
         };
         let estimate = match estimate {
             Ok(estimate) => estimate,
@@ -484,7 +532,7 @@ impl Measure {
 
     /// Returns what the interval of a difference shows; or why it shows nothing.
     fn find(&self, row: &Row, difference: f64, [low, high]: [f64; 2]) -> Result<Finding, String> {
-        let larger_is_better = larger_is_better(self.metric);
+        let larger_is_better = larger_is_better(self.subject.metric);
         let (is_worse, is_better) =
             if larger_is_better { (high < 0.0, low > 0.0) } else { (low > 0.0, high < 0.0) };
         let Some(gate) = &self.gate else {
@@ -543,7 +591,7 @@ impl Measure {
     fn welch(&self, base: &Side, new: &Side, level: f64) -> Result<Estimate, String> {
         let values = |name: &str, side: &Side| -> Result<Vec<f64>, String> {
             let values: Vec<f64> =
-                side.trials.iter().filter_map(|trial| trial.result(self)).collect();
+                side.trials.iter().filter_map(|trial| trial.result(self.subject)).collect();
             if values.len() < MIN_TRIALS {
                 return Err(format!(
                     "{name}: {} runs have it, at least {MIN_TRIALS} required",
@@ -598,6 +646,12 @@ pub(crate) struct Comparison {
     pub(crate) base: String,
     /// The directory that is compared with it.
     pub(crate) new: String,
+    /// The cell, if the directories are those of sweeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cell: Option<String>,
+    /// Its settings.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub(crate) parameters: serde_json::Map<String, Json>,
     /// Number of runs on both sides.
     pub(crate) runs: [usize; 2],
     #[serde(flatten)]

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::gate::{Condition, Gate, Operator, Quantity, Series, Suffix, unit};
+use super::gate::{Condition, Gate, Operator, Quantity, Series, Subject, Suffix, unit};
 use crate::metrics::Verdict;
-use crate::metrics::metric::{Metric, MetricFlags, MetricResult, Statistic};
+use crate::metrics::metric::{MetricFlags, MetricResult};
+use crate::metrics::steady::{SteadyState, Unsteady};
 use crate::metrics::tag::{self, MetricTag};
 use crate::server_metrics::report::{MetricReport, SeriesReport, ServerMetricsReport};
 use crate::server_metrics::snapshot::Kind;
@@ -16,6 +17,8 @@ use crate::server_metrics::snapshot::Kind;
 pub(crate) struct Facts<'a> {
     /// The results of the profiling phase.
     pub(crate) results: &'a [MetricResult],
+    /// Its steady state, or why there is none.
+    pub(crate) steady_state: Result<&'a SteadyState, &'a Unsteady>,
     /// The statistics of server metrics, if any were scraped.
     pub(crate) server: Option<&'a ServerMetricsReport>,
     /// The verdict on client health.
@@ -27,15 +30,23 @@ const COUNTS: [MetricTag; 3] =
     [tag::ERROR_REQUEST_COUNT, tag::INCOMPLETE_HISTORY_COUNT, tag::CONTEXT_OVERFLOW_COUNT];
 
 impl Facts<'_> {
-    /// Returns a statistic of a metric, if the run has it. A count of requests is 0 without any, if
-    /// there were others.
-    fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
-        let find = |tag| self.results.iter().find(|result| result.metric.tag == tag);
-        match find(tag) {
-            Some(result) => statistic.of(&result.stats),
+    /// Returns a statistic of a metric; or why the run does not have it. A count of requests is 0
+    /// without any, if there were others.
+    fn value(&self, subject: Subject) -> Result<f64, String> {
+        let results = if subject.is_steady {
+            let steady = self.steady_state;
+            &steady.map_err(|why| format!("the run does not have a steady state: {why}"))?.results
+        } else {
+            self.results
+        };
+        let find = |tag| results.iter().find(|result| result.metric.tag == tag);
+        let tag = subject.metric.tag;
+        let value = match find(tag) {
+            Some(result) => subject.statistic.of(&result.stats),
             None if COUNTS.contains(&tag) => find(tag::COMPLETED_REQUEST_COUNT).map(|_| 0.0),
             None => None,
-        }
+        };
+        value.filter(|value| !value.is_nan()).ok_or_else(|| missing(subject))
     }
 }
 
@@ -152,12 +163,11 @@ impl Gate {
     pub(crate) fn judge(&self, facts: &Facts<'_>) -> Judged {
         match &self.condition {
             Condition::ClientHealth(wanted) => self.client_health(*wanted, facts.verdict),
-            Condition::Metric { metric, statistic, operator, limit } => {
-                let unit = unit(metric, *statistic).label();
-                let value = facts.value(metric.tag, *statistic);
-                match value.filter(|value| !value.is_nan()) {
-                    Some(value) => self.compared(value, *operator, *limit, unit, None),
-                    None => self.without(*operator, *limit, unit, missing(metric, *statistic)),
+            Condition::Metric { subject, operator, limit } => {
+                let unit = unit(subject.metric, subject.statistic).label();
+                match facts.value(*subject) {
+                    Ok(value) => self.compared(value, *operator, *limit, unit, None),
+                    Err(why) => self.without(*operator, *limit, unit, why),
                 }
             }
             Condition::Server { series, operator, limit } => {
@@ -254,14 +264,16 @@ impl Gate {
 }
 
 /// Returns why a run may not have a statistic.
-fn missing(metric: &Metric, statistic: Statistic) -> String {
+fn missing(subject: Subject) -> String {
+    let Subject { metric, statistic, is_steady } = subject;
     let hint = [
         (MetricFlags::STREAMING_ONLY, ", which requires --streaming"),
         (MetricFlags::GOODPUT, ", which requires --goodput"),
     ];
     let hint = hint.iter().find(|(flag, _)| metric.flags.contains(*flag));
     let hint = hint.map_or("", |(_, hint)| hint);
-    format!("the run has no {} of {}{hint}", statistic.name, metric.tag)
+    let place = if is_steady { "steady state" } else { "run" };
+    format!("the {place} has no {} of {}{hint}", statistic.name, metric.tag)
 }
 
 /// The value of a series.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gate      = client (operator) quantity | "client_health" "==" verdict | server (operator) quantity
-//! client    = tag [":" statistic]
+//! client    = ["steady:"] tag [":" statistic]
 //! server    = "server:" name [labels] [":" statistic]
 //! labels    = "{" name "=" '"' value '"' … "}", as in Prometheus
 //! operator  = "<=" | "<" | ">=" | ">" | "=="
@@ -34,11 +34,32 @@ pub struct Gate {
 #[derive(Debug, Clone)]
 pub(super) enum Condition {
     /// A limit on a statistic of a metric, in its display unit.
-    Metric { metric: &'static Metric, statistic: Statistic, operator: Operator, limit: f64 },
+    Metric { subject: Subject, operator: Operator, limit: f64 },
     /// A limit on a statistic of the matching series of a server's metric.
     Server { series: Series, operator: Operator, limit: Quantity },
     /// The verdict on client health.
     ClientHealth(Verdict),
+}
+
+/// A statistic of a metric.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject {
+    pub(super) metric: &'static Metric,
+    pub(super) statistic: Statistic,
+    /// Whether it is that of the steady state, not of the whole phase.
+    pub(super) is_steady: bool,
+}
+
+impl Subject {
+    /// Prefix of a statistic of the steady state.
+    pub(super) const STEADY: &str = "steady:";
+
+    /// Returns whether both denote the same statistic.
+    pub(super) fn is(self, other: Self) -> bool {
+        self.metric.tag == other.metric.tag
+            && self.statistic.name == other.statistic.name
+            && self.is_steady == other.is_steady
+    }
 }
 
 /// Series of a server's metric.
@@ -241,7 +262,8 @@ fn client_health(operator: Operator, limit: &str) -> Option<Condition> {
 }
 
 fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, GateError> {
-    let (metric, statistic) = measured(subject)?;
+    let subject = measured(subject)?;
+    let Subject { metric, statistic, .. } = subject;
     let quantity = quantity(limit)?;
     let unit = unit(metric, statistic);
     let limit = quantity.in_unit(unit).ok_or_else(|| GateError::Unit {
@@ -249,11 +271,13 @@ fn client(subject: &str, operator: Operator, limit: &str) -> Result<Condition, G
         subject: format!("{}:{}", metric.tag, statistic.name),
         unit: unit.label(),
     })?;
-    Ok(Condition::Metric { metric, statistic, operator, limit })
+    Ok(Condition::Metric { subject, operator, limit })
 }
 
 /// Parses a metric and its statistic.
-fn measured(subject: &str) -> Result<(&'static Metric, Statistic), GateError> {
+fn measured(text: &str) -> Result<Subject, GateError> {
+    let of_steady = text.strip_prefix(Subject::STEADY);
+    let subject = of_steady.unwrap_or(text).trim();
     let (name, statistic) = match subject.split_once(':') {
         Some((name, statistic)) => (name.trim(), Some(statistic.trim())),
         None => (subject, None),
@@ -279,7 +303,7 @@ fn measured(subject: &str) -> Result<(&'static Metric, Statistic), GateError> {
             others: names(&mut Statistic::ALL.iter().filter(|known| metric.has(**known))),
         });
     }
-    Ok((metric, statistic))
+    Ok(Subject { metric, statistic, is_steady: of_steady.is_some() })
 }
 
 /// Returns the unit of a statistic.
@@ -365,8 +389,7 @@ impl Quantity {
 #[derive(Debug, Clone)]
 pub struct RelativeGate {
     text: String,
-    pub(super) metric: &'static Metric,
-    pub(super) statistic: Statistic,
+    pub(super) subject: Subject,
     pub(super) operator: Operator,
     /// In percent of the value of the base.
     pub(super) limit_percent: f64,
@@ -379,7 +402,8 @@ impl FromStr for RelativeGate {
         let plain = text.trim();
         let relative = || GateError::Relative(text.to_owned());
         let (subject, operator, limit) = split(plain).ok_or_else(relative)?;
-        let (metric, statistic) = measured(subject)?;
+        let subject = measured(subject)?;
+        let Subject { metric, statistic, .. } = subject;
         if !is_comparable(metric, statistic) {
             return Err(GateError::NotCompared { tag: metric.tag, statistic: statistic.name });
         }
@@ -398,7 +422,7 @@ impl FromStr for RelativeGate {
             let form = if larger_is_better { ">=-5%" } else { "<=5%" };
             return Err(GateError::Direction { tag: metric.tag, form });
         }
-        Ok(Self { text: plain.to_owned(), metric, statistic, operator, limit_percent })
+        Ok(Self { text: plain.to_owned(), subject, operator, limit_percent })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `aiperf compare` over the files of whole runs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use aiperf::mock_server::Script;
@@ -18,15 +18,14 @@ use crate::support::run::{aiperf, json_lines, profile_command};
 /// client, and the times to first token, by times of about `ttft_ms`.
 fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
     let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
-    let flags = ["--request-count", "60", "--concurrency", "4", "--no-server-metrics"];
+    let flags = ["--request-count", "60", "--no-server-metrics"];
     let mut command = profile_command(&server.url(), directory, &flags);
+    if !extra.contains(&"--concurrency") {
+        command.args(["--concurrency", "4"]);
+    }
     let output = command.args(extra).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut runs = vec![directory.to_owned()];
-    if let Ok(found) = fs::read_dir(directory.join("profile_runs")) {
-        runs = found.map(|entry| entry.unwrap().path()).collect();
-    }
-    for (number, run) in (0_u32..).zip(runs) {
+    for (number, run) in (0_u32..).zip(runs_in(directory)) {
         let path = run.join("run_manifest.json");
         let mut manifest: Value =
             serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -45,6 +44,15 @@ fn run(directory: &Path, ttft_ms: f64, verdict: &str, extra: &[&str]) {
     }
     let report = aiperf(&["report"]).arg(directory).output().unwrap();
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+/// Returns the directories of runs in `directory`.
+fn runs_in(directory: &Path) -> Vec<PathBuf> {
+    if directory.join("run_manifest.json").exists() {
+        return vec![directory.to_owned()];
+    }
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).flat_map(|path| runs_in(&path)).collect()
 }
 
 fn compare(base: &Path, new: &[&Path], extra: &[&str]) -> Output {
@@ -123,6 +131,54 @@ fn repeated_runs_are_compared_by_their_means() {
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
     let [comparison] = &json(&output)[..] else { panic!("one comparison") };
     assert_eq!((&comparison["method"], &comparison["runs"]), (&"welch".into(), &[3, 3].into()));
+}
+
+#[test]
+fn sweeps_are_compared_cell_by_cell() {
+    let directory = tempfile::tempdir().unwrap();
+    let (fast, slow) = (directory.path().join("fast"), directory.path().join("slow"));
+    run(&fast, 20.0, "valid", &["--concurrency", "1,2"]);
+    run(&slow, 30.0, "valid", &["--concurrency", "1,4"]);
+    let junit = directory.path().join("junit.xml");
+    let gate = ["--gate", "ttft<=5%"];
+    let flags = ["--format", "json", "--junit", junit.to_str().unwrap()];
+    let output = compare(&fast, &[&slow], &[&gate[..], &flags].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stdout));
+    let found = json(&output);
+    let facts = |one: &Value| (one["cell"].clone(), one["runs"].clone(), one["outcome"].clone());
+    assert_eq!(
+        found.iter().map(facts).collect::<Vec<_>>(),
+        [
+            ("concurrency_1".into(), [1, 1].into(), "regression".into()),
+            ("concurrency_2".into(), [1, 0].into(), "cannot_tell".into()),
+            ("concurrency_4".into(), [0, 1].into(), "cannot_tell".into()),
+        ]
+    );
+    assert_eq!(found[1]["obstacle"], "NEW: the sweep does not have the cell");
+    assert_eq!(found[0]["parameters"]["phases.profiling.concurrency"], 1);
+    // One gate, and one cell that both have.
+    assert_eq!(found[0]["interval_level"], 0.95);
+    let xml = fs::read_to_string(&junit).unwrap();
+    for (cell, outcome) in found.iter().zip(["failure", "error", "error"]) {
+        let name = format!("slow {}\" tests=\"1\"", cell["cell"].as_str().unwrap());
+        let (_, suite) = xml.split_once(&name).unwrap_or_else(|| panic!("{name}: {xml}"));
+        assert!(suite.split("</testsuite>").next().unwrap().contains(outcome), "{xml}");
+    }
+    let same = compare(&fast, &[&fast], &gate);
+    let text = String::from_utf8_lossy(&same.stdout);
+    assert_eq!(same.status.code(), Some(0), "{text}");
+    assert!(text.contains("Cell") && text.contains("concurrency_2 "), "{text}");
+    // One gate and two cells.
+    assert!(text.contains("97.50% each, so that all rows have 95% together"), "{text}");
+    // A cell that was not performed again.
+    fs::remove_dir_all(fast.join("concurrency_2")).unwrap();
+    let gone = compare(&fast, &[&fast], &[&gate[..], &["--format", "markdown"]].concat());
+    let text = String::from_utf8_lossy(&gone.stdout);
+    assert_eq!(gone.status.code(), Some(4), "{text}");
+    assert!(text.contains("concurrency_2: Nothing can be concluded: BASE: not run."), "{text}");
+    let mixed = compare(&fast, &[&slow.join("concurrency_1")], &[]);
+    assert_eq!(mixed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&mixed.stderr).contains("compare two sweeps"));
 }
 
 #[test]

@@ -52,6 +52,31 @@ fn a_closed_loop_is_steady_after_its_ramp() {
     // At least one request started before the second was in flight, and in the end there is one.
     assert_eq!(steady["found"], true, "{steady}");
     assert!(steady["request_count"].as_u64().unwrap() < 60, "{steady}");
+    let directory = run.directory.path();
+    let gates = ["steady:request_throughput>=0", "steady:time_to_first_token:p50>=1s"];
+    let flags: Vec<&str> = gates.iter().flat_map(|gate| ["--gate", gate]).collect();
+    let report = aiperf(&["report"]).arg(directory).args(flags).output().unwrap();
+    let [rate, ttft] = [&run.summary()["gates"][0], &run.summary()["gates"][1]].map(Value::clone);
+    let metrics = &steady["metrics"];
+    assert_eq!(
+        (&rate["held"], &rate["value"]),
+        (&true.into(), &metrics["request_throughput"]["avg"])
+    );
+    assert_eq!(ttft["value"], metrics["time_to_first_token"]["p50"]);
+    assert_eq!(report.status.code(), Some(if ttft["held"] == true { 0 } else { 3 }));
+    // Comparisons compute the values again, from the requests.
+    let gates = ["steady:request_throughput>=-5%", "steady:time_to_first_token:avg<=5%"];
+    let flags: Vec<&str> = gates.iter().flat_map(|gate| ["--gate", gate]).collect();
+    let mut compare = aiperf(&["compare", "--format", "json"]);
+    let output = compare.args([directory, directory]).args(flags).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = document["comparisons"][0]["rows"].as_array().unwrap();
+    for row in rows.iter().filter(|row| row["is_steady"] == true) {
+        let found = row["base"].as_f64().unwrap();
+        let expected = metrics[row["metric"].as_str().unwrap()]["avg"].as_f64().unwrap();
+        assert!((found - expected).abs() <= 1e-9 * expected, "{row} {expected}");
+    }
+    assert_eq!(rows.iter().filter(|row| row["is_steady"] == true).count(), 2);
     let shown = shown(&run);
     assert!(shown.contains("aiperf | Steady State: ") && shown.contains("p50 (whole)"), "{shown}");
 }

@@ -50,7 +50,7 @@ fn run(plan: &Plan, n: u64, latency: impl Fn(u64) -> Option<f64>) -> Trial {
         single(tag::REQUEST_ERROR_RATE, 100.0 * (n as f64 - sum.1) / n as f64),
         single(tag::BENCHMARK_DURATION, seconds),
     ];
-    Trial { results, requests }
+    Trial { results, steady_state: Err(Unsteady::UnknownLoad), requests }
 }
 
 /// Returns latencies of about `mean`, with a seed.
@@ -182,9 +182,13 @@ fn three_runs_on_each_side_are_compared_by_their_means() {
 #[test]
 fn limits_are_relative_and_have_a_direction() {
     let error = |text: &str| text.parse::<RelativeGate>().unwrap_err().to_string();
-    for good in
-        ["request_throughput:avg>=-5%", "ttft:p99<10%", "request_error_rate<=0%", "goodput > -1 %"]
-    {
+    for good in [
+        "request_throughput:avg>=-5%",
+        "ttft:p99<10%",
+        "request_error_rate<=0%",
+        "goodput > -1 %",
+        "steady:ttft:p50<=5%",
+    ] {
         let gate: RelativeGate = good.parse().unwrap();
         assert_eq!(gate.to_string(), good);
     }
@@ -202,6 +206,42 @@ fn limits_are_relative_and_have_a_direction() {
     ] {
         assert!(error(wrong).contains(why), "{wrong}: {}", error(wrong));
     }
+}
+
+#[test]
+fn the_steady_state_is_compared_by_its_own_requests() {
+    let gates = ["steady:request_latency<=5%", "steady:request_throughput>=-5%"];
+    let plan = plan(&gates);
+    // Of 400 requests, one every 10 ms, the first 100 take 500 ms and the others 100 ms. They are
+    // said to end 1 ns after their start.
+    let of = |seed| {
+        let noise = noisy(100.0, seed);
+        run(&plan, 400, |at| noise(at).map(|latency| latency + if at < 100 { 400.0 } else { 0.0 }))
+    };
+    let unsteady = plan.compare(&side(vec![of(1)]), &side(vec![of(2)]));
+    assert_eq!(unsteady.outcome, Conclusion::CannotTell);
+    let note = unsteady.rows[0].note.clone().unwrap();
+    assert_eq!(note, "BASE does not have a steady state: the configured load is not known");
+    // From the 101st request on for 2 s: the starts of requests 100 to 300, the ends of 100 to 299.
+    let steady = |trial: Trial| Trial {
+        steady_state: Ok(SteadyState {
+            start_ns: 2_000_000_000,
+            end_ns: 4_000_000_000,
+            request_count: 201,
+            request_share: 0.5,
+            results: Vec::new(),
+        }),
+        ..trial
+    };
+    let compared = plan.compare(&side(vec![steady(of(1))]), &side(vec![steady(of(1))]));
+    assert_eq!(compared.outcome, Conclusion::NoRegression, "{compared:#?}");
+    let [latency, throughput] = [&compared.rows[0], &compared.rows[1]];
+    assert_eq!((latency.name().as_str(), latency.is_steady), ("steady:request_latency", true));
+    let noise = noisy(100.0, 1);
+    let expected = (100..=300).filter_map(noise).sum::<f64>() / 201.0;
+    assert!((latency.base.unwrap() - expected).abs() < 1e-9, "{latency:?}");
+    // 200 ends in 2 s.
+    assert!((throughput.base.unwrap() - 100.0).abs() < 1e-9, "{throughput:?}");
 }
 
 #[test]

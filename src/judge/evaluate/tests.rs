@@ -21,6 +21,10 @@ fn latency() -> MetricResult {
     )
 }
 
+/// A run without results.
+const NOTHING: Facts<'static> =
+    Facts { results: &[], steady_state: Err(&Unsteady::UnknownLoad), server: None, verdict: None };
+
 fn judge(gate: &str, facts: &Facts<'_>) -> Judged {
     gate.parse::<Gate>().unwrap().judge(facts)
 }
@@ -40,7 +44,7 @@ fn of_client(gate: &str) -> Judged {
             },
         ),
     ];
-    judge(gate, &Facts { results: &results, server: None, verdict: Some(Verdict::Suspect) })
+    judge(gate, &Facts { results: &results, verdict: Some(Verdict::Suspect), ..NOTHING })
 }
 
 #[test]
@@ -75,6 +79,33 @@ fn a_value_is_compared_with_its_limit() {
 }
 
 #[test]
+fn the_steady_state_has_values_of_its_own() {
+    let steady = SteadyState {
+        start_ns: 0,
+        end_ns: 1,
+        request_count: 9,
+        request_share: 0.45,
+        results: vec![
+            single("request_throughput", 30.0),
+            single("completed_request_count", 9.0),
+            single("goodput", f64::NAN),
+        ],
+    };
+    let results = [single("request_throughput", 18.0)];
+    let facts = Facts { results: &results, steady_state: Ok(&steady), ..NOTHING };
+    let found = judge("steady:request_throughput>=20", &facts);
+    assert_eq!((found.held, found.value), (true, Some(Reading::Number(30.0))));
+    assert!(!judge("request_throughput>=20", &facts).held);
+    assert!(judge("steady:error_request_count==0", &facts).held);
+    let missing = judge("steady:goodput>=1", &facts);
+    let why = "the steady state has no avg of goodput, which requires --goodput";
+    assert_eq!((missing.held, missing.message().as_str()), (false, why));
+    let unsteady = judge("steady:request_throughput>=1", &NOTHING);
+    let why = "the run does not have a steady state: the configured load is not known";
+    assert_eq!((unsteady.held, unsteady.message().as_str()), (false, why));
+}
+
+#[test]
 fn without_a_value_a_gate_fails_with_the_reason() {
     let cases = [
         ("request_latency<=1s", "the run has no avg of request_latency"),
@@ -91,10 +122,8 @@ fn without_a_value_a_gate_fails_with_the_reason() {
         assert_eq!((judged.held, judged.value, judged.message().as_str()), (false, None, why));
     }
     // Without any request, there is no count.
-    let none = Facts { results: &[], server: None, verdict: None };
-    assert!(!judge("error_request_count==0", &none).held);
-    let unknown =
-        judge("client_health==valid", &Facts { results: &[], server: None, verdict: None });
+    assert!(!judge("error_request_count==0", &NOTHING).held);
+    let unknown = judge("client_health==valid", &NOTHING);
     assert!(!unknown.held && unknown.message().contains("no verdict"), "{unknown:?}");
     let infinite = of_client("adj_time_to_first_token:p99<=1s");
     assert!(!infinite.held && infinite.value.is_none(), "{infinite:?}");
@@ -147,7 +176,7 @@ fn of_server(gate: &str) -> Judged {
         ],
         ..ServerMetricsReport::default()
     };
-    judge(gate, &Facts { results: &[], server: Some(&report), verdict: None })
+    judge(gate, &Facts { server: Some(&report), ..NOTHING })
 }
 
 #[test]

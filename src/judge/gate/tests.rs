@@ -13,8 +13,8 @@ fn error(text: &str) -> String {
 /// Returns tag, statistic, operator and limit of a gate on a client's metric.
 fn client(text: &str) -> (&'static str, &'static str, &'static str, f64) {
     match parse(text) {
-        Condition::Metric { metric, statistic, operator, limit } => {
-            (metric.tag.name(), statistic.name, operator.symbol(), limit)
+        Condition::Metric { subject, operator, limit } => {
+            (subject.metric.tag.name(), subject.statistic.name, operator.symbol(), limit)
         }
         other => panic!("{text}: {other:?}"),
     }
@@ -37,6 +37,19 @@ fn limits_are_in_the_unit_of_the_metric() {
     assert_eq!(client("osl_mismatch_diff_pct:min>-5%").3, -5.0);
     assert_eq!(client("adj_time_to_first_token:p99<=1s").3, 1000.0);
     assert_eq!(client("effective_concurrency:p90>=8").1, "p90");
+}
+
+#[test]
+fn a_statistic_may_be_of_the_steady_state() {
+    let is_steady = |text: &str| match parse(text) {
+        Condition::Metric { subject, .. } => subject.is_steady,
+        other => panic!("{text}: {other:?}"),
+    };
+    assert!(is_steady("steady:request_throughput>=20") && is_steady("steady: ttft:p99 <= 1s"));
+    assert!(!is_steady("request_throughput>=20"));
+    assert_eq!(client("steady:ttft:p99<=1s"), ("time_to_first_token", "p99", "<=", 1000.0));
+    assert!(error("steady:request_latencies<=1s").contains("did you mean request_latency"));
+    assert!(error("steady:<=1s").contains("unknown metric"));
 }
 
 #[test]
