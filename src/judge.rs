@@ -8,6 +8,7 @@ pub(crate) mod compare;
 mod evaluate;
 pub mod gate;
 pub(crate) mod reports;
+mod throughput;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ use crate::setting;
 pub(crate) use compare::Comparison;
 pub(crate) use evaluate::{Facts, Judged, JudgedRun, Reading};
 pub use gate::{Gate, GateError, RelativeGate};
+pub(crate) use throughput::throughput;
 
 /// The gates of a run, and the file with their results.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -6,7 +6,9 @@
 //! its files are, and summarizes the results.
 
 pub(crate) mod aggregate;
+pub(crate) mod knee;
 mod load;
+mod planner;
 pub(crate) mod pooled;
 pub(crate) mod search;
 pub(crate) mod student_t;
@@ -23,7 +25,8 @@ use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
-pub use load::{Dimension, Load};
+pub use load::{Dimension, Load, Range};
+pub(crate) use planner::Planner;
 
 /// The settings of repeated runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,15 +64,38 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Checks the range of the search.
+    /// Checks the range of loads.
     pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
-        match &self.search {
-            Some(search) if search.min >= search.max => {
-                let [lower, upper] = search.dimension.flags();
-                let why = format!("must be less than {upper} ({}), got {}", search.max, search.min);
+        match self.range() {
+            Some(Range { dimension, min, max, .. }) if min >= max => {
+                let [lower, upper] = dimension.flags();
+                let why = format!("must be less than {upper} ({max}), got {min}");
                 Err(InvalidSetting::new(lower, why))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the loads among which the next one is chosen from the results of those before it;
+    /// `None` if all cells are known before the first run.
+    #[must_use]
+    pub fn range(&self) -> Option<Range> {
+        let of_sweep = || self.sweep.as_ref().and_then(|sweep| sweep.auto);
+        self.search.map(|search| search.range).or_else(of_sweep)
+    }
+
+    /// Returns the confidence level of the throughput of a single run, if it is needed.
+    #[must_use]
+    pub(crate) fn throughput_level(&self) -> Option<f64> {
+        self.sweep.as_ref()?.auto.map(|_| self.confidence_level)
+    }
+
+    /// Returns the cell with the index `index` and this load.
+    #[must_use]
+    pub(crate) fn cell(&self, index: u64, load: Load) -> Variation {
+        match &self.sweep {
+            Some(sweep) => sweep.cell(index, &[load.value()]),
+            None => Variation::of_search(index, load),
         }
     }
 
@@ -199,6 +225,30 @@ impl Variation {
     }
 }
 
+/// A value with the half-width of its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) value: f64,
+    pub(crate) half_width: f64,
+}
+
+impl Estimate {
+    /// Returns the ends of the interval, for a value that cannot be negative.
+    #[must_use]
+    pub(crate) const fn interval(&self) -> [f64; 2] {
+        [(self.value - self.half_width).max(0.0), self.value + self.half_width]
+    }
+
+    /// Returns whether it is below `other` and their intervals do not overlap.
+    ///
+    /// For intervals of equal width at 95%, chance alone has this result in 3 of 1000 cases. Of
+    /// several comparisons, few are thus wrong.
+    #[must_use]
+    pub(crate) fn is_below(&self, other: &Self) -> bool {
+        other.value - self.value > self.half_width + other.half_width
+    }
+}
+
 /// The result of a run of a group.
 #[derive(Debug, Clone)]
 pub(crate) struct RunResult {
@@ -216,6 +266,8 @@ pub(crate) struct RunResult {
     pub(crate) results: Vec<MetricResult>,
     /// The measured values; absent if they are not needed.
     pub(crate) values: Option<Accumulator>,
+    /// Its throughput with an interval, or why there is none.
+    pub(crate) throughput: Result<Estimate, String>,
     /// The verdict on its client health.
     pub(crate) verdict: Option<Verdict>,
 }
@@ -249,7 +301,7 @@ impl Failure {
 impl RunResult {
     /// Creates the result of a failed run.
     #[must_use]
-    pub(crate) const fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
+    pub(crate) fn failed(member: Member, directory: PathBuf, failure: Failure) -> Self {
         Self {
             member,
             benchmark_id: None,
@@ -258,6 +310,7 @@ impl RunResult {
             failure: Some(failure),
             results: Vec::new(),
             values: None,
+            throughput: Err("the run failed".to_owned()),
             verdict: None,
         }
     }
@@ -293,13 +346,30 @@ impl Trials {
     }
 
     /// Returns whether the run with this index was started.
-    pub(crate) fn has(&self, trial: u64) -> bool {
+    fn has(&self, trial: u64) -> bool {
         self.runs.iter().any(|run| run.member.trial == trial)
+    }
+
+    /// Returns whether the run with this index is still to be performed.
+    pub(crate) fn needs(&self, trial: u64) -> bool {
+        !self.has(trial)
     }
 
     /// Returns the other runs that were started, each with the reason.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
         self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
+    }
+
+    /// Returns why its runs say nothing about their load, if there is a reason.
+    #[must_use]
+    pub(crate) fn obstacle(&self) -> Option<String> {
+        self.failed().find_map(|(_, failure)| match failure {
+            Failure::Client(message) => Some(message.clone()),
+            Failure::Server(message) => {
+                Some(format!("{message}; check whether the server is still running"))
+            }
+            Failure::Load(_) | Failure::Cancelled(_) => None,
+        })
     }
 
     /// Returns whether the user interrupted before all runs were performed.

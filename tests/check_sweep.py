@@ -30,8 +30,11 @@ def close(a, b):
 
 
 compared = 0
-for cell, combination in zip(plan["cells"], sweep["per_combination_metrics"], strict=True):
-    assert combination["directory"] == cell["directory"]
+assert len(plan["cells"]) == len(sweep["per_combination_metrics"])
+# A sweep that chooses its loads has them in order.
+combinations = {it["directory"]: it for it in sweep["per_combination_metrics"]}
+for cell in plan["cells"]:
+    combination = combinations[cell["directory"]]
     summaries = []
     for trial in range(runs):
         path = directory(cell["directory"], trial) / "profile_export_aiperf.json"
@@ -81,7 +84,9 @@ assert sweep["best_configurations"]["best_throughput"]["metric"] == max(throughp
 assert sweep["best_configurations"]["best_latency_p99"]["metric"] == min(latency.values())
 assert sweep["best_configurations"]["best_latency_p99"]["metric_key"] == "time_to_first_token_p99"
 points = {index: (throughput[index], -latency[index]) for index in throughput}
-for index, cell in enumerate(sweep["per_combination_metrics"]):
+index_of = {cell["directory"]: cell["index"] for cell in plan["cells"]}
+for cell in sweep["per_combination_metrics"]:
+    index = index_of[cell["directory"]]
     mine = points.get(index)
     beaten = mine is None or any(
         other != mine and all(a >= b for a, b in zip(other, mine)) for other in points.values()

@@ -13,7 +13,7 @@ use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::console::{self, Style};
 use crate::judge::{self, JudgedRun};
-use crate::multi_run::sweep::Results;
+use crate::multi_run::sweep::{Results, steps};
 use crate::multi_run::{AGGREGATE, Failure, Member, RunResult, Trials, Variation, aggregate};
 use crate::platform::signals;
 use crate::redact;
@@ -60,8 +60,8 @@ fn many(
     for (member, place) in group.runs {
         let number = member.trial + 1;
         let label = member.run_label.clone();
-        let run = one(directory, member, place, judge, label, &mut judged_runs)?;
-        out.write_all(console::runs::render_run(&run, number, asked).as_bytes())?;
+        let run = one(directory, member, place, judge, label, None, &mut judged_runs)?;
+        out.write_all(console::runs::render_run(&run, number, Some(asked)).as_bytes())?;
         trials.runs.push(run);
     }
     check_any(directory, &trials.runs)?;
@@ -120,8 +120,8 @@ fn sweep(
         .map(|cell| (cell.variation.clone(), Trials::new(config.clone(), plan.sweep_id)))
         .collect();
     let mut judged_runs = Vec::new();
-    let steps = sweep.steps(cells.len(), config.runs);
-    let all = steps.len() as u64;
+    let steps = steps(sweep.mode, cells.len(), config.runs);
+    let all = sweep.auto.is_none().then_some(config.runs * cells.len() as u64);
     for (number, step) in (1..).zip(steps) {
         let Some((variation, trials)) = cells.get_mut(step.cell) else { continue };
         let place = config.directory(Some(variation), step.trial);
@@ -130,7 +130,8 @@ fn sweep(
         }
         let member = Member::new(plan.sweep_id, step.trial, Some(variation.clone()));
         let label = member.label(config);
-        let run = one(directory, member, place, judge, label, &mut judged_runs)?;
+        let level = config.throughput_level();
+        let run = one(directory, member, place, judge, label, level, &mut judged_runs)?;
         out.write_all(console::runs::render_run(&run, number, all).as_bytes())?;
         trials.runs.push(run);
     }
@@ -148,13 +149,15 @@ fn sweep(
 }
 
 /// Recomputes the summaries of the run `member` in the directory `place` of its group, and adds
-/// the results of its gates to `judged_runs`.
+/// the results of its gates to `judged_runs`; `level` is the confidence of its throughput, if that
+/// is needed.
 fn one(
     directory: &Path,
     member: Member,
     place: PathBuf,
     judge: &judge::Config,
     label: String,
+    level: Option<f64>,
     judged_runs: &mut Vec<JudgedRun>,
 ) -> anyhow::Result<RunResult> {
     let label = Some(label);
@@ -162,7 +165,7 @@ fn one(
         Ok(mut rebuilt) => {
             write(&mut rebuilt)?;
             judged_runs.push(judged(&rebuilt, label));
-            rebuilt.into_result(member, place)
+            rebuilt.into_result(member, place, level)
         }
         Err(error) => {
             let why = error.to_string();

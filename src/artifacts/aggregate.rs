@@ -290,7 +290,8 @@ fn found(history: &History, objectives: &[Objective]) -> Value {
 fn config(history: &History, objectives: &[Objective]) -> Value {
     let slos: Map<String, Value> =
         objectives.iter().map(|o| (o.tag.name().to_owned(), json!(o.threshold))).collect();
-    let dimension = history.config.dimension;
+    let range = history.config.range;
+    let dimension = range.dimension;
     json!({
         "planner": "monotonic",
         "objectives": [
@@ -300,8 +301,8 @@ fn config(history: &History, objectives: &[Objective]) -> Value {
         "max_iterations": search::MAX_POINTS,
         "search_space": [{
             "path": dimension.path(),
-            "lo": dimension.load(history.config.min).value(),
-            "hi": dimension.load(history.config.max).value(),
+            "lo": dimension.load(range.min).value(),
+            "hi": dimension.load(range.max).value(),
             "kind": match dimension {
                 Dimension::Concurrency => "int",
                 Dimension::RequestRate => "real",
@@ -359,7 +360,7 @@ fn boundary(history: &History) -> Option<Value> {
             })
         });
         json!({
-            "swept_dim_path": history.config.dimension.path(),
+            "swept_dim_path": history.config.range.dimension.path(),
             "feasible_max": feasible,
             "infeasible_min": infeasible,
         })

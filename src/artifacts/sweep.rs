@@ -14,7 +14,9 @@ use super::csv::Sections;
 use super::json::Entry;
 use super::{ArtifactError, WriteFailure, replace, write_whole};
 use crate::metrics::Verdict;
+use crate::multi_run::Estimate;
 use crate::multi_run::aggregate::Row;
+use crate::multi_run::knee::{End, Saturation};
 use crate::multi_run::sweep::{Best, Cell, Results, plain};
 use crate::setting::Named as _;
 
@@ -71,7 +73,7 @@ fn summary(results: &Results, cells: &[Value]) -> Value {
     let mut front: Vec<&Cell> = results.cells.iter().filter(|cell| cell.is_pareto).collect();
     front.sort_by(|a, b| by_values(a, b));
     let front: Vec<Value> = front.into_iter().map(|cell| parameters(results, cell)).collect();
-    json!({
+    let mut summary = json!({
         "aggregation_type": "sweep",
         "aiperf_version": env!("CARGO_PKG_VERSION"),
         "sweep_id": results.sweep_id.to_string(),
@@ -90,6 +92,39 @@ fn summary(results: &Results, cells: &[Value]) -> Value {
         "per_combination_metrics": cells,
         "best_configurations": best,
         "pareto_optimal": front,
+    });
+    if let Some(saturation) = &results.saturation {
+        summary["saturation"] = saturated(results, saturation);
+    }
+    summary
+}
+
+/// Returns where throughput stops growing.
+fn saturated(results: &Results, saturation: &Saturation) -> Value {
+    let interval = |estimate: &Estimate| {
+        let [low, high] = estimate.interval();
+        json!({"value": estimate.value, "ci_low": low, "ci_high": high})
+    };
+    let throughputs: Vec<Value> = results
+        .levels()
+        .iter()
+        .map(|level| {
+            json!({
+                "value": level.load.value(),
+                "request_throughput": level.throughput.as_ref().ok().map(interval),
+            })
+        })
+        .collect();
+    json!({
+        "status": saturation.end.as_ref().map(End::as_str),
+        "error": saturation.obstacle(),
+        "parameter": results.sweep.aiperf_names().first(),
+        "confidence_level": results.config.confidence_level,
+        "knee": saturation.knee.as_ref().map(interval),
+        "request_throughput": saturation.throughput.as_ref().map(interval),
+        "grows_until": saturation.grows_until,
+        "saturated_from": saturation.saturated_from,
+        "levels": throughputs,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 use crate::metrics::metric::Objective;
 use crate::metrics::parse_objectives;
 use crate::metrics::tag;
-use crate::multi_run::{Config, Dimension, search};
+use crate::multi_run::{Config, Dimension, Range, search};
 use crate::units::Nanos;
 
 /// Maximum number of runs of one load; further runs would take time and add hardly any certainty.
@@ -77,26 +77,27 @@ pub(super) struct MultiRunArgs {
     /// Search for the best load, with at least one run for each load tried: max-goodput-under-slo
     /// finds the concurrency or request rate with the most good requests per second; requires
     /// --goodput or one of the --*-sla-ms flags
-    #[arg(long, value_name = "RECIPE", value_parser = recipe, requires = "objective")]
+    #[arg(long, value_name = "RECIPE", value_parser = recipe, requires = "objective",
+          group = "chooses_loads")]
     pub(super) search_recipe: Option<&'static str>,
     /// Fraction of requests that must be good for a load to qualify in a search, above 0 and at most
     /// 1 [default: 0.95]
     #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe")]
     pub(super) slo_attainment_fraction: Option<f64>,
-    /// Lowest concurrency that a search tries [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "search_recipe")]
+    /// Lowest concurrency that a search or --sweep-auto tries [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "chooses_loads")]
     pub(super) concurrency_min: Option<u64>,
-    /// Highest concurrency that a search tries [default: 1000]
-    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "search_recipe")]
+    /// Highest concurrency that a search or --sweep-auto tries [default: 1000]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "chooses_loads")]
     pub(super) concurrency_max: Option<u64>,
-    /// Lowest request rate that a search tries; makes it search for a rate instead of a concurrency
-    /// [default: 1]
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "search_recipe",
+    /// Lowest request rate that a search or --sweep-auto tries; varies the rate instead of the
+    /// concurrency [default: 1]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "chooses_loads",
           conflicts_with_all = ["concurrency_min", "concurrency_max"], group = "rate")]
     pub(super) request_rate_min: Option<f64>,
-    /// Highest request rate that a search tries; makes it search for a rate instead of a
+    /// Highest request rate that a search or --sweep-auto tries; varies the rate instead of the
     /// concurrency [default: 1000]
-    #[arg(long, value_name = "RATE", value_parser = rate, requires = "search_recipe",
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "chooses_loads",
           conflicts_with_all = ["concurrency_min", "concurrency_max"], group = "rate")]
     pub(super) request_rate_max: Option<f64>,
     /// Objective of a search for the time to first token, in milliseconds
@@ -121,7 +122,7 @@ impl MultiRunArgs {
         }
     }
 
-    /// The first rate that a search for a rate tries.
+    /// The first rate that is tried if the rate is varied.
     pub(super) fn first_rate(&self) -> Option<f64> {
         let is_searched = self.dimension() == Dimension::RequestRate;
         is_searched.then(|| self.request_rate_min.unwrap_or(BOUNDS.0))
@@ -172,7 +173,16 @@ pub(super) fn config(
         repeats_warmup: args.no_profile_run_disable_warmup_after_first,
         varies_seed: args.vary_seed_per_trial,
         search: args.search_recipe.map(|_| search_config(flags)).transpose()?,
-        sweep: cell.map(|cell| sweep::config(flags, cell)),
+        sweep: match cell {
+            Some(_) if flags.sweep.sweep_auto => {
+                let why = "cannot be combined with a list of values or --variant; remove one of the \
+                           two";
+                return Err(ConfigError::flag("--sweep-auto", why));
+            }
+            Some(cell) => Some(sweep::config(flags, cell.parameters)),
+            None if flags.sweep.sweep_auto => Some(sweep::auto(flags, range(flags)?)?),
+            None => None,
+        },
     };
     match &config.sweep {
         None => {
@@ -200,6 +210,12 @@ pub(super) fn config(
 }
 
 fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
+    let attainment = flags.multi_run.slo_attainment_fraction.unwrap_or(ATTAINMENT);
+    Ok(search::Config { range: range(flags)?, attainment })
+}
+
+/// The loads that a search or `--sweep-auto` may choose.
+fn range(flags: &ProfileArgs) -> Result<Range, ConfigError> {
     let (given, load, warmup) = (&flags.multi_run, &flags.load, &flags.warmup);
     let dimension = given.dimension();
     let varied = [
@@ -211,7 +227,8 @@ fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
         varied.into_iter().find(|(_, of, is_given)| *of == dimension && *is_given)
     {
         let [min, max] = dimension.flags();
-        let why = format!("the search sets it; use {min} and {max} instead");
+        let by = if flags.sweep.sweep_auto { "--sweep-auto" } else { "the search" };
+        let why = format!("{by} sets it; use {min} and {max} instead");
         return Err(ConfigError::flag(flag, why));
     }
     let (min, max) = match dimension {
@@ -221,11 +238,10 @@ fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {
         }
         Dimension::RequestRate => (given.request_rate_min, given.request_rate_max),
     };
-    Ok(search::Config {
+    Ok(Range {
         dimension,
         min: min.unwrap_or(BOUNDS.0),
         max: max.unwrap_or(BOUNDS.1),
-        attainment: given.slo_attainment_fraction.unwrap_or(ATTAINMENT),
         warmup_follows: match dimension {
             Dimension::Concurrency => warmup.warmup_concurrency.is_none(),
             Dimension::RequestRate => {

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::profile::ProfileArgs;
 use super::value::{choice, count, members, number, seconds, seconds_above_zero};
 use crate::config::ConfigError;
-use crate::multi_run::Variation;
 use crate::multi_run::sweep::{Config, Mode, Parameter};
+use crate::multi_run::{Dimension, Range, Variation};
 use crate::redact;
 use crate::setting::{Named as _, named};
 use crate::units::Nanos;
@@ -93,6 +93,10 @@ pub(super) struct SweepArgs {
     /// element by element (zip) [default: grid]
     #[arg(long, value_name = "TYPE", value_parser = choice::<Combination>(), group = "of_sweep")]
     pub(super) sweep_type: Option<Combination>,
+    /// Sweep over increasing concurrencies or request rates until throughput no longer grows, and
+    /// find the load at which it stops
+    #[arg(long, groups = ["of_sweep", "chooses_loads"], conflicts_with = "search_recipe")]
+    pub(super) sweep_auto: bool,
     /// Pairs of mean input and output lengths to sweep: 128:64,512:128
     #[arg(long, value_name = "ISL:OSL,...")]
     pub(super) isl_osl_pairs: Option<String>,
@@ -138,7 +142,7 @@ pub(super) struct Sweep {
 #[derive(Clone, Copy)]
 pub(super) struct CellOf<'a> {
     pub(super) index: u64,
-    parameters: &'a [Parameter],
+    pub(super) parameters: &'a [Parameter],
 }
 
 /// Settings that are varied together.
@@ -448,18 +452,33 @@ fn take(
     found
 }
 
-/// The settings of the sweep that `cell` belongs to.
-pub(super) fn config(flags: &ProfileArgs, cell: CellOf<'_>) -> Config {
+/// The settings of the sweep over these parameters.
+pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Config {
     let given = &flags.sweep;
     Config {
-        parameters: cell.parameters.to_vec(),
+        parameters: parameters.to_vec(),
         mode: given.parameter_sweep_mode.unwrap_or_default(),
         cooldown: given.parameter_sweep_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
         same_seed: given.parameter_sweep_same_seed,
         max_duration: given.sweep_max_duration.map(Nanos::from_seconds),
         shows_table: !given.no_sweep_table,
         resumes: given.resume,
+        auto: None,
     }
+}
+
+/// The settings of a sweep that chooses its loads among those of `range`.
+pub(super) fn auto(flags: &ProfileArgs, range: Range) -> Result<Config, ConfigError> {
+    if flags.sweep.parameter_sweep_mode == Some(Mode::Repeated) {
+        let why = "--sweep-auto chooses a cell once those before it are complete; use independent";
+        return Err(ConfigError::flag("--parameter-sweep-mode", why));
+    }
+    let name = match range.dimension {
+        Dimension::Concurrency => "concurrency",
+        Dimension::RequestRate => "request-rate",
+    };
+    let parameters = [parameter(name, range.dimension.path())];
+    Ok(Config { mode: Mode::Independent, auto: Some(range), ..config(flags, &parameters) })
 }
 
 #[cfg(test)]

@@ -167,27 +167,27 @@ impl RunConfig {
         self.check_searched()
     }
 
-    /// Checks that the load has the dimension that the search varies. To be called again once
-    /// the dataset has determined the load.
+    /// Checks that the load has the dimension that is varied. To be called again once the dataset
+    /// has determined the load.
     pub fn check_searched(&self) -> Result<(), ConfigError> {
-        let Some(search) = self.multi_run.search else { return Ok(()) };
+        let Some(range) = self.multi_run.range() else { return Ok(()) };
         let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
-        let why = match (search.dimension, &phase.load) {
+        let why = match (range.dimension, &phase.load) {
             (Dimension::Concurrency, LoadPattern::ClosedLoop)
             | (Dimension::RequestRate, LoadPattern::Rate(_)) => return Ok(()),
             (_, LoadPattern::FixedSchedule) => {
-                "a search varies the load, which the file's timestamps fix; add --no-fixed-schedule"
+                "it varies the load, which the file's timestamps fix; add --no-fixed-schedule"
             }
             (Dimension::Concurrency, _) => {
-                "the search varies the concurrency of a closed loop; remove the flags that set a \
-                 rate, or add --request-rate-max to search for a rate"
+                "it varies the concurrency of a closed loop; remove the flags that set a rate, or \
+                 add --request-rate-max to vary the rate"
             }
             (Dimension::RequestRate, _) => {
-                "the search varies the request rate; remove the flags that schedule requests in \
-                 another way"
+                "it varies the request rate; remove the flags that schedule requests in another way"
             }
         };
-        Err(ConfigError::flag("--search-recipe", why))
+        let is_search = self.multi_run.search.is_some();
+        Err(ConfigError::flag(if is_search { "--search-recipe" } else { "--sweep-auto" }, why))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::RunConfig;
+use super::{Cell, RunConfig};
 use crate::dataset::Seed;
 use crate::multi_run::{Load, Member};
 use crate::schedule::PhaseKind;
@@ -12,6 +12,13 @@ use crate::units::Nanos;
 /// Minimum duration of a run at a given rate in seconds, if a number of requests ends the
 /// run: a queue takes time to grow.
 const MIN_SECONDS: f64 = 5.0;
+
+/// Minimum number of requests of each concurrent session for an interval of the throughput: there
+/// are as many blocks at least.
+const TURNS: u64 = 10;
+
+/// Minimum number of requests for an interval of the throughput.
+const LEAST: u64 = 100;
 
 impl RunConfig {
     /// The configuration of the run `member`, with files in `directory`. Runs after the first skip
@@ -33,32 +40,39 @@ impl RunConfig {
         config
     }
 
-    /// The configuration with another load, with enough requests to measure it. The warmup has
-    /// the same load if it follows the search.
+    /// The cell with the index `index` and this load, with enough requests to measure it. The
+    /// warmup has the same load if it follows. As in other sweeps, the seed is one higher in each
+    /// cell of a sweep, unless all are to have the same.
     #[must_use]
-    pub fn at_load(&self, load: Load) -> Self {
+    pub fn cell_at(&self, index: u64, load: Load) -> Cell {
         let mut config = self.clone();
-        let follows = self.multi_run.search.is_some_and(|search| search.warmup_follows);
+        let follows = self.multi_run.range().is_some_and(|range| range.warmup_follows);
+        let sweep = self.multi_run.sweep.as_ref();
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
-                let least = least_requests(load);
+                let least = least_requests(load, sweep.is_some());
                 phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
             if is_measurement || follows {
                 phase.put(load);
             }
         }
-        config
+        if sweep.is_some_and(|sweep| !sweep.same_seed) {
+            let seed = &mut config.dataset.random_seed;
+            *seed = seed.map(|seed| seed.wrapping_add(index));
+        }
+        Cell { variation: self.multi_run.cell(index, load), config }
     }
 }
 
 /// The minimum number of requests to measure `load`: two for each concurrent session, or
-/// as many as the rate sends in [`MIN_SECONDS`].
-fn least_requests(load: Load) -> u64 {
+/// as many as the rate sends in [`MIN_SECONDS`]. An interval of the throughput needs more of them.
+fn least_requests(load: Load, has_interval: bool) -> u64 {
+    let (turns, least) = if has_interval { (TURNS, LEAST) } else { (2, 0) };
     match load {
-        Load::Concurrency(sessions) => sessions.saturating_mul(2),
-        Load::RequestRate(rate) => (rate * MIN_SECONDS).ceil() as u64,
+        Load::Concurrency(sessions) => sessions.saturating_mul(turns).max(least),
+        Load::RequestRate(rate) => ((rate * MIN_SECONDS).ceil() as u64).max(least),
     }
 }
 

@@ -6,15 +6,18 @@ use super::{Style, figures, number, printable};
 use crate::metrics::tag;
 use crate::metrics::{ConsoleGroup, MetricTag, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
+use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::sweep::{Cell, Results, plain};
-use crate::multi_run::{Dimension, RunResult, Trials};
+use crate::multi_run::{Dimension, Estimate, Range, RunResult, Trials};
 use crate::units::Unit;
 
-/// Renders the line about the run `nth` of `asked`, printed when it ends.
+/// Renders the line about the run `nth`, printed when it ends; `all` is the number of runs, if it
+/// is known.
 #[must_use]
-pub(crate) fn render_run(run: &RunResult, nth: u64, asked: u64) -> String {
-    let name = format!("Run {nth} of {asked}");
+pub(crate) fn render_run(run: &RunResult, nth: u64, all: Option<u64>) -> String {
+    let of = all.map(|all| format!(" of {all}")).unwrap_or_default();
+    let name = format!("Run {nth}{of}");
     let directory = printable(&run.directory.display().to_string());
     if let Some(failure) = &run.failure {
         let why = printable(failure.message());
@@ -29,6 +32,26 @@ pub(crate) fn render_run(run: &RunResult, nth: u64, asked: u64) -> String {
         number(run.average(tag::REQUEST_THROUGHPUT)),
         health.unwrap_or_default(),
     )
+}
+
+/// Renders how many runs of a resumed sweep are finished, of `all` if their number is known.
+#[must_use]
+pub(crate) fn render_finished(finished: u64, all: Option<u64>) -> String {
+    match all {
+        Some(all) => format!("{finished} of {all} runs are finished\n"),
+        None => format!("{finished} runs are finished\n"),
+    }
+}
+
+/// Renders that the time was over when `started` runs had started, of `all` if their number is
+/// known.
+#[must_use]
+pub(crate) fn render_rest(started: u64, all: Option<u64>) -> String {
+    let rest = match all {
+        Some(all) => format!("{} of {all} runs were not started", all.saturating_sub(started)),
+        None => "the sweep was not complete".to_owned(),
+    };
+    format!("{rest} within --sweep-max-duration; use --resume to continue it\n\n")
 }
 
 /// Renders the statistics over the runs, and which runs are excluded from them.
@@ -153,7 +176,59 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     if !notes.is_empty() {
         text.push('\n');
     }
+    if let (Some(saturation), Some(range)) = (&results.saturation, &results.sweep.auto) {
+        let level = number_of_percent(results.config.confidence_level);
+        let _ = writeln!(text, "{}\n", saturated(saturation, range, &level));
+    }
     text
+}
+
+/// Where throughput stops growing, with intervals at the `level` in percent.
+fn saturated(saturation: &Saturation, range: &Range, level: &str) -> String {
+    let name = range.dimension.name();
+    let interval = |estimate: &Estimate| {
+        let [low, high] = estimate.interval();
+        format!("{} to {}", number(Some(low)), number(Some(high)))
+    };
+    let found = match (&saturation.throughput, saturation.saturated_from, &saturation.knee) {
+        (Some(most), Some(from), Some(knee)) => {
+            let until = saturation.grows_until.unwrap_or_default();
+            format!(
+                "Throughput grows up to {name} {} ({level}% interval: {}), where it reaches {} \
+                 requests/sec ({}). The next lower and higher loads tried are {until} and {from}.",
+                number(Some(knee.value)),
+                interval(knee),
+                number(Some(most.value)),
+                interval(most),
+            )
+        }
+        (Some(most), Some(from), None) => format!(
+            "Throughput is {} requests/sec ({level}% interval: {}) from {name} {from} on, the lowest \
+             one tried.",
+            number(Some(most.value)),
+            interval(most),
+        ),
+        _ => String::new(),
+    };
+    let end = match &saturation.end {
+        Some(knee::End::Saturated) => String::new(),
+        Some(knee::End::Growing) => {
+            let [_, upper] = range.dimension.flags();
+            format!(
+                "Throughput still grows at {name} {}, the highest load to try; raise {upper} to find \
+                 where it stops.",
+                range.max
+            )
+        }
+        Some(knee::End::MostLevels) => {
+            format!("The sweep ended after {} loads.", knee::MAX_LEVELS)
+        }
+        Some(knee::End::Unknown(why)) => {
+            format!("The sweep could not continue: throughput is not known at {}", printable(why))
+        }
+        None => "The sweep was not complete.".to_owned(),
+    };
+    [found, end].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// A column of the table of a sweep.
@@ -220,7 +295,7 @@ fn percent(share: Option<f64>) -> String {
 #[must_use]
 pub(crate) fn render_search(history: &History, style: Style) -> String {
     let best = history.best().filter(|best| best.is_feasible).map(|best| best.variation.index);
-    let varied = match history.config.dimension {
+    let varied = match history.config.range.dimension {
         Dimension::Concurrency => "Concurrency",
         Dimension::RequestRate => "Request Rate (requests/sec)",
     };
@@ -268,7 +343,7 @@ fn conclusion(history: &History) -> String {
              server's; the console output of its run has the reasons."
         }
     };
-    let [lower, upper] = history.config.dimension.flags();
+    let [lower, upper] = history.config.range.dimension.flags();
     let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
         (Some(End::AllFeasible), Some(most), _) => format!(
             " {}, the highest load to try, is feasible; a higher {upper} may give \
@@ -301,7 +376,7 @@ fn conclusion(history: &History) -> String {
 mod tests {
     use super::*;
     use crate::multi_run::search::Config;
-    use crate::multi_run::{Load, Variation};
+    use crate::multi_run::{Load, Range, Variation};
 
     fn history(points: &[(u64, f64, bool)], end: End) -> History {
         let point =
@@ -316,11 +391,13 @@ mod tests {
             };
         History {
             config: Config {
-                dimension: Dimension::Concurrency,
-                min: 1.0,
-                max: 8.0,
+                range: Range {
+                    dimension: Dimension::Concurrency,
+                    min: 1.0,
+                    max: 8.0,
+                    warmup_follows: true,
+                },
                 attainment: 0.95,
-                warmup_follows: true,
             },
             points: (0..).zip(points).map(point).collect(),
             end: Some(end),

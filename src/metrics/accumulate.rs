@@ -14,7 +14,7 @@ use super::percentile::distribution;
 use super::registry::Registry;
 use super::slices::{Log, Slices, TooManySlices, cut};
 use super::tag::{self, MetricTag};
-use super::timeline::{Curve, Gaps, OverTime, Timeline};
+use super::timeline::{Curve, Gaps, OverTime, Request, Timeline};
 use crate::record::RequestError;
 use crate::units::{Nanos, Unit};
 
@@ -113,6 +113,16 @@ impl Accumulator {
     /// Creates an accumulator for a part of a phase.
     pub(super) fn of_part(registry: Arc<Registry>, part: Part) -> Self {
         Self { part: Some(part), ..Self::new(registry) }
+    }
+
+    /// Returns the start of the first request, and when each ended and whether it succeeded, in the
+    /// order of their ends; wall clock nanoseconds.
+    pub(crate) fn completions(&self) -> (u64, Vec<(u64, bool)>) {
+        let requests = self.timeline.requests();
+        let succeeded = self.shapes.iter().map(|shape| shape.contains(tag::REQUEST_COUNT));
+        let mut ends: Vec<(u64, bool)> = requests.iter().map(Request::end).zip(succeeded).collect();
+        ends.sort_unstable();
+        (self.timeline.window().start, ends)
     }
 
     /// Adds a finished request.

@@ -5,7 +5,7 @@ use super::Trials;
 use super::student_t;
 use crate::metrics::metric::{Kind, MetricResult, Statistic};
 use crate::metrics::percentile::exact_sum;
-use crate::metrics::{Metric, Registry};
+use crate::metrics::{Metric, MetricTag, Registry};
 
 /// A statistic of a metric, over runs.
 #[derive(Debug, Clone)]
@@ -85,6 +85,13 @@ impl Across {
         });
         Some(Self { runs, mean, min, max, spread })
     }
+}
+
+/// Returns the statistics of the average of the metric `tag`, if a successful run has it.
+#[must_use]
+pub(crate) fn across(trials: &Trials, tag: MetricTag) -> Option<Across> {
+    let values: Vec<f64> = trials.successful().filter_map(|run| run.average(tag)).collect();
+    Across::of(&values, trials.config.confidence_level, f64::NEG_INFINITY)
 }
 
 /// Returns all statistics of all metrics that a successful run has, in catalogue order,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An amount of load. Serialized as in AIPerf's files: the path of the setting that is varied,
 /// and its value.
@@ -18,6 +18,12 @@ pub enum Load {
 }
 
 impl Load {
+    /// Returns the load of a cell with the settings `values`, if it is all that they set.
+    #[must_use]
+    pub(crate) fn of(values: &Map<String, Value>) -> Option<Self> {
+        serde_json::from_value(Value::Object(values.clone())).ok()
+    }
+
     #[must_use]
     pub(crate) const fn dimension(self) -> Dimension {
         match self {
@@ -99,6 +105,45 @@ impl Dimension {
     }
 }
 
+/// The loads among which the next one is chosen from the results of those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// The dimension to vary.
+    pub dimension: Dimension,
+    /// Lower bound (`--concurrency-min`, `--request-rate-min`).
+    pub min: f64,
+    /// Upper bound (`--concurrency-max`, `--request-rate-max`).
+    pub max: f64,
+    /// Whether the warmup uses the same load as the measurement.
+    pub warmup_follows: bool,
+}
+
+impl Range {
+    /// Width of an interval between loads that is not divided further, as a fraction of its upper
+    /// end.
+    const PRECISION: f64 = 0.05;
+
+    /// Returns the first load.
+    #[must_use]
+    pub(crate) const fn first(&self) -> Load {
+        self.dimension.load(self.min)
+    }
+
+    /// Returns the load after `amount` while loads are doubled.
+    #[must_use]
+    pub(crate) const fn doubled(&self, amount: f64) -> Load {
+        self.dimension.load((amount * 2.0).min(self.max))
+    }
+
+    /// Returns the load in the middle between two loads; `None` if they are close enough.
+    #[must_use]
+    pub(crate) fn between(&self, low: f64, high: f64) -> Option<Load> {
+        let has_none = self.dimension == Dimension::Concurrency && high - low <= 1.0;
+        let is_narrow = has_none || (high - low) / high < Self::PRECISION;
+        (!is_narrow).then(|| self.dimension.load(low.midpoint(high)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +158,10 @@ mod tests {
             assert_eq!(json!(load), value);
             assert_eq!(value.get(load.dimension().path()), Some(&load.value()));
             assert_eq!(serde_json::from_value::<Load>(value).unwrap(), load);
+            assert_eq!(
+                Load::of(&Map::from_iter([(load.dimension().path().to_owned(), load.value())])),
+                Some(load)
+            );
             assert_eq!(load.to_string(), text);
             assert_eq!(load.dimension().load(load.amount()), load);
         }

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Dimension, Load, Trials, Variation};
+use super::{Load, Range, Trials, Variation};
 use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
 use serde::{Deserialize, Serialize};
@@ -22,41 +22,14 @@ pub(crate) const FEASIBILITY: MetricTag = tag::GOOD_REQUEST_FRACTION;
 /// Maximum number of loads to try: enough for 1 to a million.
 pub(crate) const MAX_POINTS: usize = 30;
 
-/// Width of the range at which the search ends, as a fraction of its upper end.
-const PRECISION: f64 = 0.05;
-
 /// The settings of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The dimension to vary.
-    pub dimension: Dimension,
-    /// Lower bound (`--concurrency-min`, `--request-rate-min`).
-    pub min: f64,
-    /// Upper bound (`--concurrency-max`, `--request-rate-max`).
-    pub max: f64,
+    /// The loads to search.
+    #[serde(flatten)]
+    pub range: Range,
     /// Required fraction of good requests, above 0 and at most 1 (`--slo-attainment-fraction`).
     pub attainment: f64,
-    /// Whether the warmup uses the same load as the measurement.
-    pub warmup_follows: bool,
-}
-
-impl Config {
-    /// Returns the first load to try.
-    #[must_use]
-    pub(crate) const fn first(&self) -> Load {
-        self.dimension.load(self.min)
-    }
-}
-
-/// The state of a search.
-#[derive(Debug, Clone)]
-pub(crate) struct Search {
-    config: Config,
-    tried: usize,
-    /// The highest feasible load so far.
-    feasible: Option<f64>,
-    /// The lowest infeasible load so far.
-    infeasible: Option<f64>,
 }
 
 /// Why a search ended.
@@ -91,40 +64,23 @@ impl End {
     }
 }
 
-impl Search {
-    /// Nothing tried yet.
-    #[must_use]
-    pub(crate) const fn new(config: Config) -> Self {
-        Self { config, tried: 0, feasible: None, infeasible: None }
+/// Returns the load to try after those `tried`, each with whether it is feasible, or why the search
+/// ended.
+fn next(range: &Range, tried: impl ExactSizeIterator<Item = (Load, bool)>) -> Result<Load, End> {
+    if tried.len() >= MAX_POINTS {
+        return Err(End::MostPoints);
     }
-
-    /// Returns the next load to try, or why the search ended.
-    pub(crate) fn next(&self) -> Result<Load, End> {
-        let Config { dimension, min, max, .. } = self.config;
-        let amount = match (self.feasible, self.infeasible) {
-            _ if self.tried >= MAX_POINTS => return Err(End::MostPoints),
-            (None, None) => min,
-            (None, Some(_)) => return Err(End::NoneFeasible),
-            (Some(good), None) if good >= max => return Err(End::AllFeasible),
-            (Some(good), None) => (good * 2.0).min(max),
-            (Some(good), Some(bad)) if self.is_narrow(good, bad) => return Err(End::Found),
-            (Some(good), Some(bad)) => good.midpoint(bad),
-        };
-        Ok(dimension.load(amount))
+    let (mut feasible, mut infeasible) = (None, None);
+    for (load, is_feasible) in tried {
+        // The last of each kind is the nearest to the limit.
+        *if is_feasible { &mut feasible } else { &mut infeasible } = Some(load.amount());
     }
-
-    /// Returns whether the range between the highest feasible and the lowest infeasible load is
-    /// narrow enough.
-    fn is_narrow(&self, good: f64, bad: f64) -> bool {
-        let has_none_between = self.config.dimension == Dimension::Concurrency && bad - good <= 1.0;
-        has_none_between || (bad - good) / bad < PRECISION
-    }
-
-    /// Records whether [`next`](Self::next) was feasible.
-    pub(crate) fn learn(&mut self, load: Load, is_feasible: bool) {
-        self.tried += 1;
-        let bound = if is_feasible { &mut self.feasible } else { &mut self.infeasible };
-        *bound = Some(load.amount());
+    match (feasible, infeasible) {
+        (None, None) => Ok(range.first()),
+        (None, Some(_)) => Err(End::NoneFeasible),
+        (Some(good), None) if good >= range.max => Err(End::AllFeasible),
+        (Some(good), None) => Ok(range.doubled(good)),
+        (Some(good), Some(bad)) => range.between(good, bad).ok_or(End::Found),
     }
 }
 
@@ -146,24 +102,27 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Summarizes the runs of a load, with the required fraction `attainment` of good requests.
+    /// Summarizes the runs of a load, with the required fraction `attainment` of good requests;
+    /// `None` if they say nothing about it.
     #[must_use]
-    pub(crate) fn of(variation: Variation, load: Load, trials: &Trials, attainment: f64) -> Self {
+    fn of(variation: &Variation, trials: &Trials, attainment: f64) -> Option<Self> {
+        let says_nothing = trials.was_cancelled() || trials.obstacle().is_some();
+        let load = Load::of(&variation.values).filter(|_| !says_nothing)?;
         let mean = |tag: MetricTag| {
             let values: Vec<f64> = trials.runs.iter().filter_map(|run| run.average(tag)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let good_fraction = mean(FEASIBILITY);
-        let are_whole = !trials.was_cancelled() && trials.failed().next().is_none();
-        Self {
-            variation,
+        let are_whole = trials.failed().next().is_none();
+        Some(Self {
+            variation: variation.clone(),
             load,
             goodput: mean(OBJECTIVE),
             good_fraction,
             is_feasible: are_whole && good_fraction.is_some_and(|share| share >= attainment),
             verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
             error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),
-        }
+        })
     }
 }
 
@@ -185,6 +144,20 @@ impl History {
     #[must_use]
     pub(crate) const fn new(config: Config) -> Self {
         Self { config, points: Vec::new(), end: None, failure: None }
+    }
+
+    /// Summarizes `cells`; without those that say nothing about their load.
+    pub(crate) fn of<'a>(
+        config: Config,
+        cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
+    ) -> Self {
+        let point = |(variation, trials)| Point::of(variation, trials, config.attainment);
+        Self { points: cells.filter_map(point).collect(), ..Self::new(config) }
+    }
+
+    /// Returns the next load to try, or why the search ended.
+    pub(crate) fn next(&self) -> Result<Load, End> {
+        next(&self.config.range, self.points.iter().map(|point| (point.load, point.is_feasible)))
     }
 
     /// Returns whether any load is feasible.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::aggregate::{self, Row};
-use super::{Failure, RunResult, Trials, Variation};
+use super::knee::{Level, Saturation};
+use super::{Failure, Load, Range, RunResult, Trials, Variation};
 use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
 use crate::setting::named;
@@ -32,6 +33,9 @@ pub struct Config {
     pub shows_table: bool,
     /// Whether an interrupted sweep is continued (`--resume`).
     pub resumes: bool,
+    /// The loads of a sweep that chooses them (`--sweep-auto`).
+    #[serde(default)]
+    pub auto: Option<Range>,
 }
 
 /// Orders of the runs of a sweep.
@@ -69,19 +73,19 @@ pub(crate) struct Step {
     pub(crate) trial: u64,
 }
 
-impl Config {
-    /// Returns the runs of `cells` cells with `trials` runs each, in order.
-    pub(crate) fn steps(&self, cells: usize, trials: u64) -> Vec<Step> {
-        match self.mode {
-            Mode::Repeated => (0..trials)
-                .flat_map(|trial| (0..cells).map(move |cell| Step { cell, trial }))
-                .collect(),
-            Mode::Independent => (0..cells)
-                .flat_map(|cell| (0..trials).map(move |trial| Step { cell, trial }))
-                .collect(),
-        }
+/// Returns the runs of `cells` cells with `trials` runs each, in order.
+pub(crate) fn steps(mode: Mode, cells: usize, trials: u64) -> Box<dyn Iterator<Item = Step>> {
+    match mode {
+        Mode::Repeated => Box::new(
+            (0..trials).flat_map(move |trial| (0..cells).map(move |cell| Step { cell, trial })),
+        ),
+        Mode::Independent => Box::new(
+            (0..cells).flat_map(move |cell| (0..trials).map(move |trial| Step { cell, trial })),
+        ),
     }
+}
 
+impl Config {
     /// Returns whether the pause between these two runs is one between cells, not between trials.
     pub(crate) const fn is_between_cells(&self, last: Step, next: Step) -> bool {
         match self.mode {
@@ -215,6 +219,8 @@ pub(crate) struct Results {
     pub(crate) sweep: Config,
     pub(crate) sweep_id: Uuid,
     pub(crate) cells: Vec<Cell>,
+    /// Where throughput stops growing, if the sweep looks for it.
+    pub(crate) saturation: Option<Saturation>,
 }
 
 /// A best cell.
@@ -243,7 +249,13 @@ impl Results {
             sweep: sweep.clone(),
             sweep_id,
             cells: cells.into_iter().map(cell).collect(),
+            saturation: None,
         };
+        if let Some(range) = &sweep.auto {
+            results.saturation = Some(Saturation::of(range, &results.levels()));
+            let load = |cell: &Cell| Load::of(&cell.variation.values).map_or(0.0, Load::amount);
+            results.cells.sort_by(|a, b| load(a).total_cmp(&load(b)));
+        }
         let latency = results.latency();
         let points: Vec<Option<(f64, f64)>> = results
             .cells
@@ -256,6 +268,12 @@ impl Results {
             cell.is_pareto = is_pareto;
         }
         results
+    }
+
+    /// Returns the loads of a sweep that chooses them, as far as their runs are complete.
+    pub(crate) fn levels(&self) -> Vec<Level> {
+        let level = |cell: &Cell| Level::of(&cell.variation, &cell.trials);
+        self.cells.iter().filter_map(level).collect()
     }
 
     /// Returns the latency to compare cells by: the time to first token if any cell has it.

@@ -189,22 +189,25 @@ fn a_search_and_what_it_needs() {
     let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100";
     let config = profile(search);
     let wanted = config.multi_run.search.unwrap();
-    assert_eq!((wanted.min, wanted.max, wanted.attainment), (1.0, 1000.0, 0.95));
+    assert_eq!((wanted.range.min, wanted.range.max, wanted.attainment), (1.0, 1000.0, 0.95));
     assert_eq!(config.dataset.random_seed, Some(42));
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
     // Two rounds of the sessions in flight; the warmup has them too.
     let warm = profile(&format!("{search} --request-count 30 --warmup-request-count 8"));
-    let at = warm.at_load(Load::Concurrency(20));
+    let at = warm.cell_at(0, Load::Concurrency(20)).config;
     let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
     assert_eq!(
         (measured.concurrency, measured.stop.requests),
         (Some(Limit::constant(20)), Some(40))
     );
     assert_eq!((warmup.concurrency, warmup.stop.requests), (Some(Limit::constant(8)), Some(8)));
-    assert_eq!(warm.at_load(Load::Concurrency(2)).schedule.phases[1].stop.requests, Some(30));
+    assert_eq!(
+        warm.cell_at(0, Load::Concurrency(2)).config.schedule.phases[1].stop.requests,
+        Some(30)
+    );
     let own = format!("{search} --warmup-request-count 8 --warmup-concurrency 3");
-    let own = profile(&own).at_load(Load::Concurrency(20));
+    let own = profile(&own).cell_at(0, Load::Concurrency(20)).config;
     assert_eq!(own.schedule.phases[0].concurrency, Some(Limit::constant(3)));
     let named = profile(
         "--search-recipe MAX_GOODPUT_UNDER_SLO --ttft-sla-ms 5 --tpot-sla-ms 6 --e2e-sla-ms 7 \
@@ -226,7 +229,7 @@ fn a_search_and_what_it_needs() {
     }
     for (flags, said) in [
         ("--concurrency 4", "--concurrency-min and --concurrency-max"),
-        ("--request-rate 4", "--request-rate-max to search for a rate"),
+        ("--request-rate 4", "--request-rate-max to vary the rate"),
         ("--request-rate-max 4 --concurrency-max 4", "cannot be used with"),
         ("--request-rate-max 4 --request-rate 3", "--request-rate-min and --request-rate-max"),
         (
@@ -235,7 +238,7 @@ fn a_search_and_what_it_needs() {
         ),
         (
             "--request-rate-max 4 --user-centric-rate 2 --num-users 3 --session-turns-mean 2",
-            "the search varies the request rate",
+            "it varies the request rate",
         ),
         ("--concurrency-min 5 --concurrency-max 5", "must be less than"),
         ("--concurrency-max 16777217", "at most 16777216"),
@@ -249,16 +252,48 @@ fn a_search_and_what_it_needs() {
 }
 
 #[test]
+fn a_sweep_that_chooses_its_loads() {
+    let config = profile("--sweep-auto --request-count 30");
+    let sweep = config.multi_run.sweep.as_ref().unwrap();
+    assert_eq!(sweep.auto.map(|range| (range.min, range.max)), Some((1.0, 1000.0)));
+    let directory = config.artifacts.directory.to_str().unwrap();
+    assert_eq!(directory, "artifacts/m-openai-chat-sweep-concurrency");
+    // Ten requests of each session, and at least 100.
+    let requests = |load| config.cell_at(3, load).config.schedule.phases[0].stop.requests;
+    assert_eq!(requests(Load::Concurrency(2)), Some(100));
+    assert_eq!(requests(Load::Concurrency(20)), Some(200));
+    let cell = config.cell_at(3, Load::Concurrency(20));
+    assert_eq!(cell.variation.directory(), "concurrency_20");
+    assert_eq!(cell.config.dataset.random_seed, Some(45));
+    let same = profile("--sweep-auto --request-rate-max 50 --parameter-sweep-same-seed");
+    let cell = same.cell_at(3, Load::RequestRate(20.0));
+    assert_eq!(cell.variation.directory(), "rate_20.0");
+    assert_eq!(cell.config.dataset.random_seed, Some(42));
+    for (flags, said) in [
+        ("--sweep-auto --concurrency 1,2", "cannot be combined with a list"),
+        ("--sweep-auto --concurrency 4", "--sweep-auto sets it; use --concurrency-min"),
+        ("--sweep-auto --parameter-sweep-mode repeated", "use independent"),
+        ("--sweep-auto --request-rate 4", "--sweep-auto: it varies the concurrency"),
+        ("--sweep-auto --concurrency-min 8 --concurrency-max 8", "must be less than"),
+    ] {
+        assert!(refusal(flags).contains(said), "{flags}: {}", refusal(flags));
+    }
+}
+
+#[test]
 fn a_search_for_a_rate() {
     let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100 \
                   --request-rate-min 0.5 --request-rate-max 40 --arrival-pattern constant";
     let config = profile(&format!("{search} --concurrency 7 --warmup-request-count 8"));
     let wanted = config.multi_run.search.unwrap();
-    assert_eq!((wanted.dimension, wanted.min, wanted.max), (Dimension::RequestRate, 0.5, 40.0));
+    assert_eq!(
+        (wanted.range.dimension, wanted.range.min, wanted.range.max),
+        (Dimension::RequestRate, 0.5, 40.0)
+    );
     let rate = |rate| LoadPattern::Rate(Rate::constant(rate, ArrivalPattern::Constant));
     assert_eq!(config.schedule.phases[1].load, rate(0.5));
     // Five seconds at the rate, still with at most seven in flight; the warmup has the rate too.
-    let at = config.at_load(Load::RequestRate(20.0));
+    let at = config.cell_at(0, Load::RequestRate(20.0)).config;
     let [warmup, measured] = &at.schedule.phases[..] else { panic!() };
     assert_eq!((&warmup.load, &measured.load), (&rate(20.0), &rate(20.0)));
     assert_eq!((warmup.stop.requests, measured.stop.requests), (Some(8), Some(100)));
@@ -266,7 +301,7 @@ fn a_search_for_a_rate() {
     let own = profile(&format!(
         "{search} --warmup-request-count 8 --warmup-request-rate 2 --benchmark-duration 3"
     ));
-    let own = own.at_load(Load::RequestRate(20.0));
+    let own = own.cell_at(0, Load::RequestRate(20.0)).config;
     let [warmup, measured] = &own.schedule.phases[..] else { panic!() };
     assert_eq!((&warmup.load, &measured.load), (&rate(2.0), &rate(20.0)));
     assert_eq!(measured.stop.requests, None);

@@ -97,6 +97,52 @@ fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
 }
 
 #[test]
+fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
+    let (slots, seconds) = (3, 0.01);
+    let server = mock(Script {
+        ttft: Nanos::from_seconds(seconds),
+        max_concurrent: Some(slots),
+        ..Script::default()
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let described = json!({"slots": slots, "seconds": seconds}).to_string();
+    let sweep = |more: &[&str]| {
+        let mut flags = vec!["--sweep-auto", "--concurrency-max", "64"];
+        flags.extend(more);
+        profile_command(&server.url(), directory.path(), &flags).output().unwrap()
+    };
+    // The time is over after the first load; the others follow later.
+    let begun = sweep(&["--sweep-max-duration", "0.1"]);
+    let stdout = String::from_utf8_lossy(&begun.stdout);
+    assert!(begun.status.success(), "{begun:?}");
+    assert!(stdout.contains("Run 1 (concurrency_1): 100 requests"), "{stdout}");
+    assert!(stdout.contains("the sweep was not complete within"), "{stdout}");
+    let place = directory.path().join("sweep_aggregate");
+    assert_eq!(results(&place)["saturation"]["status"], Value::Null);
+    let other = sweep(&["--resume", "--random-seed", "7"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("not the sweep"), "{other:?}");
+    fs::write(directory.path().join("server.json"), described).unwrap();
+    let output = sweep(&["--resume"]);
+    let run = Run { output, directory }.succeeded();
+    let directory = run.directory.path();
+    let stdout = run.stdout();
+    assert!(stdout.contains("1 runs are finished"), "{stdout}");
+    let found = results(&place);
+    assert_eq!(found["saturation"]["status"], "saturated", "{:#}", found["saturation"]);
+    assert!(stdout.contains("requests/sec ("), "{stdout}");
+    let cells = found["per_combination_metrics"].as_array().unwrap();
+    let loads: Vec<u64> =
+        cells.iter().filter_map(|cell| cell["parameters"]["concurrency"].as_u64()).collect();
+    assert!(loads.is_sorted() && loads.starts_with(&[1, 2]), "{loads:?}");
+    run_python("tests/check_saturation.py", directory);
+    run_python("tests/check_sweep.py", directory);
+    fs::remove_dir_all(&place).unwrap();
+    let report = aiperf(&["report"]).arg(directory).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!(results(&place), found);
+}
+
+#[test]
 fn a_cell_that_fails_is_a_row_and_the_rest_goes_on() {
     // The requests of the second cell, in both trials.
     let fault = Script::parse_fault("requests=5,6,7,8,13,14,15,16:status=503").unwrap();

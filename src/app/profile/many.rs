@@ -2,7 +2,7 @@
 //! same group ID.
 //!
 //! [`Group::perform`] performs all of them: the trials of one cell, the cells of a sweep, and the
-//! loads that a search chooses.
+//! loads that are chosen from the results of those before them.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,11 +21,15 @@ use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::config::{self, RunConfig};
 use crate::console;
 use crate::interrupt::Interrupt;
-use crate::judge::JudgedRun;
+use crate::judge::{self, JudgedRun};
+use crate::metrics::metric::Objective;
 use crate::metrics::tag;
-use crate::multi_run::search::{End, History, Point, Search};
+use crate::multi_run::knee::Saturation;
+use crate::multi_run::search::{End, History};
 use crate::multi_run::sweep::{self, Results, Step};
-use crate::multi_run::{Failure, Load, Member, RunResult, Trials, Variation, aggregate, search};
+use crate::multi_run::{
+    Failure, Load, Member, Planner, RunResult, Trials, Variation, aggregate, search,
+};
 use crate::record::{ErrorKind, RequestError};
 use crate::run::RunReport;
 use crate::runner::RunnerError;
@@ -36,12 +40,9 @@ pub(super) fn profile(mut config: RunConfig, out: &mut impl Write) -> anyhow::Re
     let cells = std::mem::take(&mut config.cells);
     let mut shown = Shown { out, outcome: Ok(()) };
     let outcome = match (config.multi_run.search, config.multi_run.sweep.clone()) {
-        (Some(search), _) => {
-            let first = Variation::of_search(0, search.first());
-            Group::prepare(config, Some(first), Uuid::new_v4())?.search(search, &mut shown)?
-        }
+        (Some(search), _) => Group::prepare(config, Uuid::new_v4())?.search(search, &mut shown)?,
         (None, Some(sweep)) => perform_sweep(config, &sweep, cells, &mut shown)?,
-        (None, None) => Group::prepare(config, None, Uuid::new_v4())?.repeat(&mut shown)?,
+        (None, None) => Group::prepare(config, Uuid::new_v4())?.repeat(&mut shown)?,
     };
     shown.outcome?;
     Ok(outcome)
@@ -51,16 +52,20 @@ pub(super) fn profile(mut config: RunConfig, out: &mut impl Write) -> anyhow::Re
 fn perform_sweep(
     config: RunConfig,
     sweep: &sweep::Config,
-    cells: Vec<config::Cell>,
+    mut cells: Vec<config::Cell>,
     shown: &mut Shown<'_, impl Write>,
 ) -> anyhow::Result<Outcome> {
     let directory = &config.artifacts.directory;
     let earlier = if sweep.resumes { Some(interrupted(directory)?) } else { None };
     let sweep_id = earlier.as_ref().map_or_else(Uuid::new_v4, |plan| plan.sweep_id);
-    let configs =
-        cells.iter().map(|cell| Ok((cell.variation.clone(), serde_json::to_value(&cell.config)?)));
-    let configs = configs.collect::<anyhow::Result<Vec<_>>>()?;
-    let plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run, configs.into_iter());
+    if sweep.auto.is_some() {
+        // The loads chosen so far, as they are with the settings of this command.
+        let known = earlier.iter().flat_map(|plan| &plan.cells);
+        let loads = (0..).zip(known.filter_map(|cell| Load::of(&cell.variation.values)));
+        cells = loads.map(|(index, load)| config.cell_at(index, load)).collect();
+    }
+    let mut plan = Plan::new(sweep_id, &config.cli_command, &config.multi_run);
+    cells.iter().try_for_each(|cell| plan.add(&cell.variation, &cell.config))?;
     let differences = earlier.map(|earlier| earlier.differences(&plan)).unwrap_or_default();
     if !differences.is_empty() {
         bail!(
@@ -70,8 +75,7 @@ fn perform_sweep(
             differences.join("; ")
         );
     }
-    let first = cells.first().map(|cell| cell.variation.clone());
-    Group::prepare(config, first, sweep_id)?.sweep(sweep, cells, &plan, shown)
+    Group::prepare(config, sweep_id)?.sweep(sweep, cells, plan, shown)
 }
 
 /// Returns the plan of the sweep to continue.
@@ -108,6 +112,84 @@ struct Cell {
     trials: Trials,
 }
 
+/// What is done between the runs.
+trait Between {
+    /// The run with this number, from 1, has ended.
+    fn ended(&mut self, _number: u64, _run: &RunResult) {}
+
+    /// The cell is about to be run; it follows those that are complete.
+    fn begun(&mut self, _cell: &Cell) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// All cells so far are complete.
+    fn complete(&mut self, _cells: &[Cell]) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Prints a line for each run; if their number is known, it is `all`.
+struct EachRun<'a, 'b, W> {
+    shown: &'a mut Shown<'b, W>,
+    all: Option<u64>,
+    /// The plan of a sweep that chooses its cells, to be replaced with each, and its directory.
+    plan: Option<(Plan, PathBuf)>,
+}
+
+impl<W: Write> Between for EachRun<'_, '_, W> {
+    fn ended(&mut self, number: u64, run: &RunResult) {
+        self.shown.say(&console::runs::render_run(run, number, self.all));
+    }
+
+    fn begun(&mut self, cell: &Cell) -> anyhow::Result<()> {
+        if let (Some((plan, directory)), Some(variation)) = (&mut self.plan, &cell.variation) {
+            plan.add(variation, &cell.config)?;
+            plan.write(directory)?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a line for each load of a search, and keeps its files.
+struct EachLoad<'a, 'b, W> {
+    shown: &'a mut Shown<'b, W>,
+    config: search::Config,
+    objectives: Vec<Objective>,
+    directory: PathBuf,
+    file: SearchFile,
+    /// The files of statistics over the runs of the current load, if there are several.
+    aggregate: Option<AggregateFiles>,
+}
+
+impl<W: Write> Between for EachLoad<'_, '_, W> {
+    fn begun(&mut self, cell: &Cell) -> anyhow::Result<()> {
+        let config = &cell.trials.config;
+        if config.runs > 1 {
+            let place = config.aggregate_directory(cell.variation.as_ref());
+            self.aggregate = Some(AggregateFiles::create(&self.directory.join(place))?);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, cells: &[Cell]) -> anyhow::Result<()> {
+        let Some(last) = cells.last() else { return Ok(()) };
+        if let Some(files) = self.aggregate.take() {
+            files.write(&last.trials, &aggregate::rows(&last.trials))?;
+        }
+        if let Some(why) = last.trials.obstacle() {
+            bail!(why);
+        }
+        if !last.trials.was_cancelled() {
+            let history = History::of(self.config, varied(cells));
+            history.points.last().into_iter().for_each(|point| {
+                self.shown.say(&console::runs::render_point(point));
+            });
+            self.file.write(&history, &self.objectives)?;
+        }
+        Ok(())
+    }
+}
+
 /// State shared by the runs.
 struct Group {
     config: RunConfig,
@@ -125,13 +207,9 @@ struct Group {
 }
 
 impl Group {
-    /// Loads the data for the first run, which is of the cell `first` if there are several.
-    fn prepare(
-        config: RunConfig,
-        first: Option<Variation>,
-        sweep_id: Uuid,
-    ) -> anyhow::Result<Self> {
-        let first = Member::new(sweep_id, 0, first);
+    /// Loads the data for the first run.
+    fn prepare(config: RunConfig, sweep_id: Uuid) -> anyhow::Result<Self> {
+        let first = Member::new(sweep_id, 0, None);
         let mut settled = config.clone();
         settled.dataset = config.run_of_many(first, PathBuf::new()).dataset;
         let material = Material::load(&mut settled)?;
@@ -148,11 +226,10 @@ impl Group {
         let directory = self.config.artifacts.directory.clone();
         let asked = self.config.multi_run.clone();
         let files = AggregateFiles::create(&directory.join(asked.aggregate_directory(None)))?;
-        let mut cell = self.cell(None, self.config.clone());
-        self.perform(std::slice::from_mut(&mut cell), &trials(asked.runs), |number, run| {
-            shown.say(&console::runs::render_run(run, number, asked.runs));
-        });
-        let trials = cell.trials;
+        let mut cells = vec![self.known(None, self.config.clone())];
+        let mut each = EachRun { shown, all: Some(asked.runs), plan: None };
+        self.perform(&mut cells, &mut each)?;
+        let Some(Cell { trials, .. }) = cells.pop() else { return Ok(Outcome::Done) };
         let rows = aggregate::rows(&trials);
         let written = files.write(&trials, &rows)?;
         shown.say(&console::runs::render(&trials, &rows, terminal_style()));
@@ -171,7 +248,7 @@ impl Group {
         mut self,
         sweep: &sweep::Config,
         cells: Vec<config::Cell>,
-        plan: &Plan,
+        plan: Plan,
         shown: &mut Shown<'_, impl Write>,
     ) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
@@ -181,24 +258,22 @@ impl Group {
             plan.write(&directory)?;
         }
         let mut cells: Vec<Cell> =
-            cells.into_iter().map(|cell| self.cell(Some(cell.variation), cell.config)).collect();
+            cells.into_iter().map(|cell| self.known(Some(cell.variation), cell.config)).collect();
         if sweep.resumes {
             for cell in &mut cells {
-                self.keep(cell, plan);
+                self.keep(cell, &plan);
                 // What is left of other runs is moved aside.
                 cell.config.artifacts.overwrite = true;
             }
         }
-        let steps = sweep.steps(cells.len(), asked.runs);
         self.deadline = sweep.max_duration.map(|duration| Clock::now() + duration);
-        let all = steps.len() as u64;
+        let all = sweep.auto.is_none().then_some(asked.runs * cells.len() as u64);
         let finished: usize = cells.iter().map(|cell| cell.trials.runs.len()).sum();
         if sweep.resumes {
-            shown.say(&format!("{finished} of {all} runs are finished\n"));
+            shown.say(&console::runs::render_finished(finished as u64, all));
         }
-        let is_whole = self.perform(&mut cells, &steps, |number, run| {
-            shown.say(&console::runs::render_run(run, number, all));
-        });
+        let plan = sweep.auto.map(|_| (plan, directory.clone()));
+        let is_whole = self.perform(&mut cells, &mut EachRun { shown: &mut *shown, all, plan })?;
         for cell in cells.iter().filter(|_| asked.runs > 1) {
             let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
             let rows = aggregate::rows(&cell.trials);
@@ -220,11 +295,10 @@ impl Group {
             return Ok(Outcome::Interrupted);
         }
         if !is_whole {
-            let left = all.saturating_sub(results.runs().count() as u64);
-            shown.say(&format!(
-                "{left} of {all} runs were not started within --sweep-max-duration; use --resume to \
-                 perform them\n\n"
-            ));
+            shown.say(&console::runs::render_rest(results.runs().count() as u64, all));
+        }
+        if let Some(why) = results.saturation.as_ref().and_then(Saturation::obstacle) {
+            bail!("the sweep could not continue: {why}");
         }
         outcome(results.failed().count(), results.runs().count(), gates)
     }
@@ -235,7 +309,8 @@ impl Group {
         for run in plan.rebuilt(&self.config.artifacts.directory, variation) {
             let label = run.member.label(&self.config.multi_run);
             let judged = judged(&run.rebuilt, Some(label));
-            let result = run.rebuilt.into_result(run.member, run.directory);
+            let level = self.config.multi_run.throughput_level();
+            let result = run.rebuilt.into_result(run.member, run.directory, level);
             if result.failure.is_none() {
                 self.judged.push(judged);
                 cell.trials.runs.push(result);
@@ -251,8 +326,29 @@ impl Group {
     ) -> anyhow::Result<Outcome> {
         let directory = self.config.artifacts.directory.clone();
         let file = SearchFile::create(&directory)?;
-        let mut history = History::new(wanted);
-        let end = self.explore(&mut history, &file, shown)?;
+        let objectives = self.config.metrics.objectives.clone();
+        let mut each = EachLoad {
+            shown: &mut *shown,
+            config: wanted,
+            objectives,
+            directory: directory.clone(),
+            file,
+            aggregate: None,
+        };
+        let mut cells = Vec::new();
+        let performed = self.perform(&mut cells, &mut each);
+        let file = each.file;
+        let mut history = History::of(wanted, varied(&cells));
+        let end = match (performed, history.next()) {
+            (Err(error), _) => {
+                let load = cells.last().and_then(|cell| Load::of(&cell.variation.as_ref()?.values));
+                let place = load.map(|load| format!("{load}: ")).unwrap_or_default();
+                history.failure = Some(format!("{place}{}", explained(&error)));
+                End::Failed
+            }
+            (Ok(_), Err(end)) => end,
+            (Ok(_), Ok(_)) => End::Cancelled,
+        };
         history.end = Some(end);
         let written = file.write(&history, &self.config.metrics.objectives)?;
         shown.say(&console::runs::render_search(&history, terminal_style()));
@@ -268,85 +364,48 @@ impl Group {
         }
     }
 
-    /// Tries loads and adds them to `history`; returns why the search ended.
-    fn explore(
-        &mut self,
-        history: &mut History,
-        file: &SearchFile,
-        shown: &mut Shown<'_, impl Write>,
-    ) -> anyhow::Result<End> {
-        let mut search = Search::new(history.config);
-        loop {
-            let load = match search.next() {
-                Ok(load) => load,
-                Err(end) => return Ok(end),
-            };
-            let variation = Variation::of_search(history.points.len() as u64, load);
-            let tried = self.tried(&variation, load);
-            let failure = match &tried {
-                Ok(trials) if trials.was_cancelled() => return Ok(End::Cancelled),
-                Ok(trials) => not_of_the_load(trials),
-                Err(error) => Some(explained(error)),
-            };
-            let (Ok(trials), None) = (tried, &failure) else {
-                history.failure = failure.map(|why| format!("{load}: {why}"));
-                return Ok(End::Failed);
-            };
-            let point = Point::of(variation, load, &trials, history.config.attainment);
-            shown.say(&console::runs::render_point(&point));
-            search.learn(load, point.is_feasible);
-            history.points.push(point);
-            file.write(history, &self.config.metrics.objectives)?;
-        }
-    }
-
-    /// Performs the runs of one load of a search; with statistics over them if there are several.
-    fn tried(&mut self, variation: &Variation, load: Load) -> anyhow::Result<Trials> {
-        let config = self.config.at_load(load);
-        let runs = config.multi_run.runs;
-        let place = config.multi_run.aggregate_directory(Some(variation));
-        let files = match runs {
-            1 => None,
-            _ => Some(AggregateFiles::create(&self.config.artifacts.directory.join(place))?),
-        };
-        let mut cell = self.cell(Some(variation.clone()), config);
-        self.perform(std::slice::from_mut(&mut cell), &trials(runs), |_, _| {});
-        if let Some(files) = files {
-            files.write(&cell.trials, &aggregate::rows(&cell.trials))?;
-        }
-        Ok(cell.trials)
-    }
-
     /// Creates a cell without runs.
-    fn cell(&self, variation: Option<Variation>, config: RunConfig) -> Cell {
+    fn known(&self, variation: Option<Variation>, config: RunConfig) -> Cell {
         let trials = Trials::new(self.config.multi_run.clone(), self.sweep_id);
         Cell { variation, config, trials }
     }
 
-    /// Performs those of `steps` that `cells` do not have yet, and passes each to `ended` with its
-    /// number, from 1. A failed run does not prevent the next one. Returns false if the user or
+    /// Performs those runs of `cells` that are still to be performed, and those of the cells that
+    /// are chosen then. A failed run does not prevent the next one. Returns false if the user or
     /// the deadline did.
     fn perform(
         &mut self,
-        cells: &mut [Cell],
-        steps: &[Step],
-        mut ended: impl FnMut(u64, &RunResult),
-    ) -> bool {
-        for (number, step) in (1..).zip(steps) {
+        cells: &mut Vec<Cell>,
+        between: &mut impl Between,
+    ) -> anyhow::Result<bool> {
+        let planner = Planner::of(&self.config.multi_run);
+        let runs = self.config.multi_run.runs;
+        loop {
+            let trials: Vec<&Trials> = cells.iter().map(|cell| &cell.trials).collect();
+            let (step, next) = if let Some(step) = planner.step(runs, &trials) {
+                (step, None)
+            } else {
+                between.complete(cells)?;
+                let Some(load) = planner.load(varied(cells)) else { return Ok(true) };
+                let cell = self.config.cell_at(cells.len() as u64, load);
+                let step = Step { cell: cells.len(), trial: 0 };
+                (step, Some(self.known(Some(cell.variation), cell.config)))
+            };
+            if !self.pause(step) {
+                return Ok(false);
+            }
+            if let Some(next) = next {
+                cells.push(next);
+                cells.last().map_or(Ok(()), |cell| between.begun(cell))?;
+            }
             let Some(cell) = cells.get_mut(step.cell) else { continue };
-            if cell.trials.has(step.trial) {
-                continue;
-            }
-            if !self.pause(*step) {
-                return false;
-            }
             let run = self.one(cell, step.trial);
-            ended(number, &run);
-            let runs = &mut cell.trials.runs;
-            runs.push(run);
-            runs.sort_by_key(|run| run.member.trial);
+            between.ended(planner.number(step, runs, cells.len()), &run);
+            if let Some(cell) = cells.get_mut(step.cell) {
+                cell.trials.runs.push(run);
+                cell.trials.runs.sort_by_key(|run| run.member.trial);
+            }
         }
-        true
     }
 
     /// Pauses before a run; returns whether the run is still to be performed.
@@ -368,13 +427,13 @@ impl Group {
         let asked = &self.config.multi_run;
         let directory = asked.directory(cell.variation.as_ref(), trial);
         let place = self.config.artifacts.directory.join(&directory);
-        let keeps_values = asked.runs > 1;
+        let (keeps_values, level) = (asked.runs > 1, asked.throughput_level());
         let member = Member::new(self.sweep_id, trial, cell.variation.clone());
         let label = Some(member.label(asked));
         match self.make(cell.config.run_of_many(member.clone(), place)) {
             Ok(concluded) => {
                 self.judged.push(concluded.judged(label));
-                concluded.result(member, directory, keeps_values)
+                concluded.result(member, directory, keeps_values, level)
             }
             Err(error) => {
                 let why = explained(&error);
@@ -404,9 +463,9 @@ impl Group {
     }
 }
 
-/// The runs of a single cell.
-fn trials(runs: u64) -> Vec<Step> {
-    (0..runs).map(|trial| Step { cell: 0, trial }).collect()
+/// The cells with their settings, if there is more than one.
+fn varied(cells: &[Cell]) -> impl Iterator<Item = (&Variation, &Trials)> {
+    cells.iter().filter_map(|cell| Some((cell.variation.as_ref()?, &cell.trials)))
 }
 
 /// How the command ended: the outcome of its `gates` if no run failed.
@@ -418,8 +477,15 @@ fn outcome(failed: usize, runs: usize, gates: anyhow::Result<Outcome>) -> anyhow
 }
 
 impl Concluded {
-    /// The result of the run `member`, whose files are in `directory`.
-    fn result(self, member: Member, directory: PathBuf, keeps_values: bool) -> RunResult {
+    /// The result of the run `member`, whose files are in `directory`; with its throughput and an
+    /// interval with the confidence `level`, if there is one.
+    fn result(
+        self,
+        member: Member,
+        directory: PathBuf,
+        keeps_values: bool,
+        level: Option<f64>,
+    ) -> RunResult {
         let Self { report, profiling, files, outcome, .. } = self;
         let failure = match (outcome, files) {
             (Err(error), _) => Some(failure(&error, &report)),
@@ -439,6 +505,7 @@ impl Concluded {
             random_seed: report.run.random_seed,
             failure,
             results: report.results,
+            throughput: judge::throughput(&profiling, level),
             values: keeps_values.then_some(profiling),
             verdict: report.outcome.client_health.and_then(|health| health.verdict),
         }
@@ -465,15 +532,4 @@ fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
 fn is_of_load(error: &RequestError) -> bool {
     matches!(error.kind, ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::Http5xx)
         || error.code == Some(StatusCode::TOO_MANY_REQUESTS.as_u16())
-}
-
-/// Why a run says nothing about its load, if there is a reason.
-fn not_of_the_load(trials: &Trials) -> Option<String> {
-    trials.failed().find_map(|(_, failure)| match failure {
-        Failure::Client(message) => Some(message.clone()),
-        Failure::Server(message) => {
-            Some(format!("{message}; check whether the server is still running"))
-        }
-        Failure::Load(_) | Failure::Cancelled(_) => None,
-    })
 }

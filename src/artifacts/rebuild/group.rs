@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::origin::Origin;
 use super::{Rebuilt, ReportError};
+use crate::judge;
 use crate::metrics::tag;
 use crate::multi_run::{Config, Failure, Member, RunResult};
 
@@ -54,9 +55,15 @@ impl Group {
 
 impl Rebuilt {
     /// Returns the result of the run as `member` of its group, in which its files are in
-    /// `directory`.
+    /// `directory`; with its throughput and an interval with the confidence `level`, if there is
+    /// one.
     #[must_use]
-    pub(crate) fn into_result(self, member: Member, directory: PathBuf) -> RunResult {
+    pub(crate) fn into_result(
+        self,
+        member: Member,
+        directory: PathBuf,
+        level: Option<f64>,
+    ) -> RunResult {
         let report = self.report;
         let succeeded = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
         let failure = match report.outcome.incomplete_reason {
@@ -72,6 +79,7 @@ impl Rebuilt {
             random_seed: report.run.random_seed,
             failure,
             results: report.results,
+            throughput: judge::throughput(&self.profiling, level),
             values: Some(self.profiling),
             verdict: report.outcome.client_health.and_then(|health| health.verdict),
         }

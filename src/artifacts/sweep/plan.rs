@@ -60,27 +60,30 @@ pub(crate) struct PlannedRun {
 }
 
 impl Plan {
-    /// Creates the plan of a sweep over `cells`, each with its serialized configuration.
-    pub(crate) fn new(
-        sweep_id: Uuid,
-        cli_command: &str,
-        multi_run: &Config,
-        cells: impl Iterator<Item = (Variation, Value)>,
-    ) -> Self {
-        let cell = |(variation, mut config): (Variation, Value)| {
-            for pointer in IMMATERIAL {
-                remove(&mut config, pointer);
-            }
-            PlannedCell { variation, config }
-        };
+    /// Creates the plan of a sweep without cells.
+    pub(crate) fn new(sweep_id: Uuid, cli_command: &str, multi_run: &Config) -> Self {
         Self {
             schema_version: SCHEMA_VERSION.to_owned(),
             aiperf_version: env!("CARGO_PKG_VERSION").to_owned(),
             sweep_id,
             cli_command: cli_command.to_owned(),
             multi_run: multi_run.clone(),
-            cells: cells.map(cell).collect(),
+            cells: Vec::new(),
         }
+    }
+
+    /// Adds a cell with its configuration.
+    pub(crate) fn add(
+        &mut self,
+        variation: &Variation,
+        config: &impl Serialize,
+    ) -> serde_json::Result<()> {
+        let mut config = serde_json::to_value(config)?;
+        for pointer in IMMATERIAL {
+            remove(&mut config, pointer);
+        }
+        self.cells.push(PlannedCell { variation: variation.clone(), config });
+        Ok(())
     }
 
     /// Reads the plan in `directory`; `None` if there is none.

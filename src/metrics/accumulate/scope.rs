@@ -30,7 +30,7 @@ impl Shapes {
     }
 
     /// Iterates over those of all requests, in order.
-    fn iter(&self) -> impl Iterator<Item = Shape> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Shape> {
         self.of.iter().map(|number| self.known[*number as usize])
     }
 }
@@ -52,7 +52,7 @@ impl Shape {
         self.slots[tag.slot() / 64] |= 1 << (tag.slot() % 64);
     }
 
-    const fn contains(self, tag: MetricTag) -> bool {
+    pub(super) const fn contains(self, tag: MetricTag) -> bool {
         self.slots[tag.slot() / 64] & (1 << (tag.slot() % 64)) != 0
     }
 }

@@ -1,22 +1,21 @@
 use super::*;
+use crate::multi_run::Dimension;
 use proptest::prelude::*;
 
 fn config(dimension: Dimension, min: f64, max: f64) -> Config {
-    Config { dimension, min, max, attainment: 0.95, warmup_follows: true }
+    Config { range: Range { dimension, min, max, warmup_follows: true }, attainment: 0.95 }
 }
 
 /// Tries a server that holds up to `capacity`.
 fn search(config: Config, capacity: f64) -> (Vec<f64>, End) {
-    let mut search = Search::new(config);
-    let mut tried = Vec::new();
+    let mut tried: Vec<(Load, bool)> = Vec::new();
     loop {
-        match search.next() {
+        match next(&config.range, tried.iter().copied()) {
             Ok(load) => {
-                assert_eq!(load.dimension(), config.dimension);
-                tried.push(load.amount());
-                search.learn(load, load.amount() <= capacity);
+                assert_eq!(load.dimension(), config.range.dimension);
+                tried.push((load, load.amount() <= capacity));
             }
-            Err(end) => return (tried, end),
+            Err(end) => return (tried.iter().map(|(load, _)| load.amount()).collect(), end),
         }
     }
 }

@@ -17,14 +17,13 @@ const OSL: &str = "datasets.main.prompts.osl.mean";
 #[test]
 fn repeated_sweeps_go_over_all_cells_and_independent_ones_over_all_trials() {
     let order = |mode| -> Vec<(usize, u64)> {
-        let steps = config(&[], mode).steps(2, 3);
-        steps.into_iter().map(|step| (step.cell, step.trial)).collect()
+        steps(mode, 2, 3).map(|step| (step.cell, step.trial)).collect()
     };
     assert_eq!(order(Mode::Repeated), [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]);
     assert_eq!(order(Mode::Independent), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
     let pauses = |mode| -> Vec<bool> {
         let config = config(&[], mode);
-        let steps = config.steps(2, 2);
+        let steps: Vec<Step> = steps(mode, 2, 2).collect();
         steps.windows(2).map(|pair| config.is_between_cells(pair[0], pair[1])).collect()
     };
     assert_eq!(pauses(Mode::Repeated), [true, false, true]);

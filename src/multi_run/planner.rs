@@ -1,0 +1,64 @@
+//! Which run is next: the one way in which the runs of a command are chosen.
+
+use super::search::{self, History};
+use super::sweep::{self, Mode, Step};
+use super::{Config, Load, Range, Trials, Variation, knee};
+
+/// The choice of the runs of a command from the results of those before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Planner {
+    /// The trials of cells that are known before the first run.
+    Known(Mode),
+    /// Loads that approach the highest feasible one.
+    Search(search::Config),
+    /// Loads that approach the one at which throughput stops growing.
+    Knee(Range),
+}
+
+impl Planner {
+    /// Returns the choice that `config` asks for.
+    #[must_use]
+    pub(crate) fn of(config: &Config) -> Self {
+        let sweep = config.sweep.as_ref();
+        match (config.search, sweep.and_then(|sweep| sweep.auto)) {
+            (Some(search), _) => Self::Search(search),
+            (None, Some(range)) => Self::Knee(range),
+            (None, None) => Self::Known(sweep.map_or(Mode::Independent, |sweep| sweep.mode)),
+        }
+    }
+
+    /// Returns the next run of `cells`, the cells so far; `None` if they are complete.
+    #[must_use]
+    pub(crate) fn step(&self, runs: u64, cells: &[&Trials]) -> Option<Step> {
+        let mode = if let Self::Known(mode) = self { *mode } else { Mode::Independent };
+        let is_due = |step: &Step| cells.get(step.cell).is_some_and(|it| it.needs(step.trial));
+        sweep::steps(mode, cells.len(), runs).find(is_due)
+    }
+
+    /// Returns the number of a run among all runs of `cells` cells, from 1.
+    #[must_use]
+    pub(crate) const fn number(&self, step: Step, runs: u64, cells: usize) -> u64 {
+        let cell = step.cell as u64;
+        match self {
+            Self::Known(Mode::Repeated) => step.trial * cells as u64 + cell + 1,
+            _ => cell * runs + step.trial + 1,
+        }
+    }
+
+    /// Returns the load of the cell after `cells`, which are complete; `None` if there is none.
+    #[must_use]
+    pub(crate) fn load<'a>(
+        &self,
+        cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
+    ) -> Option<Load> {
+        match self {
+            Self::Known(_) => None,
+            Self::Search(config) => History::of(*config, cells).next().ok(),
+            Self::Knee(range) => {
+                let levels: Vec<_> =
+                    cells.filter_map(|(cell, trials)| knee::Level::of(cell, trials)).collect();
+                knee::next(range, &levels).ok()
+            }
+        }
+    }
+}
