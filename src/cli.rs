@@ -257,7 +257,9 @@ fn parse_sweep(
         }
     }
     let Some(first) = cells.first() else {
-        return Err(CliError::Usage("error: the sweep has no cells".to_owned()));
+        return Err(CliError::Usage(
+            "error: the sweep is empty; give each list at least one value".to_owned(),
+        ));
     };
     let config = RunConfig { cells: cells.clone(), ..first.config.clone() };
     Ok(Command::Profile(Box::new(config)))

@@ -113,7 +113,7 @@ fn sweep(
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let config = &plan.multi_run;
-    let sweep = plan.sweep().context("the plan of the sweep has no settings")?;
+    let sweep = plan.sweep().context("the plan does not list the settings of the sweep")?;
     let mut cells: Vec<(Variation, Trials)> = plan
         .cells
         .iter()

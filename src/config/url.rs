@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Result<Url, ConfigError> {
     let url = Url::parse(candidate).map_err(|error| refuse(&error.to_string()))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
-        "http" | "https" => Err(refuse("it has no host")),
+        "http" | "https" => Err(refuse("the host is missing")),
         other => Err(refuse(&format!("the scheme must be http or https, got {other:?}"))),
     }
 }

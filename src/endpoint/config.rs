@@ -81,7 +81,10 @@ impl Config {
             return Err(InvalidSetting::new("--streaming", why));
         }
         if self.use_server_token_count && !traits.produces_tokens {
-            let why = format!("{} responses have no tokens to count; remove the flag", traits.name);
+            let why = format!(
+                "{} responses do not contain tokens to count; remove the flag",
+                traits.name
+            );
             return Err(InvalidSetting::new("--use-server-token-count", why));
         }
         Ok(())

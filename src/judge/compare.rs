@@ -553,7 +553,7 @@ impl Measure {
             return if is_worse {
                 Ok(Finding::Regression)
             } else {
-                Err("BASE is 0, so there is no difference in percent".to_owned())
+                Err("BASE is 0, so a difference in percent is not defined".to_owned())
             };
         };
         let worst = if larger_is_better { low } else { high };

@@ -185,7 +185,9 @@ impl Gate {
             unit: String::new(),
             margin_percent: None,
             held: verdict == Some(wanted),
-            note: verdict.is_none().then(|| "the run has no verdict on client health".to_owned()),
+            note: verdict
+                .is_none()
+                .then(|| "the run does not state a verdict on client health".to_owned()),
         }
     }
 
@@ -198,7 +200,7 @@ impl Gate {
     ) -> Judged {
         let without = |why: String| self.without(operator, limit.number, "", why);
         let found = match report.map(|report| wanted.find(report)) {
-            None => return without("the run has no server metrics".to_owned()),
+            None => return without("the run did not collect server metrics".to_owned()),
             Some(Err(why)) => return without(why),
             Some(Ok(found)) => found,
         };
@@ -215,7 +217,10 @@ impl Gate {
             operator.slack(a.value, *of_a).total_cmp(&operator.slack(b.value, *of_b))
         };
         match pairs.min_by(by_slack) {
-            None => without(format!("no series of {} has {}", wanted.name, wanted.statistic)),
+            None => without(format!(
+                "{} is not available for any series of {}",
+                wanted.statistic, wanted.name
+            )),
             Some((value, limit)) => {
                 let note = value.note(found.len());
                 self.compared(value.value, operator, limit, value.unit().unwrap_or(""), note)
@@ -267,13 +272,13 @@ impl Gate {
 fn missing(subject: Subject) -> String {
     let Subject { metric, statistic, is_steady } = subject;
     let hint = [
-        (MetricFlags::STREAMING_ONLY, ", which requires --streaming"),
-        (MetricFlags::GOODPUT, ", which requires --goodput"),
+        (MetricFlags::STREAMING_ONLY, "; it requires --streaming"),
+        (MetricFlags::GOODPUT, "; it requires --goodput"),
     ];
     let hint = hint.iter().find(|(flag, _)| metric.flags.contains(*flag));
     let hint = hint.map_or("", |(_, hint)| hint);
-    let place = if is_steady { "steady state" } else { "run" };
-    format!("the {place} has no {} of {}{hint}", statistic.name, metric.tag)
+    let place = if is_steady { "the steady state" } else { "the run" };
+    format!("{} of {} is not available for {place}{hint}", statistic.name, metric.tag)
 }
 
 /// The value of a series.

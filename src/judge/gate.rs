@@ -173,7 +173,7 @@ pub enum GateError {
     #[error("unknown statistic {0:?}; use one of {1}")]
     UnknownStatistic(String, String),
     /// The metric does not have the statistic.
-    #[error("{tag} has no {statistic}; use one of {others}")]
+    #[error("{statistic} is not available for {tag}; use one of {others}")]
     NoStatistic {
         /// The metric.
         tag: MetricTag,

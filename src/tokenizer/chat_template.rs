@@ -87,9 +87,8 @@ impl ChatTemplate {
                 templates.chosen().map_err(|reason| fault(&CONFIG, &reason))?
             }
             (None, None) => {
-                let reason = "the tokenizer has no chat template, neither in \
-                              chat_template.jinja nor in tokenizer_config.json; remove the flag, \
-                              or use another --tokenizer";
+                let reason = "neither chat_template.jinja nor tokenizer_config.json contains a chat \
+                              template; remove the flag, or use another --tokenizer";
                 return Err(fault(source, reason));
             }
         };

@@ -19,7 +19,7 @@ pub enum TargetError {
     Scheme(String),
     /// The URL does not have a host.
     #[error(
-        "{0:?} is not a valid server URL: it has no host; expected a URL such as \
+        "{0:?} is not a valid server URL: the host is missing; expected a URL such as \
          http://localhost:8000"
     )]
     Host(String),

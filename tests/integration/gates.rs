@@ -73,7 +73,7 @@ fn a_missed_gate_decides_the_exit_code() {
     assert_eq!((slow["limit"].as_f64(), slow["unit"].as_str()), (Some(1.0), Some("ms")));
     assert!(slow["margin_percent"].as_f64() <= Some(-1900.0), "{slow}");
     let absent = &summary["gates"][5];
-    assert_eq!(absent["note"], "the run has no avg of image_latency");
+    assert_eq!(absent["note"], "avg of image_latency is not available for the run");
     assert!(absent.get("value").is_none(), "{absent}");
     let errors: Vec<String> = run
         .stdout()
@@ -82,7 +82,9 @@ fn a_missed_gate_decides_the_exit_code() {
         .map(str::to_owned)
         .collect();
     assert_eq!(errors.len(), 2, "{}", run.stdout());
-    assert!(errors[1].ends_with("image_latency<=1: the run has no avg of image_latency"));
+    assert!(
+        errors[1].ends_with("image_latency<=1: avg of image_latency is not available for the run")
+    );
     let steps = run.text("steps.md");
     assert!(steps.starts_with("before\n") && steps.contains("| image_latency&lt;=1 |"), "{steps}");
     let xml = run.text("reports/junit.xml");
@@ -145,7 +147,10 @@ fn a_wrong_gate_is_wrong_usage() {
     let shard = ["--shard", "0/2", "--random-seed", "1", "--start-at", "2026-11-21T15:04:05Z"];
     for (flags, why) in [
         (vec!["--gate", "latency_of_requests<=5"], "unknown metric"),
-        (vec!["--gate", "request_throughput:p99>=5"], "has no p99"),
+        (
+            vec!["--gate", "request_throughput:p99>=5"],
+            "p99 is not available for request_throughput",
+        ),
         (vec!["--gate", "request_latency<=5%"], "does not fit"),
         ([&many[..], &["--gate", "request_latency<=5"]].concat(), "--goodput instead"),
         ([&shard[..], &["--junit", "x.xml"]].concat(), "combines the shards"),

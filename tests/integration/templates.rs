@@ -294,7 +294,7 @@ fn a_chat_template_that_refuses_ends_the_run_before_it_starts() {
     let flags = ["--tokenizer", tokenizer.as_str(), "--isl", "40", "--apply-chat-template"];
     let missing = run("http://127.0.0.1:9", "chat", &flags);
     assert_eq!(missing.exit_code(), Some(1));
-    assert!(missing.stderr().contains("no chat template"), "{}", missing.stderr());
+    assert!(missing.stderr().contains("contains a chat template"), "{}", missing.stderr());
     let template = directory.path().join("chat_template.jinja");
     fs::write(template, "\n{{ raise_exception('no users') }}").unwrap();
     let refused = run("http://127.0.0.1:9", "chat", &flags);

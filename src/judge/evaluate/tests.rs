@@ -98,7 +98,7 @@ fn the_steady_state_has_values_of_its_own() {
     assert!(!judge("request_throughput>=20", &facts).held);
     assert!(judge("steady:error_request_count==0", &facts).held);
     let missing = judge("steady:goodput>=1", &facts);
-    let why = "the steady state has no avg of goodput, which requires --goodput";
+    let why = "avg of goodput is not available for the steady state; it requires --goodput";
     assert_eq!((missing.held, missing.message().as_str()), (false, why));
     let unsteady = judge("steady:request_throughput>=1", &NOTHING);
     let why = "the run does not have a steady state: the configured load is not known";
@@ -108,14 +108,14 @@ fn the_steady_state_has_values_of_its_own() {
 #[test]
 fn without_a_value_a_gate_fails_with_the_reason() {
     let cases = [
-        ("request_latency<=1s", "the run has no avg of request_latency"),
+        ("request_latency<=1s", "avg of request_latency is not available for the run"),
         (
             "inter_token_latency:p99<=1s",
-            "the run has no p99 of inter_token_latency, which requires --streaming",
+            "p99 of inter_token_latency is not available for the run; it requires --streaming",
         ),
         // It is there, but not a number.
-        ("goodput>=1", "the run has no avg of goodput, which requires --goodput"),
-        ("server:up>=0", "the run has no server metrics"),
+        ("goodput>=1", "avg of goodput is not available for the run; it requires --goodput"),
+        ("server:up>=0", "the run did not collect server metrics"),
     ];
     for (gate, why) in cases {
         let judged = of_client(gate);
@@ -124,7 +124,7 @@ fn without_a_value_a_gate_fails_with_the_reason() {
     // Without any request, there is no count.
     assert!(!judge("error_request_count==0", &NOTHING).held);
     let unknown = judge("client_health==valid", &NOTHING);
-    assert!(!unknown.held && unknown.message().contains("no verdict"), "{unknown:?}");
+    assert!(!unknown.held && unknown.message().contains("does not state a verdict"), "{unknown:?}");
     let infinite = of_client("adj_time_to_first_token:p99<=1s");
     assert!(!infinite.held && infinite.value.is_none(), "{infinite:?}");
     assert_eq!(infinite.message(), "the value is infinite");
@@ -210,7 +210,10 @@ fn what_a_server_does_not_have_fails() {
     for (gate, why) in [
         ("server:vllm:other:max<=1", "no server exposed vllm:other"),
         (r#"server:vllm:num_requests_waiting{engine="7"}:max<=1"#, "has the labels"),
-        ("server:vllm:num_preemptions:max<=1", "no series of vllm:num_preemptions has max"),
+        (
+            "server:vllm:num_preemptions:max<=1",
+            "max is not available for any series of vllm:num_preemptions",
+        ),
         ("server:vllm:num_requests_waiting:max<=1ms", "whose unit is requests"),
         ("server:step_seconds:max<=90%", "a limit in % does not fit"),
     ] {

@@ -115,10 +115,16 @@ fn what_is_no_gate_is_explained() {
     assert!(error("time_to_frist_token<=5").contains("did you mean time_to_first_token"));
     assert!(error("request_latency:p98<=5").contains("p95, p99"));
     assert!(error(r#"server:up{a="b"}:p98<=5"#).contains("unknown statistic \"p98\""));
-    assert!(error("request_throughput:p99>=5").contains("has no p99; use one of avg"));
+    assert!(
+        error("request_throughput:p99>=5")
+            .contains("p99 is not available for request_throughput; use one of avg")
+    );
     // Time-weighted metrics have no sum, and those with failures no finite mean.
-    assert!(error("effective_concurrency:sum>=5").contains("has no sum"));
-    assert!(error("adj_time_to_first_token<=5").contains("has no avg; use one of min, p1"));
+    assert!(error("effective_concurrency:sum>=5").contains("sum is not available"));
+    assert!(
+        error("adj_time_to_first_token<=5")
+            .contains("avg is not available for adj_time_to_first_token; use one of min, p1")
+    );
     for wrong in ["", "x", "5x", "ms", "%", "nan", "inf", "1e999", "5 5", "<5"] {
         let text = error(&format!("request_latency<={wrong}"));
         assert!(text.contains("is not a limit"), "{wrong}: {text}");

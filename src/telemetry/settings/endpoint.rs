@@ -139,7 +139,7 @@ impl Named {
             ));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(refuse("it has no host"));
+            return Err(refuse("the host is missing"));
         }
         Ok(url)
     }

@@ -40,8 +40,8 @@ fn a_template_is_found_wherever_it_is_kept() {
 
 #[test]
 fn what_is_no_template_is_refused() {
-    assert!(render(&[]).unwrap_err().contains("no chat template"));
-    assert!(render(&[(CONFIG, "{}")]).unwrap_err().contains("no chat template"));
+    assert!(render(&[]).unwrap_err().contains("contains a chat template"));
+    assert!(render(&[(CONFIG, "{}")]).unwrap_err().contains("contains a chat template"));
     assert!(render(&[(CONFIG, "[")]).unwrap_err().contains(CONFIG));
     let named = json!({"chat_template": [{"name": "rag", "template": ""}]}).to_string();
     assert!(
