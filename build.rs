@@ -1,25 +1,46 @@
-//! Writes the o200k vocabulary as `src/tokenizer/o200k.rs` reads it: each token
-//! in order of its number, a byte of length before its bytes. Tells a release build
-//! which commit it is made of.
+//! Writes the o200k vocabulary as `src/tokenizer/o200k.rs` reads it, and tells a release build which
+//! commit it is made of.
+//!
+//! `o200k.tokens` holds the tokens in order of their numbers, a byte of length before the bytes of
+//! each. `o200k.index` holds little-endian 32-bit numbers: for each token, the offset of its bytes in
+//! `o200k.tokens`; then the slots of the hash table.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+#[path = "src/tokenizer/o200k/table.rs"]
+mod table;
+
+use table::{FREE, Hash, SLOTS};
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/tokenizer/o200k/table.rs");
     let tiktoken = tiktoken_rs::o200k_base()?;
     let mut tokens = Vec::new();
-    for bytes in (0..).map_while(|id| tiktoken.decode_bytes(&[id]).ok()) {
+    let mut index = Vec::new();
+    let mut slots = vec![FREE; SLOTS];
+    for (id, bytes) in (0..).map_while(|id| Some((id, tiktoken.decode_bytes(&[id]).ok()?))) {
         tokens.push(u8::try_from(bytes.len())?);
+        index.push(u32::try_from(tokens.len())?);
+        let hash = Hash::of(&bytes);
+        let free = hash.slots().find(|at| slots[*at] == FREE).ok_or("the table has free slots")?;
+        slots[free] = hash.slot(id);
+        if table::id(slots[free]) != id {
+            return Err(format!("a slot has too few bits for token {id}").into());
+        }
         tokens.extend(bytes);
     }
+    index.append(&mut slots);
+    let index: Vec<u8> = index.into_iter().flat_map(u32::to_le_bytes).collect();
     // In a debug build each commit would compile everything again.
     if env::var("PROFILE").as_deref() == Ok("release") {
         commit();
     }
     let directory = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    fs::write(directory.join("o200k.index"), index)?;
     Ok(fs::write(directory.join("o200k.tokens"), tokens)?)
 }
 

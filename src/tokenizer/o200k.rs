@@ -9,13 +9,19 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::LazyLock;
 
+mod table;
+
 use regex_automata::meta::{Cache, Regex};
 use regex_automata::util::pool::Pool;
 use regex_automata::{Anchored, Input};
-use rustc_hash::FxHashMap;
+use table::{FREE, Hash, SLOTS};
 
 /// All tokens in order of their numbers: a byte with the length, then the bytes.
 pub(super) static TOKENS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.tokens"));
+
+/// Little-endian numbers: where the bytes of each token start in [`TOKENS`], then the slots of the
+/// hash table.
+static INDEX: &[[u8; 4]] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.index")).as_chunks().0;
 
 /// The kinds of pieces, of which the first match applies.
 const PIECES: [&str; 3] = [
@@ -45,13 +51,14 @@ const UNSETTLED: usize = 4;
 /// Result of two parts whose union is not a token.
 const NO_TOKEN: u32 = u32::MAX;
 
-/// The vocabulary, decoded at its first use.
+/// The vocabulary, with the expressions compiled at its first use.
 pub(super) static O200K: LazyLock<O200k> = LazyLock::new(O200k::load);
 
 /// Encoder and decoder of the vocabulary.
 pub(super) struct O200k {
-    tokens: Vec<&'static [u8]>,
-    ids: FxHashMap<&'static [u8], u32>,
+    /// Where the bytes of each token start in [`TOKENS`].
+    starts: &'static [[u8; 4]],
+    slots: &'static [[u8; 4]],
     pieces: Regex,
     /// Pool of caches for the regular expression: one per text, instead of one per piece from its
     /// own pool.
@@ -63,26 +70,18 @@ type NewCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe
 impl O200k {
     #[expect(clippy::expect_used, reason = "the patterns are constants")]
     fn load() -> Self {
-        let mut tokens = Vec::with_capacity(200_000);
-        let mut rest = TOKENS;
-        while let Some((token, after)) =
-            rest.split_first().and_then(|(len, rest)| rest.split_at_checked(usize::from(*len)))
-        {
-            tokens.push(token);
-            rest = after;
-        }
-        let ids = tokens.iter().zip(0..).map(|(token, id)| (*token, id)).collect();
+        let (starts, slots) = INDEX.split_at(INDEX.len() - SLOTS);
         let pieces = Regex::new_many(&PIECES).expect("patterns that compile");
         let new_cache = pieces.clone();
         let caches = Pool::new(Box::new(move || new_cache.create_cache()) as NewCache);
-        Self { tokens, ids, pieces, caches }
+        Self { starts, slots, pieces, caches }
     }
 
     pub(super) fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = Vec::with_capacity(text.len() / 4);
         for piece in self.split(text) {
-            match self.ids.get(piece.as_bytes()) {
-                Some(id) => tokens.push(*id),
+            match self.id(piece.as_bytes()) {
+                Some(id) => tokens.push(id),
                 None => tokens.append(&mut self.encode_piece(piece.as_bytes(), WINDOW)),
             }
         }
@@ -95,7 +94,22 @@ impl O200k {
     }
 
     fn bytes(&self, token: u32) -> &'static [u8] {
-        self.tokens.get(token as usize).copied().unwrap_or_default()
+        let Some(start) = self.starts.get(token as usize) else { return &[] };
+        let start = u32::from_le_bytes(*start) as usize;
+        &TOKENS[start..start + usize::from(TOKENS[start - 1])]
+    }
+
+    /// Returns the token that consists of `bytes`, if there is one.
+    fn id(&self, bytes: &[u8]) -> Option<u32> {
+        let hash = Hash::of(bytes);
+        hash.slots()
+            .map(|at| u32::from_le_bytes(self.slots[at]))
+            .take_while(|slot| *slot != FREE)
+            .find(|slot| {
+                let id = table::id(*slot);
+                *slot == hash.slot(id) && self.bytes(id) == bytes
+            })
+            .map(table::id)
     }
 
     fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
@@ -153,7 +167,7 @@ impl O200k {
             (0..=text.len()).map(|start| (start, NO_TOKEN)).collect();
         let union = |parts: &[(usize, u32)], at: usize| {
             let end = parts.get(at + 2).map(|part| part.0);
-            end.and_then(|end| self.ids.get(&text[parts[at].0..end])).copied().unwrap_or(NO_TOKEN)
+            end.and_then(|end| self.id(&text[parts[at].0..end])).unwrap_or(NO_TOKEN)
         };
         for at in 0..text.len() {
             parts[at].1 = union(&parts, at);
@@ -165,11 +179,7 @@ impl O200k {
                 parts[before].1 = union(&parts, before);
             }
         }
-        parts
-            .windows(2)
-            .filter_map(|pair| self.ids.get(&text[pair[0].0..pair[1].0]))
-            .copied()
-            .collect()
+        parts.windows(2).filter_map(|pair| self.id(&text[pair[0].0..pair[1].0])).collect()
     }
 }
 
@@ -192,9 +202,10 @@ mod tests {
     #[test]
     fn the_vocabulary_is_tiktokens() {
         let tiktoken = tiktoken_rs::o200k_base_singleton();
-        assert_eq!(O200K.tokens.len(), 199_998);
-        for (token, id) in O200K.tokens.iter().zip(0..) {
-            assert_eq!(tiktoken.decode_bytes(&[id]).unwrap(), *token);
+        assert_eq!(O200K.starts.len(), 199_998);
+        for id in 0..199_998 {
+            let token = O200K.bytes(id);
+            assert_eq!(tiktoken.decode_bytes(&[id]).unwrap(), token);
             // This is why windows can be joined: each token is the encoding of its bytes.
             assert_eq!(O200K.merge(token), [id]);
         }

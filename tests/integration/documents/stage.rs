@@ -17,7 +17,7 @@ use super::page::Block;
 use crate::support::otlp_receiver::OtlpReceiver;
 
 /// Time limit for a block.
-const BOUND: Duration = Duration::from_mins(10);
+const BOUND: Duration = Duration::from_mins(30);
 
 /// Python code that runs the statements of a file with `DuckDB`, in order.
 const SQL: &str = "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()))";
