@@ -2,8 +2,9 @@
 //!
 //! Each setting of the file becomes a flag in front of those of the command line, unless the
 //! command line or the environment has the setting too. The flags are then parsed and checked as if
-//! they had been given.
+//! had been given. A file of AIPerf, whose settings have other names, is mapped to flags first.
 
+mod of_aiperf;
 mod shown;
 mod substitution;
 
@@ -185,11 +186,7 @@ fn settings(
         _ => return Err("expected groups of settings, such as `endpoint:`".to_owned()),
     };
     if document.contains_key("benchmark") {
-        return Err(
-            "this is a file of AIPerf, which has other names; `aiperf config init` prints \
-                    a file with the settings of aiperf"
-                .to_owned(),
-        );
+        return of_aiperf(Value::Mapping(document), profile, environment);
     }
     let groups = shown::groups(profile);
     let mut settings: Vec<Setting> = Vec::new();
@@ -214,6 +211,24 @@ fn settings(
             Value::Null if groups.contains(&key) => {}
             value => add(&key, value)?,
         }
+    }
+    Ok(settings)
+}
+
+/// Reads the settings of a file with AIPerf's schema.
+fn of_aiperf(
+    document: Value,
+    profile: &Command,
+    environment: Environment<'_>,
+) -> Result<Vec<Setting>, String> {
+    let document = substitution::substituted(document, environment)?;
+    let mut settings = Vec::new();
+    for of_aiperf::Mapped { flag, path, value } in of_aiperf::mapped(document)? {
+        // A feature that aiperf does not have is off anyway.
+        if find(profile, flag).is_none() && of_aiperf::is_off(&value) {
+            continue;
+        }
+        settings.push(setting(flag, value, profile).map_err(|why| format!("{path}: {why}"))?);
     }
     Ok(settings)
 }

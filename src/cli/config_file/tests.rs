@@ -131,7 +131,6 @@ fn errors_name_the_setting_and_never_a_secret() {
         ("streaming: maybe", "streaming: expected true or false"),
         ("isl: {mean: 2}", "isl: expected a value or a list"),
         ("model: ${NONE}", "model: the variable NONE is not set"),
-        ("benchmark: {}", "a file of AIPerf"),
         ("nonsense:\n  isl: 1", "nonsense is not a setting"),
     ] {
         let error = added(text).unwrap_err();

@@ -1,0 +1,240 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::cli::aiperf_flags;
+use crate::cli::config_file::{find, settings};
+use crate::config::Environment;
+
+/// The flags of a file in alphabetical order.
+fn flags(text: &str) -> Result<Vec<String>, String> {
+    let command = crate::cli::command();
+    let profile = command.find_subcommand("profile").unwrap();
+    let lookup = |name: &str| (name == "RATE").then(|| "4".to_owned());
+    let settings = settings(text, profile, Environment::new(&lookup))?;
+    let mut flags: Vec<String> = settings.into_iter().flat_map(|it| it.arguments).collect();
+    flags.sort_unstable();
+    Ok(flags)
+}
+
+const FILE: &str = r#"
+schemaVersion: "2.0"
+randomSeed: 7
+multiRun: {numRuns: 3, cooldownSeconds: 1.5}
+benchmark:
+  models: {strategy: random, items: [{name: a}, b]}
+  endpoint:
+    url: http://host:1
+    type: chat
+    streaming: ${STREAMING:true}
+    timeout: 1m
+    headers: {X-Team: one}
+    extra: {topP: 0.5, template: "{{ text }}"}
+  dataset:
+    name: main
+    type: synthetic
+    entries: 40
+    isl: {mean: 128, stddev: 10}
+    prompts: {osl: 64}
+  phases:
+    - {name: warmup, type: concurrency, requests: 5, concurrency: 2, excludeFromResults: true}
+    - name: measured
+      kind: profiling
+      type: gamma
+      rate: ${RATE}
+      smoothness: 2
+      duration: 2m
+      rateRamp: 500ms
+      cancellation: {rate: 10, delay: 0.5}
+  slos: {request_latency: 2000}
+  artifacts: {dir: out, summary: [json], records: false, sliceDuration: 30s, autoPlot: false}
+  tokenizer: builtin
+  serverMetrics: {enabled: false}
+  gpuTelemetry: {enabled: false}
+  runtime: {ui: none, workers: 2}
+"#;
+
+#[test]
+fn each_setting_is_a_flag() {
+    let mut expected = [
+        "--random-seed=7",
+        "--num-profile-runs=3",
+        "--profile-run-cooldown-seconds=1.5",
+        "--model-selection-strategy=random",
+        "--model=a",
+        "--model=b",
+        "--url=http://host:1",
+        "--endpoint-type=chat",
+        "--streaming",
+        "--request-timeout-seconds=60",
+        "--header=X-Team:one",
+        "--extra-inputs=topP:0.5",
+        "--extra-inputs=template:{{ text }}",
+        "--num-dataset-entries=40",
+        "--isl=128",
+        "--isl-stddev=10",
+        "--osl=64",
+        "--warmup-request-count=5",
+        "--warmup-concurrency=2",
+        "--arrival-pattern=gamma",
+        "--request-rate=4",
+        "--arrival-smoothness=2",
+        "--benchmark-duration=120",
+        "--request-rate-ramp-duration=0.5",
+        "--request-cancellation-rate=10",
+        "--request-cancellation-delay=0.5",
+        "--goodput=request_latency:2000",
+        "--artifact-dir=out",
+        "--export-level=summary",
+        "--slice-duration=30",
+        "--tokenizer=builtin",
+        "--no-server-metrics",
+        "--ui=none",
+        "--workers-max=2",
+    ];
+    expected.sort_unstable();
+    assert_eq!(flags(FILE).unwrap(), expected);
+    // Names in snake case are the same.
+    let snake = FILE
+        .replace("schemaVersion", "schema_version")
+        .replace("randomSeed", "random_seed")
+        .replace(
+            "multiRun: {numRuns: 3, cooldownSeconds",
+            "multi_run: {num_runs: 3, cooldown_seconds",
+        )
+        .replace("rateRamp", "rate_ramp")
+        .replace("sliceDuration", "slice_duration");
+    assert_eq!(flags(&snake).unwrap(), expected);
+}
+
+/// The flags of a benchmark, apart from those that all have here.
+fn of(benchmark: &str, rest: &str) -> Result<Vec<String>, String> {
+    flags(&format!("{rest}\nbenchmark:\n  model: m\n{benchmark}\n")).map(|mut flags| {
+        flags.retain(|flag| flag != "--model=m");
+        flags
+    })
+}
+
+#[test]
+fn phases_have_types() {
+    for (phases, expected) in [
+        ("  phases: {type: concurrency, concurrency: 2}", "--concurrency=2"),
+        ("  profiling: {type: constant, rate: 2}", "--arrival-pattern=constant --request-rate=2"),
+        (
+            "  profiling: {type: user_centric, rate: 2, users: 3}",
+            "--num-users=3 --user-centric-rate=2",
+        ),
+        (
+            "  phases: [{name: profiling, type: fixed_schedule}]",
+            "--fixed-schedule --fixed-schedule-auto-offset",
+        ),
+        (
+            "  profiling: {type: fixed_schedule, startOffset: 5}",
+            "--fixed-schedule --fixed-schedule-start-offset=5",
+        ),
+    ] {
+        assert_eq!(of(phases, "").unwrap().join(" "), expected, "{phases}");
+    }
+}
+
+#[test]
+fn sweeps_are_lists_and_scenarios() {
+    let phase = "  dataset: {type: synthetic, isl: 8}\n  phases: {type: poisson, rate: 2}";
+    let grid = "sweep: {type: zip, iterationOrder: independent, parameters: \
+                {datasets.default.prompts.isl: [1, 2], phases.profiling.rate: [3, 4]}}";
+    let found = of(phase, grid).unwrap();
+    let expected = "--arrival-pattern=poisson --isl=1,2 --parameter-sweep-mode=independent \
+                    --request-rate=3,4 --sweep-type=zip";
+    assert_eq!(found.join(" "), expected);
+    let list = of("  phases: {type: concurrency, concurrency: [1, 2]}", "").unwrap();
+    assert_eq!(list, ["--concurrency=1,2"]);
+    let scenarios = "sweep:\n  type: scenarios\n  runs:\n    - name: short\n      benchmark:\n        \
+                     dataset: {prompts: {isl: 4}}\n        phases: [{name: profiling, rate: 9}]\n    \
+                     - benchmark: {profiling: {duration: 1m}}\n";
+    let found = of(phase, scenarios).unwrap();
+    assert_eq!(
+        found,
+        [
+            "--arrival-pattern=poisson",
+            "--isl=8",
+            "--request-rate=2",
+            "--variant=scenario_1: benchmark-duration=60",
+            "--variant=short: isl=4, request-rate=9",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    for (benchmark, why) in [
+        ("  endpoint: {nonsense: 1}", "does not support endpoint.nonsense"),
+        ("  accuracy: {x: 1}", "does not support accuracy of AIPerf's files"),
+        ("  gpuTelemetry: {enabled: true}", "gpu_telemetry: --gpu-telemetry"),
+        ("  dataset: {isl: {mean: 4, median: 2}}", "dataset.isl.median"),
+        ("  dataset: {isl: {peaks: []}}", "dataset.isl.peaks"),
+        ("  dataset: {records: [{text: x}]}", "write the records to a file"),
+        ("  dataset: {type: public, dataset: sharegpt}", "dataset.dataset: --public-dataset"),
+        ("  dataset: {isl: 1, prompts: {isl: 1}}", "dataset.isl and dataset.prompts.isl"),
+        ("  dataset: {entries: '{{ n * 2 }}'}", "dataset.entries: templates are not supported"),
+        ("  datasets: [{name: a}, {name: b}]", "one dataset"),
+        ("  phases: [{name: a, type: poisson}, {name: b, type: poisson}]", "several phases"),
+        ("  profiling: {type: adaptive}", "is not a type of phase"),
+        ("  profiling: {type: concurrency, excludeFromResults: true}", "exclude_from_results"),
+        ("  profiling: {type: poisson, rateRamp: soon}", "--request-rate-ramp-duration"),
+        ("  warmup: {type: user_centric, rate: 1}", "a warmup cannot have users"),
+        ("  models: [{name: a, weight: 2}]", "models.items.weight"),
+        ("  endpoint: 5", "does not support endpoint"),
+    ] {
+        match of(benchmark, "") {
+            Err(error) => assert!(error.contains(why), "{benchmark}: {error}"),
+            // The flag's own check follows.
+            Ok(flags) => assert!(flags.join(" ").contains(why), "{benchmark}: {flags:?}"),
+        }
+    }
+    let search = of("", "sweep: {type: sobol}").unwrap_err();
+    assert!(search.contains("grid, zip and scenarios"), "{search}");
+    assert!(of("", "plot: x.yaml").unwrap_err().contains("makes no plots"));
+}
+
+#[test]
+fn the_table_names_flags_once_and_each_exists() {
+    let command = crate::cli::command();
+    let profile = command.find_subcommand("profile").unwrap();
+    let mut paths = BTreeSet::new();
+    for (path, rule) in TABLE {
+        assert!(paths.insert(path), "{path} is there twice");
+        let names = match rule {
+            Flag(flag) | Time(flag) | Pairs(flag) | Off(flag) => vec![*flag],
+            Normal(mean, stddev) => [*mean].into_iter().chain(*stddev).collect(),
+            Only(_) | Refused(_) => Vec::new(),
+        };
+        for flag in names {
+            let is_known = find(profile, flag).is_some();
+            let is_refused = aiperf_flags::refusal(&format!("--{flag}")).is_some();
+            assert!(is_known || is_refused, "{path}: --{flag} is not a flag");
+        }
+    }
+}
+
+#[test]
+fn times_have_units() {
+    let text = |time: &str| scalar(&seconds(time.into()).unwrap()).unwrap();
+    for (time, expected) in [
+        ("30s", "30"),
+        ("5m", "300"),
+        ("2h", "7200"),
+        ("1.5 h", "5400"),
+        ("250ms", "0.25"),
+        ("7", "7"),
+    ] {
+        assert_eq!(text(time), expected, "{time}");
+    }
+    assert_eq!(snake_name("prefixLenMultiplier"), "prefix_len_multiplier");
+    assert_eq!(snake_name("datasets.main.prompts.isl"), "datasets.main.prompts.isl");
+}
+
+#[test]
+fn pairs_of_lengths_are_a_distribution() {
+    let file = "  dataset: {prompts: {sequenceDistribution: [{isl: 8, islStddev: 2, osl: 4, \
+                probability: 60}, {isl: 16, osl: 2, probability: 40}]}}";
+    assert_eq!(of(file, "").unwrap(), ["--seq-dist=8|2,4:60;16,2:40"]);
+}
