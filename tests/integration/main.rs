@@ -6,6 +6,8 @@
 mod aiperf_models;
 mod arrivals;
 mod artifacts;
+#[cfg(unix)]
+mod ci_recipe;
 mod cli;
 mod collector;
 mod combination;
