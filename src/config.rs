@@ -7,10 +7,10 @@ mod check;
 mod env;
 mod input_config;
 mod many;
-pub mod metrics_url;
+pub(crate) mod metrics_url;
 pub mod selfcheck;
-pub mod tokenizer;
-pub mod url;
+pub(crate) mod tokenizer;
+pub(crate) mod url;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -27,21 +27,21 @@ named! { CompareFormat { "table" => Table, "json" => Json, "markdown" => Markdow
 pub struct Compare {
     /// Artifact directory of a run, of several runs of one command, or of a sweep
     #[arg(value_name = "BASE", required = true)]
-    pub base: PathBuf,
+    pub(crate) base: PathBuf,
     /// Directories to compare with BASE, each of the same kind
     #[arg(value_name = "NEW", required = true)]
-    pub new: Vec<PathBuf>,
+    pub(crate) new: Vec<PathBuf>,
     /// Permitted difference from BASE in percent, such as request_throughput:avg>=-5%; with gates,
     /// only their metrics decide the exit code. Can be repeated
     #[arg(long = "gate", value_name = "GATE", value_parser = str::parse::<RelativeGate>)]
-    pub gates: Vec<RelativeGate>,
+    pub(crate) gates: Vec<RelativeGate>,
     /// Confidence level of all deciding rows together, between 0 and 1
     #[arg(long, value_name = "LEVEL", value_parser = level, default_value = "0.95")]
-    pub confidence_level: f64,
+    pub(crate) confidence_level: f64,
     /// Format of the output
     #[arg(long, value_name = "FORMAT", value_parser = choice::<CompareFormat>(), default_value = "table")]
-    pub format: CompareFormat,
+    pub(crate) format: CompareFormat,
     /// File for the deciding rows, as JUnit XML
     #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
+    pub(crate) junit: Option<PathBuf>,
 }

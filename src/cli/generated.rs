@@ -13,9 +13,9 @@ use super::{Cli, CliError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManPage {
     /// File name, such as `aiperf-profile.1`.
-    pub file: String,
+    pub(crate) file: String,
     /// The page in roff.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// The completion script for `shell`.

@@ -109,23 +109,23 @@ fn fault(text: &str) -> Result<FaultRule, MockServerError> {
 pub struct Demo {
     /// Maximum number of requests in flight
     #[arg(long, value_name = "COUNT", value_parser = positive, default_value = "8")]
-    pub concurrency: u64,
+    pub(crate) concurrency: u64,
     /// Number of requests to send
     #[arg(long, visible_alias = "num-requests", value_name = "COUNT", value_parser = positive,
           default_value = "200")]
-    pub request_count: u64,
+    pub(crate) request_count: u64,
     /// Time from a request to its first token, such as 50ms or 1.5s; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "50ms")]
-    pub ttft: Nanos,
+    pub(crate) ttft: Nanos,
     /// Time between output tokens, such as 5ms; a bare number is seconds
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5ms")]
-    pub itl: Nanos,
+    pub(crate) itl: Nanos,
     /// Number of output tokens of each response
     #[arg(long, value_name = "TOKENS", value_parser = positive, default_value = "32")]
-    pub osl: u64,
+    pub(crate) osl: u64,
     /// Directory for the run's files
     #[arg(long, value_name = "DIR")]
-    pub artifact_dir: Option<PathBuf>,
+    pub(crate) artifact_dir: Option<PathBuf>,
 }
 
 impl Demo {

@@ -40,17 +40,17 @@ pub(super) struct SelfCheckArgs {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfCheck {
     /// Maximum p99 error of a measurement for a load to pass.
-    pub bound: Nanos,
+    pub(crate) bound: Nanos,
     /// Concurrent streams to try, in order.
-    pub streams: Vec<u64>,
+    pub(crate) streams: Vec<u64>,
     /// Request rates per second to try, in order.
-    pub rates: Vec<u64>,
+    pub(crate) rates: Vec<u64>,
     /// Whether to try each load only briefly.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// File for all results.
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// File for the limits, which later runs read.
-    pub save: Option<PathBuf>,
+    pub(crate) save: Option<PathBuf>,
 }
 
 const STREAMS: &[u64] = &[1, 10, 50, 100, 200, 500, 1000, 2000];

@@ -63,7 +63,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Returns an error about `flag`.
-    pub fn flag(flag: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn flag(flag: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Flag(InvalidSetting::new(flag, why))
     }
 }
@@ -169,7 +169,7 @@ impl RunConfig {
 
     /// Checks that the load has the dimension that is varied. To be called again once the dataset
     /// has determined the load.
-    pub fn check_searched(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check_searched(&self) -> Result<(), ConfigError> {
         let Some(range) = self.multi_run.range() else { return Ok(()) };
         let Some(phase) = self.schedule.phases.last() else { return Ok(()) };
         let why = match (range.dimension, &phase.load) {

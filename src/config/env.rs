@@ -5,7 +5,7 @@ use crate::units::Nanos;
 
 impl Environment<'_> {
     /// A number of at least 0, or `default` if unset.
-    pub fn number(&self, name: &str, default: f64) -> Result<f64, ConfigError> {
+    pub(crate) fn number(&self, name: &str, default: f64) -> Result<f64, ConfigError> {
         self.parse(name, "a number of at least 0", |text| {
             text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
         })
@@ -13,7 +13,7 @@ impl Environment<'_> {
     }
 
     /// A duration in seconds, from a millisecond to a day, or `default` if unset.
-    pub fn seconds(&self, name: &str, default: Nanos) -> Result<Nanos, ConfigError> {
+    pub(crate) fn seconds(&self, name: &str, default: Nanos) -> Result<Nanos, ConfigError> {
         let found = self.parse(name, "a number from 0.001 to 86400", |text| {
             text.parse().ok().filter(|number| (0.001..=86_400.0).contains(number))
         })?;
@@ -21,13 +21,13 @@ impl Environment<'_> {
     }
 
     /// A whole number, or `default` if unset.
-    pub fn whole(&self, name: &str, default: u32) -> Result<u32, ConfigError> {
+    pub(crate) fn whole(&self, name: &str, default: u32) -> Result<u32, ConfigError> {
         let expected = "a whole number from 0 to 4294967295";
         self.parse(name, expected, |text| text.parse().ok()).map(|found| found.unwrap_or(default))
     }
 
     /// A whole number of at least 1, or `default` if unset.
-    pub fn count(&self, name: &str, default: usize) -> Result<usize, ConfigError> {
+    pub(crate) fn count(&self, name: &str, default: usize) -> Result<usize, ConfigError> {
         self.parse(name, "a whole number of at least 1", |text| {
             text.parse().ok().filter(|number| *number >= 1)
         })
@@ -35,7 +35,7 @@ impl Environment<'_> {
     }
 
     /// A boolean: `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`; `default` if unset.
-    pub fn switch(&self, name: &str, default: bool) -> Result<bool, ConfigError> {
+    pub(crate) fn switch(&self, name: &str, default: bool) -> Result<bool, ConfigError> {
         self.parse(name, "true or false", |text| match text.to_ascii_lowercase().as_str() {
             "1" | "true" | "yes" | "on" | "t" | "y" => Some(true),
             "0" | "false" | "no" | "off" | "f" | "n" => Some(false),
@@ -48,7 +48,7 @@ impl Environment<'_> {
     ///
     /// # Errors
     /// If `read` returns `None`; the message says what is `expected`.
-    pub fn parse<T>(
+    pub(crate) fn parse<T>(
         &self,
         name: &str,
         expected: &'static str,

@@ -24,7 +24,7 @@ impl RunConfig {
     /// The configuration of the run `member`, with files in `directory`. Runs after the first skip
     /// the warmup, unless it is to be repeated; seeds differ if they are to vary.
     #[must_use]
-    pub fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
+    pub(crate) fn run_of_many(&self, member: Member, directory: PathBuf) -> Self {
         let mut config = self.clone();
         config.artifacts.directory = directory;
         if member.trial > 0 && !self.multi_run.repeats_warmup {

@@ -6,7 +6,7 @@ use super::{ConfigError, url as urls};
 
 /// Parses the URL of a Prometheus endpoint. The scheme defaults to `http://`, the path to
 /// `/metrics`.
-pub fn parse(text: &str) -> Result<Url, ConfigError> {
+pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
     let mut url = urls::parse(text)?;
     if url.path() == "/" {
         url.set_path("/metrics");
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Url, ConfigError> {
 /// `http://host/metrics`, and `http://host/gateway/v1` becomes
 /// `http://host/gateway/metrics`. Credentials are kept.
 #[must_use]
-pub fn of_server(base: &Url, path: &str) -> Url {
+pub(crate) fn of_server(base: &Url, path: &str) -> Url {
     let path = path.split('?').next().unwrap_or_default().trim_matches('/');
     let above = base.path().trim_end_matches('/');
     let above = match above.strip_suffix(path) {
@@ -44,7 +44,7 @@ pub fn of_server(base: &Url, path: &str) -> Url {
 /// Whether two URLs are the same endpoint: they differ at most in credentials and in
 /// `localhost` versus `127.0.0.1`.
 #[must_use]
-pub fn are_same(one: &Url, other: &Url) -> bool {
+pub(crate) fn are_same(one: &Url, other: &Url) -> bool {
     let place = |url: &Url| {
         let port = url.port_or_known_default();
         let host = url.host_str().map(|host| if host == "127.0.0.1" { "localhost" } else { host });

@@ -6,7 +6,7 @@ use crate::tokenizer::{Source, is_local};
 /// The tokenizer to use without `--tokenizer`: the model's own if it is on this machine,
 /// otherwise the builtin one, with a warning.
 #[must_use]
-pub fn default_for(
+pub(crate) fn default_for(
     model: &str,
     revision: &str,
     environment: Environment<'_>,

@@ -6,7 +6,7 @@ use super::ConfigError;
 use crate::redact;
 
 /// Parses a base URL; the scheme defaults to `http://`.
-pub fn parse(text: &str) -> Result<Url, ConfigError> {
+pub(crate) fn parse(text: &str) -> Result<Url, ConfigError> {
     let refuse = |why: &str| ConfigError::Url { url: redact::url(text), why: why.to_owned() };
     let text = text.trim();
     let with_scheme;
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<Url, ConfigError> {
 /// `http://host/v1` and `/v1/models` become `http://host/v1/models`. A base that already
 /// ends in the path is used unchanged. The base's query is kept.
 #[must_use]
-pub fn join(base: &Url, path: &str) -> Url {
+pub(crate) fn join(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_fragment(None);
     let (path, query) = match path.split_once('?') {

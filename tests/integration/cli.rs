@@ -1012,9 +1012,9 @@ fn no_secret_is_shown() {
 fn other_commands() {
     let demo = parse_in(&["demo", "--concurrency", "3", "--ttft", "20ms"], &[]);
     let Ok(Command::Demo(demo)) = demo else { panic!("{demo:?}") };
-    assert_eq!((demo.concurrency, demo.ttft), (3, Nanos(20_000_000)));
     assert_eq!(demo.server().script.ttft, Nanos(20_000_000));
     let arguments = demo.profile_arguments("http://127.0.0.1:9");
+    assert!(arguments.windows(2).any(|pair| pair == ["--concurrency", "3"]), "{arguments:?}");
     assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
     let report = parse_in(&["report", "some/dir"], &[]);
     assert!(
