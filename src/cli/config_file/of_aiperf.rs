@@ -311,14 +311,11 @@ impl File {
                 put("export_level", "summary".into(), artifacts);
             }
         }
-        for key in ["server_metrics", "tokenizer"] {
-            let member = if key == "tokenizer" { "name" } else { "urls" };
-            if let Some(value) = benchmark.get_mut(key)
-                && !value.is_mapping()
-            {
-                let plain = std::mem::take(value);
-                *value = Value::Mapping([(member.into(), plain)].into_iter().collect());
-            }
+        if let Some(value) = benchmark.get_mut("server_metrics")
+            && !value.is_mapping()
+        {
+            let urls = std::mem::take(value);
+            *value = Value::Mapping([("urls".into(), urls)].into_iter().collect());
         }
         Ok(benchmark)
     }
@@ -671,7 +668,7 @@ fn seconds(value: Value) -> Option<Value> {
         }
         Value::String(text) => {
             let text = text.trim();
-            let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+            let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)];
             let of = |(unit, factor): &(&str, f64)| {
                 let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
                 Some(Value::String((number * factor).to_string()))
