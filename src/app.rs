@@ -5,6 +5,7 @@ mod compare;
 mod gates;
 mod interrupt;
 mod logging;
+mod page;
 mod profile;
 mod readiness;
 mod rehearsal;
@@ -148,9 +149,7 @@ fn execute(
         Command::Demo(demo) => run_demo(&demo, out),
         Command::MockServer(config) => serve(*config, out),
         Command::SelfCheck(asked) => selfcheck::run(&asked, out),
-        Command::Report { directories, artifact_dir, overwrite, judge } => {
-            report::report(&directories, artifact_dir, overwrite, &judge, out)
-        }
+        Command::Report(asked) => report::report(&asked, out),
         Command::Compare(asked) => compare::compare(&asked, out),
         Command::Metrics { json } => {
             out.write_all(

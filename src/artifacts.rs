@@ -40,11 +40,13 @@ use serde::Serialize;
 
 pub use claim::{Claim, Wanted};
 pub(crate) use inputs::MAX_INPUT_BYTES;
+pub(crate) use json::local_time;
 
 use jsonl::RecordLines;
 use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
+pub(crate) use parquet::Table;
 use server_metrics::{ScrapeLines, ServerMetricsFiles};
 use sink::LineSink;
 

@@ -17,6 +17,7 @@ mod load_args;
 mod media_args;
 mod mock;
 mod multi_run;
+mod page;
 mod profile;
 mod rankings;
 mod resolve;
@@ -35,6 +36,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{Cell, ConfigError, Environment, RunConfig};
 use crate::multi_run::Variation;
+use crate::report::PageFile;
 use crate::{judge, mock_server, redact};
 
 use given::Given;
@@ -57,16 +59,7 @@ pub enum Command {
     /// Determine how much load this machine can measure accurately.
     SelfCheck(SelfCheck),
     /// Recompute a run's summaries from its records.
-    Report {
-        /// Directory of one run, of several runs, or of each shard of a run.
-        directories: Vec<PathBuf>,
-        /// Output directory for the combined run.
-        artifact_dir: Option<PathBuf>,
-        /// Whether to move another run's files in that directory aside.
-        overwrite: bool,
-        /// The limits that the results must keep; if none are given, those of the run.
-        judge: judge::Config,
-    },
+    Report(Report),
     /// Compare runs with another one.
     Compare(Compare),
     /// List the metric catalogue.
@@ -83,6 +76,21 @@ pub enum Command {
         /// The directory to write them to.
         directory: PathBuf,
     },
+}
+
+/// What to recompute, and where to write it.
+#[derive(Debug)]
+pub struct Report {
+    /// Directory of one run, of several runs, or of each shard of a run.
+    pub directories: Vec<PathBuf>,
+    /// Output directory for the combined run.
+    pub artifact_dir: Option<PathBuf>,
+    /// Whether to move another run's files in that directory aside.
+    pub overwrite: bool,
+    /// The limits that the results must keep; if none are given, those of the run.
+    pub judge: judge::Config,
+    /// The page to write, if any.
+    pub page: Option<PageFile>,
 }
 
 /// Why parsing the command line produced no command.
@@ -167,6 +175,8 @@ enum Action {
         /// Move another run's files in the output directory aside instead of failing
         #[arg(long)]
         overwrite: bool,
+        #[command(flatten)]
+        page: page::PageArgs,
         #[command(flatten)]
         gates: gates::GateArgs,
     },
@@ -288,8 +298,9 @@ fn parse_one(
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Config(action) => configure(action, environment)?,
-        Action::Report { directories, artifact_dir, overwrite, gates } => {
-            Command::Report { directories, artifact_dir, overwrite, judge: gates.config() }
+        Action::Report { directories, artifact_dir, overwrite, page, gates } => {
+            let (judge, page) = (gates.config(), page.html);
+            Command::Report(Report { directories, artifact_dir, overwrite, judge, page })
         }
         Action::Compare(compare) => Command::Compare(compare),
         Action::Metrics { json } => Command::Metrics { json },

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::dataset::Seed;
 use crate::multi_run::{self, Member, Variation};
+use crate::report::PageFile;
 use crate::run::Tables;
 use crate::schedule::config::{LoadPattern, PhaseConfig};
 use crate::setting::named;
@@ -62,6 +63,9 @@ pub struct RunConfig {
     pub telemetry: telemetry::Config,
     /// Where files are written.
     pub artifacts: artifacts::Config,
+    /// The page to write, if any (`--html`).
+    #[serde(skip)]
+    pub page: Option<PageFile>,
     /// Path of this machine's saved self-check, if known.
     #[serde(skip)]
     pub selfcheck_file: Option<PathBuf>,

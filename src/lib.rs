@@ -55,6 +55,8 @@ pub mod artifacts;
 
 pub mod console;
 
+pub mod report;
+
 pub mod mock_server;
 
 pub mod config;

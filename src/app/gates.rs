@@ -15,16 +15,20 @@ use crate::platform::replace;
 
 /// Checks that the JUnit file can be written, and creates its directory.
 pub(super) fn check(junit: Option<&Path>) -> anyhow::Result<()> {
-    let Some(path) = junit else { return Ok(()) };
+    junit.map_or(Ok(()), |path| check_file(path, "--junit"))
+}
+
+/// Checks that the file that `flag` names can be written, and creates its directory.
+pub(super) fn check_file(path: &Path, flag: &str) -> anyhow::Result<()> {
     let create = || {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         replace::check(path)
     };
-    create().with_context(|| cannot_write(path))
+    create().with_context(|| cannot_write(path, flag))
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write {}; choose another file with --junit", path.display())
+fn cannot_write(path: &Path, flag: &str) -> String {
+    format!("cannot write {}; choose another file with {flag}", path.display())
 }
 
 /// Returns annotations of the GitHub workflow that the command is part of, for stdout; empty outside
@@ -52,7 +56,8 @@ pub(super) fn finish(runs: &[JudgedRun], junit: Option<&Path>) -> anyhow::Result
 /// Replaces the JUnit file at `path`.
 pub(super) fn write_junit(path: &Path, suites: &[Suite]) -> anyhow::Result<()> {
     let text = reports::junit(suites)?;
-    replace::replace(path, |file| file.write_all(&text)).with_context(|| cannot_write(path))
+    replace::replace(path, |file| file.write_all(&text))
+        .with_context(|| cannot_write(path, "--junit"))
 }
 
 fn is_on_github() -> bool {

@@ -12,7 +12,7 @@ use self::measure::{Measured, profiling};
 use super::readiness::Probe;
 use super::start::Start;
 use super::stderr::Stderr;
-use super::{Outcome, explained, gates, interrupt, terminal_style};
+use super::{Outcome, explained, gates, interrupt, page, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
@@ -26,6 +26,7 @@ use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::tag;
 use crate::metrics::{Accumulator, Registry};
 use crate::platform::limits;
+use crate::report;
 use crate::run::provenance::{Provenance, Server};
 use crate::run::{RunDescription, RunOutcome, RunReport};
 use crate::runner::{RequestBuilder, Targets, Workload};
@@ -42,6 +43,7 @@ const LATE_START: Nanos = Nanos(60_000_000_000);
 pub(super) fn profile(config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     raise_file_limit()?;
     gates::check(config.judge.junit.as_deref())?;
+    page::check(config.page.as_ref())?;
     if config.multi_run.is_many() {
         return many::profile(config, out);
     }
@@ -267,7 +269,17 @@ impl Run {
     fn conclude(self, measured: Measured) -> Concluded {
         let report = self.report(&measured);
         let Measured { processed, failure, .. } = measured;
-        let files = processed.sink.set.finish(&report, &console::render(&report, Style::FILE));
+        let layout = processed.sink.set.layout().clone();
+        let mut files = processed.sink.set.finish(&report, &console::render(&report, Style::FILE));
+        if let (Some(page), Ok(written)) = (&self.config.page, &mut files) {
+            match report::write_run(page, &report, &layout) {
+                Ok(path) => written.push(path),
+                Err(failure) => {
+                    let written = std::mem::take(written);
+                    files = Err(ArtifactError::Incomplete { written, failures: vec![failure] });
+                }
+            }
+        }
         let directory = self.config.artifacts.directory;
         let outcome = match failure {
             Some(failure) => Err(failure),

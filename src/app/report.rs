@@ -7,37 +7,45 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::stderr::Stderr;
-use super::{Outcome, gates, terminal_style};
+use super::{Outcome, gates, page, terminal_style};
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::sweep::{Plan, SweepFiles};
+use crate::cli::Report;
 use crate::console::{self, Style};
 use crate::judge::{self, JudgedRun};
 use crate::multi_run::sweep::{Results, steps};
 use crate::multi_run::{AGGREGATE, Failure, Member, RunResult, Trials, Variation, aggregate};
 use crate::platform::signals;
 use crate::redact;
+use crate::report;
 
-/// Recomputes the summaries of `directories`. A single directory is that of a run or of
+/// Recomputes the summaries of the directories. A single directory is that of a run or of
 /// several runs; several directories are the shards of one run.
-pub(super) fn report(
-    directories: &[PathBuf],
-    artifact_dir: Option<PathBuf>,
-    overwrite: bool,
-    judge: &judge::Config,
-    out: &mut impl Write,
-) -> anyhow::Result<Outcome> {
+pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Outcome> {
     signals::survive_full_files()?;
+    let Report { judge, page, .. } = asked;
     gates::check(judge.junit.as_deref())?;
-    let mut rebuilt = match (directories, artifact_dir) {
+    page::check(page.as_ref())?;
+    let mut rebuilt = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
         ([only], None) => match (Plan::read(only)?, Group::find(only)?) {
+            (Some(_), _) | (_, Some(_)) if page.is_some() => bail!(
+                "--html: {} contains several runs; specify the directory of one of them",
+                only.display()
+            ),
             (Some(plan), _) => return sweep(only, &plan, judge, out),
             (None, Some(group)) => return many(only, group, judge, out),
-            (None, None) => rebuild::rebuild_with(only, wanted(judge))?,
+            (None, None) => {
+                let needs_server_metrics = page.is_some();
+                rebuild::rebuild_with(only, Wanted { needs_server_metrics, ..wanted(judge) })?
+            }
         },
-        (parts, place) => rebuild::combine(parts, place, overwrite, &judge.gates)?,
+        (parts, place) => rebuild::combine(parts, place, asked.overwrite, &judge.gates)?,
     };
-    let files = write(&mut rebuilt)?;
+    let mut files = write(&mut rebuilt)?;
+    if let Some(page) = page {
+        files.push(report::write_run(page, &rebuilt.report, &rebuilt.layout)?);
+    }
     out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
     let judged = [judged(&rebuilt, None)];
     out.write_all(gates::annotations(&judged).as_bytes())?;

@@ -301,7 +301,7 @@ impl Entry {
 }
 
 /// Formats local time without a zone, with microseconds: `2026-11-21T01:54:54.681160`.
-pub(super) fn local_time(wall_ns: u64) -> String {
+pub(crate) fn local_time(wall_ns: u64) -> String {
     zoned(wall_ns).strftime("%FT%T.%6f").to_string()
 }
 

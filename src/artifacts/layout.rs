@@ -9,7 +9,7 @@ use super::sweep::Plan;
 use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE, Variation};
 
 /// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
-const PREFIX_ENDINGS: [&str; 14] = [
+const PREFIX_ENDINGS: [&str; 16] = [
     "_server_metrics.parquet",
     "_server_metrics.jsonl",
     "_server_metrics.json",
@@ -20,6 +20,8 @@ const PREFIX_ENDINGS: [&str; 14] = [
     "_timeslices.json",
     "_console.txt",
     "_raw.jsonl",
+    "_report.html",
+    ".html",
     ".parquet",
     ".csv",
     ".json",
@@ -58,6 +60,8 @@ pub struct Layout {
     pub(crate) server_metrics_lines: PathBuf,
     /// Series of server metrics: `server_metrics_export.parquet`.
     pub(crate) server_metrics_table: PathBuf,
+    /// The page (`--html`): `report.html`.
+    pub(crate) page: PathBuf,
     /// The request bodies: `inputs.json`.
     pub(crate) inputs: PathBuf,
     /// The data that `aiperf report` needs in addition to the records: `run_manifest.json`.
@@ -87,6 +91,7 @@ impl Layout {
             server_metrics_csv: name("_server_metrics.csv", "server_metrics_export.csv"),
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
             server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
+            page: name("_report.html", "report.html"),
             inputs: directory.join("inputs.json"),
             manifest: directory.join("run_manifest.json"),
             log: directory.join("logs").join("aiperf.log"),
@@ -106,7 +111,7 @@ impl Layout {
 
     /// Iterates over every file that a run may have.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
-        let lines = [&self.records, &self.raw, &self.table, &self.log];
+        let lines = [&self.records, &self.raw, &self.table, &self.log, &self.page];
         let server_metrics = [
             &self.server_metrics_json,
             &self.server_metrics_csv,

@@ -4,6 +4,7 @@
 //! bounded; the file gets its name when its footer is written.
 
 mod again;
+mod columns;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ use crate::run::RunReport;
 use crate::units::{Clock, Nanos};
 
 pub(super) use again::Unfit;
+pub(crate) use columns::Table;
+pub(super) use columns::cells;
 
 /// Number of rows of a row group.
 const MAX_ROWS: usize = 8192;

@@ -4,7 +4,7 @@
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze speed-bench-report", "use jq, DuckDB or pandas on the files of the runs"),
     ("analyze-trace", "use jq, DuckDB or pandas on the trace file"),
-    ("plot", "plot profile_export.parquet with pandas, or use the Grafana dashboards"),
+    ("plot", "use aiperf report DIR --html for a page with charts"),
     (
         "chat",
         "use aiperf profile --request-count 1 --export-level raw, which writes the response and \

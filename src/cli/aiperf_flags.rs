@@ -47,8 +47,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("--trace-session-sample-ratio", "sample the file before the run"),
     // Output
-    ("--auto-plot", "plot the Parquet files yourself"),
-    ("--plot-required", "aiperf makes no plots"),
+    ("--auto-plot", "use --html for a page with charts"),
+    ("--plot-required", "use --html for a page with charts"),
     ("--export-outputs-json", "use --export-level raw, which writes the responses"),
     (
         "--mlflow-tracking-uri --mlflow-experiment --mlflow-run-name --mlflow-tag \

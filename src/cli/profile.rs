@@ -11,6 +11,7 @@ use super::gates::GateArgs;
 use super::load_args::{CancellationArgs, LoadArgs, ReplayArgs, UserCentricArgs, WarmupArgs};
 use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
+use super::page::PageArgs;
 use super::rankings::RankingsArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
@@ -236,6 +237,8 @@ pub(super) struct OutputArgs {
     #[arg(long, visible_alias = "profile-export-level", value_name = "LEVEL",
           value_parser = choice::<ExportLevel>(), default_value = "records")]
     pub(super) export_level: ExportLevel,
+    #[command(flatten)]
+    pub(super) page: PageArgs,
     /// OTLP endpoint of a collector: HOST:PORT selects gRPC; port 4318 or a URL with a path selects
     /// HTTP, with /v1/metrics and /v1/traces appended
     #[arg(long, value_name = "URL")]

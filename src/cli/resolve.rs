@@ -14,6 +14,7 @@ use crate::dataset::{FileFormat, NormalDistribution, Sampling, Source, Synthetic
 use crate::endpoint::EndpointType;
 use crate::endpoint::dialect::template::PAYLOAD_TEMPLATE;
 use crate::metrics::metric::Settings;
+use crate::report::PageFile;
 use crate::run::Tables;
 use crate::setting::Named;
 use crate::units::Nanos;
@@ -49,6 +50,7 @@ pub(super) fn run_config(
         metrics: settings(flags, environment)?,
         telemetry: telemetry(&flags.output, environment)?,
         artifacts: artifacts(flags, &server_metrics, environment)?,
+        page: page(&flags.output, &multi_run)?,
         ui: flags.service.ui,
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
@@ -417,6 +419,23 @@ fn artifacts(
         http_trace: output.export_http_trace,
         server_metrics: server_metrics::files(&flags.server_metrics, scraped, environment)?,
     })
+}
+
+fn page(
+    output: &OutputArgs,
+    multi_run: &crate::multi_run::Config,
+) -> Result<Option<PageFile>, ConfigError> {
+    let page = output.page.html.clone();
+    if page.is_some() && multi_run.is_many() {
+        let why = "a page is of a single run; remove the flag, and use `aiperf report --html` with \
+                   the directory of each run";
+        return Err(ConfigError::flag("--html", why));
+    }
+    if page.is_some() && output.export_level == artifacts::ExportLevel::Summary {
+        let why = "the page needs the records of requests; use --export-level records or raw";
+        return Err(ConfigError::flag("--html", why));
+    }
+    Ok(page)
 }
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.

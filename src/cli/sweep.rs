@@ -27,10 +27,11 @@ const MAX_NAME: usize = 255;
 const RESERVED: [&str; 4] = ["aggregate", "sweep_aggregate", "profile_runs", "logs"];
 
 /// Flags that are the same in all cells, in addition to those about several runs.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 10] = [
     "apply-chat-template",
     "artifact-dir",
     "config",
+    "html",
     "junit",
     "overwrite",
     "profile-export-prefix",

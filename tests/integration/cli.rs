@@ -1017,10 +1017,9 @@ fn other_commands() {
     assert!(arguments.windows(2).any(|pair| pair == ["--concurrency", "3"]), "{arguments:?}");
     assert!(parse_with(arguments, Environment::new(&|_| None)).is_ok());
     let report = parse_in(&["report", "some/dir"], &[]);
-    assert!(
-        matches!(report, Ok(Command::Report { directories, artifact_dir: None, overwrite: false, .. })
-        if directories == [std::path::PathBuf::from("some/dir")])
-    );
+    let Ok(Command::Report(report)) = report else { panic!("{report:?}") };
+    assert_eq!(report.directories, [std::path::PathBuf::from("some/dir")]);
+    assert!(report.artifact_dir.is_none() && !report.overwrite && report.page.is_none());
     assert!(matches!(parse_in(&["metrics", "--json"], &[]), Ok(Command::Metrics { json: true })));
     let mock = ["mock-server", "--port", "0", "--itl", "5ms", "--fault", "every=9:status=500"];
     let Ok(Command::MockServer(config)) = parse_in(&mock, &[]) else { panic!() };

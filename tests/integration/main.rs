@@ -40,6 +40,7 @@ mod provenance;
 mod readiness;
 mod recomputed;
 mod replay;
+mod report_page;
 mod retrieval;
 mod scrape_forwarder;
 mod selfcheck;

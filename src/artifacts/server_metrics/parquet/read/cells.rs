@@ -1,16 +1,14 @@
 //! Reads row groups by column, for any file content.
 
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::ByteArray;
 use parquet::file::reader::RowGroupReader;
 use parquet::schema::types::SchemaDescriptor;
 
 use super::super::metadata::ReportMetadata;
 use super::super::{AFTER, BEFORE};
 use super::TableError;
-
-/// Number of rows that are read at once.
-const BATCH: usize = 1 << 13;
+use crate::artifacts::parquet::cells;
 
 /// The indices of the columns.
 pub(super) struct Columns {
@@ -98,7 +96,7 @@ pub(super) fn texts(
     at: usize,
 ) -> Result<Vec<Option<ByteArray>>, TableError> {
     match group.get_column_reader(at)? {
-        ColumnReader::ByteArrayColumnReader(mut reader) => cells(&mut reader, group),
+        ColumnReader::ByteArrayColumnReader(mut reader) => Ok(cells(&mut reader, group)?),
         _ => Err(wrong_type(group, at)),
     }
 }
@@ -122,31 +120,4 @@ pub(super) fn integers(group: &dyn RowGroupReader, at: usize) -> Result<Vec<i64>
 
 fn wrong_type(group: &dyn RowGroupReader, at: usize) -> TableError {
     TableError::Column(group.metadata().column(at).column_descr().name().to_owned())
-}
-
-/// Reads all cells of a column, as many as the group has rows.
-fn cells<D: DataType>(
-    reader: &mut ColumnReaderImpl<D>,
-    group: &dyn RowGroupReader,
-) -> Result<Vec<Option<D::T>>, TableError> {
-    let mut cells = Vec::new();
-    let mut definition = Vec::new();
-    let mut values = Vec::new();
-    loop {
-        definition.clear();
-        values.clear();
-        let (rows, _, _) = reader.read_records(BATCH, Some(&mut definition), None, &mut values)?;
-        if rows == 0 {
-            break;
-        }
-        let mut values = values.drain(..);
-        if definition.is_empty() {
-            cells.extend(values.map(Some));
-        } else {
-            let next = |level: &i16| if *level > 0 { values.next() } else { None };
-            cells.extend(definition.iter().map(next));
-        }
-    }
-    let is_whole = i64::try_from(cells.len()).is_ok_and(|rows| rows == group.metadata().num_rows());
-    is_whole.then_some(cells).ok_or(TableError::Row("a column is shorter than others"))
 }

@@ -1,0 +1,380 @@
+// Draws the document in the element "data". It knows charts, tables and requests, but no metric.
+// All text of the document is set as text, never as HTML.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const main = document.querySelector("main");
+  const palette = {
+    light: ["#0868ac", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#c51b7d", "#4d4d4d", "#66a61e", "#2ca8c2"],
+    dark: ["#6baed6", "#fdae6b", "#66c2a5", "#b3a8e0", "#e0c070", "#f48cc0", "#c0c0c0", "#a6d854", "#7fdbea"],
+  };
+  const preferred = matchMedia("(prefers-color-scheme: dark)");
+  let theme = preferred.matches ? "dark" : "light";
+  const drawn = [];
+
+  function element(name, properties = {}, ...children) {
+    const made = document.createElement(name);
+    Object.assign(made, properties);
+    made.append(...children);
+    return made;
+  }
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const isNumber = (value) => typeof value === "number";
+  const short = (value) =>
+    isNumber(value) ? String(Number(value.toPrecision(6))) : value === null ? "" : String(value);
+  const axisTitle = (axis) => (axis.unit ? `${axis.title} (${axis.unit})` : axis.title);
+
+  // The whole axis of all timelines.
+  const timelines = data.sections.flatMap((part) => part.charts).filter((chart) => chart.is_timeline);
+  let lastTime = 0;
+  for (const chart of timelines)
+    for (const series of chart.series)
+      for (const point of series.points) lastTime = Math.max(lastTime, point[0]);
+
+  const isScatter = (chart) => chart.series.every((series) => series.shape === "points");
+
+  function tooltip(chart, found) {
+    const items = (Array.isArray(found) ? found : [found]).filter((item) => item.value && item.value[1] !== null);
+    const box = element("div", { className: "tip" });
+    if (items.length === 0) return box;
+    const first = items[0].value[0];
+    if (!isScatter(chart)) box.append(element("div", { textContent: `${chart.x.title}: ${first} ${chart.x.unit}` }));
+    for (const item of items) {
+      const series = chart.series[item.seriesIndex];
+      const label = series.labels ? `${series.labels[item.dataIndex]}: ` : "";
+      const x = isScatter(chart) ? `${item.value[0]} ${chart.x.unit}, ` : "";
+      const at = !isScatter(chart) && item.value[0] !== first ? ` at ${item.value[0]} ${chart.x.unit}` : "";
+      box.append(
+        element("div", { textContent: `${series.name}: ${label}${x}${item.value[1]} ${chart.y.unit}${at}` }),
+      );
+    }
+    return box;
+  }
+
+  function colour(series, at) {
+    if (series.tone === "bad") return css("--bad");
+    return palette[theme][at % palette[theme].length];
+  }
+
+  function seriesOption(chart, series, at) {
+    const tint = colour(series, at);
+    const common = { name: series.name, data: series.points, itemStyle: { color: tint }, animation: false };
+    if (series.shape === "points") {
+      const size = series.points.length > 2000 ? 4 : 7;
+      return { ...common, type: "scatter", symbolSize: size, itemStyle: { color: tint, opacity: 0.7 } };
+    }
+    const isFew = series.points.length < 60;
+    return {
+      ...common,
+      type: "line",
+      lineStyle: { color: tint, width: 1.5 },
+      step: series.shape === "line" ? false : "end",
+      areaStyle: series.shape === "area" ? { color: tint, opacity: 0.35 } : undefined,
+      showSymbol: isFew && series.shape === "line",
+      symbolSize: 5,
+      label: series.labels
+        ? { show: true, position: "top", color: css("--faint"), formatter: (item) => series.labels[item.dataIndex] }
+        : undefined,
+      labelLayout: { hideOverlap: true },
+    };
+  }
+
+  function markLine(chart) {
+    if (chart.marks.length === 0) return undefined;
+    return {
+      silent: true,
+      symbol: "none",
+      animation: false,
+      lineStyle: { color: css("--faint"), type: "dashed", width: 1 },
+      label: { color: css("--faint"), rotate: 90, position: "insideEndTop", fontSize: 11 },
+      data: chart.marks.map((mark) => ({ xAxis: mark.at, label: { formatter: mark.label } })),
+    };
+  }
+
+  function axisOption(axis, gap) {
+    return {
+      type: "value",
+      scale: true,
+      name: axisTitle(axis),
+      nameLocation: "middle",
+      nameGap: gap,
+      nameTextStyle: { color: css("--text") },
+      axisLabel: { color: css("--faint"), hideOverlap: true },
+      axisLine: { show: true, lineStyle: { color: css("--line") } },
+      splitLine: { lineStyle: { color: css("--line"), opacity: 0.6 } },
+    };
+  }
+
+  function chartOption(chart) {
+    const series = chart.series.map((series, at) => seriesOption(chart, series, at));
+    if (series.length > 0) series[0].markLine = markLine(chart);
+    const scatter = isScatter(chart);
+    const x = axisOption(chart.x, 28);
+    if (chart.is_timeline) {
+      Object.assign(x, { min: 0, max: lastTime || 1, scale: false });
+      // The end of the run is not a round number.
+      x.axisLabel.showMaxLabel = false;
+    }
+    return {
+      backgroundColor: css("--panel"),
+      textStyle: { fontFamily: "inherit" },
+      grid: { left: 78, right: 18, top: 34, bottom: 48 },
+      legend: {
+        show: series.length > 1,
+        type: "scroll",
+        top: 4,
+        left: 60,
+        right: 90,
+        textStyle: { color: css("--text") },
+        pageTextStyle: { color: css("--text") },
+      },
+      toolbox: {
+        right: 8,
+        iconStyle: { borderColor: css("--faint") },
+        feature: {
+          dataZoom: { title: { zoom: "zoom", back: "undo zoom" }, filterMode: "none" },
+          saveAsImage: { title: "PNG", name: chart.name, pixelRatio: 2 },
+        },
+      },
+      tooltip: {
+        trigger: scatter ? "item" : "axis",
+        confine: true,
+        backgroundColor: css("--panel"),
+        borderColor: css("--line"),
+        textStyle: { color: css("--text"), fontSize: 12 },
+        axisPointer: { type: scatter ? "none" : "line", snap: true },
+        formatter: (found) => tooltip(chart, found),
+      },
+      xAxis: x,
+      yAxis: axisOption(chart.y, 58),
+      series,
+    };
+  }
+
+  function draw(entry) {
+    if (entry.instance) return;
+    entry.instance = echarts.init(entry.place, null, { renderer: "canvas" });
+    entry.instance.setOption(entry.option());
+    if (entry.chart && entry.chart.is_timeline && !isScatter(entry.chart)) {
+      entry.instance.group = "time";
+      echarts.connect("time");
+    }
+    if (entry.chart)
+      entry.instance.on("click", (event) => {
+        const series = entry.chart.series[event.seriesIndex];
+        if (series && series.requests) openRequest(series.requests[event.dataIndex]);
+      });
+  }
+
+  function redraw() {
+    for (const entry of drawn) {
+      if (!entry.instance) continue;
+      entry.instance.dispose();
+      entry.instance = null;
+      draw(entry);
+    }
+  }
+
+  const nearby = new IntersectionObserver(
+    (changes) => {
+      for (const change of changes)
+        if (change.isIntersecting) {
+          draw(drawn.find((entry) => entry.place === change.target));
+          nearby.unobserve(change.target);
+        }
+    },
+    { rootMargin: "400px" },
+  );
+
+  function chartElement(chart) {
+    const place = element("div", { className: "plot" });
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", `${chart.title}: ${axisTitle(chart.y)} by ${axisTitle(chart.x)}`);
+    place.dataset.name = chart.name;
+    drawn.push({ place, chart, option: () => chartOption(chart), instance: null });
+    nearby.observe(place);
+    const figure = element("figure", { className: chart.is_timeline ? "wide" : "" });
+    figure.append(element("figcaption", {}, element("b", { textContent: chart.title })));
+    figure.append(place);
+    if (chart.note) figure.append(element("p", { className: "note", textContent: `${chart.note}.` }));
+    return figure;
+  }
+
+  // The phases of a request, and the arrivals of its content.
+  const dialog = element("dialog");
+  const close = element("button", { textContent: "Close", className: "close" });
+  close.addEventListener("click", () => dialog.close());
+  let phasesChart = null;
+  dialog.addEventListener("close", () => phasesChart && phasesChart.dispose());
+
+  function openRequest(at) {
+    const [id, start, duration, failure, phases, arrivals, facts] = data.requests.rows[at];
+    const list = element("dl");
+    const rows = [["Start", `${start} s`], ["Duration", `${duration} ms`], ["Outcome", failure || "successful"], ...facts];
+    for (const [name, value] of rows)
+      list.append(element("dt", { textContent: name }), element("dd", { textContent: String(value) }));
+    const place = element("div", { className: "phases" });
+    dialog.replaceChildren(close, element("h3", { textContent: `Request ${id}` }), list, place);
+    dialog.showModal();
+    const names = data.requests.phases;
+    let from = 0;
+    const offsets = [];
+    const lengths = [];
+    phases.forEach((length) => {
+      offsets.push(from);
+      lengths.push(length || 0);
+      from += length || 0;
+    });
+    const categories = [...names, "tokens"];
+    phasesChart = echarts.init(place);
+    phasesChart.setOption({
+      animation: false,
+      grid: { left: 110, right: 20, top: 10, bottom: 44 },
+      tooltip: {
+        confine: true,
+        backgroundColor: css("--panel"),
+        borderColor: css("--line"),
+        textStyle: { color: css("--text"), fontSize: 12 },
+        formatter: (item) => {
+          const text = item.seriesType === "scatter" ? `content at ${item.value[0]} ms` : `${item.name}: ${item.value} ms`;
+          return element("div", { textContent: text });
+        },
+      },
+      xAxis: axisOption({ title: "Time since the start of the request", unit: "ms" }, 28),
+      yAxis: {
+        type: "category",
+        data: categories,
+        inverse: true,
+        axisLabel: { color: css("--text") },
+        axisLine: { lineStyle: { color: css("--line") } },
+      },
+      series: [
+        { type: "bar", stack: "a", silent: true, itemStyle: { color: "transparent" }, data: offsets },
+        { type: "bar", stack: "a", barMinHeight: 1, itemStyle: { color: palette[theme][0] }, data: lengths },
+        {
+          type: "scatter",
+          symbol: "rect",
+          symbolSize: [1, 14],
+          itemStyle: { color: palette[theme][1] },
+          data: arrivals.map((time) => [time, "tokens"]),
+        },
+      ],
+    });
+  }
+
+  function tableElement(table) {
+    const body = element("tbody");
+    const rows = table.rows.map((cells, at) => ({ cells, request: table.requests[at] }));
+    const isNumeric = table.columns.map((_, at) => rows.every(({ cells }) => cells[at] === null || isNumber(cells[at])));
+    let query = "";
+    const fill = () => {
+      const matches = ({ cells }) => cells.some((cell) => String(cell).toLowerCase().includes(query));
+      body.replaceChildren(
+        ...rows.filter((row) => query === "" || matches(row)).map(({ cells, request }) => {
+          const line = element("tr");
+          cells.forEach((cell, at) => {
+            const shown = element("td", { textContent: short(cell), className: isNumeric[at] ? "number" : "" });
+            if (isNumber(cell)) shown.title = String(cell);
+            line.append(shown);
+          });
+          if (request !== undefined) {
+            line.className = "opens";
+            line.tabIndex = 0;
+            line.addEventListener("click", () => openRequest(request));
+            line.addEventListener("keydown", (event) => event.key === "Enter" && openRequest(request));
+          }
+          return line;
+        }),
+      );
+    };
+    const head = element("tr");
+    let sorted = null;
+    table.columns.forEach((name, at) => {
+      const button = element("button", { textContent: name });
+      const cell = element("th", { className: isNumeric[at] ? "number" : "" }, button);
+      button.addEventListener("click", () => {
+        const isDown = sorted === at;
+        sorted = isDown ? null : at;
+        const order = (a, b) => (isNumeric[at] ? a - b : String(a).localeCompare(String(b)));
+        rows.sort((a, b) => {
+          const [left, right] = [a.cells[at], b.cells[at]];
+          if (left === null || right === null) return (left === null) - (right === null);
+          return isDown ? order(right, left) : order(left, right);
+        });
+        fill();
+      });
+      head.append(cell);
+    });
+    fill();
+    const parts = [element("h3", { textContent: table.title })];
+    if (table.note) parts.push(element("p", { className: "note", textContent: table.note }));
+    if (rows.length > 8) {
+      const search = element("input", { type: "search", placeholder: "Search" });
+      search.setAttribute("aria-label", `Search ${table.title}`);
+      search.addEventListener("input", () => {
+        query = search.value.toLowerCase();
+        fill();
+      });
+      parts.push(search);
+    }
+    parts.push(element("div", { className: "scroll" }, element("table", {}, element("thead", {}, head), body)));
+    return element("div", { className: "table" }, ...parts);
+  }
+
+  function render() {
+    document.title = data.title;
+    const toggle = element("button", { className: "theme", textContent: "Light or dark" });
+    toggle.addEventListener("click", () => setTheme(theme === "dark" ? "light" : "dark"));
+    const links = data.sections.map((part) => element("a", { href: `#${part.title}`, textContent: part.title }));
+    main.append(element("nav", {}, ...links, toggle));
+    main.append(element("h1", { textContent: data.title }));
+    for (const { level, text } of data.notices) main.append(element("p", { className: `notice ${level}`, textContent: text }));
+    const figures = data.figures.map(({ title, value, unit, detail }) =>
+      element(
+        "div",
+        { className: "figure" },
+        element("div", { className: "note", textContent: title }),
+        element(
+          "div",
+          { className: "value", title: String(value) },
+          element("b", { textContent: String(Number(value.toPrecision(4))) }),
+          element("span", { textContent: ` ${unit}` }),
+        ),
+        element("div", { className: "note", textContent: detail }),
+      ),
+    );
+    main.append(element("div", { className: "figures" }, ...figures));
+    const facts = element("dl", { className: "facts" });
+    for (const [name, value] of data.facts)
+      facts.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
+    main.append(facts);
+    for (const part of data.sections) {
+      const section = element("section", { id: part.title }, element("h2", { textContent: part.title }));
+      if (part.text) section.append(element("p", { textContent: part.text }));
+      section.append(element("div", { className: "charts" }, ...part.charts.map(chartElement)));
+      section.append(...part.tables.map(tableElement));
+      main.append(section);
+    }
+    main.append(dialog);
+  }
+
+  function setTheme(name) {
+    theme = name;
+    document.documentElement.dataset.theme = name;
+    redraw();
+  }
+
+  document.documentElement.dataset.theme = theme;
+  render();
+  preferred.addEventListener("change", () => setTheme(preferred.matches ? "dark" : "light"));
+  addEventListener("resize", () => drawn.forEach((entry) => entry.instance && entry.instance.resize()));
+  let before = theme;
+  addEventListener("beforeprint", () => {
+    before = theme;
+    setTheme("light");
+    drawn.forEach(draw);
+    drawn.forEach((entry) => entry.instance.resize());
+  });
+  addEventListener("afterprint", () => setTheme(before));
+})();

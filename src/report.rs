@@ -1,0 +1,68 @@
+//! Pictures of runs: the HTML page.
+//!
+//! `run` describes the charts of a run; `page` draws the descriptions without knowing a metric.
+
+mod chart;
+mod distribution;
+mod document;
+mod page;
+mod requests;
+mod run;
+mod sample;
+mod server;
+mod timeline;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::artifacts::WriteFailure;
+use crate::artifacts::layout::Layout;
+use crate::platform::replace::replace;
+use crate::run::RunReport;
+
+use document::Document;
+use run::Run;
+
+/// The file of the page (`--html`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PageFile {
+    /// The default file in the directory of the results.
+    Default,
+    /// This file.
+    At(PathBuf),
+}
+
+impl PageFile {
+    /// Returns the path of the page of the results whose default page is `default`.
+    #[must_use]
+    fn or(&self, default: &Path) -> PathBuf {
+        match self {
+            Self::Default => default.to_owned(),
+            Self::At(path) => path.clone(),
+        }
+    }
+}
+
+/// Writes the page of a run whose files are in `layout`; returns its path.
+pub(crate) fn write_run(
+    file: &PageFile,
+    report: &RunReport,
+    layout: &Layout,
+) -> Result<PathBuf, WriteFailure> {
+    let path = file.or(&layout.page);
+    let document = Run::read(report, &layout.table).and_then(|run| run.document());
+    match document {
+        Ok(document) => write(path, &document),
+        Err(error) => {
+            Err(WriteFailure { path, error: format!("{}: {error}", layout.table.display()) })
+        }
+    }
+}
+
+fn write(path: PathBuf, document: &Document) -> Result<PathBuf, WriteFailure> {
+    let page = |out: &mut dyn io::Write| page::write(&mut io::BufWriter::new(out), document);
+    match replace(&path, page) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(WriteFailure { path, error: error.to_string() }),
+    }
+}

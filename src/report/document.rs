@@ -1,0 +1,102 @@
+//! The content of a page: figures, charts and tables.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::chart::Chart;
+
+/// The content of a page. All texts are plain text.
+#[derive(Debug, Serialize)]
+pub(crate) struct Document {
+    pub(crate) title: String,
+    /// What was run, as names with values.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// What to know before reading the figures, most important first.
+    pub(crate) notices: Vec<Notice>,
+    /// The most important figures.
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) sections: Vec<Section>,
+    /// The requests that charts and tables refer to.
+    pub(crate) requests: ShownRequests,
+}
+
+/// A remark above the figures.
+#[derive(Debug, Serialize)]
+pub(crate) struct Notice {
+    pub(crate) level: Level,
+    pub(crate) text: String,
+}
+
+/// How serious a remark is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Good,
+    Doubtful,
+    Bad,
+}
+
+/// A figure of the first screen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) title: String,
+    pub(crate) value: f64,
+    pub(crate) unit: String,
+    /// Further values.
+    pub(crate) detail: String,
+}
+
+/// A part of the page.
+#[derive(Debug, Serialize)]
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) text: String,
+    pub(crate) charts: Vec<Chart>,
+    pub(crate) tables: Vec<Table>,
+}
+
+/// A table, whose rows can be sorted and searched.
+#[derive(Debug, Serialize)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) note: String,
+    pub(crate) columns: Vec<String>,
+    /// The cells of each row: numbers, texts, or null.
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// The request of each row, as an index in the requests of the page.
+    pub(crate) requests: Vec<u32>,
+}
+
+/// The requests that the page shows one by one.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct ShownRequests {
+    /// The names of the parts of a request's time.
+    pub(crate) phases: Vec<&'static str>,
+    /// Identifier, start in seconds, duration in milliseconds, class of the failure, facts, and the
+    /// durations of the phases and the arrivals of content in milliseconds.
+    pub(crate) rows: Vec<ShownRequest>,
+}
+
+/// A request: a tuple, so that the page does not repeat the names for each.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownRequest(
+    pub(crate) String,
+    pub(crate) f64,
+    pub(crate) f64,
+    pub(crate) Option<String>,
+    pub(crate) Vec<Option<f64>>,
+    pub(crate) Vec<f64>,
+    pub(crate) Vec<(&'static str, Value)>,
+);
+
+impl Section {
+    /// Creates a section with the charts that show anything.
+    pub(crate) fn new(title: &'static str, text: impl Into<String>, charts: Vec<Chart>) -> Self {
+        let charts = charts.into_iter().filter(|chart| !chart.is_empty()).collect();
+        Self { title, text: text.into(), charts, tables: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.charts.is_empty() && self.tables.iter().all(|table| table.rows.is_empty())
+    }
+}

@@ -1,0 +1,109 @@
+//! The page of a run: its data, and what it may not contain.
+
+use aiperf::mock_server::{Jitter, Script};
+use aiperf::units::Nanos;
+use serde_json::Value;
+
+use crate::support::load::{faults, mock};
+use crate::support::python::run_python;
+use crate::support::run::{Run, aiperf, profile};
+
+/// A name that would end the page's data and run a script.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
+
+fn page(run: &Run) -> String {
+    run.text("report.html")
+}
+
+/// Returns the data of a page, which has only its own elements.
+fn data(page: &str) -> Value {
+    assert!(page.contains("default-src 'none'; script-src 'sha256-"), "no policy");
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 3);
+    let (head, rest) = page.split_once("id=\"data\">").unwrap();
+    assert!(!head.contains(" src=") && !head.contains("@import") && !head.contains("url("));
+    let (data, _) = rest.split_once("</script>").unwrap();
+    assert!(!data.contains(['<', '>', '&']));
+    serde_json::from_str(data).unwrap()
+}
+
+fn charts(data: &Value) -> Vec<&str> {
+    let sections = data["sections"].as_array().unwrap().iter();
+    let charts = sections.flat_map(|section| section["charts"].as_array().unwrap());
+    charts.map(|chart| chart["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_page_shows_what_the_files_contain() {
+    let server = mock(Script {
+        ttft: Nanos::from_millis(10.0),
+        itl: Nanos::from_millis(2.0),
+        jitter: Jitter::Fraction(0.5),
+        faults: faults(&["every=7:status=503"]),
+        ..Script::default()
+    });
+    let flags = ["--concurrency", "4", "--request-count", "80", "--warmup-request-count", "3"];
+    let run = profile(&server.url(), &[&flags[..], &["--html"]].concat()).succeeded();
+    run_python("tests/read_report.py", run.directory.path());
+    let at_once = data(&page(&run));
+    for name in [
+        "time_to_first_token_cdf",
+        "request_latency_histogram",
+        "request_rate_over_time",
+        "errors_over_time",
+        "vllm_num_requests_running",
+        "requests",
+    ] {
+        assert!(charts(&at_once).contains(&name), "{name}: {:?}", charts(&at_once));
+    }
+    let other = run.directory.path().join("pages/other.html");
+    let mut report = aiperf(&["report"]);
+    report.arg(run.directory.path()).arg("--html").arg(&other);
+    let output = report.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut later = data(&std::fs::read_to_string(other).unwrap());
+    let mut at_once = at_once;
+    // The servers' own facts are known to the finished run.
+    for data in [&mut at_once, &mut later] {
+        data["notices"] = Value::Null;
+    }
+    assert_eq!(at_once, later);
+}
+
+#[test]
+fn names_and_errors_of_others_are_only_text() {
+    let server = mock(Script { strict_models: true, ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = aiperf(&["profile", "--model", HOSTILE, "--tokenizer", "builtin", "--html"]);
+    command.args(["--request-count", "3", "--ui", "none", "--url", &server.url()]);
+    let output = command.arg("--artifact-dir").arg(directory.path()).output().unwrap();
+    let run = Run { output, directory };
+    assert_eq!(run.output.status.code(), Some(1), "{}", run.stderr());
+    let data = data(&page(&run));
+    assert!(data["title"].as_str().unwrap().contains(HOSTILE), "{data}");
+    let errors = data["requests"]["rows"].to_string();
+    assert!(errors.contains("onerror"), "{errors}");
+    assert_eq!(
+        data["notices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|notice| notice["level"] == "bad")
+            .count(),
+        1,
+        "{data}"
+    );
+    run_python("tests/read_report.py", run.directory.path());
+}
+
+#[test]
+fn a_page_without_the_records_of_one_run_is_rejected() {
+    for (flags, why) in [
+        (["--export-level", "summary", "--html"], "the page needs the records of requests"),
+        (["--num-profile-runs", "2", "--html"], "a page is of a single run"),
+    ] {
+        let run = profile("http://localhost:1", &flags);
+        assert_eq!(run.exit_code(), Some(2));
+        assert!(run.stderr().contains(why), "{}", run.stderr());
+    }
+}

@@ -1,0 +1,181 @@
+"""Compares the data of a page with the table of requests and the summary, with numpy and pyarrow.
+
+    python3 tests/read_report.py DIR
+
+Percentiles, histograms, rates and sums are computed again from the rows of the table. Prints each
+difference and exits with 1 if there are any, or with 2 if the files cannot be read.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy
+import pyarrow.parquet
+
+TOLERANCE = 1e-9
+LATENCIES = ("time_to_first_token", "inter_token_latency", "request_latency")
+
+differences = []
+
+
+def expect(got, expected, what):
+    if got is None or expected is None:
+        same = got is expected
+    elif isinstance(expected, str):
+        same = got == expected
+    else:
+        same = numpy.allclose(got, expected, rtol=TOLERANCE, atol=1e-6)
+    if not same:
+        differences.append(f"{what}: {got} instead of {expected}")
+
+
+def read(directory):
+    page = (directory / "report.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    table = pyarrow.parquet.read_table(directory / "profile_export.parquet").to_pylist()
+    with open(directory / "profile_export_aiperf.json", encoding="utf-8") as file:
+        summary = json.load(file)
+    with open(directory / "run_manifest.json", encoding="utf-8") as file:
+        manifest = json.load(file)
+    start = manifest["end"]["start_wall_ns"]
+    rows = [row for row in table if row["benchmark_phase"] == "profiling"]
+    for row in rows:
+        row["start"] = (row["request_start_ns"] - start) / 1e6
+        row["duration"] = (row["request_end_ns"] - row["request_start_ns"]) / 1e6
+        row["failed"] = row["error_type"] is not None or row["error_code"] is not None
+    return json.loads(data.group(1)), rows, summary
+
+
+def check_distribution(charts, rows, tag, summary):
+    values = [row[tag] for row in rows if row.get(tag) is not None]
+    chart, histogram = charts.get(f"{tag}_cdf"), charts.get(f"{tag}_histogram")
+    failed = [row["duration"] for row in rows if row["failed"]] if tag == "request_latency" else []
+    if not values and not failed:
+        expect(chart is None and histogram is None, True, f"{tag}: charts without values")
+        return
+    by_name = {series["name"]: series["points"] for series in chart["series"]}
+    for name, of_series in (("successful", values), ("failed", failed)):
+        if len(of_series) < 2:
+            continue
+        x, y = zip(*by_name[name])
+        for percent in (0, 1, 50, 99, 100):
+            at = numpy.interp(percent, y, x)
+            expect(at, numpy.percentile(of_series, percent), f"{tag} {name} p{percent}")
+    for mark in chart["marks"]:
+        expect(mark["at"], summary[tag][mark["label"]], f"{tag}: mark {mark['label']}")
+    by_name = {series["name"]: series["points"] for series in histogram["series"]}
+    for name, of_series in (("successful", values), ("failed", failed)):
+        if not of_series:
+            continue
+        edges, counts = zip(*by_name[name])
+        inside = [value for value in of_series if value <= edges[-1]]
+        expect(sum(counts[:-1]), len(inside), f"{tag}: {name} requests in the histogram")
+        # Values on an edge may be in either bin.
+        on_edge = sum(any(abs(value - edge) < 1e-6 for edge in edges) for value in inside)
+        off = numpy.abs(numpy.histogram(inside, edges)[0] - counts[:-1]).sum()
+        expect(off <= 2 * on_edge, True, f"{tag}: bins of the {name} histogram")
+
+
+def check_timelines(charts, rows):
+    def series(chart):
+        return {one["name"]: one["points"] for one in charts[chart]["series"]}
+
+    rates = series("request_rate_over_time")
+    times = [time for time, _ in rates["started"]]
+    length = times[1] - times[0] if len(times) > 1 else None
+    if length is None:
+        return
+    succeeded = [row for row in rows if not row["failed"]]
+    started = numpy.bincount([int(row["start"] / 1e3 / length) for row in rows], minlength=len(times))
+    expect([y for _, y in rates["started"]], started / length, "request rate")
+    completed = rates.get("completed", [])
+    expect(sum(y for _, y in completed) * length, len(succeeded), "completed requests")
+    in_flight = sum(y for _, y in series("in_flight_over_time")["in flight"]) * length
+    expect(in_flight, sum(row["duration"] for row in rows) / 1e3, "requests in flight")
+    tokens = sum(row.get("output_sequence_length") or 0 for row in succeeded)
+    if tokens:
+        flow = sum(y for _, y in series("output_tokens_over_time")["output tokens"]) * length
+        expect(flow, tokens, "output tokens")
+    for tag in LATENCIES:
+        if f"{tag}_over_time" not in charts:
+            continue
+        for name, percent in (("p50", 50), ("p99", 99)):
+            for time, value in series(f"{tag}_over_time")[name]:
+                inside = [
+                    row[tag]
+                    for row in succeeded
+                    if int(row["start"] / 1e3 / length) == round(time / length)
+                    and row.get(tag) is not None
+                ]
+                expected = numpy.percentile(inside, percent) if inside else None
+                expect(value, expected, f"{tag} {name} at {time} s")
+    failures = sum(row["failed"] for row in rows)
+    if failures:
+        counted = sum(y for points in series("errors_over_time").values() for _, y in points)
+        expect(counted, failures, "failed requests over time")
+
+
+def check_requests(data, charts, rows):
+    by_id = {row["x_request_id"]: row for row in rows}
+    shown = data["requests"]["rows"]
+    expect(len(shown), len(rows), "requests shown")
+    names = ("blocked", "dns_lookup", "connecting", "sending", "waiting", "receiving")
+    for ident, start, duration, failure, phases, arrivals, _ in shown:
+        row = by_id[ident]
+        expect(start, row["start"] / 1e3, f"{ident}: start")
+        expect(duration, row["duration"], f"{ident}: duration")
+        expect(failure is not None, row["failed"], f"{ident}: outcome")
+        for name, length in zip(names, phases):
+            expect(length, row.get(f"http_req_{name}"), f"{ident}: {name}")
+        if not row["failed"]:
+            expect(len(arrivals), len(row["content_arrival_ms"]), f"{ident}: arrivals")
+            difference = numpy.abs(numpy.subtract(arrivals, row["content_arrival_ms"]))
+            expect(bool((difference <= 0.00051).all()), True, f"{ident}: times of arrivals")
+    for name, x_of, y_of in (
+        ("requests", "start", None),
+        ("latency_by_input_length", "input_sequence_length", "time_to_first_token"),
+        ("latency_by_output_length", "output_sequence_length", "request_latency"),
+    ):
+        if name not in charts:
+            continue
+        for series in charts[name]["series"]:
+            for (x, y), at in zip(series["points"], series["requests"]):
+                row = by_id[shown[at][0]]
+                expect(x, row[x_of] / (1e3 if x_of == "start" else 1), f"{name}: x")
+                latency = row["duration"] if row["failed"] else row["request_latency"]
+                expect(y, row[y_of] if y_of else latency, f"{name}: y")
+
+
+def main():
+    try:
+        data, rows, summary = read(Path(sys.argv[1]))
+    except (OSError, ValueError, AttributeError) as error:
+        print(error)
+        sys.exit(2)
+    charts = {chart["name"]: chart for part in data["sections"] for chart in part["charts"]}
+    for chart in charts.values():
+        points = [point for series in chart["series"] for point in series["points"]]
+        expect(any(y is not None for _, y in points), True, f"{chart['name']}: has marks")
+        expect(bool(chart["x"]["title"] and chart["y"]["title"]), True, f"{chart['name']}: axes")
+    for tag in LATENCIES:
+        check_distribution(charts, rows, tag, summary)
+    check_timelines(charts, rows)
+    check_requests(data, charts, rows)
+    statistics = data["sections"][-1]["tables"][0]
+    names = statistics["columns"]
+    for row in statistics["rows"]:
+        found = summary.get(row[0])
+        if found is None:
+            differences.append(f"{row[0]} is not in the summary")
+            continue
+        for name, value in zip(names[2:], row[2:]):
+            if name in found:
+                expect(value, found[name], f"{row[0]} {name}")
+    for difference in differences[:50]:
+        print(difference)
+    sys.exit(1 if differences else 0)
+
+
+main()
