@@ -6,6 +6,7 @@
 //! its files are, and summarizes the results.
 
 pub(crate) mod aggregate;
+pub mod convergence;
 pub(crate) mod knee;
 mod load;
 mod planner;
@@ -25,6 +26,8 @@ use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
+use convergence::Convergence;
+
 pub use load::{Dimension, Load, Range};
 pub(crate) use planner::Planner;
 
@@ -43,6 +46,9 @@ pub struct Config {
     pub varies_seed: bool,
     /// The search that the runs are part of, if any.
     pub search: Option<search::Config>,
+    /// When the runs of a load are enough before their number is reached.
+    #[serde(default)]
+    pub convergence: Option<convergence::Config>,
     /// The sweep that the runs are part of, if any.
     #[serde(default)]
     pub sweep: Option<sweep::Config>,
@@ -58,6 +64,7 @@ impl Default for Config {
             repeats_warmup: false,
             varies_seed: false,
             search: None,
+            convergence: None,
             sweep: None,
         }
     }
@@ -82,6 +89,13 @@ impl Config {
     pub fn range(&self) -> Option<Range> {
         let of_sweep = || self.sweep.as_ref().and_then(|sweep| sweep.auto);
         self.search.map(|search| search.range).or_else(of_sweep)
+    }
+
+    /// Returns the number of runs of `cells` cells; `None` if it depends on their results.
+    #[must_use]
+    pub(crate) fn planned(&self, cells: usize) -> Option<u64> {
+        let is_known = self.range().is_none() && self.convergence.is_none();
+        is_known.then_some(self.runs * cells as u64)
     }
 
     /// Returns the confidence level of the throughput of a single run, if it is needed.
@@ -332,12 +346,33 @@ pub(crate) struct Trials {
     pub(crate) sweep_id: Uuid,
     /// The runs that were started, in order.
     pub(crate) runs: Vec<RunResult>,
+    /// Whether they are enough, if there is a condition.
+    pub(crate) convergence: Option<Convergence>,
 }
 
 impl Trials {
     /// Creates a cell without runs.
     pub(crate) const fn new(config: Config, sweep_id: Uuid) -> Self {
-        Self { config, sweep_id, runs: Vec::new() }
+        Self { config, sweep_id, runs: Vec::new(), convergence: None }
+    }
+
+    /// Adds a run.
+    pub(crate) fn add(&mut self, run: RunResult) {
+        self.runs.push(run);
+        self.runs.sort_by_key(|run| run.member.trial);
+        self.convergence = self.config.convergence.as_ref().map(|condition| condition.of(self));
+    }
+
+    /// Returns whether the runs are enough, although there may be fewer than the maximum.
+    #[must_use]
+    pub(crate) fn is_converged(&self) -> bool {
+        self.convergence.is_some_and(|convergence| convergence.is_reached)
+    }
+
+    /// Returns whether runs are missing.
+    #[must_use]
+    pub(crate) fn is_short(&self) -> bool {
+        (self.runs.len() as u64) < self.config.runs && !self.is_converged()
     }
 
     /// Returns the runs that the statistics cover.
@@ -352,7 +387,7 @@ impl Trials {
 
     /// Returns whether the run with this index is still to be performed.
     pub(crate) fn needs(&self, trial: u64) -> bool {
-        !self.has(trial)
+        !self.has(trial) && !self.is_converged()
     }
 
     /// Returns the other runs that were started, each with the reason.
@@ -376,7 +411,6 @@ impl Trials {
     #[must_use]
     pub(crate) fn was_cancelled(&self) -> bool {
         let mut failures = self.failed();
-        failures.any(|(_, failure)| matches!(failure, Failure::Cancelled(_)))
-            || (self.runs.len() as u64) < self.config.runs
+        failures.any(|(_, failure)| matches!(failure, Failure::Cancelled(_))) || self.is_short()
     }
 }

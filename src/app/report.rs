@@ -62,15 +62,15 @@ fn many(
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     warn(&group.notes)?;
-    let asked = group.config.runs;
+    let asked = group.config.planned(1);
     let mut trials = Trials::new(group.config, group.sweep_id);
     let mut judged_runs = Vec::new();
     for (member, place) in group.runs {
         let number = member.trial + 1;
         let label = member.run_label.clone();
         let run = one(directory, member, place, judge, label, None, &mut judged_runs)?;
-        out.write_all(console::runs::render_run(&run, number, Some(asked)).as_bytes())?;
-        trials.runs.push(run);
+        out.write_all(console::runs::render_run(&run, number, asked).as_bytes())?;
+        trials.add(run);
     }
     check_any(directory, &trials.runs)?;
     let files = AggregateFiles::create(&directory.join(AGGREGATE))?;
@@ -129,7 +129,7 @@ fn sweep(
         .collect();
     let mut judged_runs = Vec::new();
     let steps = steps(sweep.mode, cells.len(), config.runs);
-    let all = sweep.auto.is_none().then_some(config.runs * cells.len() as u64);
+    let all = config.planned(cells.len());
     for (number, step) in (1..).zip(steps) {
         let Some((variation, trials)) = cells.get_mut(step.cell) else { continue };
         let place = config.directory(Some(variation), step.trial);
@@ -141,7 +141,7 @@ fn sweep(
         let level = config.throughput_level();
         let run = one(directory, member, place, judge, label, level, &mut judged_runs)?;
         out.write_all(console::runs::render_run(&run, number, all).as_bytes())?;
-        trials.runs.push(run);
+        trials.add(run);
     }
     check_any(directory, cells.iter().flat_map(|(_, trials)| &trials.runs))?;
     for (variation, trials) in cells.iter().filter(|_| config.runs > 1) {

@@ -135,7 +135,31 @@ fn metadata(trials: &Trials, kind: &str) -> Map<String, Value> {
         ("runs", json!(runs)),
         ("was_cancelled", json!(trials.was_cancelled())),
     ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let convergence = convergence(trials).map(|value| ("convergence", value));
+    let members = members.into_iter().chain(convergence);
+    members.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Returns why no further run was made, if there is a condition for it.
+pub(super) fn convergence(trials: &Trials) -> Option<Value> {
+    let condition = trials.config.convergence.as_ref()?;
+    let reason = if trials.is_converged() {
+        "converged"
+    } else if trials.is_short() {
+        "interrupted"
+    } else {
+        "max_runs"
+    };
+    Some(json!({
+        "metric": condition.metric,
+        "stat": condition.statistic,
+        "mode": condition.mode,
+        "threshold": condition.threshold,
+        "observed": trials.convergence.and_then(|convergence| convergence.observed),
+        "converged": trials.is_converged(),
+        "reason": reason,
+        "num_runs": trials.runs.len(),
+    }))
 }
 
 /// Returns a run's location and whether its results are valid.

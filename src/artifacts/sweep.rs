@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::aggregate::{described, make, pretty};
+use super::aggregate::{convergence, described, make, pretty};
 use super::csv::Sections;
 use super::json::Entry;
 use super::{ArtifactError, WriteFailure, replace, write_whole};
@@ -192,7 +192,7 @@ fn parameters(results: &Results, cell: &Cell) -> Value {
 
 /// Returns a cell with its statistics.
 fn combination(results: &Results, cell: &Cell) -> Value {
-    json!({
+    let mut combination = json!({
         "parameters": parameters(results, cell),
         "label": cell.variation.label,
         "directory": cell.variation.directory,
@@ -201,7 +201,11 @@ fn combination(results: &Results, cell: &Cell) -> Value {
         "client_verdict": cell.verdict().map(Verdict::as_str),
         "pareto_optimal": cell.is_pareto,
         "error": cell.error(),
-    })
+    });
+    if let Some(convergence) = convergence(&cell.trials) {
+        combination["convergence"] = convergence;
+    }
+    combination
 }
 
 /// Returns the statistics of a cell: by metric for a single trial, or else by metric and

@@ -122,10 +122,6 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Multi-Run
     (
-        "--convergence-metric --convergence-stat --convergence-threshold --convergence-mode",
-        "make a fixed number of runs with --num-profile-runs",
-    ),
-    (
         "--search-space \
          --search-metric --search-stat --search-direction --search-max-iterations \
          --search-initial-points --search-random-seed --search-planner --optuna-sampler \

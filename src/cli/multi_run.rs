@@ -5,12 +5,15 @@ use clap::{ArgGroup, Args};
 use super::given::Given;
 use super::profile::ProfileArgs;
 use super::sweep::{self, CellOf};
-use super::value::{above_zero, concurrency, millis_above_zero, positive, rate, seconds, share};
+use super::value::{
+    above_zero, choice, concurrency, millis_above_zero, positive, rate, seconds, share,
+};
 use crate::artifacts::ExportLevel;
 use crate::config::ConfigError;
-use crate::metrics::metric::Objective;
-use crate::metrics::parse_objectives;
-use crate::metrics::tag;
+use crate::metrics::metric::{Kind, Objective, Statistic};
+use crate::metrics::objective::find;
+use crate::metrics::{MetricTag, Registry, parse_objectives, tag};
+use crate::multi_run::convergence::{self, Mode};
 use crate::multi_run::{Config, Dimension, Range, search};
 use crate::units::Nanos;
 
@@ -74,6 +77,22 @@ pub(super) struct MultiRunArgs {
     /// Use the common seed unchanged in each of several runs (the default)
     #[arg(long, overrides_with = "vary_seed_per_trial")]
     pub(super) no_vary_seed_per_trial: bool,
+    /// Metric that decides whether the runs of a load are enough before their number reaches
+    /// --num-profile-runs, which must be at least 3
+    #[arg(long, value_name = "METRIC", value_parser = metric, group = "of_many_runs")]
+    pub(super) convergence_metric: Option<MetricTag>,
+    /// Statistic of the metric that decides, such as avg or p99 [default: avg]
+    #[arg(long, value_name = "STATISTIC", requires = "convergence_metric")]
+    pub(super) convergence_stat: Option<String>,
+    /// Condition under which the runs are enough: the confidence interval (ci-width) or the standard
+    /// deviation (cv) is narrow relative to the mean, or the last run is distributed like those
+    /// before it (distribution) [default: ci-width]
+    #[arg(long, value_name = "MODE", value_parser = choice::<Mode>(), requires = "convergence_metric")]
+    pub(super) convergence_mode: Option<Mode>,
+    /// Relative width of the interval, relative deviation, or p-value of the test of Kolmogorov and
+    /// Smirnov, between 0 and 1 [default: 0.1 for ci-width, 0.05 for cv and distribution]
+    #[arg(long, value_name = "NUMBER", value_parser = level, requires = "convergence_metric")]
+    pub(super) convergence_threshold: Option<f64>,
     /// Search for the best load, with at least one run for each load tried: max-goodput-under-slo
     /// finds the concurrency or request rate with the most good requests per second; requires
     /// --goodput or one of the --*-sla-ms flags
@@ -173,6 +192,7 @@ pub(super) fn config(
         repeats_warmup: args.no_profile_run_disable_warmup_after_first,
         varies_seed: args.vary_seed_per_trial,
         search: args.search_recipe.map(|_| search_config(flags)).transpose()?,
+        convergence: args.convergence_metric.map(|metric| convergence(args, metric)).transpose()?,
         sweep: match cell {
             Some(_) if flags.sweep.sweep_auto => {
                 let why = "cannot be combined with a list of values or --variant; remove one of the \
@@ -207,6 +227,45 @@ pub(super) fn config(
         given.refuse(&["of_many_runs"], why)?;
     }
     Ok(config)
+}
+
+/// The condition under which the runs of a load are enough.
+fn convergence(args: &MultiRunArgs, metric: MetricTag) -> Result<convergence::Config, ConfigError> {
+    let mode = args.convergence_mode.unwrap_or_default();
+    let row = Registry::row(metric);
+    let statistic = args.convergence_stat.clone().unwrap_or_else(|| Statistic::AVG.name.to_owned());
+    let has_it = Statistic::named(&statistic).zip(row).is_some_and(|(it, row)| row.has(it));
+    let is_of_requests = row.is_some_and(|row| matches!(row.kind, Kind::Record(_)));
+    let (flag, why) = match mode {
+        Mode::Distribution if args.convergence_stat.is_some() => (
+            "--convergence-stat",
+            "distribution compares all values and not a statistic; remove the flag".to_owned(),
+        ),
+        Mode::Distribution if !is_of_requests => (
+            "--convergence-metric",
+            format!(
+                "distribution requires a metric with one value per request, which {metric} is not"
+            ),
+        ),
+        Mode::CiWidth | Mode::Cv if !has_it => {
+            ("--convergence-stat", format!("{metric} does not have {statistic:?}"))
+        }
+        _ if (2..convergence::MIN_RUNS).contains(&args.num_profile_runs) => (
+            "--convergence-metric",
+            format!("requires --num-profile-runs {} or more", convergence::MIN_RUNS),
+        ),
+        _ => {
+            let threshold = args.convergence_threshold.unwrap_or(mode.default_threshold());
+            return Ok(convergence::Config { metric, statistic, mode, threshold });
+        }
+    };
+    Err(ConfigError::flag(flag, why))
+}
+
+/// The metric with this tag or abbreviation.
+fn metric(name: &str) -> Result<MetricTag, String> {
+    let found = find(name.trim()).map(|metric| metric.tag);
+    found.ok_or_else(|| "unknown metric; aiperf metrics lists them".to_owned())
 }
 
 fn search_config(flags: &ProfileArgs) -> Result<search::Config, ConfigError> {

@@ -6,10 +6,12 @@ use super::{Style, figures, number, printable};
 use crate::metrics::tag;
 use crate::metrics::{ConsoleGroup, MetricTag, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
+use crate::multi_run::convergence::Mode;
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
 use crate::multi_run::sweep::{Cell, Results, plain};
 use crate::multi_run::{Dimension, Estimate, Range, RunResult, Trials};
+use crate::setting::Named as _;
 use crate::units::Unit;
 
 /// Renders the line about the run `nth`, printed when it ends; `all` is the number of runs, if it
@@ -69,6 +71,10 @@ pub(crate) fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
         text.push('\n');
     }
     let mut notes = String::new();
+    if let Some(note) = converged(trials) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(notes, "{note}");
+    }
     for (run, failure) in trials.failed() {
         let (label, error) = (&run.member.run_label, printable(failure.message()));
         // Writing to a string cannot fail.
@@ -89,6 +95,28 @@ pub(crate) fn render(trials: &Trials, rows: &[Row], style: Style) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Why no further run was made, if there is a condition for it.
+fn converged(trials: &Trials) -> Option<String> {
+    let condition = trials.config.convergence.as_ref()?;
+    let count = trials.runs.len();
+    let begin = if trials.is_converged() {
+        format!("Converged after {count} of at most {} runs", trials.config.runs)
+    } else {
+        format!("Not converged after {count} runs")
+    };
+    let subject = match condition.mode {
+        Mode::CiWidth | Mode::Cv => {
+            format!("{} of {} {}", condition.mode.name(), condition.metric, condition.statistic)
+        }
+        Mode::Distribution => format!("p-value of the distribution of {}", condition.metric),
+    };
+    let observed = trials.convergence.and_then(|convergence| convergence.observed);
+    let observed =
+        observed.map_or_else(|| "does not have a value".to_owned(), |it| format!("is {it:.4}"));
+    let side = if condition.mode == Mode::Distribution { "above" } else { "below" };
+    Some(format!("{begin}: the {subject} {observed}; it must be {side} {}.", condition.threshold))
 }
 
 fn table(trials: &Trials, rows: &[Row], successful: usize, style: Style) -> String {
@@ -144,6 +172,8 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
     header.extend(columns.iter().map(|column| column.header.to_owned()));
     header.extend(["errors", "client", "Pareto"].map(str::to_owned));
+    let converges = results.config.convergence.is_some();
+    header.extend(converges.then(|| "converged".to_owned()));
     let rows = results.cells.iter().map(|cell| {
         let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
         let mut row: Vec<String> =
@@ -156,6 +186,9 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         });
         row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
         row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
+        let (count, is_converged) = (cell.trials.runs.len(), cell.trials.is_converged());
+        let ended = if is_converged { format!("after {count}") } else { "no".to_owned() };
+        row.extend(converges.then_some(ended));
         row
     });
     let mut text = String::from("\n");

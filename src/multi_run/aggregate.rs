@@ -1,8 +1,8 @@
 //! Statistics over runs: for each statistic of each metric, its mean over the runs with a
 //! confidence interval.
 
-use super::Trials;
 use super::student_t;
+use super::{RunResult, Trials};
 use crate::metrics::metric::{Kind, MetricResult, Statistic};
 use crate::metrics::percentile::exact_sum;
 use crate::metrics::{Metric, MetricTag, Registry};
@@ -87,10 +87,16 @@ impl Across {
     }
 }
 
-/// Returns the statistics of the average of the metric `tag`, if a successful run has it.
+/// Returns the statistics over the successful runs of a statistic of the metric `tag`, if they have
+/// it.
 #[must_use]
-pub(crate) fn across(trials: &Trials, tag: MetricTag) -> Option<Across> {
-    let values: Vec<f64> = trials.successful().filter_map(|run| run.average(tag)).collect();
+pub(crate) fn across(trials: &Trials, tag: MetricTag, statistic: &str) -> Option<Across> {
+    let statistic = Statistic::named(statistic)?;
+    let result = |run: &'_ RunResult| -> Option<f64> {
+        let result = run.results.iter().find(|result| result.metric.tag == tag)?;
+        statistic.of(&result.stats).filter(|value| value.is_finite())
+    };
+    let values: Vec<f64> = trials.successful().filter_map(result).collect();
     Across::of(&values, trials.config.confidence_level, f64::NEG_INFINITY)
 }
 

@@ -42,7 +42,7 @@ fn over_trials(trials: &Trials) -> Result<Estimate, String> {
         (None, _) => Ok(Estimate { value: 0.0, half_width: 0.0 }),
         (Some(only), None) => only.throughput.clone(),
         (Some(_), Some(_)) => {
-            let across = aggregate::across(trials, tag::REQUEST_THROUGHPUT);
+            let across = aggregate::across(trials, tag::REQUEST_THROUGHPUT, "avg");
             let spread = across.and_then(|across| Some((across.mean, across.spread?)));
             spread
                 .map(|(value, spread)| Estimate {

@@ -204,8 +204,7 @@ impl Cell {
         if let Some((_, failure)) = self.trials.failed().next() {
             return Some(failure.message());
         }
-        let is_short = (self.trials.runs.len() as u64) < self.trials.config.runs;
-        is_short.then_some(match self.trials.runs.len() {
+        self.trials.is_short().then_some(match self.trials.runs.len() {
             0 => "not run",
             _ => "not all runs were performed",
         })
@@ -314,9 +313,13 @@ impl Results {
         self.runs().filter_map(|(cell, run)| Some((cell, run, run.failure.as_ref()?)))
     }
 
-    /// Returns the number of runs that were planned.
+    /// Returns the number of runs that were planned, and not made needless by earlier ones.
     pub(crate) fn planned(&self) -> u64 {
-        self.config.runs * self.cells.len() as u64
+        let of = |cell: &Cell| {
+            let trials = &cell.trials;
+            if trials.is_converged() { trials.runs.len() as u64 } else { self.config.runs }
+        };
+        self.cells.iter().map(of).sum()
     }
 }
 

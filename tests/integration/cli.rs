@@ -252,6 +252,51 @@ fn a_search_and_what_it_needs() {
 }
 
 #[test]
+fn a_condition_for_enough_runs() {
+    use aiperf::multi_run::convergence::Mode;
+    let condition = |flags: &str| {
+        let flags = format!("--num-profile-runs 5 --convergence-metric {flags}");
+        let found = profile(&flags).multi_run.convergence.unwrap();
+        (found.metric.name(), found.statistic, found.mode, found.threshold)
+    };
+    let named =
+        |metric, statistic: &str, mode, threshold| (metric, statistic.to_owned(), mode, threshold);
+    assert_eq!(condition("ttft"), named("time_to_first_token", "avg", Mode::CiWidth, 0.1));
+    assert_eq!(
+        condition("request_latency --convergence-stat p99 --convergence-mode CV"),
+        named("request_latency", "p99", Mode::Cv, 0.05)
+    );
+    let of_latency =
+        condition("request_latency --convergence-mode distribution --convergence-threshold 0.2");
+    assert_eq!(of_latency, named("request_latency", "avg", Mode::Distribution, 0.2));
+    for (flags, said) in [
+        ("--convergence-metric ttft", "--num-profile-runs 2 or more"),
+        ("--num-profile-runs 2 --convergence-metric ttft", "--num-profile-runs 3 or more"),
+        ("--num-profile-runs 3 --convergence-metric nothing", "unknown metric"),
+        ("--num-profile-runs 3 --convergence-mode cv", "--convergence-metric"),
+        (
+            "--num-profile-runs 3 --convergence-metric goodput --convergence-stat p99",
+            "goodput does not have \"p99\"",
+        ),
+        (
+            "--num-profile-runs 3 --convergence-metric goodput --convergence-mode distribution",
+            "one value per request",
+        ),
+        (
+            "--num-profile-runs 3 --convergence-metric ttft --convergence-mode distribution \
+             --convergence-stat p99",
+            "distribution compares all values",
+        ),
+        (
+            "--num-profile-runs 3 --convergence-metric ttft --convergence-threshold 1",
+            "must be below 1",
+        ),
+    ] {
+        assert!(refusal(flags).contains(said), "{flags}: {}", refusal(flags));
+    }
+}
+
+#[test]
 fn a_sweep_that_chooses_its_loads() {
     let config = profile("--sweep-auto --request-count 30");
     let sweep = config.multi_run.sweep.as_ref().unwrap();

@@ -149,6 +149,57 @@ fn many_runs_are_reported_again() {
 }
 
 #[test]
+fn runs_end_when_they_have_converged() {
+    let server = mock(Script::default());
+    // The number of requests is the same in each run, and the latency is not.
+    let converging = ["--convergence-metric", "request_count", "--convergence-mode", "cv"];
+    let mut flags = vec!["--num-profile-runs", "5", "--request-count", "4"];
+    flags.extend(converging);
+    let run = profile(&server.url(), &flags).succeeded();
+    let directory = run.directory.path();
+    let before = aggregate(directory);
+    let found = &before["metadata"]["convergence"];
+    assert_eq!(
+        *found,
+        serde_json::json!({
+            "metric": "request_count", "stat": "avg", "mode": "cv", "threshold": 0.05,
+            "observed": 0.0, "converged": true, "reason": "converged", "num_runs": 3,
+        })
+    );
+    assert_eq!(before["metadata"]["num_profile_runs"], 5);
+    assert_eq!(before["metadata"]["was_cancelled"], false);
+    let stdout = run.stdout();
+    assert!(stdout.contains("Run 3 (profile_runs/run_0003)"), "{stdout}");
+    assert!(
+        stdout.contains("Converged after 3 of at most 5 runs: the cv of request_count"),
+        "{stdout}"
+    );
+    fs::remove_dir_all(directory.join("aggregate")).unwrap();
+    let report = crate::support::run::aiperf(&["report"]).arg(directory).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!(aggregate(directory), before);
+    // In a sweep, each cell has as many runs as it needs.
+    let latency = ["--convergence-metric", "request_latency", "--convergence-threshold", "1e-12"];
+    for (condition, runs, reason) in [(converging, 3, "converged"), (latency, 4, "max_runs")] {
+        let mut flags = vec!["--num-profile-runs", "4", "--concurrency", "1,2"];
+        flags.extend(["--request-count", "4"]);
+        flags.extend(condition);
+        let run = profile(&server.url(), &flags).succeeded();
+        let place = run.path("aggregate/sweep_aggregate/profile_export_aiperf_sweep.json");
+        let found = json(&place);
+        assert_eq!(found["num_profile_runs"], 2 * runs);
+        assert_eq!(found["is_complete"], true);
+        for cell in found["per_combination_metrics"].as_array().unwrap() {
+            assert_eq!(cell["convergence"]["reason"], reason, "{:#}", cell["convergence"]);
+            assert_eq!(cell["convergence"]["num_runs"], runs);
+            assert_eq!(cell["runs"].as_array().unwrap().len() as u64, runs);
+            assert_eq!(cell["error"], Value::Null);
+        }
+        assert!(run.stdout().contains("converged"), "{}", run.stdout());
+    }
+}
+
+#[test]
 fn the_runs_before_a_kill_are_reported() {
     let server = mock(Script { ttft: Nanos::from_millis(20.0), ..Script::default() });
     let directory = tempfile::tempdir().unwrap();

@@ -227,7 +227,7 @@ impl Group {
         let asked = self.config.multi_run.clone();
         let files = AggregateFiles::create(&directory.join(asked.aggregate_directory(None)))?;
         let mut cells = vec![self.known(None, self.config.clone())];
-        let mut each = EachRun { shown, all: Some(asked.runs), plan: None };
+        let mut each = EachRun { shown, all: asked.planned(1), plan: None };
         self.perform(&mut cells, &mut each)?;
         let Some(Cell { trials, .. }) = cells.pop() else { return Ok(Outcome::Done) };
         let rows = aggregate::rows(&trials);
@@ -267,7 +267,7 @@ impl Group {
             }
         }
         self.deadline = sweep.max_duration.map(|duration| Clock::now() + duration);
-        let all = sweep.auto.is_none().then_some(asked.runs * cells.len() as u64);
+        let all = asked.planned(cells.len());
         let finished: usize = cells.iter().map(|cell| cell.trials.runs.len()).sum();
         if sweep.resumes {
             shown.say(&console::runs::render_finished(finished as u64, all));
@@ -313,7 +313,7 @@ impl Group {
             let result = run.rebuilt.into_result(run.member, run.directory, level);
             if result.failure.is_none() {
                 self.judged.push(judged);
-                cell.trials.runs.push(result);
+                cell.trials.add(result);
             }
         }
     }
@@ -402,8 +402,7 @@ impl Group {
             let run = self.one(cell, step.trial);
             between.ended(planner.number(step, runs, cells.len()), &run);
             if let Some(cell) = cells.get_mut(step.cell) {
-                cell.trials.runs.push(run);
-                cell.trials.runs.sort_by_key(|run| run.member.trial);
+                cell.trials.add(run);
             }
         }
     }

@@ -110,6 +110,48 @@ fn cell(index: u64, throughput_and_latency: Option<(f64, f64)>) -> (Variation, T
     (variation, trials)
 }
 
+#[test]
+fn runs_are_enough_once_their_spread_is_small() {
+    use crate::multi_run::convergence::{self, Mode as By};
+    // Returns after how many runs with these throughputs none is needed, and what decided.
+    let after = |mode, threshold, throughputs: &[Option<f64>]| {
+        let condition = convergence::Config {
+            metric: tag::REQUEST_THROUGHPUT,
+            statistic: "avg".to_owned(),
+            mode,
+            threshold,
+        };
+        let config = ManyRuns { runs: 5, convergence: Some(condition), ..ManyRuns::default() };
+        let mut trials = Trials::new(config, Uuid::nil());
+        for (trial, throughput) in (0..).zip(throughputs) {
+            if !trials.needs(trial) {
+                break;
+            }
+            let (_, mut one) = cell(0, throughput.map(|throughput| (throughput, 1.0)));
+            one.runs[0].member.trial = trial;
+            trials.add(one.runs.remove(0));
+        }
+        let observed = trials.convergence.and_then(|convergence| convergence.observed);
+        assert_eq!(trials.is_short(), trials.runs.len() < 5 && !trials.is_converged());
+        (trials.runs.len(), trials.is_converged(), observed.unwrap_or(f64::NAN))
+    };
+    let (runs, is_converged, observed) = after(By::Cv, 0.05, &[10.0, 10.0, 10.0, 10.0].map(Some));
+    assert_eq!((runs, is_converged, observed), (3, true, 0.0));
+    // A deviation of 1 and a mean of 10; t for 2 degrees is 4.303, so the width is 2 · 4.303 / √3.
+    let (runs, is_converged, observed) = after(By::Cv, 0.11, &[9.0, 10.0, 11.0].map(Some));
+    assert!(runs == 3 && is_converged && (observed - 0.1).abs() < 1e-12, "{observed}");
+    let width = 2.0 * 4.302_652_729_7 / 3.0_f64.sqrt() / 10.0;
+    let (runs, is_converged, observed) = after(By::CiWidth, 0.49, &[9.0, 10.0, 11.0].map(Some));
+    assert!(runs == 3 && !is_converged && (observed - width).abs() < 1e-9, "{observed}");
+    let (.., is_converged, _) = after(By::CiWidth, 0.5, &[9.0, 10.0, 11.0].map(Some));
+    assert!(is_converged);
+    // A failed run does not count.
+    let (runs, is_converged, _) = after(By::Cv, 0.1, &[Some(5.0), None, Some(5.0), Some(5.0)]);
+    assert_eq!((runs, is_converged), (4, true));
+    // Runs without values have no distribution.
+    assert!(after(By::Distribution, 0.05, &[1.0; 5].map(Some)).2.is_nan());
+}
+
 fn results(cells: &[Option<(f64, f64)>]) -> Results {
     let cells = (0..).zip(cells).map(|(index, values)| cell(index, *values));
     let sweep = config(&[CONCURRENCY], Mode::Repeated);
