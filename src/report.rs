@@ -1,7 +1,8 @@
 //! Pictures of runs: the HTML page.
 //!
-//! `run` describes the charts of a run; `page` draws the descriptions without knowing a metric.
+//! `run` and `cells` describe the charts of a run and of several; `page` draws the descriptions without knowing a metric.
 
+mod cells;
 mod chart;
 mod distribution;
 mod document;
@@ -17,9 +18,13 @@ use std::path::{Path, PathBuf};
 
 use crate::artifacts::WriteFailure;
 use crate::artifacts::layout::Layout;
+use crate::artifacts::rebuild;
+use crate::multi_run::Trials;
+use crate::multi_run::sweep::Results;
 use crate::platform::replace::replace;
 use crate::run::RunReport;
 
+use cells::Comparison;
 use document::Document;
 use run::Run;
 
@@ -56,6 +61,40 @@ pub(crate) fn write_run(
         Err(error) => {
             Err(WriteFailure { path, error: format!("{}: {error}", layout.table.display()) })
         }
+    }
+}
+
+/// Writes the page of a sweep in `directory`; returns its path.
+pub(crate) fn write_sweep(
+    file: &PageFile,
+    directory: &Path,
+    results: &Results,
+) -> Result<PathBuf, WriteFailure> {
+    write_cells(file, directory, &Comparison::of_sweep(results))
+}
+
+/// Writes the page of the runs of one load in `directory`; returns its path.
+pub(crate) fn write_trials(
+    file: &PageFile,
+    directory: &Path,
+    trials: &Trials,
+) -> Result<PathBuf, WriteFailure> {
+    write_cells(file, directory, &Comparison::of_trials(trials))
+}
+
+fn write_cells(
+    file: &PageFile,
+    directory: &Path,
+    cells: &Comparison,
+) -> Result<PathBuf, WriteFailure> {
+    let path = file.or(&Layout::new(directory, None).page);
+    let table = |run: &PathBuf| {
+        let layout = rebuild::layout(&directory.join(run)).ok()?;
+        layout.table.exists().then_some(layout.table)
+    };
+    match cells.document(table) {
+        Ok(document) => write(path, &document),
+        Err(error) => Err(WriteFailure { path, error: error.to_string() }),
     }
 }
 

@@ -29,12 +29,8 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     page::check(page.as_ref())?;
     let mut rebuilt = match (asked.directories.as_slice(), asked.artifact_dir.clone()) {
         ([only], None) => match (Plan::read(only)?, Group::find(only)?) {
-            (Some(_), _) | (_, Some(_)) if page.is_some() => bail!(
-                "--html: {} contains several runs; specify the directory of one of them",
-                only.display()
-            ),
-            (Some(plan), _) => return sweep(only, &plan, judge, out),
-            (None, Some(group)) => return many(only, group, judge, out),
+            (Some(plan), _) => return sweep(only, &plan, asked, out),
+            (None, Some(group)) => return many(only, group, asked, out),
             (None, None) => {
                 let needs_server_metrics = page.is_some();
                 rebuild::rebuild_with(only, Wanted { needs_server_metrics, ..wanted(judge) })?
@@ -58,7 +54,7 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
 fn many(
     directory: &Path,
     group: Group,
-    judge: &judge::Config,
+    Report { judge, page, .. }: &Report,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     warn(&group.notes)?;
@@ -75,7 +71,10 @@ fn many(
     check_any(directory, &trials.runs)?;
     let files = AggregateFiles::create(&directory.join(AGGREGATE))?;
     let rows = aggregate::rows(&trials);
-    let written = files.write(&trials, &rows)?;
+    let mut written = files.write(&trials, &rows)?;
+    if let Some(page) = page {
+        written.push(report::write_trials(page, directory, &trials)?);
+    }
     out.write_all(console::runs::render(&trials, &rows, terminal_style()).as_bytes())?;
     conclude(directory, &judged_runs, judge, &written, out)
 }
@@ -117,7 +116,7 @@ fn decided(outcome: Outcome, runs: &[JudgedRun]) -> anyhow::Result<Outcome> {
 fn sweep(
     directory: &Path,
     plan: &Plan,
-    judge: &judge::Config,
+    Report { judge, page, .. }: &Report,
     out: &mut impl Write,
 ) -> anyhow::Result<Outcome> {
     let config = &plan.multi_run;
@@ -151,7 +150,10 @@ fn sweep(
     }
     let results = Results::of(config, sweep, plan.sweep_id, cells);
     let files = SweepFiles::create(&directory.join(config.sweep_directory()))?;
-    let written = files.write(&results)?;
+    let mut written = files.write(&results)?;
+    if let Some(page) = page {
+        written.push(report::write_sweep(page, directory, &results)?);
+    }
     out.write_all(console::runs::render_sweep(&results, terminal_style()).as_bytes())?;
     conclude(directory, &judged_runs, judge, &written, out)
 }

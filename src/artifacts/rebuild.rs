@@ -167,6 +167,11 @@ pub struct Rebuilt {
     rows: Rows,
 }
 
+/// Returns the paths of the files of the run in `directory`.
+pub(crate) fn layout(directory: &Path) -> Result<Layout, ReportError> {
+    Ok(Layout::new(directory, Origin::find(directory)?.prefix()))
+}
+
 /// Rebuilds the report of the run in `directory`.
 pub fn rebuild(directory: &Path) -> Result<Rebuilt, ReportError> {
     rebuild_with(directory, Wanted::default())

@@ -427,8 +427,8 @@ fn page(
 ) -> Result<Option<PageFile>, ConfigError> {
     let page = output.page.html.clone();
     if page.is_some() && multi_run.is_many() {
-        let why = "a page is of a single run; remove the flag, and use `aiperf report --html` with \
-                   the directory of each run";
+        let why = "the page of several runs is written afterwards; use `aiperf report DIR --html` with \
+                   the directory of the runs";
         return Err(ConfigError::flag("--html", why));
     }
     if page.is_some() && output.export_level == artifacts::ExportLevel::Summary {

@@ -22,10 +22,10 @@ use crate::metrics::{Registry, Verdict};
 use crate::run::RunReport;
 
 /// Returns a value of a request.
-type ValueOf = fn(&Request) -> Option<f64>;
+pub(super) type ValueOf = fn(&Request) -> Option<f64>;
 
 /// The latencies with a distribution, and their values.
-const LATENCIES: [(MetricTag, ValueOf); 3] = [
+pub(super) const LATENCIES: [(MetricTag, ValueOf); 3] = [
     (tag::TIME_TO_FIRST_TOKEN, |request| request.ttft),
     (tag::INTER_TOKEN_LATENCY, |request| request.itl),
     (tag::REQUEST_LATENCY, |request| request.latency),

@@ -100,10 +100,39 @@ fn names_and_errors_of_others_are_only_text() {
 fn a_page_without_the_records_of_one_run_is_rejected() {
     for (flags, why) in [
         (["--export-level", "summary", "--html"], "the page needs the records of requests"),
-        (["--num-profile-runs", "2", "--html"], "a page is of a single run"),
+        (["--num-profile-runs", "2", "--html"], "the page of several runs is written afterwards"),
     ] {
         let run = profile("http://localhost:1", &flags);
         assert_eq!(run.exit_code(), Some(2));
         assert!(run.stderr().contains(why), "{}", run.stderr());
     }
+}
+
+#[test]
+fn the_page_of_a_sweep_compares_its_cells() {
+    let server = mock(Script { ttft: Nanos::from_millis(5.0), ..Script::default() });
+    let flags = ["--concurrency", "1,2,4", "--request-count", "12"];
+    let run = profile(&server.url(), &flags).succeeded();
+    let output = aiperf(&["report", "--html", "--"]).arg(run.directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let data = data(&page(&run));
+    let sweep: Value =
+        serde_json::from_str(&run.text("sweep_aggregate/profile_export_aiperf_sweep.json"))
+            .unwrap();
+    let cells = sweep["per_combination_metrics"].as_array().unwrap();
+    let all = data["sections"].as_array().unwrap().iter();
+    let all: Vec<&Value> = all.flat_map(|section| section["charts"].as_array().unwrap()).collect();
+    let chart = |name: &str| *all.iter().find(|chart| chart["name"] == name).unwrap();
+    let throughput = &chart("request_throughput_by_cell")["series"][0];
+    let trade_off = chart("time_to_first_token_by_throughput");
+    let concurrency = [1.0, 2.0, 4.0];
+    for (at, cell) in cells.iter().enumerate() {
+        let rate = &cell["metrics"]["request_throughput"]["avg"];
+        assert_eq!(throughput["points"][at], serde_json::json!([concurrency[at], rate]));
+        let latency = &cell["metrics"]["time_to_first_token"]["p99"];
+        assert_eq!(trade_off["series"][0]["points"][at], serde_json::json!([rate, latency]));
+    }
+    let front = cells.iter().filter(|cell| cell["pareto_optimal"] == true).count();
+    assert_eq!(trade_off["series"][1]["points"].as_array().unwrap().len(), front);
+    assert_eq!(chart("time_to_first_token_cdf")["series"].as_array().unwrap().len(), 3);
 }

@@ -1,0 +1,374 @@
+//! The page of several runs: the cells of a sweep, or the runs of one load.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use parquet::errors::ParquetError;
+use serde_json::{Value, json};
+
+use super::chart::{Axis, Chart, Point, Series, Shape, Tone};
+use super::distribution::{cumulative, sorted};
+use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, Table};
+use super::requests::Requests;
+use super::run::{LATENCIES, axis};
+use crate::metrics::tag::{self, MetricTag};
+use crate::metrics::{Registry, Verdict};
+use crate::multi_run::aggregate::{self, Row};
+use crate::multi_run::sweep::{self, Results};
+use crate::multi_run::{RunResult, Trials};
+
+/// Maximum number of distributions in a chart.
+const MAX_DISTRIBUTIONS: usize = 12;
+
+/// The statistics that are compared.
+const COMPARED: [(MetricTag, &[&str]); 7] = [
+    (tag::REQUEST_THROUGHPUT, &["avg"]),
+    (tag::OUTPUT_TOKEN_THROUGHPUT, &["avg"]),
+    (tag::TIME_TO_FIRST_TOKEN, &["p50", "p99"]),
+    (tag::INTER_TOKEN_LATENCY, &["p50", "p99"]),
+    (tag::REQUEST_LATENCY, &["p50", "p99"]),
+    (tag::REQUEST_ERROR_RATE, &["avg"]),
+    (tag::GOODPUT, &["avg"]),
+];
+
+/// Runs that are shown as one.
+pub(super) struct Cell {
+    label: String,
+    /// The value of the only parameter, if it is a number.
+    parameter: Option<f64>,
+    rows: Vec<Row>,
+    /// The directories of its successful runs.
+    runs: Vec<PathBuf>,
+    is_pareto: bool,
+    verdict: Option<Verdict>,
+    error: Option<String>,
+}
+
+/// The cells of a page, and what it says of all.
+pub(super) struct Comparison {
+    title: String,
+    facts: Vec<(&'static str, String)>,
+    /// What distinguishes the cells.
+    axis: Axis,
+    cells: Vec<Cell>,
+}
+
+impl Comparison {
+    /// The cells of a sweep.
+    pub(super) fn of_sweep(results: &Results) -> Self {
+        let names: Vec<&str> =
+            results.sweep.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let cell = |cell: &sweep::Cell| {
+            let values = &cell.variation.values;
+            let only = if values.len() == 1 { values.values().next() } else { None };
+            Cell {
+                label: cell.variation.directory().to_owned(),
+                parameter: only.and_then(Value::as_f64),
+                rows: cell.rows.clone(),
+                runs: directories(cell.trials.successful()),
+                is_pareto: cell.is_pareto,
+                verdict: cell.verdict(),
+                error: cell.error().map(str::to_owned),
+            }
+        };
+        Self {
+            title: format!("Sweep over {} | aiperf", names.join(", ")),
+            facts: vec![
+                ("Cells", results.cells.len().to_string()),
+                ("Runs per cell", results.config.runs.to_string()),
+                ("Sweep ID", results.sweep_id.to_string()),
+            ],
+            axis: Axis::new(names.join(", "), ""),
+            cells: results.cells.iter().map(cell).collect(),
+        }
+    }
+
+    /// The runs of one load.
+    pub(super) fn of_trials(trials: &Trials) -> Self {
+        let cell = |run: &RunResult| {
+            let mut alone = Trials::new(trials.config.clone(), trials.sweep_id);
+            alone.runs.push(run.clone());
+            Cell {
+                label: run.member.run_label.clone(),
+                parameter: None,
+                rows: aggregate::rows(&alone),
+                runs: directories(alone.successful()),
+                is_pareto: false,
+                verdict: run.verdict,
+                error: run.failure.as_ref().map(|failure| failure.message().to_owned()),
+            }
+        };
+        Self {
+            title: format!("{} runs | aiperf", trials.runs.len()),
+            facts: vec![("Runs", trials.runs.len().to_string())],
+            axis: Axis::new("Run", ""),
+            cells: trials.runs.iter().map(cell).collect(),
+        }
+    }
+
+    /// Returns the page. `table` returns the table of requests of a run's directory.
+    pub(super) fn document(
+        &self,
+        table: impl Fn(&PathBuf) -> Option<PathBuf>,
+    ) -> Result<Document, ParquetError> {
+        let mut sections = vec![
+            Section::new(
+                "Throughput and latency",
+                "A cell is on the Pareto front if no other cell is at least as good in both values \
+                 and better in one.",
+                self.trade_offs(),
+            ),
+            Section::new("By cell", "Means over the successful runs of a cell.", self.curves()),
+            Section::new(
+                "Distributions",
+                "Successful requests of all successful runs of a cell.",
+                self.distributions(table)?,
+            ),
+            Section {
+                tables: vec![self.table()],
+                ..Section::new(
+                    "Statistics",
+                    "Intervals are those of the mean over the runs.",
+                    vec![],
+                )
+            },
+        ];
+        sections.retain(|section| !section.is_empty());
+        Ok(Document {
+            title: self.title.clone(),
+            facts: self.facts.clone(),
+            notices: self.notices(),
+            figures: self.figures(),
+            sections,
+            requests: ShownRequests::default(),
+        })
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        for cell in &self.cells {
+            if let Some(error) = &cell.error {
+                notices
+                    .push(Notice { level: Level::Bad, text: format!("{}: {error}", cell.label) });
+            }
+            let level = match cell.verdict {
+                Some(Verdict::Invalid) => Level::Bad,
+                Some(Verdict::Suspect) => Level::Doubtful,
+                Some(Verdict::Valid) | None => continue,
+            };
+            let verdict = if level == Level::Bad { Verdict::Invalid } else { Verdict::Suspect };
+            let text = format!("{}: client health is {}.", cell.label, verdict.as_str());
+            notices.push(Notice { level, text });
+        }
+        notices
+    }
+
+    /// Returns the best value of each statistic, with its cell.
+    fn figures(&self) -> Vec<Figure> {
+        let best = |tag: MetricTag, statistic: &str, is_higher_better: bool| {
+            let metric = Registry::row(tag)?;
+            let score = |value: f64| if is_higher_better { value } else { -value };
+            let values =
+                self.cells.iter().filter_map(|cell| Some((cell, value(cell, tag, statistic)?)));
+            let (cell, value) = values.max_by(|a, b| score(a.1).total_cmp(&score(b.1)))?;
+            let of = if statistic == "avg" { String::new() } else { format!(" {statistic}") };
+            Some(Figure {
+                title: format!("Best {}{of}", metric.header),
+                value,
+                unit: metric.display_unit.label().to_owned(),
+                detail: cell.label.clone(),
+            })
+        };
+        let figures = [
+            best(tag::REQUEST_THROUGHPUT, "avg", true),
+            best(tag::OUTPUT_TOKEN_THROUGHPUT, "avg", true),
+            best(tag::TIME_TO_FIRST_TOKEN, "p99", false),
+            best(tag::REQUEST_LATENCY, "p99", false),
+        ];
+        figures.into_iter().flatten().collect()
+    }
+
+    /// Returns charts of throughput against latencies.
+    fn trade_offs(&self) -> Vec<Chart> {
+        let Some(throughput) = Registry::row(tag::REQUEST_THROUGHPUT) else { return Vec::new() };
+        let mut charts = Vec::new();
+        for (tag, _) in LATENCIES {
+            let Some(metric) = Registry::row(tag) else { continue };
+            let mut all = Series::new("cells", Shape::Points, Vec::new());
+            let mut front = Vec::new();
+            for cell in &self.cells {
+                let x = value(cell, tag::REQUEST_THROUGHPUT, "avg");
+                if let (Some(x), Some(y)) = (x, value(cell, tag, "p99")) {
+                    all.points.push(Point::new(x, y));
+                    all.labels.push(cell.label.clone());
+                    if cell.is_pareto {
+                        front.push((Point::new(x, y), cell.label.clone()));
+                    }
+                }
+            }
+            front.sort_by(|a, b| a.0.x.total_cmp(&b.0.x));
+            let (points, labels) = front.into_iter().unzip();
+            let mut series = vec![all];
+            // The front is that of the latency by which the sweep compares its cells.
+            if tag == self.latency() {
+                let front = Series { labels, ..Series::new("Pareto front", Shape::Line, points) };
+                series.push(front.toned(Tone::Own));
+            }
+            let mut y = axis(metric);
+            y.title.push_str(" p99");
+            charts.push(Chart {
+                name: format!("{tag}_by_throughput"),
+                title: format!("{} p99 by request throughput", metric.header),
+                note: String::new(),
+                x: axis(throughput),
+                y,
+                series,
+                marks: Vec::new(),
+                is_timeline: false,
+            });
+        }
+        charts
+    }
+
+    /// Returns the latency that the Pareto front is about.
+    fn latency(&self) -> MetricTag {
+        let first = tag::TIME_TO_FIRST_TOKEN;
+        let has_first = self.cells.iter().any(|cell| value(cell, first, "p99").is_some());
+        if has_first { first } else { tag::REQUEST_LATENCY }
+    }
+
+    /// Returns a chart of each metric by cell.
+    fn curves(&self) -> Vec<Chart> {
+        let is_numeric = self.cells.iter().all(|cell| cell.parameter.is_some());
+        let x = |at: usize, cell: &Cell| {
+            cell.parameter.filter(|_| is_numeric).unwrap_or(at as f64 + 1.0)
+        };
+        let axis_of_cells =
+            if is_numeric { self.axis.clone() } else { Axis::new("Number of the cell", "") };
+        let mut charts = Vec::new();
+        for (tag, statistics) in COMPARED {
+            let Some(metric) = Registry::row(tag) else { continue };
+            let series = statistics.iter().map(|statistic| {
+                let mut series = Series::new(*statistic, Shape::Line, Vec::new());
+                for (at, cell) in self.cells.iter().enumerate() {
+                    if let Some(y) = value(cell, tag, statistic) {
+                        series.points.push(Point::new(x(at, cell), y));
+                        series.labels.push(cell.label.clone());
+                    }
+                }
+                series
+            });
+            charts.push(Chart {
+                name: format!("{tag}_by_cell"),
+                title: metric.header.to_owned(),
+                note: String::new(),
+                x: axis_of_cells.clone(),
+                y: axis(metric),
+                series: series.collect(),
+                marks: Vec::new(),
+                is_timeline: false,
+            });
+        }
+        charts
+    }
+
+    /// Returns the distributions of each latency, side by side.
+    fn distributions(
+        &self,
+        table: impl Fn(&PathBuf) -> Option<PathBuf>,
+    ) -> Result<Vec<Chart>, ParquetError> {
+        let mut of_latency: BTreeMap<usize, Vec<Series>> = BTreeMap::new();
+        for cell in self.cells.iter().take(MAX_DISTRIBUTIONS) {
+            let mut values: [Vec<f64>; LATENCIES.len()] = Default::default();
+            for table in cell.runs.iter().filter_map(&table) {
+                let requests = Requests::read(&table, 0)?;
+                for ((_, value_of), values) in LATENCIES.iter().zip(&mut values) {
+                    values.extend(requests.all.iter().filter_map(value_of));
+                }
+            }
+            for (at, values) in values.into_iter().enumerate() {
+                let points = cumulative(&sorted(values.into_iter()));
+                let series = Series::new(cell.label.clone(), Shape::Line, points);
+                of_latency.entry(at).or_default().push(series);
+            }
+        }
+        let more = self.cells.len().saturating_sub(MAX_DISTRIBUTIONS);
+        let note = match more {
+            0 => String::new(),
+            more => format!("The first {MAX_DISTRIBUTIONS} cells; {more} more are not shown"),
+        };
+        let chart = |(at, series): (usize, Vec<Series>)| {
+            let (tag, _) = LATENCIES[at];
+            let metric = Registry::row(tag)?;
+            Some(Chart {
+                name: format!("{tag}_cdf"),
+                title: format!("{}: share of requests below a value", metric.header),
+                note: note.clone(),
+                x: axis(metric),
+                y: Axis::new("Requests", "%"),
+                series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
+                marks: Vec::new(),
+                is_timeline: false,
+            })
+        };
+        Ok(of_latency.into_iter().filter_map(chart).collect())
+    }
+
+    fn table(&self) -> Table {
+        let mut rows = Vec::new();
+        for (number, cell) in (1..).zip(&self.cells) {
+            for (tag, statistics) in COMPARED {
+                for row in statistics.iter().filter_map(|statistic| row(cell, tag, statistic)) {
+                    let spread = row.across.spread.as_ref();
+                    rows.push(vec![
+                        json!(number),
+                        json!(cell.label),
+                        json!(row.metric.tag),
+                        json!(row.statistic),
+                        json!(row.metric.display_unit.label()),
+                        json!(row.across.mean),
+                        json!(spread.map(|spread| spread.ci_low)),
+                        json!(spread.map(|spread| spread.ci_high)),
+                        json!(spread.map(|spread| spread.std)),
+                        json!(row.across.min),
+                        json!(row.across.max),
+                        json!(row.across.runs),
+                    ]);
+                }
+            }
+        }
+        let columns = [
+            "number",
+            "cell",
+            "metric",
+            "statistic",
+            "unit",
+            "mean",
+            "ci_low",
+            "ci_high",
+            "std",
+            "min",
+            "max",
+            "runs",
+        ];
+        Table {
+            title: "Comparison".to_owned(),
+            note: String::new(),
+            columns: columns.map(str::to_owned).to_vec(),
+            rows,
+            requests: Vec::new(),
+        }
+    }
+}
+
+fn directories<'a>(runs: impl Iterator<Item = &'a RunResult>) -> Vec<PathBuf> {
+    runs.map(|run| run.directory.clone()).collect()
+}
+
+fn row<'a>(cell: &'a Cell, tag: MetricTag, statistic: &str) -> Option<&'a Row> {
+    cell.rows.iter().find(|row| row.metric.tag == tag && row.statistic == statistic)
+}
+
+fn value(cell: &Cell, tag: MetricTag, statistic: &str) -> Option<f64> {
+    row(cell, tag, statistic).map(|row| row.across.mean).filter(|value| value.is_finite())
+}
