@@ -91,7 +91,7 @@ impl Layout {
             server_metrics_csv: name("_server_metrics.csv", "server_metrics_export.csv"),
             server_metrics_lines: name("_server_metrics.jsonl", "server_metrics_export.jsonl"),
             server_metrics_table: name("_server_metrics.parquet", "server_metrics_export.parquet"),
-            page: name("_report.html", "report.html"),
+            page: name("_report.html", PAGE),
             inputs: directory.join("inputs.json"),
             manifest: directory.join("run_manifest.json"),
             log: directory.join("logs").join("aiperf.log"),
@@ -144,9 +144,12 @@ pub(super) const SWEEP_PLAN: &str = "sweep_plan.json";
 /// File of the loads that a search has tried, in the directory of its runs.
 pub(super) const SEARCH_HISTORY: &str = "search_history.json";
 
+/// The page of a run without a prefix, and of several runs.
+const PAGE: &str = "report.html";
+
 /// Iterates over what a command with several runs leaves in its directory.
 pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    let fixed = [AGGREGATE, SWEEP_AGGREGATE, SWEEP_PLAN, SEARCH_HISTORY, Member::PLACES]
+    let fixed = [AGGREGATE, SWEEP_AGGREGATE, SWEEP_PLAN, SEARCH_HISTORY, PAGE, Member::PLACES]
         .map(|name| directory.join(name));
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_of_search = |path: &PathBuf| {
