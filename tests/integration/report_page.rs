@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::load::{faults, mock};
 use crate::support::python::run_python;
-use crate::support::run::{Run, aiperf, profile};
+use crate::support::run::{Run, aiperf, profile, profile_command};
 
 /// A name that would end the page's data and run a script.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
@@ -42,8 +42,13 @@ fn the_page_shows_what_the_files_contain() {
         faults: faults(&["every=7:status=503"]),
         ..Script::default()
     });
-    let flags = ["--concurrency", "4", "--request-count", "80", "--warmup-request-count", "3"];
-    let run = profile(&server.url(), &[&flags[..], &["--html"]].concat()).succeeded();
+    let directory = tempfile::tempdir().unwrap();
+    let flags =
+        ["--concurrency", "4", "--request-count", "160", "--warmup-request-count", "3", "--html"];
+    let mut command = profile_command(&server.url(), directory.path(), &flags);
+    // So that many scrapes are within the phase.
+    command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "0.02");
+    let run = Run { output: command.output().unwrap(), directory }.succeeded();
     run_python("tests/read_report.py", run.directory.path());
     let at_once = data(&page(&run));
     for name in [
