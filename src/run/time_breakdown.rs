@@ -1,22 +1,18 @@
 //! Divides the client's mean latencies into what the server reports about its own times.
 
+mod servers;
+
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::servers::{Counted, ENGINES, FRONTEND, Server, Time};
 use super::RunReport;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::{MetricTag, tag};
-use crate::server_metrics::report::Stats;
-use crate::server_metrics::snapshot::Kind;
-use crate::server_metrics::store::Values;
-
-/// The histograms of vLLM, in seconds: one observation for each finished request.
-const QUEUE: &str = "vllm:request_queue_time_seconds";
-const PREFILL: &str = "vllm:request_prefill_time_seconds";
-const DECODE: &str = "vllm:request_decode_time_seconds";
-/// The times from the arrival of a request at the server.
-const FIRST_TOKEN: &str = "vllm:time_to_first_token_seconds";
-const WHOLE: &str = "vllm:e2e_request_latency_seconds";
+use crate::server_metrics::report::{MetricReport, Stats};
+use crate::server_metrics::store::{Labels, Values};
 
 /// The client's mean latencies by the server's times, or why they are not divided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +72,8 @@ pub(crate) enum Stage {
     Prefill,
     /// The server computes the other tokens.
     Decode,
+    /// The server has the request, and does not report in which stage.
+    Server,
     /// The rest: the network, and whatever the server does before it takes its first time.
     Unattributed,
 }
@@ -89,6 +87,7 @@ impl Stage {
             Self::Queue => "Queue",
             Self::Prefill => "Prefill",
             Self::Decode => "Decode",
+            Self::Server => "Server, undivided",
             Self::Unattributed => "Unattributed",
         }
     }
@@ -99,64 +98,114 @@ impl Stage {
 pub(crate) enum Indivisible {
     /// The server counted other requests, too, or not all.
     #[error(
-        "{metric} counts {server} requests, the client {client}; the server's times are not those \
-         of the client's requests"
+        "{metric} counts {server} {quantity}, the client {client}; the server's times are not \
+         those of the client's requests"
     )]
-    OtherRequests { metric: &'static str, server: f64, client: u64 },
+    OtherRequests { metric: &'static str, quantity: &'static str, server: f64, client: f64 },
+    /// The server counts tokens instead of requests, and the client cannot compare them.
+    #[error(
+        "{0} counts tokens, which some responses do not report; the server's times cannot be \
+         attributed to the client's requests"
+    )]
+    NoUsage(&'static str),
     /// The server restarted.
     #[error("{0} decreased, because the server restarted")]
     Restarted(&'static str),
 }
 
-/// A histogram over all endpoints.
-#[derive(Debug, Clone, Copy, Default)]
+/// A time over all endpoints, in its own unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Observed {
-    count: f64,
-    /// Seconds.
+    /// Number of observations; `None` for a counter.
+    count: Option<f64>,
     sum: f64,
-    /// Maximum error of the sum from rounding, in seconds.
+    /// Maximum error of the sum from rounding.
     rounding: f64,
     is_reset: bool,
 }
 
 impl Observed {
-    /// Returns the mean of the histogram `metric`, which must count `client` requests.
-    fn part(self, metric: &'static str, client: u64) -> Result<Part, Indivisible> {
-        let Self { count, sum, rounding, is_reset } = self;
-        if is_reset {
+    /// Returns the mean of `time` over the requests of the client, as the part `stage`.
+    fn part(
+        self,
+        stage: Stage,
+        time: Time,
+        omits_zeros: bool,
+        requests: u64,
+    ) -> Result<Part, Indivisible> {
+        let Time { metric, unit_ms, .. } = time;
+        if self.is_reset {
             return Err(Indivisible::Restarted(metric));
         }
-        if count != client as f64 {
-            return Err(Indivisible::OtherRequests { metric, server: count, client });
+        let client = requests as f64;
+        if let Some(server) = self.count
+            && (server > client || (server < client && !omits_zeros))
+        {
+            let quantity = "requests";
+            return Err(Indivisible::OtherRequests { metric, quantity, server, client });
         }
-        let mean = |seconds: f64| seconds / count * 1e3;
-        Ok(Part { stage: Stage::FrontEnd, mean_ms: mean(sum), bound_ms: mean(rounding) })
+        let mean = |sum: f64| sum * unit_ms / client;
+        Ok(Part { stage, mean_ms: mean(self.sum), bound_ms: mean(self.rounding) })
     }
 }
 
-/// Divides a mean of the client. The `server` reports its own total, of which the `stages` are
-/// parts; `arrival_error_ms` is the client's mean error of the end of a latency.
+/// The means that a server reports.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Means {
+    queue: Option<Part>,
+    prefill: Option<Part>,
+    decode: Option<Part>,
+    first_token: Option<Part>,
+    whole: Option<Part>,
+}
+
+impl Means {
+    /// Returns the time after the first token of streamed responses.
+    fn after_first_token(&self) -> Option<Part> {
+        self.whole
+            .zip(self.first_token)
+            .map(|(whole, first)| whole.without(&[first], Stage::Decode))
+    }
+}
+
+impl Part {
+    /// Returns what remains of it without `parts`.
+    fn without(self, parts: &[Self], stage: Stage) -> Self {
+        let sum = |of: fn(&Self) -> f64| parts.iter().map(of).sum::<f64>();
+        Self {
+            stage,
+            mean_ms: self.mean_ms - sum(|part| part.mean_ms),
+            bound_ms: self.bound_ms + sum(|part| part.bound_ms),
+        }
+    }
+}
+
+/// Divides a mean of the client. A frontend and an engine report their own totals, of which the
+/// `stages` are parts; `arrival_error_ms` is the client's mean error of the end of a latency.
 fn parts(
     mean_ms: f64,
     connection: Option<Part>,
-    server: Option<Part>,
-    stages: Vec<Part>,
+    [frontend, engine]: [Option<Part>; 2],
+    stages: &[Option<Part>],
     arrival_error_ms: f64,
 ) -> Vec<Part> {
-    let sum = |parts: &[Part], of: fn(&Part) -> f64| parts.iter().map(of).sum::<f64>();
-    let front_end = server.map(|server| Part {
-        stage: Stage::FrontEnd,
-        mean_ms: server.mean_ms - sum(&stages, |part| part.mean_ms),
-        bound_ms: server.bound_ms + sum(&stages, |part| part.bound_ms),
-    });
-    let mut parts: Vec<Part> = connection.into_iter().chain(front_end).collect();
-    parts.extend(stages);
-    let known = sum(&parts, |part| part.mean_ms);
-    parts.push(Part {
-        stage: Stage::Unattributed,
-        mean_ms: mean_ms - known,
-        bound_ms: sum(&parts, |part| part.bound_ms) + arrival_error_ms,
-    });
+    let known: Vec<Part> = stages.iter().flatten().copied().collect();
+    let has_all = known.len() == stages.len();
+    let outer = frontend.or(engine);
+    // A server that does not report all stages may spend the remainder in those.
+    let outside = match (outer, engine) {
+        (Some(outer), _) if has_all => Some(outer.without(&known, Stage::FrontEnd)),
+        (Some(outer), Some(engine)) if frontend.is_some() => {
+            Some(outer.without(&[engine], Stage::FrontEnd))
+        }
+        _ => None,
+    };
+    let undivided = engine.or(outer).filter(|_| !has_all);
+    let undivided = undivided.map(|total| total.without(&known, Stage::Server));
+    let mut parts: Vec<Part> =
+        connection.into_iter().chain(outside).chain(known).chain(undivided).collect();
+    let whole = Part { stage: Stage::Unattributed, mean_ms, bound_ms: arrival_error_ms };
+    parts.push(whole.without(&parts, Stage::Unattributed));
     parts
 }
 
@@ -166,51 +215,63 @@ impl RunReport {
     #[must_use]
     pub fn time_breakdown(&self) -> Option<TimeBreakdown> {
         let is_shard = self.run.shard.is_some_and(|shard| shard.count() > 1);
-        [QUEUE, PREFILL].iter().find_map(|metric| self.observed(metric)).filter(|_| !is_shard)?;
+        let servers = self.servers().filter(|_| !is_shard)?;
         let (latency, _) = self.client(tag::REQUEST_LATENCY)?;
-        Some(match self.divided(latency.count) {
+        Some(match self.divided(servers, latency.count) {
             Ok(division) => TimeBreakdown::Found(division),
             Err(reason) => TimeBreakdown::None { reason: reason.to_string() },
         })
     }
 
-    fn divided(&self, requests: u64) -> Result<Division, Indivisible> {
-        let parts = [(Stage::Queue, QUEUE), (Stage::Prefill, PREFILL), (Stage::Decode, DECODE)];
-        let [queue, prefill, decode] = parts.map(|(name, metric)| {
-            self.part(metric, requests)
-                .map(|found| found.map(|found| Part { stage: name, ..found }))
-        });
-        let (queue, prefill, decode) = (queue?, prefill?, decode?);
-        let (first, whole) = (self.part(FIRST_TOKEN, requests)?, self.part(WHOLE, requests)?);
-        let metrics = [
-            (tag::TIME_TO_FIRST_TOKEN, first, [queue, prefill, None]),
-            (tag::REQUEST_LATENCY, whole, [queue, prefill, decode]),
-        ];
-        let metrics = metrics.into_iter().filter_map(|(tag, server, stages)| {
+    /// Returns the frontend and the engine that processed the requests, as far as their metrics
+    /// are known; `None` without any. The totals of an engine that reports no stages are of use
+    /// only behind a frontend.
+    fn servers(&self) -> Option<[Option<&'static Server>; 2]> {
+        let has = |time: Time| self.observed(&[time], time, None, 1).is_some();
+        let frontend = FRONTEND.times().any(has).then_some(&FRONTEND);
+        let engine = ENGINES.iter().find(|engine| engine.stages().any(has));
+        let undivided = || ENGINES.iter().find(|engine| engine.times().any(has));
+        let engine = engine.or_else(|| frontend.and_then(|_| undivided()));
+        (frontend.is_some() || engine.is_some()).then_some([frontend, engine])
+    }
+
+    fn divided(
+        &self,
+        [frontend, engine]: [Option<&'static Server>; 2],
+        requests: u64,
+    ) -> Result<Division, Indivisible> {
+        let means = |server: Option<&Server>| {
+            server.map_or(Ok(Means::default()), |server| self.means(server, requests))
+        };
+        let (frontend, engine) = (means(frontend)?, means(engine)?);
+        let Means { queue, prefill, decode, .. } = engine;
+        let first = self.client(tag::TIME_TO_FIRST_TOKEN);
+        // Requests without content have no time to the first token.
+        let is_streamed = first.is_some_and(|(distribution, _)| distribution.count == requests);
+        let after = || engine.after_first_token().or_else(|| frontend.after_first_token());
+        let decode = decode.or_else(|| is_streamed.then(after).flatten());
+        let first_token = ([frontend.first_token, engine.first_token], &[queue, prefill][..]);
+        let whole = ([frontend.whole, engine.whole], &[queue, prefill, decode][..]);
+        let metrics = [(tag::TIME_TO_FIRST_TOKEN, first_token), (tag::REQUEST_LATENCY, whole)];
+        let metrics = metrics.into_iter().filter_map(|(tag, (totals, stages))| {
             let (distribution, result) = self.client(tag)?;
-            // Requests without content have no time to the first token.
-            (distribution.count == requests).then(|| self.rows(result, server, stages))
+            (distribution.count == requests).then(|| self.rows(result, totals, stages))
         });
         Ok(Division { request_count: requests, metrics: metrics.collect() })
     }
 
-    /// Divides the mean of `result`, of which the `server` reports its own total and `stages`.
+    /// Divides the mean of `result`, of which servers report their own `totals` and `stages`.
     fn rows(
         &self,
         result: &MetricResult,
-        server: Option<Part>,
-        stages: [Option<Part>; 3],
+        totals: [Option<Part>; 2],
+        stages: &[Option<Part>],
     ) -> Divided {
         let arrival = self.outcome.client_health.as_ref();
         let arrival = arrival.and_then(|health| health.arrival_error_ms.as_ref());
+        let arrival_ms = arrival.map_or(0.0, |error| error.avg);
         let mean_ms = result.stats.avg;
-        let parts = parts(
-            mean_ms,
-            self.connection(),
-            server,
-            stages.into_iter().flatten().collect(),
-            arrival.map_or(0.0, |error| error.avg),
-        );
+        let parts = parts(mean_ms, self.connection(), totals, stages, arrival_ms);
         Divided { metric: result.metric.tag, mean_ms, parts }
     }
 
@@ -225,9 +286,49 @@ impl RunReport {
         })
     }
 
-    /// Returns the mean of the server's histogram `metric`, if it has it.
-    fn part(&self, metric: &'static str, client: u64) -> Result<Option<Part>, Indivisible> {
-        self.observed(metric).map(|observed| observed.part(metric, client)).transpose()
+    /// Returns the means that `server` reports over the client's requests.
+    fn means(&self, server: &Server, requests: u64) -> Result<Means, Indivisible> {
+        self.check_counter(server, requests)?;
+        // Another server in front of it, or a copy of it, would count each request again.
+        let stages: Vec<Time> = server.stages().collect();
+        let part = |stage: Stage, time: Option<Time>| {
+            // No request takes no time at all.
+            let omits_zeros = server.omits_zeros && stage != Stage::Server;
+            let found = time.and_then(|time| {
+                Some((time, self.observed(&stages, time, server.digits, requests)?))
+            });
+            found
+                .map(|(time, observed)| observed.part(stage, time, omits_zeros, requests))
+                .transpose()
+        };
+        Ok(Means {
+            queue: part(Stage::Queue, server.queue)?,
+            prefill: part(Stage::Prefill, server.prefill)?,
+            decode: part(Stage::Decode, server.decode)?,
+            first_token: part(Stage::Server, server.first_token)?,
+            whole: part(Stage::Server, server.whole)?,
+        })
+    }
+
+    /// Checks that the server's counter agrees with the client.
+    fn check_counter(&self, server: &Server, requests: u64) -> Result<(), Indivisible> {
+        let Some((metric, counted)) = server.counter else { return Ok(()) };
+        let time = Time { metric, only: None, unit_ms: 1.0 };
+        let found = self.observed(&[], time, None, requests);
+        let server = found.map_or(0.0, |found| found.sum);
+        let (quantity, client) = match counted {
+            Counted::Requests => ("requests", requests as f64),
+            Counted::CompletionTokens => {
+                let usage = self.client(tag::USAGE_COMPLETION_TOKENS);
+                let usage = usage.filter(|(distribution, _)| distribution.count == requests);
+                let (distribution, _) = usage.ok_or(Indivisible::NoUsage(metric))?;
+                ("tokens", distribution.sum)
+            }
+        };
+        if server == client {
+            return Ok(());
+        }
+        Err(Indivisible::OtherRequests { metric, quantity, server, client })
     }
 
     /// Returns the client's statistics of `tag`.
@@ -236,48 +337,70 @@ impl RunReport {
         Some((result.stats.distribution?, result))
     }
 
-    /// Returns what all series of the histogram `metric` observed in the profiling phase.
-    fn observed(&self, metric: &str) -> Option<Observed> {
+    /// Returns the sum of all series of `time` in the profiling phase, of the endpoints that have
+    /// one of the times `beside`, or else of all. A counter may cover `requests`, and sums may be
+    /// written with a number of `digits`.
+    fn observed(
+        &self,
+        beside: &[Time],
+        time: Time,
+        digits: Option<i32>,
+        requests: u64,
+    ) -> Option<Observed> {
         let metrics = self.server_metrics.as_ref()?;
-        let is_it = |name: &str, kind: Kind| name == metric && kind == Kind::Histogram;
-        let found =
-            metrics.report.metrics.iter().find(|metric| is_it(&metric.name, metric.kind))?;
-        // Another server in front of it, or a copy of it, would count each request again.
-        let engines: Vec<&str> = metrics
-            .report
-            .metrics
+        let reports = &metrics.report.metrics;
+        let is_of = |report: &MetricReport, times: &[Time]| {
+            times.iter().any(|time| *time.metric == *report.name)
+        };
+        let engines: BTreeSet<&str> = reports
             .iter()
-            .filter(|metric| is_engine(&metric.name))
-            .flat_map(|metric| metric.series.iter().map(|series| &*series.endpoint_url))
+            .filter(|report| is_of(report, beside))
+            .flat_map(|report| report.series.iter().map(|series| &*series.endpoint_url))
             .collect();
-        let mut all = Observed::default();
-        for series in found.series.iter().filter(|of| engines.contains(&&*of.endpoint_url)) {
-            let Stats::Histogram(stats) = &series.stats else { continue };
-            all.count += stats.count;
-            all.sum += stats.sum;
-            all.is_reset |= stats.resets.is_some();
+        let is_endpoint = |url: &str| engines.is_empty() || engines.contains(url);
+        let is_series = |labels: &Labels| {
+            let has = |(name, value): (&str, &str)| {
+                labels.iter().any(|(n, v)| &**n == name && &**v == value)
+            };
+            time.only.is_none_or(has)
+        };
+        let mut all: Option<Observed> = None;
+        let series = reports.iter().filter(|of| is_of(of, &[time])).flat_map(|of| &of.series);
+        for series in series.filter(|of| is_endpoint(&of.endpoint_url) && is_series(&of.labels)) {
+            let (count, sum, resets) = match &series.stats {
+                Stats::Histogram(stats) => (Some(stats.count), stats.sum, stats.resets),
+                Stats::Counter(stats) => (None, stats.total, stats.resets),
+                Stats::Gauge(_) | Stats::Summary(_) => continue,
+            };
+            let all = all.get_or_insert_default();
+            all.count = count.map(|count| count + all.count.unwrap_or(0.0));
+            all.sum += sum;
+            all.is_reset |= resets.is_some();
         }
-        // Each observation and the difference are rounded to the precision of the server's sum.
+        let mut all = all?;
+        let observations = all.count.unwrap_or(requests as f64);
         let endpoints = metrics.store.endpoints().iter();
-        let endpoints = endpoints.filter(|endpoint| engines.contains(&&*endpoint.url));
-        let families = endpoints.flat_map(|endpoint| {
+        let series = endpoints.filter(|endpoint| is_endpoint(&endpoint.url)).flat_map(|endpoint| {
             let last = endpoint.scrapes().len().saturating_sub(1);
-            let families = endpoint.families.iter().filter(|of| is_it(&of.name, of.kind));
-            families.flat_map(|family| &family.series).map(move |series| (last, &series.values))
+            let families = endpoint.families.iter().filter(|family| *family.name == *time.metric);
+            families.flat_map(|family| &family.series).map(move |series| (last, series))
         });
-        for (last, values) in families {
-            if let Values::Histogram(columns) = values {
-                let sum = columns.sum.last_until(last).unwrap_or(0.0);
-                all.rounding += (all.count + 2.0) * sum.abs() * f64::EPSILON;
+        for (last, series) in series.filter(|(_, series)| is_series(&series.labels)) {
+            let sum = match &series.values {
+                Values::Histogram(columns) => columns.sum.last_until(last),
+                Values::Number(column) => column.last_until(last),
+                Values::Summary(_) => None,
+            };
+            let sum = sum.unwrap_or(0.0).abs();
+            // Each observation and the difference are rounded to the precision of the server's sum.
+            all.rounding += (observations + 2.0) * sum * f64::EPSILON;
+            // Each of two sums is wrong by at most half a unit of its last digit.
+            if let Some(digits) = digits.filter(|_| sum > 0.0) {
+                all.rounding += 10_f64.powf(sum.log10().floor() + 1.0 - f64::from(digits));
             }
         }
-        Some(all).filter(|all| all.count > 0.0)
+        Some(all).filter(|all| all.count.unwrap_or(all.sum) > 0.0)
     }
-}
-
-/// Returns whether only the engine itself has the histogram `metric`.
-fn is_engine(metric: &str) -> bool {
-    [QUEUE, PREFILL].contains(&metric)
 }
 
 #[cfg(test)]

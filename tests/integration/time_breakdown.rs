@@ -28,24 +28,118 @@ const NAMES: [&str; 5] = [
     "e2e_request_latency",
 ];
 
-/// Four requests of 40 ms or more, of which a server with 7 earlier ones counts `count`.
-fn run(count: u32) -> Run {
-    let endpoint = MetricsEndpoint::with([
-        Reply::text(exposition(7, NAMES.map(|name| (name, 64.0)))),
-        Reply::text(exposition(
-            7 + count,
-            // Queue 2 ms, prefill 5 ms, decode 10 ms, 8 ms to the first token, 20 ms in all.
-            std::array::from_fn(|at| (NAMES[at], 64.0 + [8.0, 20.0, 40.0, 32.0, 80.0][at] / 1e3)),
-        )),
-    ]);
+/// Four requests of 40 ms or more, with the expositions before and after them.
+fn run_between(before: String, after: String) -> Run {
+    let endpoint = MetricsEndpoint::with([Reply::text(before), Reply::text(after)]);
     let server = mock(Script { ttft: Nanos::from_millis(40.0), ..Script::default() });
     let metrics = endpoint.url("/metrics");
-    let flags = ["--request-count", "4", "--server-metrics", metrics.as_str()];
+    let flags =
+        ["--request-count", "4", "--concurrency", "2", "--server-metrics", metrics.as_str()];
     let directory = tempfile::tempdir().unwrap();
     let mut command = profile_command(&server.url(), directory.path(), &flags);
     // Only the first scrape is before the phase, however long that takes.
     command.env("AIPERF_SERVER_METRICS_COLLECTION_INTERVAL", "3600");
     Run { output: command.output().unwrap(), directory }.succeeded()
+}
+
+/// Four requests, of which a server with 7 earlier ones counts `count`.
+fn run(count: u32) -> Run {
+    run_between(
+        exposition(7, NAMES.map(|name| (name, 64.0))),
+        exposition(
+            7 + count,
+            // Queue 2 ms, prefill 5 ms, decode 10 ms, 8 ms to the first token, 20 ms in all.
+            std::array::from_fn(|at| (NAMES[at], 64.0 + [8.0, 20.0, 40.0, 32.0, 80.0][at] / 1e3)),
+        ),
+    )
+}
+
+/// A series of a histogram, with `count` and `sum` of the 4 requests; a counter without `count`.
+type Series = (&'static str, &'static str, Option<u32>, f64);
+
+/// The parts of a latency by stage, in milliseconds.
+type Parts = &'static [(&'static str, f64)];
+
+/// The times of 4 requests by server, all of which took 2 ms in the queue, 5 ms in prefill and
+/// 10 ms in decode, 8 ms to the first token and 20 ms in all as far as the server reports it; and
+/// how the time to first token and the latency are divided.
+const SERVERS: [(&[Series], Parts, Parts); 5] = [
+    (
+        &[
+            ("sglang:queue_time_seconds", "", Some(4), 8e-3),
+            ("sglang:per_stage_req_latency_seconds", "stage=\"prefill_forward\"", Some(4), 20e-3),
+            ("sglang:per_stage_req_latency_seconds", "stage=\"chunked_prefill\"", Some(9), 50e-3),
+            ("sglang:time_to_first_token_seconds", "", Some(4), 32e-3),
+            ("sglang:e2e_request_latency_seconds", "", Some(4), 80e-3),
+        ],
+        &[("front_end", 1.0), ("queue", 2.0), ("prefill", 5.0)],
+        // 20 ms - 8 ms of decode, as it does not report that.
+        &[("front_end", 1.0), ("queue", 2.0), ("prefill", 5.0), ("decode", 12.0)],
+    ),
+    (
+        &[
+            ("trtllm_request_queue_time_seconds", "", Some(4), 8e-3),
+            ("trtllm_request_prefill_time_seconds", "", Some(4), 20e-3),
+            // It does not observe 0.
+            ("trtllm_request_decode_time_seconds", "", Some(3), 40e-3),
+            ("trtllm_time_to_first_token_seconds", "", Some(4), 32e-3),
+            ("trtllm_e2e_request_latency_seconds", "", Some(4), 80e-3),
+        ],
+        &[("front_end", 1.0), ("queue", 2.0), ("prefill", 5.0)],
+        &[("front_end", 3.0), ("queue", 2.0), ("prefill", 5.0), ("decode", 10.0)],
+    ),
+    (
+        &[
+            ("nv_inference_request_success", "model=\"m\"", None, 4.0),
+            ("nv_inference_queue_duration_us", "model=\"m\"", None, 8_000.0),
+            ("nv_inference_request_duration_us", "model=\"m\"", None, 80_000.0),
+            ("nv_inference_first_response_histogram_ms", "model=\"m\"", Some(4), 32.0),
+        ],
+        &[("queue", 2.0), ("server", 6.0)],
+        &[("queue", 2.0), ("decode", 12.0), ("server", 6.0)],
+    ),
+    (
+        &[
+            ("llamacpp:prompt_seconds_total", "", None, 20e-3),
+            ("llamacpp:tokens_predicted_total", "", None, 16.0),
+            ("llamacpp:tokens_predicted_seconds_total", "", None, 40e-3),
+        ],
+        &[("prefill", 5.0)],
+        &[("prefill", 5.0), ("decode", 10.0)],
+    ),
+    // A frontend of Dynamo, and an engine that reports only one stage.
+    (
+        &[
+            ("dynamo_frontend_time_to_first_token_seconds", "model=\"m\"", Some(4), 32e-3),
+            ("dynamo_frontend_request_duration_seconds", "model=\"m\"", Some(4), 80e-3),
+            ("sglang:queue_time_seconds", "", Some(4), 8e-3),
+            ("sglang:time_to_first_token_seconds", "", Some(4), 28e-3),
+            ("sglang:e2e_request_latency_seconds", "", Some(4), 72e-3),
+        ],
+        &[("front_end", 1.0), ("queue", 2.0), ("server", 5.0)],
+        &[("front_end", 2.0), ("queue", 2.0), ("decode", 11.0), ("server", 5.0)],
+    ),
+];
+
+/// The exposition of `series`, with `share` of their values.
+fn of_series(series: &[Series], share: u32) -> String {
+    let mut declared = Vec::new();
+    let lines = series.iter().map(|(name, labels, count, sum)| {
+        let kind = if count.is_some() { "histogram" } else { "counter" };
+        let is_new = declared.last() != Some(name);
+        declared.push(*name);
+        let head = if is_new { format!("# TYPE {name} {kind}\n") } else { String::new() };
+        let sum = sum * f64::from(share);
+        let Some(count) = count.map(|count| count * share) else {
+            return format!("{head}{name}{{{labels}}} {sum}\n");
+        };
+        let comma = if labels.is_empty() { "" } else { "," };
+        format!(
+            "{head}{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}\n\
+             {name}_sum{{{labels}}} {sum}\n{name}_count{{{labels}}} {count}\n"
+        )
+    });
+    lines.collect()
 }
 
 /// Rebuilds the summary and returns the breakdown, which must be the same.
@@ -55,6 +149,30 @@ fn breakdown(run: &Run) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(run.summary()["time_breakdown"], found);
     found
+}
+
+/// Checks the parts of a latency of at least 40 ms.
+fn assert_divided(divided: &Value, tag: &str, stages: &[(&str, f64)], summary: &Value) {
+    assert_eq!(divided["metric"], tag);
+    let mean = divided["mean_ms"].as_f64().unwrap();
+    assert_eq!(divided["mean_ms"], summary[tag]["avg"]);
+    let parts = divided["parts"].as_array().unwrap();
+    let of = |part: &Value, name: &str| part[name].as_f64().unwrap();
+    let sum: f64 = parts.iter().map(|part| of(part, "mean_ms")).sum();
+    assert!((sum - mean).abs() < 1e-9, "{divided}");
+    let names: Vec<_> = parts.iter().map(|part| part["stage"].as_str().unwrap()).collect();
+    let expected = stages.iter().map(|(name, _)| *name);
+    let expected: Vec<_> =
+        ["connection"].into_iter().chain(expected).chain(["unattributed"]).collect();
+    assert_eq!(names, expected);
+    for ((name, expected), part) in stages.iter().zip(&parts[1..]) {
+        let (mean, bound) = (of(part, "mean_ms"), of(part, "bound_ms"));
+        assert!((mean - expected).abs() <= bound && bound < 1e-3, "{name}: {divided}");
+    }
+    let (connection, rest) = (&parts[0], &parts[parts.len() - 1]);
+    assert_eq!(connection["mean_ms"], summary["http_req_connection_overhead"]["avg"]);
+    // The client waited at least 40 ms for what the server says took at most 20.
+    assert!(of(rest, "mean_ms") + of(connection, "mean_ms") >= 20.0, "{divided}");
 }
 
 #[test]
@@ -71,30 +189,32 @@ fn latencies_are_the_sums_of_the_servers_times_and_a_remainder() {
         ),
     ];
     for (at, (tag, stages)) in stages.into_iter().enumerate() {
-        let divided = &found["metrics"][at];
-        assert_eq!(divided["metric"], tag);
-        let mean = divided["mean_ms"].as_f64().unwrap();
-        assert_eq!(divided["mean_ms"], summary[tag]["avg"]);
-        let parts = divided["parts"].as_array().unwrap();
-        let of = |part: &Value, name: &str| part[name].as_f64().unwrap();
-        let sum: f64 = parts.iter().map(|part| of(part, "mean_ms")).sum();
-        assert!((sum - mean).abs() < 1e-9, "{divided}");
-        let names: Vec<_> = parts.iter().map(|part| part["stage"].as_str().unwrap()).collect();
-        let expected = stages.iter().map(|(name, _)| *name);
-        let expected: Vec<_> =
-            ["connection"].into_iter().chain(expected).chain(["unattributed"]).collect();
-        assert_eq!(names, expected);
-        for ((name, expected), part) in stages.iter().zip(&parts[1..]) {
-            let (mean, bound) = (of(part, "mean_ms"), of(part, "bound_ms"));
-            assert!((mean - expected).abs() <= bound && bound < 1e-6, "{name}: {divided}");
-        }
-        let (connection, rest) = (&parts[0], &parts[parts.len() - 1]);
-        assert_eq!(connection["mean_ms"], summary["http_req_connection_overhead"]["avg"]);
-        // The client waited at least 40 ms for what the server says took 20.
-        assert!(of(rest, "mean_ms") + of(connection, "mean_ms") >= 20.0, "{divided}");
+        assert_divided(&found["metrics"][at], tag, stages, &summary);
     }
     let console = run.text("profile_export_console.txt");
     assert!(console.contains("aiperf | Time Breakdown"), "{console}");
+}
+
+#[test]
+fn each_server_is_divided_by_its_own_times() {
+    for (series, first, whole) in SERVERS {
+        // There were 3 times as many requests before the run.
+        let run = run_between(of_series(series, 3), of_series(series, 4));
+        let (summary, name) = (run.summary(), series[0].0);
+        let found = &summary["time_breakdown"]["metrics"];
+        assert!(found.is_array(), "{name}: {}", summary["time_breakdown"]);
+        assert_divided(&found[0], "time_to_first_token", first, &summary);
+        assert_divided(&found[1], "request_latency", whole, &summary);
+    }
+}
+
+#[test]
+fn a_counter_of_tokens_shows_other_requests() {
+    let [.., llamacpp, _] = SERVERS;
+    let run = run_between(of_series(llamacpp.0, 3), of_series(llamacpp.0, 5));
+    let reason = "llamacpp:tokens_predicted counts 32 tokens, the client 16; the server's times \
+                  are not those of the client's requests";
+    assert_eq!(run.summary()["time_breakdown"], serde_json::json!({ "reason": reason }));
 }
 
 #[test]

@@ -66,6 +66,19 @@ def check_ttft(report, run, before, after):
         check_near(report, f"time to first token, p{percentile}", bounds, client[rank - 1], server)
 
 
+def check_breakdown(report, run):
+    """The parts of each mean latency are known, and add up to it."""
+    records = [one for one in run.records if one["metadata"]["benchmark_phase"] == "profiling"]
+    latencies = run.summary["time_breakdown"]["metrics"]
+    report.equal("divided latencies", len(latencies), 2)
+    for tag, parts in ((one["metric"], one["parts"]) for one in latencies):
+        mean = sum(one["metrics"][tag]["value"] for one in records) / len(records)
+        total = sum(part["mean_ms"] for part in parts)
+        report.holds(f"parts of {tag}", abs(total - mean) < 1e-6, f"{total:g} ms = {mean:g} ms")
+        stages = {part["stage"] for part in parts}
+        report.holds(f"stages of {tag}", {"front_end", "server"} <= stages, f"{sorted(stages)}")
+
+
 def check_near(report, what, bounds, client, server):
     """Checks that two values are in the same bucket, or in adjacent ones."""
     places = [bisect.bisect_left(bounds, value) for value in (client, server)]

@@ -77,6 +77,7 @@ class Stack:
         before = check_server.metrics(self.dynamo)[self.dynamo.metrics_urls[0]]
         run = self.run(name, self.dynamo, [*DYNAMO, *flags])
         self.check_dynamo(run, before)
+        check_server.check_breakdown(self.report, run)
 
     def check_dynamo(self, run, before):
         """Compares Dynamo's own counters and histogram with the run's files."""

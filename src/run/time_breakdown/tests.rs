@@ -19,8 +19,8 @@ fn what_is_not_in_a_stage_is_in_the_front_end_or_unattributed() {
         50.0,
         Some(part(Stage::Connection, 3.0, 0.25)),
         // The stages are 25 ms of the server's 40 ms, and the server's 40 ms of the client's 50 ms.
-        Some(part(Stage::FrontEnd, 40.0, 0.5)),
-        vec![part(Stage::Queue, 5.0, 1.0), part(Stage::Prefill, 20.0, 2.0)],
+        [None, Some(part(Stage::Server, 40.0, 0.5))],
+        &[Some(part(Stage::Queue, 5.0, 1.0)), Some(part(Stage::Prefill, 20.0, 2.0))],
         10.0,
     );
     let expected = [
@@ -36,15 +36,56 @@ fn what_is_not_in_a_stage_is_in_the_front_end_or_unattributed() {
 
 #[test]
 fn without_the_servers_total_the_rest_is_unattributed() {
-    let found = parts(50.0, None, None, vec![part(Stage::Prefill, 20.0, 2.0)], 0.0);
+    let stages = [Some(part(Stage::Prefill, 20.0, 2.0))];
+    let found = parts(50.0, None, [None, None], &stages, 0.0);
     let expected = [part(Stage::Prefill, 20.0, 2.0), part(Stage::Unattributed, 30.0, 2.0)];
     assert_parts(&found, &expected);
 }
 
 #[test]
+fn what_an_engine_does_not_divide_is_not_its_front_end() {
+    let stages = [Some(part(Stage::Queue, 5.0, 1.0)), None];
+    let engine = Some(part(Stage::Server, 30.0, 0.5));
+    let found = parts(50.0, None, [None, engine], &stages, 0.0);
+    let expected = [
+        part(Stage::Queue, 5.0, 1.0),
+        part(Stage::Server, 25.0, 1.5),
+        part(Stage::Unattributed, 20.0, 2.5),
+    ];
+    assert_parts(&found, &expected);
+}
+
+#[test]
+fn a_frontend_is_what_its_total_exceeds_the_engines_by() {
+    let totals = [Some(part(Stage::Server, 40.0, 0.25)), Some(part(Stage::Server, 30.0, 0.5))];
+    let found = parts(50.0, None, totals, &[None, None], 0.0);
+    let expected = [
+        part(Stage::FrontEnd, 10.0, 0.75),
+        part(Stage::Server, 30.0, 0.5),
+        part(Stage::Unattributed, 10.0, 1.25),
+    ];
+    assert_parts(&found, &expected);
+    // With all stages, what the engine does beside them belongs to the front end, too.
+    let stages = [Some(part(Stage::Queue, 5.0, 0.0)), Some(part(Stage::Prefill, 20.0, 0.0))];
+    let found = parts(50.0, None, totals, &stages, 0.0);
+    let expected = [
+        part(Stage::FrontEnd, 15.0, 0.25),
+        part(Stage::Queue, 5.0, 0.0),
+        part(Stage::Prefill, 20.0, 0.0),
+        part(Stage::Unattributed, 10.0, 0.25),
+    ];
+    assert_parts(&found, &expected);
+    // A frontend alone does not show what it does itself.
+    let found = parts(50.0, None, [totals[0], None], &[None, None], 0.0);
+    let expected = [part(Stage::Server, 40.0, 0.25), part(Stage::Unattributed, 10.0, 0.25)];
+    assert_parts(&found, &expected);
+}
+
+#[test]
 fn times_that_contradict_each_other_are_negative_parts() {
-    let server = Some(part(Stage::FrontEnd, 12.0, 0.0));
-    let found = parts(10.0, None, server, vec![part(Stage::Queue, 13.0, 0.0)], 0.5);
+    let engine = Some(part(Stage::Server, 12.0, 0.0));
+    let stages = [Some(part(Stage::Queue, 13.0, 0.0))];
+    let found = parts(10.0, None, [None, engine], &stages, 0.5);
     let expected = [
         part(Stage::FrontEnd, -1.0, 0.0),
         part(Stage::Queue, 13.0, 0.0),
@@ -55,14 +96,24 @@ fn times_that_contradict_each_other_are_negative_parts() {
 
 #[test]
 fn a_mean_requires_the_counts_of_the_client() {
-    let observed = Observed { count: 8.0, sum: 2.0, rounding: 4e-6, is_reset: false };
-    let found = observed.part(QUEUE, 8).unwrap();
+    let time = Time { metric: "queue_seconds", only: None, unit_ms: 1e3 };
+    let observed = Observed { count: Some(8.0), sum: 2.0, rounding: 4e-6, is_reset: false };
+    let found =
+        |observed: Observed, zeros, requests| observed.part(Stage::Queue, time, zeros, requests);
     // 2 s and 4 us over 8 requests.
-    assert_parts(&[found], &[part(Stage::FrontEnd, 250.0, 5e-4)]);
-    assert_eq!(
-        observed.part(QUEUE, 7),
-        Err(Indivisible::OtherRequests { metric: QUEUE, server: 8.0, client: 7 })
-    );
+    let expected = part(Stage::Queue, 250.0, 5e-4);
+    assert_parts(&[found(observed, false, 8).unwrap()], &[expected]);
+    let other = |client| {
+        let (metric, quantity) = (time.metric, "requests");
+        Err(Indivisible::OtherRequests { metric, quantity, server: 8.0, client })
+    };
+    assert_eq!(found(observed, false, 7), other(7.0));
+    assert_eq!(found(observed, false, 10), other(10.0));
+    // Two more requests for which the time was 0.
+    assert_parts(&[found(observed, true, 10).unwrap()], &[part(Stage::Queue, 200.0, 4e-4)]);
+    assert_eq!(found(observed, true, 7), other(7.0));
+    let counter = Observed { count: None, ..observed };
+    assert_parts(&[found(counter, false, 8).unwrap()], &[expected]);
     let restarted = Observed { is_reset: true, ..observed };
-    assert_eq!(restarted.part(QUEUE, 8), Err(Indivisible::Restarted(QUEUE)));
+    assert_eq!(found(restarted, false, 8), Err(Indivisible::Restarted(time.metric)));
 }
