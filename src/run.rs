@@ -14,6 +14,7 @@ use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::steady::Unsteady;
+use crate::metrics::time_breakdown::TimeBreakdown;
 use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
 use crate::multi_run::Member;
 use crate::record::RequestError;
@@ -22,7 +23,6 @@ use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
-use time_breakdown::TimeBreakdown;
 
 pub(crate) use provenance::Provenance;
 

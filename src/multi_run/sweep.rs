@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::aggregate::{self, Row};
+use super::aggregate::{self, DividedRow, Row};
 use super::knee::{Level, Saturation};
 use super::{Failure, Load, Range, RunResult, Trials, Variation};
 use crate::metrics::tag;
@@ -179,6 +179,11 @@ pub(crate) struct Cell {
     pub(crate) trials: Trials,
     /// The statistics of its successful runs.
     pub(crate) rows: Vec<Row>,
+    /// The statistics of their steady states.
+    pub(crate) steady_rows: Vec<Row>,
+    /// Their latencies divided by the server's times, or why they are not; `None` if the server
+    /// does not report them.
+    pub(crate) time_breakdown: Option<Result<Vec<DividedRow>, String>>,
     /// Whether no other cell is at least as good in throughput and latency, and better in one.
     pub(crate) is_pareto: bool,
 }
@@ -192,6 +197,18 @@ impl Cell {
     /// Returns the mean over the runs of a statistic of a metric.
     pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
         self.row(tag, statistic).map(|row| row.across.mean)
+    }
+
+    /// Returns the same of the steady state.
+    pub(crate) fn steady_value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        let is_it = |row: &&Row| row.metric.tag == tag && row.statistic == statistic;
+        self.steady_rows.iter().find(is_it).map(|row| row.across.mean)
+    }
+
+    /// Returns the latency `tag` with its parts, if it is divided.
+    pub(crate) fn divided(&self, tag: MetricTag) -> Option<&DividedRow> {
+        let rows = self.time_breakdown.as_ref()?.as_ref().ok()?;
+        rows.iter().find(|row| row.metric == tag)
     }
 
     /// Returns the worst verdict on client health.
@@ -239,6 +256,8 @@ impl Results {
     ) -> Self {
         let cell = |(variation, trials): (Variation, Trials)| Cell {
             rows: aggregate::rows(&trials),
+            steady_rows: aggregate::steady_rows(&trials),
+            time_breakdown: aggregate::time_breakdown(&trials),
             variation,
             trials,
             is_pareto: false,
