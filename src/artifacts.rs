@@ -20,6 +20,7 @@ mod payload;
 mod raw;
 pub mod rebuild;
 mod replace;
+pub(crate) mod search;
 pub mod server_metrics;
 mod sink;
 pub(crate) mod sweep;

@@ -21,6 +21,7 @@ mod page;
 mod profile;
 mod rankings;
 mod resolve;
+mod search;
 mod selfcheck;
 mod server_metrics;
 mod sweep;

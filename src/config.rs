@@ -128,10 +128,9 @@ impl RunConfig {
             [] => String::new(),
         };
         let safe = name.replace(['/', '\\'], "_");
-        let load = match (&self.multi_run.search, &self.multi_run.sweep) {
-            (Some(_), _) => format!("-{}", multi_run::search::RECIPE.replace('-', "_")),
-            (_, Some(sweep)) => sweep.directory_suffix(),
-            (None, None) => self.schedule.phases.last().map_or_else(String::new, load_name),
+        let load = match &self.multi_run.sweep {
+            Some(sweep) => sweep.directory_suffix(),
+            None => self.schedule.phases.last().map_or_else(String::new, load_name),
         };
         let traits = self.endpoint.endpoint_type.traits();
         let directory =

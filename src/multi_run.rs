@@ -7,11 +7,14 @@
 
 pub(crate) mod aggregate;
 pub mod convergence;
+pub mod curve;
+pub(crate) mod filter;
 pub(crate) mod knee;
 mod load;
 mod planner;
 pub(crate) mod pooled;
-pub(crate) mod search;
+pub mod recipe;
+pub mod search;
 pub(crate) mod student_t;
 pub mod sweep;
 
@@ -21,14 +24,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::metrics::metric::MetricResult;
-use crate::metrics::time_breakdown::TimeBreakdown;
+use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::{Accumulator, MetricTag, Verdict};
 use crate::setting::InvalidSetting;
 use crate::units::Nanos;
 
 use convergence::Convergence;
+use sweep::Choice;
 
+pub use filter::Filter;
 pub use load::{Dimension, Load, Range};
 pub(crate) use planner::Planner;
 
@@ -45,8 +49,6 @@ pub struct Config {
     pub repeats_warmup: bool,
     /// Whether each run has its own seed, derived from the common one.
     pub varies_seed: bool,
-    /// The search that the runs are part of, if any.
-    pub search: Option<search::Config>,
     /// When the runs of a load are enough before their number is reached.
     #[serde(default)]
     pub convergence: Option<convergence::Config>,
@@ -64,7 +66,6 @@ impl Default for Config {
             confidence_level: 0.95,
             repeats_warmup: false,
             varies_seed: false,
-            search: None,
             convergence: None,
             sweep: None,
         }
@@ -88,8 +89,7 @@ impl Config {
     /// `None` if all cells are known before the first run.
     #[must_use]
     pub fn range(&self) -> Option<Range> {
-        let of_sweep = || self.sweep.as_ref().and_then(|sweep| sweep.auto);
-        self.search.map(|search| search.range).or_else(of_sweep)
+        self.sweep.as_ref()?.choice.range()
     }
 
     /// Returns the number of runs of `cells` cells; `None` if it depends on their results.
@@ -102,29 +102,32 @@ impl Config {
     /// Returns the confidence level of the throughput of a single run, if it is needed.
     #[must_use]
     pub(crate) fn throughput_level(&self) -> Option<f64> {
-        self.sweep.as_ref()?.auto.map(|_| self.confidence_level)
+        let is_needed = matches!(self.sweep.as_ref()?.choice, Choice::Knee(_));
+        is_needed.then_some(self.confidence_level)
     }
 
     /// Returns the cell with the index `index` and this load.
     #[must_use]
     pub(crate) fn cell(&self, index: u64, load: Load) -> Variation {
         match &self.sweep {
-            Some(sweep) => sweep.cell(index, &[load.value()]),
-            None => Variation::of_search(index, load),
+            Some(sweep) if sweep.search().is_none() => sweep.cell(index, &[load.value()]),
+            _ => Variation::of_search(index, load),
         }
     }
 
     /// Returns whether there can be more than one run.
     #[must_use]
     pub(crate) const fn is_many(&self) -> bool {
-        self.runs > 1 || self.search.is_some() || self.sweep.is_some()
+        self.runs > 1 || self.sweep.is_some()
     }
 
     /// Returns the directory of a run of the cell `variation`, relative to that of all runs.
     #[must_use]
     pub(crate) fn directory(&self, variation: Option<&Variation>, trial: u64) -> PathBuf {
         let cell = variation.map_or(Path::new(""), |variation| Path::new(&variation.directory));
-        let Some(sweep) = &self.sweep else { return cell.join(Member::place(trial)) };
+        let Some(sweep) = self.sweep.as_ref().filter(|sweep| sweep.search().is_none()) else {
+            return cell.join(Member::place(trial));
+        };
         let trial = PathBuf::from(Member::PLACES).join(label(trial));
         match sweep.mode {
             _ if self.runs == 1 => cell.to_owned(),
@@ -279,10 +282,6 @@ pub(crate) struct RunResult {
     pub(crate) failure: Option<Failure>,
     /// The results of its measurement, in display units.
     pub(crate) results: Vec<MetricResult>,
-    /// The results of its steady state; empty without one.
-    pub(crate) steady_results: Vec<MetricResult>,
-    /// Its latencies divided by the server's times, if the server reports them.
-    pub(crate) time_breakdown: Option<TimeBreakdown>,
     /// The measured values; absent if they are not needed.
     pub(crate) values: Option<Accumulator>,
     /// Its throughput with an interval, or why there is none.
@@ -328,8 +327,6 @@ impl RunResult {
             random_seed: None,
             failure: Some(failure),
             results: Vec::new(),
-            steady_results: Vec::new(),
-            time_breakdown: None,
             values: None,
             throughput: Err("the run failed".to_owned()),
             verdict: None,
@@ -339,8 +336,14 @@ impl RunResult {
     /// Returns the mean, or the single value, of the metric `tag`.
     #[must_use]
     pub(crate) fn average(&self, tag: MetricTag) -> Option<f64> {
+        self.value(tag, Statistic::AVG)
+    }
+
+    /// Returns a statistic of the metric `tag`, if it is finite.
+    #[must_use]
+    fn value(&self, tag: MetricTag, statistic: Statistic) -> Option<f64> {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
-        Some(result.stats.avg).filter(|value| value.is_finite())
+        statistic.of(&result.stats).filter(|value| value.is_finite())
     }
 }
 
@@ -400,6 +403,16 @@ impl Trials {
     /// Returns the other runs that were started, each with the reason.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&RunResult, &Failure)> {
         self.runs.iter().filter_map(|run| Some((run, run.failure.as_ref()?)))
+    }
+
+    /// Returns the mean of a statistic of the metric `tag` over all runs that have it, including
+    /// failed ones.
+    #[must_use]
+    pub(crate) fn mean(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
+        let statistic = Statistic::named(statistic)?;
+        let values: Vec<f64> =
+            self.runs.iter().filter_map(|run| run.value(tag, statistic)).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// Returns why its runs say nothing about their load, if there is a reason.

@@ -5,6 +5,7 @@ mod endpoint_type;
 pub(crate) mod provenance;
 pub(crate) mod time_breakdown;
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -14,15 +15,16 @@ use crate::metrics::breakdown::BreakdownResults;
 use crate::metrics::health::Verdict;
 use crate::metrics::metric::{MetricResult, Settings};
 use crate::metrics::steady::Unsteady;
-use crate::metrics::time_breakdown::TimeBreakdown;
+use crate::metrics::tag;
 use crate::metrics::{ClientHealth, LoadReport, MetricTag, Slices, SteadyState};
-use crate::multi_run::Member;
-use crate::record::RequestError;
+use crate::multi_run::{Failure, Member};
+use crate::record::{ErrorKind, RequestError};
 use crate::schedule::{HeldLoad, PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
+use time_breakdown::TimeBreakdown;
 
 pub(crate) use provenance::Provenance;
 
@@ -237,6 +239,20 @@ impl RunReport {
         self.run.gates.iter().map(|gate| gate.judge(&facts)).collect()
     }
 
+    /// Returns the failure of the run because of its requests, of which too few succeeded; `why`
+    /// describes it.
+    #[must_use]
+    pub(crate) fn failure(&self, why: String) -> Failure {
+        let has_success = self.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
+        let is_of_load = has_success || self.errors.iter().any(|e| is_of_load(&e.error_details));
+        match self.errors.first() {
+            Some(most) if !is_of_load => {
+                Failure::Server(format!("{why}; most common error: {}", most.error_details.message))
+            }
+            _ => Failure::Load(why),
+        }
+    }
+
     /// Returns the comparison of the server's counts with the client's; empty for a single shard,
     /// since the server's counts include requests of the others.
     #[must_use]
@@ -252,6 +268,12 @@ impl RunReport {
         let result = self.results.iter().find(|result| result.metric.tag == tag)?;
         Some(result.stats.avg).filter(|value| value.is_finite())
     }
+}
+
+/// Returns whether this is how an overloaded server fails a request.
+fn is_of_load(error: &RequestError) -> bool {
+    matches!(error.kind, ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::Http5xx)
+        || error.code == Some(StatusCode::TOO_MANY_REQUESTS.as_u16())
 }
 
 /// One kind of failure.

@@ -10,6 +10,7 @@ use super::stderr::Stderr;
 use super::{Outcome, gates, page, terminal_style};
 use crate::artifacts::aggregate::AggregateFiles;
 use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
+use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::cli::Report;
 use crate::console::{self, Style};
@@ -154,7 +155,14 @@ fn sweep(
     if let Some(page) = page {
         written.push(report::write_sweep(page, directory, &results)?);
     }
-    out.write_all(console::runs::render_sweep(&results, terminal_style()).as_bytes())?;
+    let text = match &results.search {
+        Some(found) => {
+            written.insert(0, SearchFile::create(directory)?.write(found, true)?);
+            console::runs::render_search(found, terminal_style())
+        }
+        None => console::runs::render_sweep(&results, terminal_style()),
+    };
+    out.write_all(text.as_bytes())?;
     conclude(directory, &judged_runs, judge, &written, out)
 }
 

@@ -1,5 +1,4 @@
-//! The files of several runs: statistics over the runs, the requests of all runs, and the loads
-//! that a search has tried.
+//! The files of several runs: statistics over the runs, and the requests of all runs.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,13 +7,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::csv::Sections;
-use super::{ArtifactError, WriteFailure, layout, replace, write_whole};
+use super::{ArtifactError, WriteFailure, replace, write_whole};
 use crate::metrics::Verdict;
-use crate::metrics::metric::Objective;
 use crate::multi_run::aggregate::{Across, Row};
 use crate::multi_run::pooled::{Pooled, pooled};
-use crate::multi_run::search::{self, History, Point};
-use crate::multi_run::{Dimension, RunResult, Trials};
+use crate::multi_run::{RunResult, Trials};
 
 /// Versions of the file layouts.
 const AGGREGATE_VERSION: &str = "1.0";
@@ -259,134 +256,5 @@ fn collated(trials: &Trials) -> Value {
                         aggregate next to it has statistics over the results of each run.",
         "metadata": metadata(trials, "detailed"),
         "metrics": metrics,
-    })
-}
-
-/// `search_history.json`: the loads that a search has tried, and its result.
-#[derive(Debug)]
-pub(crate) struct SearchFile(PathBuf);
-
-impl SearchFile {
-    /// Creates `directory` and checks the path.
-    pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
-        make(directory)?;
-        let path = directory.join(layout::SEARCH_HISTORY);
-        replace::check(&path)?;
-        Ok(Self(path))
-    }
-
-    /// Replaces the file; must be called after each load.
-    pub(crate) fn write(
-        &self,
-        history: &History,
-        objectives: &[Objective],
-    ) -> Result<PathBuf, WriteFailure> {
-        write_whole(&self.0, |out| pretty(out, &found(history, objectives)))
-    }
-}
-
-fn found(history: &History, objectives: &[Objective]) -> Value {
-    let iterations: Vec<Value> = history.points.iter().map(iteration).collect();
-    let feasible = history.points.iter().filter(|point| point.is_feasible).count();
-    let best = history.best().map(|point| {
-        json!([{
-            "iteration_idx": point.variation.index,
-            "objective_values": objective_values(point),
-            "variation_values": point.load,
-            "feasible": point.is_feasible,
-            "feasible_count": feasible,
-            "pareto_rank": 0,
-        }])
-    });
-    let [below, above] = history.neighbours().map(|point| point.map(iteration));
-    json!({
-        "config": config(history, objectives),
-        "iterations": iterations,
-        "best_trials": best,
-        "best_neighbours": {"below": below, "above": above},
-        "boundary_summary": boundary(history),
-        "recipe": search::RECIPE,
-        "convergence_reason": history.end.map(search::End::as_str),
-        "error": history.failure,
-    })
-}
-
-fn config(history: &History, objectives: &[Objective]) -> Value {
-    let slos: Map<String, Value> =
-        objectives.iter().map(|o| (o.tag.name().to_owned(), json!(o.threshold))).collect();
-    let range = history.config.range;
-    let dimension = range.dimension;
-    json!({
-        "planner": "monotonic",
-        "objectives": [
-            {"metric": search::OBJECTIVE, "stat": "avg", "direction": "MAXIMIZE", "threshold": null}
-        ],
-        "outcome_constraints": [],
-        "max_iterations": search::MAX_POINTS,
-        "search_space": [{
-            "path": dimension.path(),
-            "lo": dimension.load(range.min).value(),
-            "hi": dimension.load(range.max).value(),
-            "kind": match dimension {
-                Dimension::Concurrency => "int",
-                Dimension::RequestRate => "real",
-            },
-        }],
-        "sla_filters": [constraint(history)],
-        "slos": slos,
-    })
-}
-
-/// Returns the condition under which a load meets the objectives.
-fn constraint(history: &History) -> Value {
-    json!({
-        "metric_tag": search::FEASIBILITY, "stat": "avg", "op": "ge",
-        "threshold": history.config.attainment,
-    })
-}
-
-fn iteration(point: &Point) -> Value {
-    json!({
-        "iteration_idx": point.variation.index,
-        "variation_values": point.load,
-        "objective_values": objective_values(point),
-        "feasible": point.is_feasible,
-        // Once a good and a bad load are known, only loads between them are tried.
-        "non_monotonic_warning": false,
-        "good_request_fraction": point.good_fraction,
-        "client_verdict": point.verdict.map(Verdict::as_str),
-        "error": point.error,
-        "directory": point.variation.label,
-    })
-}
-
-fn objective_values(point: &Point) -> Option<[f64; 1]> {
-    point.goodput.map(|goodput| [goodput])
-}
-
-/// Returns the loads between which the objectives cease to be met; null before any was tried.
-fn boundary(history: &History) -> Option<Value> {
-    (!history.points.is_empty()).then(|| {
-        let feasible = history.feasible_max().map(|point| {
-            json!({
-                "value": point.load.value(),
-                "iteration_idx": point.variation.index,
-                "objective_value": point.goodput,
-            })
-        });
-        let infeasible = history.infeasible_min().map(|point| {
-            let mut breach = constraint(history);
-            breach["observed"] = json!(point.good_fraction);
-            json!({
-                "value": point.load.value(),
-                "iteration_idx": point.variation.index,
-                "first_breach": breach,
-            })
-        });
-        json!({
-            "swept_dim_path": history.config.range.dimension.path(),
-            "feasible_max": feasible,
-            "infeasible_min": infeasible,
-        })
     })
 }

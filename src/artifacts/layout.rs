@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::ArtifactError;
 use super::sweep::Plan;
-use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE, Variation};
+use crate::multi_run::{AGGREGATE, Member, SWEEP_AGGREGATE};
 
 /// Suffixes that `--profile-export-prefix` may have but that are not part of the prefix.
 const PREFIX_ENDINGS: [&str; 16] = [
@@ -151,13 +151,7 @@ const PAGE: &str = "report.html";
 pub(super) fn of_many_runs(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let fixed = [AGGREGATE, SWEEP_AGGREGATE, SWEEP_PLAN, SEARCH_HISTORY, PAGE, Member::PLACES]
         .map(|name| directory.join(name));
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_of_search = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(Variation::LABEL))
-    };
-    let of_search = entries.map(|entry| entry.path()).filter(is_of_search);
-    fixed.into_iter().chain(Plan::directories(directory)).chain(of_search)
+    fixed.into_iter().chain(Plan::directories(directory))
 }
 
 /// Removes the suffix of a pasted file name from the prefix: that of one of the run's own files, or

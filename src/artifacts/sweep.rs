@@ -1,5 +1,6 @@
 //! The files of a sweep: its plan, from which it can be continued, and its results.
 
+mod evaluation;
 mod plan;
 mod table;
 
@@ -14,11 +15,10 @@ use super::csv::Sections;
 use super::json::Entry;
 use super::{ArtifactError, WriteFailure, replace, write_whole};
 use crate::metrics::Verdict;
-use crate::metrics::metric::MetricResult;
-use crate::multi_run::aggregate::{DividedRow, Row};
+use crate::multi_run::Estimate;
+use crate::multi_run::aggregate::Row;
 use crate::multi_run::knee::{End, Saturation};
 use crate::multi_run::sweep::{Best, Cell, Results, plain};
-use crate::multi_run::{Estimate, RunResult};
 use crate::setting::Named as _;
 
 pub(crate) use plan::Plan;
@@ -48,11 +48,17 @@ impl SweepFiles {
     pub(crate) fn write(&self, results: &Results) -> Result<Vec<PathBuf>, WriteFailure> {
         let cells: Vec<Value> =
             results.cells.iter().map(|cell| combination(results, cell)).collect();
-        Ok(vec![
+        let mut written = vec![
             write_whole(&self.json, |out| pretty(out, &summary(results, &cells)))?,
             write_whole(&self.csv, |out| write_csv(out, results, &cells))?,
             table::write(&self.table, results)?,
-        ])
+        ];
+        if let Some(evaluation) = &results.sweep.evaluation {
+            let (name, content) = evaluation::file(results, evaluation);
+            let path = self.json.with_file_name(name);
+            written.push(write_whole(&path, |out| pretty(out, &content))?);
+        }
+        Ok(written)
     }
 }
 
@@ -94,10 +100,26 @@ fn summary(results: &Results, cells: &[Value]) -> Value {
         "best_configurations": best,
         "pareto_optimal": front,
     });
+    if let Some(constraints) = constraints(results) {
+        summary["metadata"]["sla_constraints"] = constraints;
+    }
     if let Some(saturation) = &results.saturation {
         summary["saturation"] = saturated(results, saturation);
     }
     summary
+}
+
+/// Returns the conditions and how many cells meet them; `None` without conditions.
+fn constraints(results: &Results) -> Option<Value> {
+    let filters = &results.sweep.filters;
+    let feasible = results.cells.iter().filter(|cell| cell.is_feasible).count();
+    (!filters.is_empty()).then(|| {
+        json!({
+            "active_filters": filters,
+            "feasible_count": feasible,
+            "infeasible_count": results.cells.len() - feasible,
+        })
+    })
 }
 
 /// Returns where throughput stops growing.
@@ -197,23 +219,14 @@ fn combination(results: &Results, cell: &Cell) -> Value {
         "parameters": parameters(results, cell),
         "label": cell.variation.label,
         "directory": cell.variation.directory,
-        "metrics": metrics(results, cell, &cell.rows, |run| &run.results),
+        "metrics": metrics(results, cell),
         "runs": cell.trials.runs.iter().map(described).collect::<Vec<_>>(),
         "client_verdict": cell.verdict().map(Verdict::as_str),
         "pareto_optimal": cell.is_pareto,
         "error": cell.error(),
     });
-    let steady = metrics(results, cell, &cell.steady_rows, |run| &run.steady_results);
-    if !steady.is_empty() {
-        combination["steady_state"] = json!({ "metrics": steady });
-    }
-    match &cell.time_breakdown {
-        None => {}
-        Some(Err(reason)) => combination["time_breakdown"] = json!({ "reason": reason }),
-        Some(Ok(rows)) => {
-            let rows: Vec<Value> = rows.iter().map(divided).collect();
-            combination["time_breakdown"] = json!({ "metrics": rows });
-        }
+    if !results.sweep.filters.is_empty() {
+        combination["feasible"] = json!(cell.is_feasible);
     }
     if let Some(convergence) = convergence(&cell.trials) {
         combination["convergence"] = convergence;
@@ -221,20 +234,15 @@ fn combination(results: &Results, cell: &Cell) -> Value {
     combination
 }
 
-/// Returns the statistics `rows` of a cell, computed from these results of each run: by metric for
-/// a single trial, or else by metric and statistic.
-fn metrics(
-    results: &Results,
-    cell: &Cell,
-    rows: &[Row],
-    of_run: fn(&RunResult) -> &Vec<MetricResult>,
-) -> Map<String, Value> {
+/// Returns the statistics of a cell: by metric for a single trial, or else by metric and
+/// statistic.
+fn metrics(results: &Results, cell: &Cell) -> Map<String, Value> {
     if results.config.runs > 1 {
-        return rows.iter().map(|row| (row.key(), over_trials(row))).collect();
+        return cell.rows.iter().map(|row| (row.key(), over_trials(row))).collect();
     }
-    let has_rows: BTreeSet<_> = rows.iter().map(|row| row.metric.tag.name()).collect();
+    let has_rows: BTreeSet<_> = cell.rows.iter().map(|row| row.metric.tag.name()).collect();
     let run = cell.trials.successful().next();
-    let all = run.into_iter().flat_map(of_run);
+    let all = run.into_iter().flat_map(|run| &run.results);
     let known = all.filter(|result| has_rows.contains(result.metric.tag.name()));
     known
         .map(|result| {
@@ -262,35 +270,8 @@ fn over_trials(row: &Row) -> Value {
     })
 }
 
-/// Returns a mean latency with its parts, as in the summary of a run; with intervals over trials.
-fn divided(row: &DividedRow) -> Value {
-    let parts: Vec<Value> = row
-        .parts
-        .iter()
-        .map(|part| {
-            let mut entry = json!({
-                "stage": part.stage,
-                "mean_ms": part.mean_ms.mean,
-                "bound_ms": part.bound_ms,
-            });
-            if let Some(spread) = part.mean_ms.spread {
-                entry["std_ms"] = json!(spread.std);
-                entry["ci_low_ms"] = json!(spread.ci_low);
-                entry["ci_high_ms"] = json!(spread.ci_high);
-            }
-            entry
-        })
-        .collect();
-    json!({
-        "metric": row.metric,
-        "mean_ms": row.mean_ms.mean,
-        "num_runs": row.mean_ms.runs,
-        "parts": parts,
-    })
-}
-
-/// `profile_export_aiperf_sweep.csv`: the cells, the best of them, the Pareto front, the settings,
-/// and where the time went.
+/// `profile_export_aiperf_sweep.csv`: the cells, the best of them, the Pareto front and the
+/// settings.
 fn write_csv(out: &mut dyn io::Write, results: &Results, cells: &[Value]) -> io::Result<()> {
     let names: Vec<String> = results.sweep.aiperf_names().into_iter().map(str::to_owned).collect();
     let values = |cell: &Cell| -> Vec<String> {
@@ -354,24 +335,5 @@ fn write_csv(out: &mut dyn io::Write, results: &Results, cells: &[Value]) -> io:
         ("Number of Successful Runs", successful(results).to_string()),
     ];
     let pair = |(name, value): (&str, String)| vec![name.to_owned(), value];
-    sections.write(with_title("Metadata"), facts.into_iter().map(pair))?;
-
-    let mut parts: Vec<Vec<String>> = Vec::new();
-    for cell in &results.cells {
-        for row in cell.time_breakdown.iter().flatten().flatten() {
-            for part in &row.parts {
-                let mut line = values(cell);
-                line.extend([row.metric.name().to_owned(), part.stage.title().to_owned()]);
-                line.extend([part.mean_ms.mean, part.bound_ms].map(|ms| format!("{ms:.6}")));
-                parts.push(line);
-            }
-        }
-    }
-    if parts.is_empty() {
-        return Ok(());
-    }
-    let mut header = names;
-    header.extend(["Metric", "Part", "Mean (ms)", "Bound (ms)"].map(str::to_owned));
-    let rows = std::iter::once(header).chain(parts);
-    sections.write(with_title("Time Breakdown"), rows)
+    sections.write(with_title("Metadata"), facts.into_iter().map(pair))
 }

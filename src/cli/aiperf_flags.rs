@@ -6,8 +6,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-const SWEEP: &str = "sweep the values with a list such as --concurrency 1,2,4, or use \
-                     --search-recipe max-goodput-under-slo";
+const SWEEP: &str = "sweep the values with a list such as --concurrency 1,2,4, find where throughput \
+                     stops growing with --sweep-auto, or use a --search-recipe";
 
 /// Flags that are rejected, separated by spaces, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
@@ -122,16 +122,20 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     // Multi-Run
     (
-        "--search-space \
-         --search-metric --search-stat --search-direction --search-max-iterations \
-         --search-initial-points --search-random-seed --search-planner --optuna-sampler \
-         --optuna-acquisition --optuna-terminator --search-percentile-pooling \
-         --bo-constraint-mode --search-sla --search-sla-tier \
-         --error-rate-sla --search-style --degradation-threshold \
-         --degradation-metric-tag --degradation-stat --isl-min --isl-max --isl-steps \
-         --concurrency-steps --osl-min --osl-max --osl-steps",
+        "--search-space --search-metric --search-stat --search-direction --search-max-iterations \
+         --search-initial-points --search-random-seed --search-planner",
         SWEEP,
     ),
+    (
+        "--optuna-sampler --optuna-acquisition --optuna-terminator --bo-constraint-mode",
+        "aiperf does not use Optuna; remove the flag",
+    ),
+    (
+        "--search-percentile-pooling",
+        "with --num-profile-runs, aggregate/profile_export_aiperf_collated.json has percentiles over \
+         the requests of all runs",
+    ),
+    ("--search-sla-tier", "make a search for each tier, with --search-sla"),
 ];
 
 /// The rejected flags that are switches and off by default: turning one off is accepted.

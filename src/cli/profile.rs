@@ -13,6 +13,7 @@ use super::media_args::MediaArgs;
 use super::multi_run::MultiRunArgs;
 use super::page::PageArgs;
 use super::rankings::RankingsArgs;
+use super::search::SearchArgs;
 use super::server_metrics::ServerMetricsArgs;
 use super::sweep::SweepArgs;
 use super::value::{
@@ -87,6 +88,8 @@ pub(super) struct ProfileArgs {
     #[command(flatten)]
     pub(super) multi_run: MultiRunArgs,
     #[command(flatten)]
+    pub(super) search: SearchArgs,
+    #[command(flatten)]
     pub(super) sweep: SweepArgs,
     #[command(flatten)]
     pub(super) conversation: ConversationArgs,
@@ -107,7 +110,7 @@ pub(super) struct ProfileArgs {
 impl ProfileArgs {
     /// The request rate given, or the first one that a search for a rate tries.
     pub(super) fn request_rate(&self) -> Option<f64> {
-        self.load.request_rate.or_else(|| self.multi_run.first_rate())
+        self.load.request_rate.or_else(|| self.search.first_rate())
     }
 }
 

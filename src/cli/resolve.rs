@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::given::Given;
 use super::profile::{Histograms, InputArgs, OutputArgs, ProfileArgs, PromptArgs, Stream};
 use super::sweep::CellOf;
-use super::{connections, load, multi_run, rankings, server_metrics, value};
+use super::{connections, load, multi_run, rankings, search, server_metrics, value};
 use crate::config::{
     ConfigError, Environment, IpVersion, LogLevel, RunConfig, RunnerConfig, Secret, ServerConfig,
     WaitForModel, selfcheck, tokenizer, url,
@@ -349,7 +349,7 @@ fn settings(flags: &ProfileArgs, environment: Environment<'_>) -> Result<Setting
     let defaults = Settings::default();
     let number = |name, default| environment.number(name, default);
     Ok(Settings {
-        objectives: multi_run::objectives(flags)?,
+        objectives: search::objectives(flags)?,
         usage_diff_threshold_percent: number(
             "AIPERF_METRICS_USAGE_PCT_DIFF_THRESHOLD",
             defaults.usage_diff_threshold_percent,
@@ -440,7 +440,7 @@ fn page(
 
 /// The gates; neither a search, which judges loads by objectives, nor a shard can have any.
 fn judge(flags: &ProfileArgs, given: Given<'_>) -> Result<judge::Config, ConfigError> {
-    if flags.multi_run.search_recipe.is_some() {
+    if search::chooses(flags) {
         let why = "a search judges each load by its objectives; use --goodput instead";
         given.refuse(&["GateArgs"], why)?;
     }

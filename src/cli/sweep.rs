@@ -9,16 +9,17 @@ use clap::{ArgAction, ArgGroup, Args, Command};
 use serde_json::{Map, Value};
 
 use super::profile::ProfileArgs;
+use super::search;
 use super::value::{choice, count, members, number, seconds, seconds_above_zero};
 use crate::config::ConfigError;
-use crate::multi_run::sweep::{Config, Mode, Parameter};
-use crate::multi_run::{Dimension, Range, Variation};
+use crate::multi_run::sweep::{Choice, Config, Mode, Parameter};
+use crate::multi_run::{Dimension, Variation};
 use crate::redact;
 use crate::setting::{Named as _, named};
 use crate::units::Nanos;
 
 /// Maximum number of cells, each of which is parsed before the first run.
-const MAX_CELLS: usize = 1000;
+pub(super) const MAX_CELLS: usize = 1000;
 
 /// Maximum length of a directory's name in bytes.
 const MAX_NAME: usize = 255;
@@ -96,7 +97,7 @@ pub(super) struct SweepArgs {
     pub(super) sweep_type: Option<Combination>,
     /// Sweep over increasing concurrencies or request rates until throughput no longer grows, and
     /// find the load at which it stops
-    #[arg(long, groups = ["of_sweep", "chooses_loads"], conflicts_with = "search_recipe")]
+    #[arg(long, groups = ["of_sweep", "varies_loads"], conflicts_with = "search_recipe")]
     pub(super) sweep_auto: bool,
     /// Pairs of mean input and output lengths to sweep: 128:64,512:128
     #[arg(long, value_name = "ISL:OSL,...")]
@@ -324,7 +325,9 @@ fn varied_flag(key: &str, profile: &Command) -> Result<VariedFlag, String> {
         let group = profile.get_groups().find(|it| it.get_id() == group);
         group.is_some_and(|group| group.get_args().any(|id| id == argument.get_id()))
     };
-    if COMMON.contains(&name) || is_of_group("MultiRunArgs") || is_of_group("SweepArgs") {
+    if COMMON.contains(&name)
+        || ["MultiRunArgs", "SearchArgs", "SweepArgs"].iter().any(|it| is_of_group(it))
+    {
         return Err(format!("--{name} is the same in all cells; give it outside of --variant"));
     }
     let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
@@ -363,6 +366,28 @@ fn axes(arguments: &mut Vec<OsString>, profile: &Command) -> Result<Vec<Axis>, C
                 )
             })?
         });
+    }
+    let is_given = |name: &str| !take(&mut arguments.clone(), profile, name, |_| true).is_empty();
+    let first = |name: &str| take(&mut arguments.clone(), profile, name, |_| true).pop();
+    let has_pairs = axes.iter().any(|axis| axis.flag == "isl-osl-pairs");
+    for (flag, numbers) in search::lists(has_pairs, first)? {
+        if axes.iter().any(|axis| axis.flag == flag) {
+            continue;
+        }
+        if is_given(flag) {
+            let why = "--search-recipe sets it; give a list of values, or remove the flag";
+            return Err(ConfigError::flag(format!("--{flag}"), why));
+        }
+        if has_pairs && ["isl", "osl"].contains(&flag) {
+            let why = format!("--search-recipe sets --{flag}; remove one of the two");
+            return Err(ConfigError::flag("--isl-osl-pairs", why));
+        }
+        let known = LISTS.iter().filter(|(name, ..)| *name == flag);
+        axes.extend(known.map(|(name, path, _)| Axis {
+            flag: name,
+            parameters: vec![(*name, *path)],
+            values: numbers.iter().map(|it| vec![(it.to_string(), (*it).into())]).collect(),
+        }));
     }
     axes.sort_by_key(|axis| axis.parameters[0].1);
     Ok(axes)
@@ -454,9 +479,9 @@ fn take(
 }
 
 /// The settings of the sweep over these parameters.
-pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Config {
+pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Result<Config, ConfigError> {
     let given = &flags.sweep;
-    Config {
+    Ok(Config {
         parameters: parameters.to_vec(),
         mode: given.parameter_sweep_mode.unwrap_or_default(),
         cooldown: given.parameter_sweep_cooldown_seconds.map_or(Nanos::ZERO, Nanos::from_seconds),
@@ -464,22 +489,32 @@ pub(super) fn config(flags: &ProfileArgs, parameters: &[Parameter]) -> Config {
         max_duration: given.sweep_max_duration.map(Nanos::from_seconds),
         shows_table: !given.no_sweep_table,
         resumes: given.resume,
-        auto: None,
-    }
+        filters: search::filters(flags),
+        choice: Choice::Known,
+        evaluation: search::evaluation(flags)?,
+    })
 }
 
-/// The settings of a sweep that chooses its loads among those of `range`.
-pub(super) fn auto(flags: &ProfileArgs, range: Range) -> Result<Config, ConfigError> {
-    if flags.sweep.parameter_sweep_mode == Some(Mode::Repeated) {
-        let why = "--sweep-auto chooses a cell once those before it are complete; use independent";
+/// The settings of a sweep that chooses its loads.
+pub(super) fn chosen(flags: &ProfileArgs, choice: Choice) -> Result<Config, ConfigError> {
+    let given = &flags.sweep;
+    if given.parameter_sweep_mode == Some(Mode::Repeated) {
+        let why = "a cell is chosen once those before it are complete; use independent";
         return Err(ConfigError::flag("--parameter-sweep-mode", why));
     }
-    let name = match range.dimension {
-        Dimension::Concurrency => "concurrency",
-        Dimension::RequestRate => "request-rate",
+    if given.sweep_type.is_some() {
+        let why = "combines lists, of which there are none; remove the flag";
+        return Err(ConfigError::flag("--sweep-type", why));
+    }
+    let (name, path) = match choice.range().map(|range| range.dimension) {
+        Some(Dimension::RequestRate) => ("request-rate", Dimension::RequestRate.path()),
+        _ => ("concurrency", Dimension::Concurrency.path()),
     };
-    let parameters = [parameter(name, range.dimension.path())];
-    Ok(Config { mode: Mode::Independent, auto: Some(range), ..config(flags, &parameters) })
+    let common = config(flags, &[parameter(name, path)])?;
+    let is_search = matches!(choice, Choice::Search(_));
+    // Loads are compared with the same prompts.
+    let same_seed = common.same_seed || is_search;
+    Ok(Config { mode: Mode::Independent, same_seed, choice, ..common })
 }
 
 #[cfg(test)]

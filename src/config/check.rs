@@ -186,7 +186,7 @@ impl RunConfig {
                 "it varies the request rate; remove the flags that schedule requests in another way"
             }
         };
-        let is_search = self.multi_run.search.is_some();
+        let is_search = self.multi_run.sweep.as_ref().is_some_and(|sweep| sweep.search().is_some());
         Err(ConfigError::flag(if is_search { "--search-recipe" } else { "--sweep-auto" }, why))
     }
 }

@@ -51,7 +51,7 @@ impl RunConfig {
         for phase in &mut config.schedule.phases {
             let is_measurement = phase.kind == PhaseKind::Profiling;
             if is_measurement {
-                let least = least_requests(load, sweep.is_some());
+                let least = least_requests(load, self.multi_run.throughput_level().is_some());
                 phase.stop.requests = phase.stop.requests.map(|given| given.max(least));
             }
             if is_measurement || follows {

@@ -1,18 +1,18 @@
 //! The results of several runs: a line for each, then a table over all of them.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Style, figures, number, printable};
+use crate::metrics::metric::Metric;
 use crate::metrics::tag;
-use crate::metrics::time_breakdown::Stage;
-use crate::metrics::{ConsoleGroup, MetricTag, Verdict};
+use crate::metrics::{ConsoleGroup, MetricTag, Registry, Verdict};
 use crate::multi_run::aggregate::{Dispersion, Row};
 use crate::multi_run::convergence::Mode;
+use crate::multi_run::curve::{self, Evaluation, Fit, GOOD_FIT};
 use crate::multi_run::knee::{self, Saturation};
 use crate::multi_run::search::{End, History, Point};
-use crate::multi_run::sweep::{Cell, Results, plain};
-use crate::multi_run::{Dimension, Estimate, Range, RunResult, Trials};
+use crate::multi_run::sweep::{Cell, Choice, Results, plain};
+use crate::multi_run::{Dimension, Estimate, Filter, Range, RunResult, Trials};
 use crate::setting::Named as _;
 use crate::units::Unit;
 
@@ -166,17 +166,23 @@ fn number_of_percent(share: f64) -> String {
 /// Renders the cells of a sweep, and why runs are missing from it.
 #[must_use]
 pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
-    let has = |column: &SweepColumn| results.cells.iter().any(|cell| column.of(cell).is_some());
-    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(has).collect();
+    let has = |tag| results.cells.iter().any(|cell| cell.value(tag, "avg").is_some());
+    let columns: Vec<_> = SWEEP_COLUMNS.into_iter().filter(|column| has(column.tag)).collect();
     let has_results = results.cells.iter().any(|cell| !cell.rows.is_empty());
-    let mut header = settings(results);
+    let parameters = &results.sweep.parameters;
+    let mut header: Vec<String> =
+        parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect();
     header.extend(columns.iter().map(|column| column.header.to_owned()));
     header.extend(["errors", "client", "Pareto"].map(str::to_owned));
+    let has_conditions = !results.sweep.filters.is_empty();
+    header.extend(has_conditions.then(|| "feasible".to_owned()));
     let converges = results.config.convergence.is_some();
     header.extend(converges.then(|| "converged".to_owned()));
     let rows = results.cells.iter().map(|cell| {
-        let mut row = settings_of(results, cell);
-        row.extend(columns.iter().map(|column| number(column.of(cell))));
+        let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
+        let mut row: Vec<String> =
+            parameters.iter().map(|parameter| printable(&value(&parameter.path))).collect();
+        row.extend(columns.iter().map(|column| number(cell.value(column.tag, column.statistic))));
         let errors = cell.value(tag::ERROR_REQUEST_COUNT, "avg").filter(|_| !cell.rows.is_empty());
         row.push(match (cell.rows.is_empty(), errors) {
             (true, _) => "N/A".to_owned(),
@@ -184,6 +190,8 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         });
         row.push(cell.verdict().map_or("N/A", Verdict::as_str).to_owned());
         row.push(if cell.is_pareto { "*" } else { "" }.to_owned());
+        let is_feasible = if cell.is_feasible { "yes" } else { "no" };
+        row.extend(has_conditions.then(|| is_feasible.to_owned()));
         let (count, is_converged) = (cell.trials.runs.len(), cell.trials.is_converged());
         let ended = if is_converged { format!("after {count}") } else { "no".to_owned() };
         row.extend(converges.then_some(ended));
@@ -199,14 +207,7 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
         text.push_str(&figures(&title, header, rows, style));
         text.push('\n');
     }
-    text.push_str(&times(results, style));
-    let undivided = |cell: &Cell| {
-        let reason = cell.time_breakdown.as_ref()?.as_ref().err()?;
-        let name = printable(&cell.variation.directory);
-        Some(format!("{name}: no time breakdown: {}", printable(reason)))
-    };
-    let notes = results.cells.iter().filter_map(note);
-    let notes: Vec<String> = notes.chain(results.cells.iter().filter_map(undivided)).collect();
+    let notes: Vec<String> = results.cells.iter().filter_map(note).collect();
     for note in &notes {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{note}");
@@ -214,50 +215,69 @@ pub(crate) fn render_sweep(results: &Results, style: Style) -> String {
     if !notes.is_empty() {
         text.push('\n');
     }
-    if let (Some(saturation), Some(range)) = (&results.saturation, &results.sweep.auto) {
+    if let (Some(saturation), Choice::Knee(range)) = (&results.saturation, &results.sweep.choice) {
         let level = number_of_percent(results.config.confidence_level);
         let _ = writeln!(text, "{}\n", saturated(saturation, range, &level));
+    }
+    if let Some(finding) = results.sweep.evaluation.as_ref().and_then(|it| evaluated(results, it)) {
+        let _ = writeln!(text, "{finding}\n");
     }
     text
 }
 
-/// Renders the parts of the mean request latency of each cell, if any is divided.
-fn times(results: &Results, style: Style) -> String {
-    let divided = |cell: &'_ Cell| cell.divided(tag::REQUEST_LATENCY).cloned();
-    let all = || results.cells.iter().filter_map(divided);
-    let stages: BTreeSet<Stage> =
-        all().flat_map(|row| row.parts.into_iter().map(|part| part.stage)).collect();
-    if stages.is_empty() {
-        return String::new();
+/// What a recipe computes from the cells, unless it is a table.
+fn evaluated(results: &Results, evaluation: &Evaluation) -> Option<String> {
+    match evaluation {
+        Evaluation::Degradation { metric, statistic, threshold } => {
+            let row = Registry::row(*metric)?;
+            let points = curve::points(results, 0, *metric, statistic);
+            let (lowest, baseline) = *points.first()?;
+            let beyond = format!(
+                "exceeds that of concurrency {lowest}, {}, by more than {}%",
+                measured(row, Some(baseline)),
+                number_of_percent(*threshold),
+            );
+            Some(match curve::degraded(&points, *threshold) {
+                Some((load, value)) => format!(
+                    "{} {statistic} {beyond} from concurrency {load} on: it is {} there.",
+                    row.header,
+                    measured(row, Some(value)),
+                ),
+                None => format!("{} {statistic} at no concurrency {beyond}.", row.header),
+            })
+        }
+        Evaluation::Prefill => {
+            let points = curve::points(results, 0, tag::TIME_TO_FIRST_TOKEN, "avg");
+            let fit = Fit::of(&points)?;
+            let terms: Vec<String> = fit
+                .coefficients
+                .iter()
+                .rev()
+                .zip(["", " * ISL", " * ISL^2"])
+                .map(|(coefficient, power)| format!("{coefficient:.4}{power}"))
+                .collect();
+            let doubt = if fit.r_squared < GOOD_FIT { ", which is not a good fit" } else { "" };
+            Some(format!(
+                "Time to First Token in ms = {}, with R^2 = {:.3}{doubt}.",
+                terms.join(" + "),
+                fit.r_squared,
+            ))
+        }
+        Evaluation::Breach => {
+            let name = |cell: &&Cell| printable(&cell.variation.label);
+            let highest = results.cells.iter().rfind(|cell| cell.is_feasible);
+            let lowest = results.cells.iter().find(|cell| !cell.is_feasible);
+            let conditions: Vec<String> = results.sweep.filters.iter().map(required).collect();
+            let conditions = conditions.join(", ");
+            let highest = highest.as_ref().map_or_else(|| "none".to_owned(), name);
+            let lowest = lowest.as_ref().map_or_else(|| "none".to_owned(), name);
+            Some(format!(
+                "Highest cell that meets the conditions ({conditions}): {highest}. Lowest that does \
+                 not: {lowest}."
+            ))
+        }
+        Evaluation::Decode | Evaluation::Pareto => None,
     }
-    let mut header = settings(results);
-    header.push("all".to_owned());
-    header.extend(stages.iter().map(|stage| stage.title().to_owned()));
-    let rows = results.cells.iter().map(|cell| {
-        let found = divided(cell);
-        let mut row = settings_of(results, cell);
-        row.push(number(found.as_ref().map(|found| found.mean_ms.mean)));
-        row.extend(stages.iter().map(|stage| {
-            let parts = found.iter().flat_map(|found| &found.parts);
-            number(
-                parts.into_iter().find(|part| part.stage == *stage).map(|part| part.mean_ms.mean),
-            )
-        }));
-        row
-    });
-    figures("aiperf | Time Breakdown (mean request latency in ms)", header, rows, style) + "\n"
-}
-
-/// Returns the names of the settings that are varied.
-fn settings(results: &Results) -> Vec<String> {
-    results.sweep.parameters.iter().map(|parameter| parameter.name.replace('_', " ")).collect()
-}
-
-/// Returns their values in a cell.
-fn settings_of(results: &Results, cell: &Cell) -> Vec<String> {
-    let value = |path| cell.variation.values.get(path).map(plain).unwrap_or_default();
-    let parameters = results.sweep.parameters.iter();
-    parameters.map(|parameter| printable(&value(&parameter.path))).collect()
 }
 
 /// Where throughput stops growing, with intervals at the `level` in percent.
@@ -313,13 +333,10 @@ struct SweepColumn {
     header: &'static str,
     tag: MetricTag,
     statistic: &'static str,
-    /// Whether it is of the steady state, not of the whole phase.
-    is_steady: bool,
 }
 
-const SWEEP_COLUMNS: [SweepColumn; 8] = [
+const SWEEP_COLUMNS: [SweepColumn; 7] = [
     column("requests/s", tag::REQUEST_THROUGHPUT, "avg"),
-    SweepColumn { is_steady: true, ..column("steady req/s", tag::REQUEST_THROUGHPUT, "avg") },
     column("tokens/s", tag::OUTPUT_TOKEN_THROUGHPUT, "avg"),
     column("TTFT p50", tag::TIME_TO_FIRST_TOKEN, "p50"),
     column("TTFT p99", tag::TIME_TO_FIRST_TOKEN, "p99"),
@@ -329,15 +346,7 @@ const SWEEP_COLUMNS: [SweepColumn; 8] = [
 ];
 
 const fn column(header: &'static str, tag: MetricTag, statistic: &'static str) -> SweepColumn {
-    SweepColumn { header, tag, statistic, is_steady: false }
-}
-
-impl SweepColumn {
-    /// Returns its value in `cell`.
-    fn of(&self, cell: &Cell) -> Option<f64> {
-        let of = if self.is_steady { Cell::steady_value } else { Cell::value };
-        of(cell, self.tag, self.statistic)
-    }
+    SweepColumn { header, tag, statistic }
 }
 
 /// Formats a count, or a mean of counts.
@@ -360,23 +369,63 @@ fn note(cell: &Cell) -> Option<String> {
 
 /// Renders the line about one load of a search, printed when it was tried.
 #[must_use]
-pub(crate) fn render_point(point: &Point) -> String {
-    let Point { load, goodput, good_fraction, .. } = point;
+pub(crate) fn render_point(history: &History, point: &Point) -> String {
     let verdict = point.verdict.map(|verdict| format!(", client {}", verdict.as_str()));
     let error = point.error.as_ref().map(|error| format!("; {}", printable(error)));
+    let objective = objective(history, point);
+    let observed = history.filters.iter().zip(&point.observed);
+    let observed = observed.map(|(filter, (value, _))| limited(filter, *value));
+    let parts: Vec<String> = std::iter::once(objective).chain(observed).collect();
     format!(
-        "At {}: goodput {} requests/sec, {} of requests good ({}){}{}\n",
-        load,
-        number(*goodput),
-        percent(*good_fraction),
+        "At {}: {} ({}){}{}\n",
+        point.load,
+        parts.join(", "),
         if point.is_feasible { "feasible" } else { "not feasible" },
         verdict.unwrap_or_default(),
         error.unwrap_or_default(),
     )
 }
 
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "N/A".to_owned(), |share| format!("{:.1}%", share * 100.0))
+/// The value that is maximized with its name, as in `Goodput 19.50 requests/sec`.
+fn objective(history: &History, point: &Point) -> String {
+    let value = point.objective;
+    history
+        .config
+        .row()
+        .map(|row| format!("{} {}", row.header, measured(row, value)))
+        .unwrap_or_default()
+}
+
+/// A value in its unit; fractions are percentages.
+fn measured(metric: &Metric, value: Option<f64>) -> String {
+    match (metric.display_unit, value) {
+        (_, None) => "N/A".to_owned(),
+        (Unit::Ratio, Some(share)) => format!("{:.1}%", share * 100.0),
+        (Unit::Percent, value) => format!("{}%", number(value)),
+        (unit, value) => format!("{} {unit}", number(value)),
+    }
+}
+
+/// The title of a statistic that a condition limits, as in `Time to First Token p95`.
+fn title(filter: &Filter) -> String {
+    let header = filter.row().map_or("", |row| row.header);
+    if filter.statistic == "avg" {
+        header.to_owned()
+    } else {
+        format!("{header} {}", filter.statistic)
+    }
+}
+
+/// What a condition limits, with its value.
+fn limited(filter: &Filter, value: Option<f64>) -> String {
+    let shown = filter.row().map(|row| measured(row, value)).unwrap_or_default();
+    format!("{} {shown}", title(filter))
+}
+
+/// A condition in words, as in `Time to First Token p95 below 200.00 ms`.
+fn required(filter: &Filter) -> String {
+    let limit = filter.row().map(|row| measured(row, Some(filter.threshold))).unwrap_or_default();
+    format!("{} {} {limit}", title(filter), filter.op.in_words())
 }
 
 /// Renders the loads that a search tried, and its conclusion.
@@ -387,39 +436,60 @@ pub(crate) fn render_search(history: &History, style: Style) -> String {
         Dimension::Concurrency => "Concurrency",
         Dimension::RequestRate => "Request Rate (requests/sec)",
     };
-    let header = [varied, "Goodput (requests/sec)", "Good", "Feasible", "Client", "", "Files"];
+    let goal = history.config.row();
+    let mut header = vec![varied.to_owned()];
+    header.extend(goal.map(|row| format!("{} ({})", row.header, row.display_unit)));
+    header.extend(history.filters.iter().map(title));
+    header.extend(["Feasible", "Client", "", "Files"].map(str::to_owned));
     let rows = history.by_load().into_iter().map(|point| {
         let is_best = Some(point.variation.index) == best;
-        [
-            point.load.amount().to_string(),
-            number(point.goodput),
-            percent(point.good_fraction),
+        let mut row = vec![point.load.amount().to_string()];
+        row.extend(goal.map(|_| number(point.objective)));
+        let observed = history.filters.iter().zip(&point.observed);
+        row.extend(observed.map(|(filter, (value, _))| {
+            filter.row().map(|row| measured(row, *value)).unwrap_or_default()
+        }));
+        row.extend([
             if point.is_feasible { "yes" } else { "no" }.to_owned(),
             point.verdict.map_or("N/A", Verdict::as_str).to_owned(),
             if is_best { "best" } else { "" }.to_owned(),
-            point.variation.label.clone(),
-        ]
+            point.variation.directory.clone(),
+        ]);
+        row
     });
+    let searched = match goal {
+        _ if history.config.wants_highest() => format!("Highest {varied}"),
+        Some(row) => format!("Maximum {}", row.header),
+        None => String::new(),
+    };
     let table = match history.points.as_slice() {
         [] => String::new(),
-        _ => figures("aiperf | Search for Maximum Goodput", header, rows, style),
+        _ => figures(&format!("aiperf | Search for {searched}"), header, rows, style),
     };
     format!("\n{table}\n{}\n\n", conclusion(history))
 }
 
 /// The search's conclusion, in one or two sentences.
 fn conclusion(history: &History) -> String {
-    let wanted = percent(Some(history.config.attainment));
     let best = history.best().filter(|best| best.is_feasible);
+    let conditions: Vec<String> = history.filters.iter().map(required).collect();
+    let conditions = conditions.join(", ");
     let found = match best {
-        Some(best) => format!(
-            "Maximum goodput: {} requests/sec at {}, with {} of requests good (at least {wanted} \
-             required).",
-            number(best.goodput),
-            best.load,
-            percent(best.good_fraction),
-        ),
-        None => format!("No load tried is feasible: at least {wanted} of requests must be good."),
+        Some(best) => {
+            let observed = history.filters.iter().zip(&best.observed);
+            let observed: Vec<String> =
+                observed.map(|(filter, (value, _))| limited(filter, *value)).collect();
+            let what = if history.config.wants_highest() {
+                format!("Highest {} with {}", best.load, objective(history, best))
+            } else {
+                let value = history.config.row().map(|row| {
+                    format!("Maximum {}: {}", row.header, measured(row, best.objective))
+                });
+                format!("{} at {}", value.unwrap_or_default(), best.load)
+            };
+            format!("{what}; {} (required: {conditions}).", observed.join(", "))
+        }
+        None => format!("No load tried is feasible: {conditions} required."),
     };
     let doubt = match best.and_then(|best| best.verdict) {
         None | Some(Verdict::Valid) => "",
@@ -432,26 +502,23 @@ fn conclusion(history: &History) -> String {
         }
     };
     let [lower, upper] = history.config.range.dimension.flags();
-    let more = match (history.end, history.feasible_max(), history.infeasible_min()) {
-        (Some(End::AllFeasible), Some(most), _) => format!(
+    let more = match (history.end(), history.feasible_max(), history.infeasible_min()) {
+        (End::AllFeasible, Some(most), _) => format!(
             " {}, the highest load to try, is feasible; a higher {upper} may give \
              more.",
             most.load
         ),
-        (Some(End::NoneFeasible), _, Some(least)) => format!(
-            " At {}, the lowest load to try, {} are good; lower {lower} or relax the objectives.",
+        (End::NoneFeasible, _, Some(least)) => format!(
+            " {}, the lowest load to try, is not feasible; lower {lower} or relax the conditions.",
             least.load,
-            percent(least.good_fraction),
         ),
-        (Some(End::Cancelled), ..) => " The search was interrupted.".to_owned(),
-        (Some(End::Failed), most, _) => {
+        (End::Cancelled, ..) => " The search was interrupted.".to_owned(),
+        (End::Failed, most, _) => {
             let beyond = if most.is_some() { " The limit was not found." } else { "" };
             let why = history.failure.as_deref().unwrap_or_default();
             format!("{beyond} The search could not continue at {why}")
         }
-        (Some(End::MostPoints), ..) => {
-            " The search ended after the maximum number of loads.".to_owned()
-        }
+        (End::MostPoints, ..) => " The search ended after the maximum number of loads.".to_owned(),
         (_, Some(most), Some(least)) => {
             format!(" The limit is between {} and {}.", most.load.amount(), least.load.amount())
         }
@@ -463,58 +530,72 @@ fn conclusion(history: &History) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multi_run::filter::Comparison;
+    use crate::multi_run::recipe::Recipe;
     use crate::multi_run::search::Config;
-    use crate::multi_run::{Load, Range, Variation};
+    use crate::multi_run::{Load, Variation};
 
-    fn history(points: &[(u64, f64, bool)], end: End) -> History {
+    fn history(points: &[(u64, f64, bool)]) -> History {
         let point =
             |(index, (concurrency, goodput, is_feasible)): (u64, &(u64, f64, bool))| Point {
                 variation: Variation::of_search(index, Load::Concurrency(*concurrency)),
                 load: Load::Concurrency(*concurrency),
-                goodput: Some(*goodput),
-                good_fraction: Some(if *is_feasible { 1.0 } else { 0.5 }),
+                objective: Some(*goodput),
+                observed: vec![(Some(if *is_feasible { 1.0 } else { 0.5 }), *is_feasible)],
                 is_feasible: *is_feasible,
                 verdict: None,
                 error: None,
             };
+        let range =
+            Range { dimension: Dimension::Concurrency, min: 1.0, max: 8.0, warmup_follows: true };
         History {
             config: Config {
-                range: Range {
-                    dimension: Dimension::Concurrency,
-                    min: 1.0,
-                    max: 8.0,
-                    warmup_follows: true,
-                },
-                attainment: 0.95,
+                recipe: Recipe::MaxGoodput,
+                range,
+                objective: tag::GOODPUT,
+                slos: Vec::new(),
             },
+            filters: vec![Filter::new(
+                tag::GOOD_REQUEST_FRACTION,
+                "avg",
+                Comparison::AtLeast,
+                0.95,
+            )],
             points: (0..).zip(points).map(point).collect(),
-            end: Some(end),
             failure: None,
         }
     }
 
     #[test]
     fn a_search_says_what_it_found() {
-        let found = history(&[(1, 10.0, true), (2, 19.5, true), (4, 12.0, false)], End::Found);
+        let mut found = history(&[(1, 10.0, true), (2, 19.5, true), (3, 12.0, false)]);
         assert_eq!(
             conclusion(&found),
-            "Maximum goodput: 19.50 requests/sec at concurrency 2, with 100.0% of requests good \
-             (at least 95.0% required). The limit is between 2 and 4."
+            "Maximum Goodput: 19.50 requests/sec at concurrency 2; GoodRequestFraction 100.0% \
+             (required: GoodRequestFraction at least 95.0%). The limit is between 2 and 3."
         );
         let table = render_search(&found, Style::FILE);
         let best = table.lines().find(|line| line.contains("best")).unwrap();
         assert!(best.contains("19.50") && best.contains("search_iter_0001"), "{table}");
-        let all = conclusion(&history(&[(8, 80.0, true)], End::AllFeasible));
+        let line = render_point(&found, &found.points[2]);
+        assert_eq!(
+            line,
+            "At concurrency 3: Goodput 12.00 requests/sec, GoodRequestFraction 50.0% (not feasible)\n"
+        );
+        found.config.recipe = Recipe::MaxConcurrency;
+        let text = conclusion(&found);
+        assert!(text.starts_with("Highest concurrency 2 with Goodput 19.50"), "{text}");
+        let all = conclusion(&history(&[(8, 80.0, true)]));
         assert!(all.contains(" concurrency 8, the highest load"), "{all}");
-        let none = conclusion(&history(&[(1, 1.0, false)], End::NoneFeasible));
-        assert!(none.starts_with("No load") && none.contains("50.0% are"), "{none}");
-        let nothing = render_search(&history(&[], End::Cancelled), Style::FILE);
+        let none = conclusion(&history(&[(1, 1.0, false)]));
+        assert!(none.starts_with("No load") && none.contains("the lowest load to try"), "{none}");
+        let nothing = render_search(&history(&[]), Style::FILE);
         assert!(nothing.contains("interrupted"), "{nothing}");
     }
 
     #[test]
     fn an_invalid_client_may_be_the_limit() {
-        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)], End::Found);
+        let mut found = history(&[(1, 10.0, true), (2, 12.0, false)]);
         found.points[0].verdict = Some(Verdict::Invalid);
         assert!(conclusion(&found).contains("may be the client's limit"));
     }

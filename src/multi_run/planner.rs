@@ -1,29 +1,29 @@
 //! Which run is next: the one way in which the runs of a command are chosen.
 
 use super::search::{self, History};
-use super::sweep::{self, Mode, Step};
-use super::{Config, Load, Range, Trials, Variation, knee};
+use super::sweep::{self, Choice, Mode, Step};
+use super::{Config, Filter, Load, Range, Trials, Variation, knee};
 
 /// The choice of the runs of a command from the results of those before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Planner {
+pub(crate) enum Planner<'a> {
     /// The trials of cells that are known before the first run.
     Known(Mode),
-    /// Loads that approach the highest feasible one.
-    Search(search::Config),
+    /// Loads that approach the best one that meets all conditions.
+    Search(&'a search::Config, &'a [Filter]),
     /// Loads that approach the one at which throughput stops growing.
-    Knee(Range),
+    Knee(&'a Range),
 }
 
-impl Planner {
+impl<'a> Planner<'a> {
     /// Returns the choice that `config` asks for.
     #[must_use]
-    pub(crate) fn of(config: &Config) -> Self {
-        let sweep = config.sweep.as_ref();
-        match (config.search, sweep.and_then(|sweep| sweep.auto)) {
-            (Some(search), _) => Self::Search(search),
-            (None, Some(range)) => Self::Knee(range),
-            (None, None) => Self::Known(sweep.map_or(Mode::Independent, |sweep| sweep.mode)),
+    pub(crate) fn of(config: &'a Config) -> Self {
+        let Some(sweep) = &config.sweep else { return Self::Known(Mode::Independent) };
+        match &sweep.choice {
+            Choice::Known => Self::Known(sweep.mode),
+            Choice::Search(search) => Self::Search(search, &sweep.filters),
+            Choice::Knee(range) => Self::Knee(range),
         }
     }
 
@@ -47,13 +47,13 @@ impl Planner {
 
     /// Returns the load of the cell after `cells`, which are complete; `None` if there is none.
     #[must_use]
-    pub(crate) fn load<'a>(
+    pub(crate) fn load<'b>(
         &self,
-        cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
+        cells: impl Iterator<Item = (&'b Variation, &'b Trials)>,
     ) -> Option<Load> {
         match self {
             Self::Known(_) => None,
-            Self::Search(config) => History::of(*config, cells).next().ok(),
+            Self::Search(config, filters) => History::of(config, filters, cells).next().ok(),
             Self::Knee(range) => {
                 let levels: Vec<_> =
                     cells.filter_map(|(cell, trials)| knee::Level::of(cell, trials)).collect();

@@ -1,35 +1,47 @@
-//! The search for the highest load that meets the objectives.
+//! The search for the best load that meets the conditions.
 //!
-//! Starting at the lower bound, the load is doubled until too few requests are good; then the
-//! range between the highest feasible and the lowest infeasible load is bisected.
+//! Starting at the lower bound, the load is doubled until a condition is not met; then the range
+//! between the highest feasible and the lowest infeasible load is bisected.
 
 use std::cmp::Ordering;
 
-use super::{Load, Range, Trials, Variation};
-use crate::metrics::tag;
-use crate::metrics::{MetricTag, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The recipe's name (`--search-recipe`).
-pub(crate) const RECIPE: &str = "max-goodput-under-slo";
-
-/// The metric to maximize.
-pub(crate) const OBJECTIVE: MetricTag = tag::GOODPUT;
-
-/// The metric that determines whether a load is feasible.
-pub(crate) const FEASIBILITY: MetricTag = tag::GOOD_REQUEST_FRACTION;
+use super::filter::is_feasible;
+use super::recipe::Recipe;
+use super::{Filter, Load, Range, Trials, Variation};
+use crate::metrics::metric::{Metric, Objective};
+use crate::metrics::{MetricTag, Registry, Verdict};
 
 /// Maximum number of loads to try: enough for 1 to a million.
 pub(crate) const MAX_POINTS: usize = 30;
 
-/// The settings of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The settings of a search. Its conditions are those of the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
+    /// The recipe (`--search-recipe`).
+    pub recipe: Recipe,
     /// The loads to search.
     #[serde(flatten)]
     pub range: Range,
-    /// Required fraction of good requests, above 0 and at most 1 (`--slo-attainment-fraction`).
-    pub attainment: f64,
+    /// The metric to maximize.
+    pub objective: MetricTag,
+    /// The objectives of a request, for the files.
+    pub slos: Vec<Objective>,
+}
+
+impl Config {
+    /// Returns whether the best load is the highest, and not that with the highest objective.
+    #[must_use]
+    pub(crate) fn wants_highest(&self) -> bool {
+        self.recipe == Recipe::MaxConcurrency
+    }
+
+    /// Returns the catalogue's row of the metric to maximize.
+    #[must_use]
+    pub(crate) fn row(&self) -> Option<&'static Metric> {
+        Registry::row(self.objective)
+    }
 }
 
 /// Why a search ended.
@@ -43,7 +55,7 @@ pub(crate) enum End {
     NoneFeasible,
     /// The maximum number of loads was tried.
     MostPoints,
-    /// The user interrupted it.
+    /// It was interrupted.
     Cancelled,
     /// A run could not be performed or saved, or the server responded to none of its requests.
     Failed,
@@ -89,11 +101,11 @@ fn next(range: &Range, tried: impl ExactSizeIterator<Item = (Load, bool)>) -> Re
 pub(crate) struct Point {
     pub(crate) variation: Variation,
     pub(crate) load: Load,
-    /// Good requests per second, mean over its runs.
-    pub(crate) goodput: Option<f64>,
-    /// Fraction of good requests, mean over its runs.
-    pub(crate) good_fraction: Option<f64>,
-    /// Whether it is feasible: enough requests are good, and all runs completed.
+    /// The metric to maximize, mean over the runs.
+    pub(crate) objective: Option<f64>,
+    /// What each condition limits, and whether it is met.
+    pub(crate) observed: Vec<(Option<f64>, bool)>,
+    /// Whether it is feasible: all conditions are met, and all runs completed.
     pub(crate) is_feasible: bool,
     /// The worst verdict on client health.
     pub(crate) verdict: Option<Verdict>,
@@ -102,24 +114,21 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Summarizes the runs of a load, with the required fraction `attainment` of good requests;
-    /// `None` if they say nothing about it.
+    /// Summarizes the runs of a load; `None` if the user interrupted them.
     #[must_use]
-    fn of(variation: &Variation, trials: &Trials, attainment: f64) -> Option<Self> {
-        let says_nothing = trials.was_cancelled() || trials.obstacle().is_some();
-        let load = Load::of(&variation.values).filter(|_| !says_nothing)?;
-        let mean = |tag: MetricTag| {
-            let values: Vec<f64> = trials.runs.iter().filter_map(|run| run.average(tag)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let good_fraction = mean(FEASIBILITY);
-        let are_whole = trials.failed().next().is_none();
+    fn of(
+        config: &Config,
+        filters: &[Filter],
+        variation: &Variation,
+        trials: &Trials,
+    ) -> Option<Self> {
+        let load = Load::of(&variation.values).filter(|_| !trials.was_cancelled())?;
         Some(Self {
             variation: variation.clone(),
             load,
-            goodput: mean(OBJECTIVE),
-            good_fraction,
-            is_feasible: are_whole && good_fraction.is_some_and(|share| share >= attainment),
+            objective: trials.mean(config.objective, "avg"),
+            observed: filters.iter().map(|filter| filter.of(trials)).collect(),
+            is_feasible: is_feasible(filters, trials),
             verdict: trials.runs.iter().filter_map(|run| run.verdict).max(),
             error: trials.failed().map(|(_, failure)| failure.message().to_owned()).next(),
         })
@@ -131,33 +140,55 @@ impl Point {
 pub(crate) struct History {
     /// The settings of the search.
     pub(crate) config: Config,
+    /// The conditions that a load must meet.
+    pub(crate) filters: Vec<Filter>,
     /// The loads, in the order in which they were tried.
     pub(crate) points: Vec<Point>,
-    /// Why it ended; absent while it continues.
-    pub(crate) end: Option<End>,
     /// The error that ended it, if any.
     pub(crate) failure: Option<String>,
 }
 
 impl History {
-    /// Nothing tried yet.
-    #[must_use]
-    pub(crate) const fn new(config: Config) -> Self {
-        Self { config, points: Vec::new(), end: None, failure: None }
-    }
-
-    /// Summarizes `cells`; without those that say nothing about their load.
+    /// Summarizes `cells` up to the first one that says nothing about its load.
     pub(crate) fn of<'a>(
-        config: Config,
+        config: &Config,
+        filters: &[Filter],
         cells: impl Iterator<Item = (&'a Variation, &'a Trials)>,
     ) -> Self {
-        let point = |(variation, trials)| Point::of(variation, trials, config.attainment);
-        Self { points: cells.filter_map(point).collect(), ..Self::new(config) }
+        let mut history = Self {
+            config: config.clone(),
+            filters: filters.to_vec(),
+            points: Vec::new(),
+            failure: None,
+        };
+        for (variation, trials) in cells {
+            if let Some(why) = trials.obstacle() {
+                history.fail(variation, &why);
+                break;
+            }
+            history.points.extend(Point::of(config, filters, variation, trials));
+        }
+        history
+    }
+
+    /// Ends the search at a load because of an error.
+    pub(crate) fn fail(&mut self, variation: &Variation, why: &str) {
+        let place = Load::of(&variation.values).map(|load| format!("{load}: "));
+        self.failure = Some(format!("{}{why}", place.unwrap_or_default()));
     }
 
     /// Returns the next load to try, or why the search ended.
     pub(crate) fn next(&self) -> Result<Load, End> {
+        if self.failure.is_some() {
+            return Err(End::Failed);
+        }
         next(&self.config.range, self.points.iter().map(|point| (point.load, point.is_feasible)))
+    }
+
+    /// Returns why the search ended, which is not to be continued.
+    #[must_use]
+    pub(crate) fn end(&self) -> End {
+        self.next().err().unwrap_or(End::Cancelled)
     }
 
     /// Returns whether any load is feasible.
@@ -166,13 +197,15 @@ impl History {
         self.points.iter().any(|point| point.is_feasible)
     }
 
-    /// Returns the feasible load with the highest goodput, or the load with the highest goodput
-    /// if none is feasible.
+    /// Returns the best of the feasible loads, or of all if none is feasible.
     #[must_use]
     pub(crate) fn best(&self) -> Option<&Point> {
         let has_feasible = self.has_feasible();
         let candidates = self.points.iter().filter(|point| point.is_feasible || !has_feasible);
-        let scored = candidates.filter_map(|point| Some((point.goodput?, point)));
+        let score = |point: &Point| {
+            if self.config.wants_highest() { Some(point.load.amount()) } else { point.objective }
+        };
+        let scored = candidates.filter_map(|point| Some((score(point)?, point)));
         scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
     }
 

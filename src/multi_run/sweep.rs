@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::aggregate::{self, DividedRow, Row};
+use super::aggregate::{self, Row};
+use super::curve::Evaluation;
 use super::knee::{Level, Saturation};
-use super::{Failure, Load, Range, RunResult, Trials, Variation};
+use super::search::{self, History};
+use super::{Failure, Filter, Load, Range, RunResult, Trials, Variation, filter};
 use crate::metrics::tag;
 use crate::metrics::{MetricTag, Verdict};
-use crate::setting::named;
+use crate::setting::{Named as _, named};
 use crate::units::Nanos;
 
 /// Characters that are not part of a directory's name, as in AIPerf.
@@ -33,9 +35,39 @@ pub struct Config {
     pub shows_table: bool,
     /// Whether an interrupted sweep is continued (`--resume`).
     pub resumes: bool,
-    /// The loads of a sweep that chooses them (`--sweep-auto`).
+    /// The conditions that a cell must meet (`--search-sla` and the like).
     #[serde(default)]
-    pub auto: Option<Range>,
+    pub filters: Vec<Filter>,
+    /// How the cells are chosen.
+    #[serde(default)]
+    pub choice: Choice,
+    /// What is computed from the cells in addition.
+    #[serde(default)]
+    pub evaluation: Option<Evaluation>,
+}
+
+/// How the cells of a sweep are chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// All are known before the first run.
+    #[default]
+    Known,
+    /// Loads that approach the one at which throughput stops growing (`--sweep-auto`).
+    Knee(Range),
+    /// Loads that approach the best one that meets all conditions.
+    Search(search::Config),
+}
+
+impl Choice {
+    /// Returns the loads among which the next one is chosen, if it is.
+    pub(crate) const fn range(&self) -> Option<Range> {
+        match self {
+            Self::Known => None,
+            Self::Knee(range) => Some(*range),
+            Self::Search(search) => Some(search.range),
+        }
+    }
 }
 
 /// Orders of the runs of a sweep.
@@ -86,6 +118,12 @@ pub(crate) fn steps(mode: Mode, cells: usize, trials: u64) -> Box<dyn Iterator<I
 }
 
 impl Config {
+    /// Returns the settings of the search, if it is one.
+    #[must_use]
+    pub const fn search(&self) -> Option<&search::Config> {
+        if let Choice::Search(search) = &self.choice { Some(search) } else { None }
+    }
+
     /// Returns whether the pause between these two runs is one between cells, not between trials.
     pub(crate) const fn is_between_cells(&self, last: Step, next: Step) -> bool {
         match self.mode {
@@ -97,6 +135,9 @@ impl Config {
     /// Returns the end of the name of the default directory: `-sweep-concurrency-isl`.
     #[must_use]
     pub fn directory_suffix(&self) -> String {
+        if let Some(search) = self.search() {
+            return format!("-{}", search.recipe.name().replace('-', "_"));
+        }
         let names: Vec<&str> = self.parameters.iter().map(|it| it.name.as_str()).collect();
         format!("-sweep-{}", names.join("-"))
     }
@@ -179,12 +220,10 @@ pub(crate) struct Cell {
     pub(crate) trials: Trials,
     /// The statistics of its successful runs.
     pub(crate) rows: Vec<Row>,
-    /// The statistics of their steady states.
-    pub(crate) steady_rows: Vec<Row>,
-    /// Their latencies divided by the server's times, or why they are not; `None` if the server
-    /// does not report them.
-    pub(crate) time_breakdown: Option<Result<Vec<DividedRow>, String>>,
-    /// Whether no other cell is at least as good in throughput and latency, and better in one.
+    /// Whether it meets all conditions, and no run failed.
+    pub(crate) is_feasible: bool,
+    /// Whether no other cell is at least as good in throughput and latency, and better in one. Of
+    /// cells with conditions, only those that meet them are considered.
     pub(crate) is_pareto: bool,
 }
 
@@ -197,18 +236,6 @@ impl Cell {
     /// Returns the mean over the runs of a statistic of a metric.
     pub(crate) fn value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
         self.row(tag, statistic).map(|row| row.across.mean)
-    }
-
-    /// Returns the same of the steady state.
-    pub(crate) fn steady_value(&self, tag: MetricTag, statistic: &str) -> Option<f64> {
-        let is_it = |row: &&Row| row.metric.tag == tag && row.statistic == statistic;
-        self.steady_rows.iter().find(is_it).map(|row| row.across.mean)
-    }
-
-    /// Returns the latency `tag` with its parts, if it is divided.
-    pub(crate) fn divided(&self, tag: MetricTag) -> Option<&DividedRow> {
-        let rows = self.time_breakdown.as_ref()?.as_ref().ok()?;
-        rows.iter().find(|row| row.metric == tag)
     }
 
     /// Returns the worst verdict on client health.
@@ -237,6 +264,8 @@ pub(crate) struct Results {
     pub(crate) cells: Vec<Cell>,
     /// Where throughput stops growing, if the sweep looks for it.
     pub(crate) saturation: Option<Saturation>,
+    /// What a search has found.
+    pub(crate) search: Option<History>,
 }
 
 /// A best cell.
@@ -256,8 +285,7 @@ impl Results {
     ) -> Self {
         let cell = |(variation, trials): (Variation, Trials)| Cell {
             rows: aggregate::rows(&trials),
-            steady_rows: aggregate::steady_rows(&trials),
-            time_breakdown: aggregate::time_breakdown(&trials),
+            is_feasible: filter::is_feasible(&sweep.filters, &trials),
             variation,
             trials,
             is_pareto: false,
@@ -268,18 +296,29 @@ impl Results {
             sweep_id,
             cells: cells.into_iter().map(cell).collect(),
             saturation: None,
+            search: None,
         };
-        if let Some(range) = &sweep.auto {
-            results.saturation = Some(Saturation::of(range, &results.levels()));
-            let load = |cell: &Cell| Load::of(&cell.variation.values).map_or(0.0, Load::amount);
-            results.cells.sort_by(|a, b| load(a).total_cmp(&load(b)));
+        match &sweep.choice {
+            Choice::Known => {}
+            Choice::Knee(range) => {
+                results.saturation = Some(Saturation::of(range, &results.levels()));
+                let load = |cell: &Cell| Load::of(&cell.variation.values).map_or(0.0, Load::amount);
+                results.cells.sort_by(|a, b| load(a).total_cmp(&load(b)));
+            }
+            Choice::Search(search) => {
+                let cells = results.cells.iter().map(|cell| (&cell.variation, &cell.trials));
+                results.search = Some(History::of(search, &sweep.filters, cells));
+            }
         }
         let latency = results.latency();
         let points: Vec<Option<(f64, f64)>> = results
             .cells
             .iter()
             .map(|cell| {
-                Some((cell.value(tag::REQUEST_THROUGHPUT, "avg")?, cell.value(latency, "p99")?))
+                let is_candidate = sweep.filters.is_empty() || cell.is_feasible;
+                let point =
+                    (cell.value(tag::REQUEST_THROUGHPUT, "avg")?, cell.value(latency, "p99")?);
+                is_candidate.then_some(point)
             })
             .collect();
         for (cell, is_pareto) in results.cells.iter_mut().zip(pareto(&points)) {
@@ -310,12 +349,13 @@ impl Results {
         self.best(self.latency(), "p99", |value| -value)
     }
 
-    /// Returns the first cell with the highest `score` of a statistic.
+    /// Returns the first cell with the highest `score` of a statistic, of those that meet all
+    /// conditions, or of all if none does.
     fn best(&self, tag: MetricTag, statistic: &str, score: fn(f64) -> f64) -> Option<Best<'_>> {
-        let all = self
-            .cells
-            .iter()
-            .filter_map(|cell| Some(Best { cell, row: cell.row(tag, statistic)? }));
+        let has_feasible =
+            !self.sweep.filters.is_empty() && self.cells.iter().any(|cell| cell.is_feasible);
+        let candidates = self.cells.iter().filter(|cell| cell.is_feasible || !has_feasible);
+        let all = candidates.filter_map(|cell| Some(Best { cell, row: cell.row(tag, statistic)? }));
         all.reduce(|best, next| {
             let is_better = score(next.row.across.mean) > score(best.row.across.mean);
             if is_better { next } else { best }

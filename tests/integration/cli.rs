@@ -4,10 +4,13 @@ use std::ffi::OsString;
 use std::fs;
 
 use aiperf::cli::{CliError, Command, aiperf_flags, command, parse_with};
-use aiperf::config::{ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode};
+use aiperf::config::{
+    Cell, ConnectionReuse, Environment, IpVersion, LogLevel, RunConfig, Ui, WaitMode,
+};
 use aiperf::dataset::{NormalDistribution, Source};
 use aiperf::endpoint::EndpointType;
-use aiperf::multi_run::{Dimension, Load};
+use aiperf::multi_run::sweep::Choice;
+use aiperf::multi_run::{Dimension, Filter, Load};
 use aiperf::schedule::PhaseKind;
 use aiperf::schedule::config::{
     ArrivalPattern, Cancellation, Limit, LoadPattern, Rate, StopCondition, UseOfTimestamps, Zero,
@@ -188,8 +191,13 @@ fn a_sweep_has_a_configuration_for_each_cell() {
 fn a_search_and_what_it_needs() {
     let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100";
     let config = profile(search);
-    let wanted = config.multi_run.search.unwrap();
-    assert_eq!((wanted.range.min, wanted.range.max, wanted.attainment), (1.0, 1000.0, 0.95));
+    let sweep = config.multi_run.sweep.clone().unwrap();
+    let wanted = sweep.search().unwrap();
+    assert_eq!((wanted.range.min, wanted.range.max), (1.0, 1000.0));
+    assert_eq!(
+        serde_json::to_value(&sweep.filters).unwrap(),
+        json!([{"metric_tag": "good_request_fraction", "stat": "avg", "op": "ge", "threshold": 0.95}])
+    );
     assert_eq!(config.dataset.random_seed, Some(42));
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-max_goodput_under_slo");
@@ -220,8 +228,7 @@ fn a_search_and_what_it_needs() {
     );
     for (flags, said) in [
         ("--search-recipe max-goodput-under-slo", "--goodput"),
-        ("--search-recipe pareto-sweep", "does not support yet"),
-        ("--search-recipe nothing", "unknown recipe"),
+        ("--search-recipe nothing", "max-goodput-under-slo, max-throughput-ttft-sla"),
         ("--concurrency-min 2", "--search-recipe"),
         ("--ttft-sla-ms 2", "--search-recipe"),
     ] {
@@ -249,6 +256,86 @@ fn a_search_and_what_it_needs() {
         let all = format!("{search} {flags}");
         assert!(refusal(&all).contains(said), "{all}: {}", refusal(&all));
     }
+}
+
+#[test]
+fn recipes_and_what_they_need() {
+    let filters = |flags: &str| -> Vec<String> {
+        let sweep = profile(flags).multi_run.sweep.unwrap();
+        let text =
+            |it: &Filter| format!("{} {} {:?} {}", it.metric, it.statistic, it.op, it.threshold);
+        sweep.filters.iter().map(text).collect()
+    };
+    assert_eq!(
+        filters("--search-recipe max-throughput-ttft-sla --ttft-sla-ms 200 --streaming"),
+        ["time_to_first_token p95 Below 200"]
+    );
+    assert_eq!(
+        filters(
+            "--search-recipe max_concurrency_under_sla --itl-sla-ms 20 --e2e-sla-ms 2s --streaming \
+             --error-rate-sla 0.05 --search-sla request_throughput:avg:ge:3"
+        ),
+        [
+            "inter_token_latency p95 Below 20",
+            "request_latency p99 Below 2000",
+            "request_error_rate avg Below 5",
+            "request_throughput avg AtLeast 3"
+        ]
+    );
+    // A list of a sweep may have conditions too.
+    assert_eq!(
+        filters("--concurrency 1,2 --search-sla request_latency:p99:lt:5"),
+        ["request_latency p99 Below 5"]
+    );
+    let cells = |flags: &str| -> Vec<String> {
+        let name = |cell: &Cell| cell.variation.directory().to_owned();
+        profile(flags).cells.iter().map(name).collect()
+    };
+    let ramp = cells("--search-recipe concurrency-ramp");
+    assert_eq!((ramp.len(), &*ramp[0], &*ramp[7]), (8, "concurrency_1", "concurrency_1000"));
+    let grid = "--search-recipe max-concurrency-under-sla --search-style grid --e2e-sla-ms 5 \
+                --concurrency-min 2 --concurrency-max 8 --concurrency-steps 3";
+    assert_eq!(cells(grid), ["concurrency_2", "concurrency_4", "concurrency_8"]);
+    assert_eq!(
+        cells("--search-recipe prefill-ttft-curve --streaming --isl-max 1024 --isl-steps 2"),
+        ["mean_256", "mean_1024"]
+    );
+    let decode = "--search-recipe decode-itl-curve --streaming --osl-min 4 --osl-max 8 \
+                  --osl-steps 2 --concurrency 1,3";
+    assert_eq!(
+        cells(decode),
+        [
+            "mean_4__concurrency_1",
+            "mean_4__concurrency_3",
+            "mean_8__concurrency_1",
+            "mean_8__concurrency_3"
+        ]
+    );
+    let pareto = cells("--search-recipe pareto-sweep --streaming --isl-osl-pairs 128:64,8:4");
+    assert_eq!((pareto.len(), &*pareto[9]), (10, "isl_8__osl_4__concurrency_256"));
+    for (flags, said) in [
+        ("max-throughput-ttft-sla --streaming", "requires --ttft-sla-ms"),
+        ("max-throughput-itl-sla --streaming", "requires --itl-sla-ms"),
+        ("max-throughput-ttft-sla --ttft-sla-ms 5", "time_to_first_token requires --streaming"),
+        ("max-concurrency-under-sla", "requires --ttft-sla-ms, --itl-sla-ms"),
+        ("max-concurrency-under-sla --e2e-sla-ms 5 --search-style bo", "use monotonic"),
+        ("max-concurrency-under-sla --e2e-sla-ms 5 --concurrency-steps 3", "does not use it"),
+        ("max-concurrency-under-sla --search-sla ttft:p95:lt", "expected METRIC:STATISTIC"),
+        ("pareto-sweep --streaming", "requires --isl-osl-pairs"),
+        ("prefill-ttft-curve", "time_to_first_token requires --streaming"),
+        ("prefill-ttft-curve --streaming --isl 100", "--isl: --search-recipe sets it"),
+        ("prefill-ttft-curve --streaming --isl-osl-pairs 1:2,3:4", "--search-recipe sets --isl"),
+        ("prefill-ttft-curve --streaming --isl-steps 1", "must be from 2"),
+        ("prefill-ttft-curve --streaming --isl-min 5 --isl-max 5", "less than --isl-max (5)"),
+        ("concurrency-ramp --degradation-stat p98", "request_latency does not have \"p98\""),
+        ("concurrency-ramp --request-rate-max 5", "concurrency-ramp does not use it"),
+        ("concurrency-ramp --slo-attainment-fraction 0.5", "does not use it"),
+        ("concurrency-ramp --variant a:isl=1 --variant b:isl=2", "cannot be combined with a list"),
+    ] {
+        let flags = format!("--search-recipe {flags}");
+        assert!(refusal(&flags).contains(said), "{flags}: {}", refusal(&flags));
+    }
+    assert!(refusal("--search-sla request_latency:p99:lt:5").contains("requires a sweep"));
 }
 
 #[test]
@@ -300,7 +387,8 @@ fn a_condition_for_enough_runs() {
 fn a_sweep_that_chooses_its_loads() {
     let config = profile("--sweep-auto --request-count 30");
     let sweep = config.multi_run.sweep.as_ref().unwrap();
-    assert_eq!(sweep.auto.map(|range| (range.min, range.max)), Some((1.0, 1000.0)));
+    let Choice::Knee(range) = sweep.choice else { panic!("{sweep:?}") };
+    assert_eq!((range.min, range.max), (1.0, 1000.0));
     let directory = config.artifacts.directory.to_str().unwrap();
     assert_eq!(directory, "artifacts/m-openai-chat-sweep-concurrency");
     // Ten requests of each session, and at least 100.
@@ -330,7 +418,8 @@ fn a_search_for_a_rate() {
     let search = "--search-recipe max-goodput-under-slo --goodput request_latency:100 \
                   --request-rate-min 0.5 --request-rate-max 40 --arrival-pattern constant";
     let config = profile(&format!("{search} --concurrency 7 --warmup-request-count 8"));
-    let wanted = config.multi_run.search.unwrap();
+    let sweep = config.multi_run.sweep.clone().unwrap();
+    let wanted = sweep.search().unwrap();
     assert_eq!(
         (wanted.range.dimension, wanted.range.min, wanted.range.max),
         (Dimension::RequestRate, 0.5, 40.0)

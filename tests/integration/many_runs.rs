@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::support::otlp_receiver::{OtlpReceiver, Received};
 use crate::support::python::run_python;
 use crate::support::raw_server;
-use crate::support::run::{Run, profile, profile_command, signal};
+use crate::support::run::{Run, aiperf, profile, profile_command, signal};
 
 /// Time limit for waiting on another process.
 const BOUND: Duration = Duration::from_mins(1);
@@ -583,11 +583,66 @@ fn the_search_finds_the_capacity() {
         assert_eq!(values["phases.profiling.concurrency"], *concurrency);
         let iteration = &found["iterations"][index];
         assert_eq!(iteration["objective_values"][0], summary["goodput"]["avg"]);
-        assert_eq!(iteration["good_request_fraction"], summary["good_request_fraction"]["avg"]);
+        assert_eq!(
+            iteration["observed"]["good_request_fraction_avg"],
+            summary["good_request_fraction"]["avg"]
+        );
     }
     let stdout = run.stdout();
     assert!(stdout.contains("Search for Maximum Goodput"), "{stdout}");
     assert!(stdout.contains(&format!("at concurrency {capacity}")), "{stdout}");
+}
+
+#[test]
+fn a_search_is_continued_and_reported_again() {
+    let server = mock(Script { ttft: Nanos::from_millis(10.0), ..Script::default() });
+    let directory = tempfile::tempdir().unwrap();
+    let search = |more: &[&str]| {
+        let mut flags = vec!["--search-recipe", "max-concurrency-under-sla", "--request-count"];
+        flags.extend(["12", "--concurrency-max", "4", "--num-profile-runs", "2"]);
+        flags.extend(["--search-sla", "request_count:avg:le:12", "--error-rate-sla", "0.5"]);
+        flags.extend(more);
+        let output = profile_command(&server.url(), directory.path(), &flags).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), error)
+    };
+    let found = || json(&directory.path().join("search_history.json"));
+    // The time is over after the first run.
+    let (code, stdout, error) = search(&["--sweep-max-duration", "0.1"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(stdout.contains("within --sweep-max-duration"), "{stdout}");
+    assert_eq!(found()["convergence_reason"], "cancelled");
+    let first = directory.path().join("search_iter_0000/profile_runs/run_0001");
+    let first = first.join("profile_export_aiperf.json");
+    let finished = fs::read(&first).ok();
+    let (code, _, error) = search(&["--resume", "--random-seed", "7"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("not the sweep"), "{error}");
+    let (code, stdout, error) = search(&["--resume"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(stdout.contains("Search for Highest Concurrency"), "{stdout}");
+    assert!(stdout.contains("Highest concurrency 4"), "{stdout}");
+    if let Some(finished) = finished {
+        assert_eq!(fs::read(&first).unwrap(), finished);
+    }
+    let history = found();
+    assert_eq!(history["convergence_reason"], "monotonic_no_failure_in_range");
+    assert_eq!(history["boundary_summary"]["feasible_max"]["value"], 4);
+    assert_eq!(history["iterations"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        history["config"]["sla_filters"][0],
+        json!({"metric_tag": "request_error_rate", "stat": "avg", "op": "lt", "threshold": 50.0})
+    );
+    let observed = json!({"request_count_avg": 12.0, "request_error_rate_avg": 0.0});
+    assert_eq!(history["iterations"][2]["observed"], observed);
+    let sweep = directory.path().join("sweep_aggregate/profile_export_aiperf_sweep.json");
+    let cells = json(&sweep);
+    assert_eq!(cells["metadata"]["sla_constraints"]["feasible_count"], 3);
+    fs::remove_file(directory.path().join("search_history.json")).unwrap();
+    fs::remove_file(&sweep).unwrap();
+    let report = aiperf(&["report"]).arg(directory.path()).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert_eq!((found(), json(&sweep)), (history, cells));
 }
 
 #[test]

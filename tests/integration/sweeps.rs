@@ -75,9 +75,6 @@ fn a_grid_has_a_run_for_each_cell_and_can_be_reported_again() {
         assert_eq!(summary["run_info"]["random_seed"], 42 + index);
         assert_eq!(summary["request_count"]["avg"], 6.0);
         assert_eq!(cell["error"], Value::Null);
-        let steady =
-            |of: &Value| of["steady_state"]["metrics"]["request_throughput"]["avg"].clone();
-        assert_eq!(steady(cell), steady(&summary));
     }
     let stdout = run.stdout();
     assert!(stdout.contains("Run 4 of 4 (mean_20__concurrency_2): 6 requests"), "{stdout}");
@@ -143,6 +140,92 @@ fn a_sweep_finds_where_throughput_stops_growing_and_can_be_continued() {
     let report = aiperf(&["report"]).arg(directory).output().unwrap();
     assert!(report.status.success(), "{report:?}");
     assert_eq!(results(&place), found);
+}
+
+#[test]
+fn recipes_write_what_they_find() {
+    let server = mock(Script { ttft: Nanos::from_millis(1.0), ..Script::default() });
+    let file = |flags: &str, name: &str| -> (Value, Value, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = aiperf(&["profile", "--model", "m", "--tokenizer", "builtin"]);
+        command.args(["--url", &server.url(), "--ui", "none", "--streaming", "--request-count"]);
+        command.args(["4", "--search-recipe"]).args(flags.split_whitespace());
+        let output = command.arg("--artifact-dir").arg(directory.path()).output().unwrap();
+        let run = Run { output, directory }.succeeded();
+        let place = run.directory.path().join("sweep_aggregate");
+        let found = serde_json::from_slice(&fs::read(place.join(name)).unwrap()).unwrap();
+        (found, results(&place), run.stdout())
+    };
+    let mean = |cell: &Value, metric: &str, statistic: &str| {
+        cell["metrics"][metric][statistic].as_f64().unwrap()
+    };
+    let (knee, cells, stdout) = file(
+        "concurrency-ramp --concurrency-max 4 --concurrency-steps 3 --degradation-threshold 1000",
+        "degradation_knee.json",
+    );
+    let cells = cells["per_combination_metrics"].as_array().unwrap().clone();
+    let p99 = |at: usize| mean(&cells[at], "request_latency", "p99");
+    assert_eq!((&knee["baseline_concurrency"], &knee["baseline_p99"]), (&json!(1), &json!(p99(0))));
+    assert_eq!((&knee["knee_concurrency"], &knee["knee_p99"]), (&Value::Null, &Value::Null));
+    let points = [1, 2, 4].iter().enumerate();
+    let points: Vec<Value> =
+        points.map(|(at, load)| json!({"concurrency": load, "p99": p99(at)})).collect();
+    assert_eq!(knee["all_points"], json!(points));
+    assert!(stdout.contains("Request Latency p99 at no concurrency exceeds"), "{stdout}");
+
+    let (curve, cells, stdout) =
+        file("prefill-ttft-curve --isl-min 4 --isl-max 16 --isl-steps 3", "prefill_curve.json");
+    let last = &curve["raw_points"][2];
+    let cell = &cells["per_combination_metrics"][2];
+    let expected = json!({"isl": 16, "ttft_ms": mean(cell, "time_to_first_token", "avg")});
+    assert_eq!(*last, expected);
+    assert!(curve["coefficients"].as_array().unwrap().len() >= 2, "{curve}");
+    assert!(stdout.contains("Time to First Token in ms ="), "{stdout}");
+
+    let (surface, cells, _) = file(
+        "decode-itl-curve --isl 5 --concurrency 1,2 --osl-min 3 --osl-max 6 --osl-steps 2",
+        "decode_itl_surface.json",
+    );
+    assert_eq!(surface["surface"]["concurrency_axis"], json!([1, 2]));
+    assert_eq!(surface["surface"]["osl_axis"], json!([3, 6]));
+    // The lengths precede the concurrencies in the grid's order: 3 and 2 is the second cell.
+    let cell = &cells["per_combination_metrics"][1];
+    assert_eq!(cell["parameters"], json!({"mean": 3, "concurrency": 2}));
+    let itl = mean(cell, "inter_token_latency", "avg");
+    assert_eq!(surface["surface"]["itl_grid"][1][0], itl);
+
+    let (pareto, cells, _) =
+        file("pareto-sweep --isl-osl-pairs 4:2,8:4 --concurrency 1,2", "pareto_sweep.json");
+    let points = pareto["cells"].as_array().unwrap();
+    assert_eq!((&points[3]["isl"], &points[3]["concurrency"]), (&json!(8), &json!(2)));
+    let cell = &cells["per_combination_metrics"][3];
+    assert_eq!(points[3]["x"], mean(cell, "time_to_first_token", "p95"));
+    assert_eq!(points[3]["y"], mean(cell, "output_token_throughput", "avg"));
+    let highest =
+        points.iter().max_by(|a, b| a["y"].as_f64().partial_cmp(&b["y"].as_f64()).unwrap());
+    assert_eq!(highest.unwrap()["pareto_optimal"], true);
+
+    let (breach, cells, stdout) = file(
+        "max-concurrency-under-sla --search-style grid --concurrency 1,2 \
+         --search-sla effective_concurrency:max:le:1",
+        "sla_breach.json",
+    );
+    assert_eq!(
+        [&breach["max_passing_concurrency"], &breach["first_failing_concurrency"]],
+        [&json!(1), &json!(2)]
+    );
+    let expected = json!({
+        "metric_tag": "effective_concurrency", "stat": "max", "op": "le", "threshold": 1.0,
+        "observed": 2.0,
+    });
+    assert_eq!(breach["first_failing_breach"], expected);
+    assert_eq!(breach["monotonicity_check"], true);
+    assert_eq!(cells["metadata"]["sla_constraints"]["infeasible_count"], 1);
+    assert_eq!(
+        cells["best_configurations"]["best_throughput"]["parameters"],
+        json!({"concurrency": 1})
+    );
+    assert!(stdout.contains("phases.profiling.concurrency=1. Lowest that"), "{stdout}");
 }
 
 #[test]

@@ -9,28 +9,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
-use http::StatusCode;
 use uuid::Uuid;
 
 use super::{Concluded, Material, Run, claim};
 use crate::app::report::judged;
 use crate::app::{Outcome, explained, gates, interrupt, terminal_style};
 use crate::artifacts::Claim;
-use crate::artifacts::aggregate::{AggregateFiles, SearchFile};
+use crate::artifacts::aggregate::AggregateFiles;
+use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::config::{self, RunConfig};
 use crate::console;
 use crate::interrupt::Interrupt;
 use crate::judge::{self, JudgedRun};
-use crate::metrics::metric::Objective;
-use crate::metrics::tag;
 use crate::multi_run::knee::Saturation;
 use crate::multi_run::search::{End, History};
 use crate::multi_run::sweep::{self, Results, Step};
 use crate::multi_run::{
     Failure, Load, Member, Planner, RunResult, Trials, Variation, aggregate, search,
 };
-use crate::record::{ErrorKind, RequestError};
 use crate::run::RunReport;
 use crate::runner::RunnerError;
 use crate::units::{Clock, Nanos};
@@ -39,10 +36,9 @@ use crate::units::{Clock, Nanos};
 pub(super) fn profile(mut config: RunConfig, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let cells = std::mem::take(&mut config.cells);
     let mut shown = Shown { out, outcome: Ok(()) };
-    let outcome = match (config.multi_run.search, config.multi_run.sweep.clone()) {
-        (Some(search), _) => Group::prepare(config, Uuid::new_v4())?.search(search, &mut shown)?,
-        (None, Some(sweep)) => perform_sweep(config, &sweep, cells, &mut shown)?,
-        (None, None) => Group::prepare(config, Uuid::new_v4())?.repeat(&mut shown)?,
+    let outcome = match config.multi_run.sweep.clone() {
+        Some(sweep) => perform_sweep(config, &sweep, cells, &mut shown)?,
+        None => Group::prepare(config, Uuid::new_v4())?.repeat(&mut shown)?,
     };
     shown.outcome?;
     Ok(outcome)
@@ -58,7 +54,7 @@ fn perform_sweep(
     let directory = &config.artifacts.directory;
     let earlier = if sweep.resumes { Some(interrupted(directory)?) } else { None };
     let sweep_id = earlier.as_ref().map_or_else(Uuid::new_v4, |plan| plan.sweep_id);
-    if sweep.auto.is_some() {
+    if sweep.choice.range().is_some() {
         // The loads chosen so far, as they are with the settings of this command.
         let known = earlier.iter().flat_map(|plan| &plan.cells);
         let loads = (0..).zip(known.filter_map(|cell| Load::of(&cell.variation.values)));
@@ -112,79 +108,51 @@ struct Cell {
     trials: Trials,
 }
 
-/// What is done between the runs.
-trait Between {
+/// What is printed and written between the runs.
+struct Progress<'a, 'b, W> {
+    shown: &'a mut Shown<'b, W>,
+    /// The directory of all runs.
+    directory: &'a Path,
+    /// The number of runs, if it is known.
+    all: Option<u64>,
+    /// The plan of a sweep that chooses its cells, to be replaced with each.
+    plan: Option<Plan>,
+    /// A search, which prints a line for each load instead of each run, and its file.
+    search: Option<(&'a sweep::Config, &'a search::Config, SearchFile)>,
+}
+
+impl<W: Write> Progress<'_, '_, W> {
     /// The run with this number, from 1, has ended.
-    fn ended(&mut self, _number: u64, _run: &RunResult) {}
+    fn ended(&mut self, number: u64, run: &RunResult) {
+        if self.search.is_none() {
+            self.shown.say(&console::runs::render_run(run, number, self.all));
+        }
+    }
 
     /// The cell is about to be run; it follows those that are complete.
-    fn begun(&mut self, _cell: &Cell) -> anyhow::Result<()> {
+    fn begun(&mut self, cell: &Cell) -> anyhow::Result<()> {
+        let asked = &cell.trials.config;
+        if let (Some(plan), Some(variation)) = (&mut self.plan, &cell.variation) {
+            plan.add(variation, &cell.config)?;
+            plan.write(self.directory)?;
+        }
+        if asked.runs > 1 {
+            AggregateFiles::create(
+                &self.directory.join(asked.aggregate_directory(cell.variation.as_ref())),
+            )?;
+        }
         Ok(())
     }
 
     /// All cells so far are complete.
-    fn complete(&mut self, _cells: &[Cell]) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
-
-/// Prints a line for each run; if their number is known, it is `all`.
-struct EachRun<'a, 'b, W> {
-    shown: &'a mut Shown<'b, W>,
-    all: Option<u64>,
-    /// The plan of a sweep that chooses its cells, to be replaced with each, and its directory.
-    plan: Option<(Plan, PathBuf)>,
-}
-
-impl<W: Write> Between for EachRun<'_, '_, W> {
-    fn ended(&mut self, number: u64, run: &RunResult) {
-        self.shown.say(&console::runs::render_run(run, number, self.all));
-    }
-
-    fn begun(&mut self, cell: &Cell) -> anyhow::Result<()> {
-        if let (Some((plan, directory)), Some(variation)) = (&mut self.plan, &cell.variation) {
-            plan.add(variation, &cell.config)?;
-            plan.write(directory)?;
-        }
-        Ok(())
-    }
-}
-
-/// Prints a line for each load of a search, and keeps its files.
-struct EachLoad<'a, 'b, W> {
-    shown: &'a mut Shown<'b, W>,
-    config: search::Config,
-    objectives: Vec<Objective>,
-    directory: PathBuf,
-    file: SearchFile,
-    /// The files of statistics over the runs of the current load, if there are several.
-    aggregate: Option<AggregateFiles>,
-}
-
-impl<W: Write> Between for EachLoad<'_, '_, W> {
-    fn begun(&mut self, cell: &Cell) -> anyhow::Result<()> {
-        let config = &cell.trials.config;
-        if config.runs > 1 {
-            let place = config.aggregate_directory(cell.variation.as_ref());
-            self.aggregate = Some(AggregateFiles::create(&self.directory.join(place))?);
-        }
-        Ok(())
-    }
-
     fn complete(&mut self, cells: &[Cell]) -> anyhow::Result<()> {
-        let Some(last) = cells.last() else { return Ok(()) };
-        if let Some(files) = self.aggregate.take() {
-            files.write(&last.trials, &aggregate::rows(&last.trials))?;
-        }
-        if let Some(why) = last.trials.obstacle() {
-            bail!(why);
-        }
-        if !last.trials.was_cancelled() {
-            let history = History::of(self.config, varied(cells));
-            history.points.last().into_iter().for_each(|point| {
-                self.shown.say(&console::runs::render_point(point));
-            });
-            self.file.write(&history, &self.objectives)?;
+        let Some((sweep, search, file)) = &self.search else { return Ok(()) };
+        let history = History::of(search, &sweep.filters, varied(cells));
+        let last = cells.last().and_then(|cell| cell.variation.as_ref());
+        let is_last = |point: &&search::Point| Some(&point.variation) == last;
+        if let Some(point) = history.points.last().filter(is_last) {
+            self.shown.say(&console::runs::render_point(&history, point));
+            file.write(&history, false)?;
         }
         Ok(())
     }
@@ -227,8 +195,14 @@ impl Group {
         let asked = self.config.multi_run.clone();
         let files = AggregateFiles::create(&directory.join(asked.aggregate_directory(None)))?;
         let mut cells = vec![self.known(None, self.config.clone())];
-        let mut each = EachRun { shown, all: asked.planned(1), plan: None };
-        self.perform(&mut cells, &mut each)?;
+        let mut progress = Progress {
+            shown: &mut *shown,
+            directory: &directory,
+            all: asked.planned(1),
+            plan: None,
+            search: None,
+        };
+        self.perform(&mut cells, &mut progress)?;
         let Some(Cell { trials, .. }) = cells.pop() else { return Ok(Outcome::Done) };
         let rows = aggregate::rows(&trials);
         let written = files.write(&trials, &rows)?;
@@ -272,18 +246,46 @@ impl Group {
         if sweep.resumes {
             shown.say(&console::runs::render_finished(finished as u64, all));
         }
-        let plan = sweep.auto.map(|_| (plan, directory.clone()));
-        let is_whole = self.perform(&mut cells, &mut EachRun { shown: &mut *shown, all, plan })?;
-        for cell in cells.iter().filter(|_| asked.runs > 1) {
-            let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
-            let rows = aggregate::rows(&cell.trials);
-            AggregateFiles::create(&place)?.write(&cell.trials, &rows)?;
+        let search = match sweep.search() {
+            Some(search) => Some((sweep, search, SearchFile::create(&directory)?)),
+            None => None,
+        };
+        let mut progress = Progress {
+            shown: &mut *shown,
+            directory: &directory,
+            all,
+            plan: sweep.choice.range().map(|_| plan),
+            search,
+        };
+        let performed = self.perform(&mut cells, &mut progress);
+        let history = progress.search.map(|(.., file)| file);
+        if performed.is_ok() {
+            for cell in cells.iter().filter(|_| asked.runs > 1) {
+                let place = directory.join(asked.aggregate_directory(cell.variation.as_ref()));
+                let rows = aggregate::rows(&cell.trials);
+                AggregateFiles::create(&place)?.write(&cell.trials, &rows)?;
+            }
         }
         let cells = cells.into_iter().filter_map(|cell| Some((cell.variation?, cell.trials)));
-        let results = Results::of(&asked, sweep, self.sweep_id, cells);
-        let written = files.write(&results)?;
-        if sweep.shows_table {
-            shown.say(&console::runs::render_sweep(&results, terminal_style()));
+        let mut results = Results::of(&asked, sweep, self.sweep_id, cells);
+        let is_whole = match (performed, &mut results.search, results.cells.last()) {
+            (Ok(is_whole), ..) => is_whole,
+            (Err(error), Some(history), Some(last)) => {
+                history.fail(&last.variation, &explained(&error));
+                false
+            }
+            (Err(error), ..) => return Err(error),
+        };
+        let mut written = files.write(&results)?;
+        match (&results.search, history) {
+            (Some(found), Some(file)) => {
+                written.insert(0, file.write(found, true)?);
+                shown.say(&console::runs::render_search(found, terminal_style()));
+            }
+            _ if sweep.shows_table => {
+                shown.say(&console::runs::render_sweep(&results, terminal_style()));
+            }
+            _ => {}
         }
         shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
         shown.say(&gates::annotations(&self.judged));
@@ -294,13 +296,17 @@ impl Group {
         if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {
             return Ok(Outcome::Interrupted);
         }
-        if !is_whole {
+        let is_late = !is_whole && results.search.as_ref().is_none_or(|it| it.failure.is_none());
+        if is_late {
             shown.say(&console::runs::render_rest(results.runs().count() as u64, all));
         }
         if let Some(why) = results.saturation.as_ref().and_then(Saturation::obstacle) {
             bail!("the sweep could not continue: {why}");
         }
-        outcome(results.failed().count(), results.runs().count(), gates)
+        match &results.search {
+            Some(found) => searched(found),
+            None => outcome(results.failed().count(), results.runs().count(), gates),
+        }
     }
 
     /// Adds the finished runs of `plan` to their cell.
@@ -318,52 +324,6 @@ impl Group {
         }
     }
 
-    /// Tries loads until the search is complete.
-    fn search(
-        mut self,
-        wanted: search::Config,
-        shown: &mut Shown<'_, impl Write>,
-    ) -> anyhow::Result<Outcome> {
-        let directory = self.config.artifacts.directory.clone();
-        let file = SearchFile::create(&directory)?;
-        let objectives = self.config.metrics.objectives.clone();
-        let mut each = EachLoad {
-            shown: &mut *shown,
-            config: wanted,
-            objectives,
-            directory: directory.clone(),
-            file,
-            aggregate: None,
-        };
-        let mut cells = Vec::new();
-        let performed = self.perform(&mut cells, &mut each);
-        let file = each.file;
-        let mut history = History::of(wanted, varied(&cells));
-        let end = match (performed, history.next()) {
-            (Err(error), _) => {
-                let load = cells.last().and_then(|cell| Load::of(&cell.variation.as_ref()?.values));
-                let place = load.map(|load| format!("{load}: ")).unwrap_or_default();
-                history.failure = Some(format!("{place}{}", explained(&error)));
-                End::Failed
-            }
-            (Ok(_), Err(end)) => end,
-            (Ok(_), Ok(_)) => End::Cancelled,
-        };
-        history.end = Some(end);
-        let written = file.write(&history, &self.config.metrics.objectives)?;
-        shown.say(&console::runs::render_search(&history, terminal_style()));
-        shown.say(&console::render_files(&directory, &[written]));
-        match end {
-            End::Cancelled => Ok(Outcome::Interrupted),
-            End::Failed => bail!(
-                "the search could not continue at {}",
-                history.failure.as_deref().unwrap_or_default()
-            ),
-            End::NoneFeasible => bail!("no load tried meets the objectives"),
-            End::Found | End::AllFeasible | End::MostPoints => Ok(Outcome::Done),
-        }
-    }
-
     /// Creates a cell without runs.
     fn known(&self, variation: Option<Variation>, config: RunConfig) -> Cell {
         let trials = Trials::new(self.config.multi_run.clone(), self.sweep_id);
@@ -376,16 +336,16 @@ impl Group {
     fn perform(
         &mut self,
         cells: &mut Vec<Cell>,
-        between: &mut impl Between,
+        progress: &mut Progress<'_, '_, impl Write>,
     ) -> anyhow::Result<bool> {
-        let planner = Planner::of(&self.config.multi_run);
-        let runs = self.config.multi_run.runs;
+        let asked = self.config.multi_run.clone();
+        let (planner, runs) = (Planner::of(&asked), asked.runs);
         loop {
             let trials: Vec<&Trials> = cells.iter().map(|cell| &cell.trials).collect();
             let (step, next) = if let Some(step) = planner.step(runs, &trials) {
                 (step, None)
             } else {
-                between.complete(cells)?;
+                progress.complete(cells)?;
                 let Some(load) = planner.load(varied(cells)) else { return Ok(true) };
                 let cell = self.config.cell_at(cells.len() as u64, load);
                 let step = Step { cell: cells.len(), trial: 0 };
@@ -396,11 +356,11 @@ impl Group {
             }
             if let Some(next) = next {
                 cells.push(next);
-                cells.last().map_or(Ok(()), |cell| between.begun(cell))?;
+                cells.last().map_or(Ok(()), |cell| progress.begun(cell))?;
             }
             let Some(cell) = cells.get_mut(step.cell) else { continue };
             let run = self.one(cell, step.trial);
-            between.ended(planner.number(step, runs, cells.len()), &run);
+            progress.ended(planner.number(step, runs, cells.len()), &run);
             if let Some(cell) = cells.get_mut(step.cell) {
                 cell.trials.add(run);
             }
@@ -467,6 +427,20 @@ fn varied(cells: &[Cell]) -> impl Iterator<Item = (&Variation, &Trials)> {
     cells.iter().filter_map(|cell| Some((cell.variation.as_ref()?, &cell.trials)))
 }
 
+/// How a search ended that was not interrupted.
+fn searched(found: &History) -> anyhow::Result<Outcome> {
+    match found.end() {
+        End::Failed => {
+            bail!(
+                "the search could not continue at {}",
+                found.failure.as_deref().unwrap_or_default()
+            )
+        }
+        End::NoneFeasible => bail!("no load tried meets the objectives"),
+        End::Found | End::AllFeasible | End::MostPoints | End::Cancelled => Ok(Outcome::Done),
+    }
+}
+
 /// How the command ended: the outcome of its `gates` if no run failed.
 fn outcome(failed: usize, runs: usize, gates: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
     match failed {
@@ -504,10 +478,6 @@ impl Concluded {
             random_seed: report.run.random_seed,
             failure,
             results: report.results,
-            steady_results: report
-                .steady_state
-                .map_or_else(|_| Vec::new(), |steady| steady.results),
-            time_breakdown: report.outcome.time_breakdown,
             throughput: judge::throughput(&profiling, level),
             values: keeps_values.then_some(profiling),
             verdict: report.outcome.client_health.and_then(|health| health.verdict),
@@ -518,21 +488,8 @@ impl Concluded {
 /// The cause of the failure of a run that ended with `error`.
 fn failure(error: &anyhow::Error, report: &RunReport) -> Failure {
     let why = explained(error);
-    if !matches!(error.downcast_ref(), None | Some(RunnerError::TooManyFailures { .. })) {
-        return Failure::Client(why);
+    match error.downcast_ref() {
+        None | Some(RunnerError::TooManyFailures { .. }) => report.failure(why),
+        Some(_) => Failure::Client(why),
     }
-    let has_success = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
-    let is_of_load = has_success || report.errors.iter().any(|e| is_of_load(&e.error_details));
-    match report.errors.first() {
-        Some(most) if !is_of_load => {
-            Failure::Server(format!("{why}; most common error: {}", most.error_details.message))
-        }
-        _ => Failure::Load(why),
-    }
-}
-
-/// Whether this is how an overloaded server fails a request.
-fn is_of_load(error: &RequestError) -> bool {
-    matches!(error.kind, ErrorKind::Timeout | ErrorKind::Cancelled | ErrorKind::Http5xx)
-        || error.code == Some(StatusCode::TOO_MANY_REQUESTS.as_u16())
 }

@@ -66,11 +66,14 @@ impl Rebuilt {
     ) -> RunResult {
         let report = self.report;
         let succeeded = report.average(tag::REQUEST_COUNT).is_some_and(|count| count > 0.0);
-        let failure = match report.outcome.incomplete_reason {
+        // A killed run does not have a verdict.
+        let has_ended = report.outcome.client_health.is_some();
+        let failure = match report.outcome.incomplete_reason.clone() {
             Some(reason) if report.outcome.was_cancelled => Some(Failure::Cancelled(reason)),
+            Some(reason) if has_ended => Some(report.failure(reason)),
             Some(reason) => Some(Failure::Client(reason)),
             None if succeeded => None,
-            None => Some(Failure::Load("no request succeeded".to_owned())),
+            None => Some(report.failure("no request succeeded".to_owned())),
         };
         RunResult {
             member,
@@ -79,10 +82,6 @@ impl Rebuilt {
             random_seed: report.run.random_seed,
             failure,
             results: report.results,
-            steady_results: report
-                .steady_state
-                .map_or_else(|_| Vec::new(), |steady| steady.results),
-            time_breakdown: report.outcome.time_breakdown,
             throughput: judge::throughput(&self.profiling, level),
             values: Some(self.profiling),
             verdict: report.outcome.client_health.and_then(|health| health.verdict),

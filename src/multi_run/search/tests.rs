@@ -1,13 +1,19 @@
 use super::*;
+use crate::metrics::tag;
 use crate::multi_run::Dimension;
 use proptest::prelude::*;
 
 fn config(dimension: Dimension, min: f64, max: f64) -> Config {
-    Config { range: Range { dimension, min, max, warmup_follows: true }, attainment: 0.95 }
+    Config {
+        recipe: Recipe::MaxGoodput,
+        range: Range { dimension, min, max, warmup_follows: true },
+        objective: tag::GOODPUT,
+        slos: Vec::new(),
+    }
 }
 
 /// Tries a server that holds up to `capacity`.
-fn search(config: Config, capacity: f64) -> (Vec<f64>, End) {
+fn search(config: &Config, capacity: f64) -> (Vec<f64>, End) {
     let mut tried: Vec<(Load, bool)> = Vec::new();
     loop {
         match next(&config.range, tried.iter().copied()) {
@@ -22,7 +28,7 @@ fn search(config: Config, capacity: f64) -> (Vec<f64>, End) {
 
 #[test]
 fn sessions_double_then_halve() {
-    let search = |min, max, capacity| search(config(Dimension::Concurrency, min, max), capacity);
+    let search = |min, max, capacity| search(&config(Dimension::Concurrency, min, max), capacity);
     assert_eq!(search(1.0, 1000.0, 5.0), (vec![1.0, 2.0, 4.0, 8.0, 6.0, 5.0], End::Found));
     assert_eq!(search(1.0, 1000.0, 1.0), (vec![1.0, 2.0], End::Found));
     assert_eq!(search(1.0, 10.0, 100.0), (vec![1.0, 2.0, 4.0, 8.0, 10.0], End::AllFeasible));
@@ -37,7 +43,7 @@ fn sessions_double_then_halve() {
 
 #[test]
 fn rates_are_found_between_whole_numbers() {
-    let search = |min, max, capacity| search(config(Dimension::RequestRate, min, max), capacity);
+    let search = |min, max, capacity| search(&config(Dimension::RequestRate, min, max), capacity);
     // (5.5 - 5.25) / 5.5 is below 5 %.
     assert_eq!(
         search(1.0, 1000.0, 5.3),
@@ -50,8 +56,8 @@ fn point(index: u64, sessions: u64, goodput: Option<f64>, is_feasible: bool) -> 
     Point {
         variation: Variation::of_search(index, Load::Concurrency(sessions)),
         load: Load::Concurrency(sessions),
-        goodput,
-        good_fraction: None,
+        objective: goodput,
+        observed: Vec::new(),
         is_feasible,
         verdict: None,
         error: None,
@@ -71,11 +77,15 @@ fn the_best_is_feasible_if_any_is() {
         point(3, 6, None, false),
     ];
     let config = config(Dimension::Concurrency, 1.0, 8.0);
-    let history = History { points, ..History::new(config) };
+    let history = History { config, filters: Vec::new(), points, failure: None };
     assert_eq!(amount(history.best()), 4.0);
     assert_eq!(history.neighbours().map(amount), [1.0, 6.0]);
     assert_eq!(amount(history.feasible_max()), 4.0);
     assert_eq!(amount(history.infeasible_min()), 6.0);
+    let mut highest = history.clone();
+    highest.config.recipe = Recipe::MaxConcurrency;
+    highest.points[2].objective = None;
+    assert_eq!(amount(highest.best()), 4.0);
     let none = History {
         points: vec![point(0, 1, Some(1.0), false), point(1, 2, Some(3.0), false)],
         ..history
@@ -96,7 +106,7 @@ proptest! {
         let dimension =
             if of_sessions { Dimension::Concurrency } else { Dimension::RequestRate };
         let (min, max) = (min as f64, (min + length) as f64);
-        let (tried, end) = search(config(dimension, min, max), capacity);
+        let (tried, end) = search(&config(dimension, min, max), capacity);
         prop_assert!(tried.len() < MAX_POINTS, "{}", tried.len());
         prop_assert!(tried.iter().all(|at| (min..=max).contains(at)));
         prop_assert!(!of_sessions || tried.iter().all(|at| at.fract() == 0.0));

@@ -1,0 +1,153 @@
+//! `search_history.json`: the loads that a search has tried, and its result.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::aggregate::{make, pretty};
+use super::{ArtifactError, WriteFailure, layout, replace, write_whole};
+use crate::metrics::Verdict;
+use crate::multi_run::search::{self, End, History, Point};
+use crate::multi_run::{Dimension, Filter};
+
+/// The path of the file.
+#[derive(Debug)]
+pub(crate) struct SearchFile(PathBuf);
+
+impl SearchFile {
+    /// Creates `directory` and checks the path.
+    pub(crate) fn create(directory: &Path) -> Result<Self, ArtifactError> {
+        make(directory)?;
+        let path = directory.join(layout::SEARCH_HISTORY);
+        replace::check(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Replaces the file; to be called after each load, and once the search has ended.
+    pub(crate) fn write(
+        &self,
+        history: &History,
+        has_ended: bool,
+    ) -> Result<PathBuf, WriteFailure> {
+        let end = has_ended.then(|| history.end());
+        write_whole(&self.0, |out| pretty(out, &found(history, end)))
+    }
+}
+
+fn found(history: &History, end: Option<End>) -> Value {
+    let iterations: Vec<Value> =
+        history.points.iter().map(|point| iteration(history, point)).collect();
+    let feasible = history.points.iter().filter(|point| point.is_feasible).count();
+    let best = history.best().map(|point| {
+        json!([{
+            "iteration_idx": point.variation.index,
+            "objective_values": objective_values(point),
+            "variation_values": point.variation.values,
+            "feasible": point.is_feasible,
+            "feasible_count": feasible,
+            "pareto_rank": 0,
+        }])
+    });
+    let [below, above] =
+        history.neighbours().map(|point| point.map(|point| iteration(history, point)));
+    json!({
+        "config": config(history),
+        "iterations": iterations,
+        "best_trials": best,
+        "best_neighbours": {"below": below, "above": above},
+        "boundary_summary": boundary(history),
+        "recipe": history.config.recipe,
+        "convergence_reason": end.map(End::as_str),
+        "error": history.failure,
+    })
+}
+
+fn config(history: &History) -> Value {
+    let slos = history.config.slos.iter();
+    let slos: Map<String, Value> =
+        slos.map(|slo| (slo.tag.name().to_owned(), json!(slo.threshold))).collect();
+    let range = history.config.range;
+    let dimension = range.dimension;
+    json!({
+        "planner": "monotonic",
+        "objectives": [{
+            "metric": history.config.objective, "stat": "avg", "direction": "MAXIMIZE",
+            "threshold": null,
+        }],
+        "outcome_constraints": [],
+        "max_iterations": search::MAX_POINTS,
+        "search_space": [{
+            "path": dimension.path(),
+            "lo": dimension.load(range.min).value(),
+            "hi": dimension.load(range.max).value(),
+            "kind": match dimension {
+                Dimension::Concurrency => "int",
+                Dimension::RequestRate => "real",
+            },
+        }],
+        "sla_filters": history.filters,
+        "slos": slos,
+    })
+}
+
+fn iteration(history: &History, point: &Point) -> Value {
+    let observed: Map<String, Value> = history
+        .filters
+        .iter()
+        .zip(&point.observed)
+        .map(|(filter, (value, _))| (filter.key(), json!(value)))
+        .collect();
+    json!({
+        "iteration_idx": point.variation.index,
+        "variation_values": point.variation.values,
+        "objective_values": objective_values(point),
+        "feasible": point.is_feasible,
+        // Once a good and a bad load are known, only loads between them are tried.
+        "non_monotonic_warning": false,
+        "observed": observed,
+        "client_verdict": point.verdict.map(Verdict::as_str),
+        "error": point.error,
+        "directory": point.variation.directory,
+    })
+}
+
+fn objective_values(point: &Point) -> Option<[f64; 1]> {
+    point.objective.map(|objective| [objective])
+}
+
+/// Returns the loads between which the conditions cease to be met; null before any was tried.
+fn boundary(history: &History) -> Option<Value> {
+    (!history.points.is_empty()).then(|| {
+        let feasible = history.feasible_max().map(|point| {
+            json!({
+                "value": point.load.value(),
+                "iteration_idx": point.variation.index,
+                "objective_value": point.objective,
+            })
+        });
+        let infeasible = history.infeasible_min().map(|point| {
+            json!({
+                "value": point.load.value(),
+                "iteration_idx": point.variation.index,
+                "first_breach": breaches(&history.filters, &point.observed).next(),
+            })
+        });
+        json!({
+            "swept_dim_path": history.config.range.dimension.path(),
+            "feasible_max": feasible,
+            "infeasible_min": infeasible,
+        })
+    })
+}
+
+/// Iterates over the conditions that are not met, each with what was observed.
+pub(super) fn breaches(
+    filters: &[Filter],
+    observed: &[(Option<f64>, bool)],
+) -> impl Iterator<Item = Value> {
+    filters.iter().zip(observed).filter(|(_, (_, is_met))| !is_met).map(|(filter, (value, _))| {
+        let mut breach = json!(filter);
+        breach["observed"] = json!(value);
+        breach
+    })
+}

@@ -1,0 +1,415 @@
+//! The flags for searches, and for the ready-made searches and sweeps of `--search-recipe`.
+
+use clap::{ArgAction, ArgGroup, Args};
+
+use super::given::Given;
+use super::profile::ProfileArgs;
+use super::sweep::MAX_CELLS;
+use super::value::{
+    self, above_zero, concurrency, count, millis_above_zero, positive, rate, share,
+};
+use crate::config::ConfigError;
+use crate::metrics::metric::{MetricFlags, Objective};
+use crate::metrics::{MetricTag, Registry, parse_objectives, tag};
+use crate::multi_run::curve::{Evaluation, logarithmic};
+use crate::multi_run::filter::{Comparison, statistic_of};
+use crate::multi_run::recipe::Recipe;
+use crate::multi_run::search::Config;
+use crate::multi_run::sweep::Choice;
+use crate::multi_run::{Dimension, Filter, Range};
+use crate::setting::{Named as _, named};
+
+/// Default bounds of a load that is varied, as in AIPerf.
+const BOUNDS: (f64, f64) = (1.0, 1000.0);
+
+/// Default fraction of good requests that a load must reach, as in AIPerf.
+const ATTAINMENT: f64 = 0.95;
+
+/// The concurrencies of `pareto-sweep`, as in AIPerf.
+const PARETO_CONCURRENCIES: [u64; 5] = [1, 4, 16, 64, 256];
+
+/// AIPerf's values of `--search-style` that are not supported.
+const OTHER_STYLES: [&str; 3] = ["smooth-isotonic", "bo", "optuna"];
+
+/// How `max-concurrency-under-sla` looks for the highest load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Style {
+    /// Doubling, then bisection.
+    #[default]
+    Monotonic,
+    /// A sweep over fixed concurrencies.
+    Grid,
+}
+
+named! { Style { "monotonic" => Monotonic, "grid" => Grid } }
+
+/// What to look for, and where.
+#[derive(Args)]
+#[command(next_help_heading = "Search",
+          groups = ["varies_loads", "of_highest", "of_goodput", "of_concurrencies", "of_steps",
+                    "of_rates", "of_isl", "of_osl", "of_degradation"]
+              .map(|group| ArgGroup::new(group).multiple(true)))]
+pub(super) struct SearchArgs {
+    /// Ready-made search for a load, or sweep
+    #[arg(long, value_name = "RECIPE", value_parser = value::choice::<Recipe>(), group = "varies_loads")]
+    pub(super) search_recipe: Option<Recipe>,
+    /// How max-concurrency-under-sla finds the highest load: doubling and bisection (monotonic), or
+    /// a sweep over fixed concurrencies (grid) [default: monotonic]
+    #[arg(long, value_name = "STYLE", value_parser = style, requires = "search_recipe",
+          group = "of_highest")]
+    pub(super) search_style: Option<Style>,
+    /// Condition that a load must meet, as METRIC:STATISTIC:OPERATOR:THRESHOLD with the operator lt,
+    /// le, gt or ge, such as ttft:p95:lt:200; may be repeated
+    #[arg(long, value_name = "CONDITION", value_parser = Filter::parse, action = ArgAction::Append,
+          group = "of_sweep")]
+    pub(super) search_sla: Vec<Filter>,
+    /// Limit of the fraction of requests that fail, below which a load must stay
+    #[arg(long, value_name = "RATIO", value_parser = share, group = "of_sweep")]
+    pub(super) error_rate_sla: Option<f64>,
+    /// Limit of the time to first token, in milliseconds: of each request with
+    /// max-goodput-under-slo, otherwise of its p95
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
+    pub(super) ttft_sla_ms: Option<f64>,
+    /// Limit of the inter token latency, in milliseconds: of each request with
+    /// max-goodput-under-slo, otherwise of its p95
+    #[arg(long, visible_alias = "itl-sla-ms", value_name = "MS", value_parser = millis_above_zero,
+          requires = "search_recipe")]
+    pub(super) tpot_sla_ms: Option<f64>,
+    /// Limit of the request latency, in milliseconds: of each request with max-goodput-under-slo,
+    /// otherwise of its p99
+    #[arg(long, value_name = "MS", value_parser = millis_above_zero, requires = "search_recipe")]
+    pub(super) e2e_sla_ms: Option<f64>,
+    /// Fraction of requests that must be good for a load to qualify with max-goodput-under-slo, above
+    /// 0 and at most 1 [default: 0.95]
+    #[arg(long, value_name = "RATIO", value_parser = share, requires = "search_recipe",
+          group = "of_goodput")]
+    pub(super) slo_attainment_fraction: Option<f64>,
+    /// Lowest concurrency that a search, a recipe or --sweep-auto tries [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "varies_loads",
+          group = "of_concurrencies")]
+    pub(super) concurrency_min: Option<u64>,
+    /// Highest concurrency that a search, a recipe or --sweep-auto tries [default: 1000, or 200 with
+    /// decode-itl-curve]
+    #[arg(long, value_name = "COUNT", value_parser = concurrency, requires = "varies_loads",
+          group = "of_concurrencies")]
+    pub(super) concurrency_max: Option<u64>,
+    /// Number of concurrencies that a recipe with fixed ones tries [default: 8, or 6 with
+    /// decode-itl-curve]
+    #[arg(long, value_name = "COUNT", value_parser = steps, requires = "search_recipe",
+          group = "of_steps")]
+    pub(super) concurrency_steps: Option<u64>,
+    /// Lowest request rate that a search or --sweep-auto tries; varies the rate instead of the
+    /// concurrency [default: 1]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "varies_loads",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"], groups = ["of_rates", "rate"])]
+    pub(super) request_rate_min: Option<f64>,
+    /// Highest request rate that a search or --sweep-auto tries; varies the rate instead of the
+    /// concurrency [default: 1000]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "varies_loads",
+          conflicts_with_all = ["concurrency_min", "concurrency_max"], groups = ["of_rates", "rate"])]
+    pub(super) request_rate_max: Option<f64>,
+    /// Shortest input of prefill-ttft-curve, in tokens [default: 256]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "search_recipe", group = "of_isl")]
+    pub(super) isl_min: Option<u64>,
+    /// Longest input of prefill-ttft-curve, in tokens [default: 32768]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "search_recipe", group = "of_isl")]
+    pub(super) isl_max: Option<u64>,
+    /// Number of input lengths of prefill-ttft-curve [default: 8]
+    #[arg(long, value_name = "COUNT", value_parser = steps, requires = "search_recipe", group = "of_isl")]
+    pub(super) isl_steps: Option<u64>,
+    /// Shortest output of decode-itl-curve, in tokens [default: 64]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "search_recipe", group = "of_osl")]
+    pub(super) osl_min: Option<u64>,
+    /// Longest output of decode-itl-curve, in tokens [default: 1024]
+    #[arg(long, value_name = "TOKENS", value_parser = positive, requires = "search_recipe", group = "of_osl")]
+    pub(super) osl_max: Option<u64>,
+    /// Number of output lengths of decode-itl-curve [default: 4]
+    #[arg(long, value_name = "COUNT", value_parser = steps, requires = "search_recipe", group = "of_osl")]
+    pub(super) osl_steps: Option<u64>,
+    /// Increase over the first concurrency from which concurrency-ramp calls a statistic degraded,
+    /// as a fraction [default: 0.2]
+    #[arg(long, value_name = "RATIO", value_parser = above_zero, requires = "search_recipe",
+          group = "of_degradation")]
+    pub(super) degradation_threshold: Option<f64>,
+    /// Metric that concurrency-ramp evaluates [default: latency]
+    #[arg(long, value_name = "METRIC", requires = "search_recipe", group = "of_degradation")]
+    pub(super) degradation_metric_tag: Option<String>,
+    /// Statistic of the metric that concurrency-ramp evaluates [default: p99, or avg if the metric
+    /// has only one value]
+    #[arg(long, value_name = "STATISTIC", requires = "search_recipe", group = "of_degradation")]
+    pub(super) degradation_stat: Option<String>,
+}
+
+impl SearchArgs {
+    /// The dimension that is varied.
+    const fn dimension(&self) -> Dimension {
+        if self.request_rate_min.is_some() || self.request_rate_max.is_some() {
+            Dimension::RequestRate
+        } else {
+            Dimension::Concurrency
+        }
+    }
+
+    /// The first rate that is tried if the rate is varied.
+    pub(super) fn first_rate(&self) -> Option<f64> {
+        let is_searched = self.dimension() == Dimension::RequestRate;
+        is_searched.then(|| self.request_rate_min.unwrap_or(BOUNDS.0))
+    }
+}
+
+fn style(text: &str) -> Result<Style, String> {
+    if let Some(style) = Style::named(text) {
+        return Ok(style);
+    }
+    let name = text.trim().to_ascii_lowercase().replace('_', "-");
+    Err(if OTHER_STYLES.contains(&name.as_str()) {
+        "an AIPerf style that aiperf does not support; use monotonic, which bisects, or grid"
+            .to_owned()
+    } else {
+        "expected monotonic or grid".to_owned()
+    })
+}
+
+/// A number of values of a recipe's list.
+fn steps(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        steps if (2..=MAX_CELLS as u64).contains(&steps) => Ok(steps),
+        _ => Err(format!("must be from 2 to {MAX_CELLS}")),
+    }
+}
+
+/// The lists of the recipe that the arguments name, each with its flag. `given` returns the value
+/// of a flag; `has_pairs` is whether there are pairs of lengths.
+pub(super) fn lists(
+    has_pairs: bool,
+    given: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<(&'static str, Vec<u64>)>, ConfigError> {
+    // What cannot be parsed is an error of its flag, which is parsed once more with its cell.
+    let recipe = given("search-recipe").and_then(|name| Recipe::named(&name));
+    let is_grid = given("search-style").and_then(|name| Style::named(&name)) == Some(Style::Grid);
+    let list = |name: &'static str, min: u64, max: u64, number: u64| {
+        let flag = |end: &str| format!("{name}-{end}");
+        let bound = |end: &str, default| {
+            given(&flag(end)).and_then(|text| positive(&text).ok()).unwrap_or(default)
+        };
+        let (min, max) = (bound("min", min), bound("max", max));
+        if min >= max {
+            let why = format!("must be less than --{} ({max}), got {min}", flag("max"));
+            return Err(ConfigError::flag(format!("--{}", flag("min")), why));
+        }
+        let number = given(&flag("steps")).and_then(|text| steps(&text).ok()).unwrap_or(number);
+        Ok((name, logarithmic(min, max, number)))
+    };
+    Ok(match recipe {
+        Some(Recipe::ConcurrencyRamp) => vec![list("concurrency", 1, 1000, 8)?],
+        Some(Recipe::MaxConcurrency) if is_grid => vec![list("concurrency", 1, 1000, 8)?],
+        Some(Recipe::PrefillCurve) => vec![list("isl", 256, 32768, 8)?],
+        Some(Recipe::DecodeCurve) => {
+            vec![list("concurrency", 1, 200, 6)?, list("osl", 64, 1024, 4)?]
+        }
+        Some(Recipe::ParetoSweep) if !has_pairs => {
+            let why = "pareto-sweep requires --isl-osl-pairs";
+            return Err(ConfigError::flag("--search-recipe", why));
+        }
+        Some(Recipe::ParetoSweep) => vec![("concurrency", PARETO_CONCURRENCIES.to_vec())],
+        _ => Vec::new(),
+    })
+}
+
+/// Whether the flags ask for a search, which chooses its loads.
+pub(super) fn chooses(flags: &ProfileArgs) -> bool {
+    let given = &flags.search;
+    given.search_recipe.is_some_and(|recipe| match recipe {
+        Recipe::MaxGoodput | Recipe::MaxThroughputTtft | Recipe::MaxThroughputItl => true,
+        Recipe::MaxConcurrency => given.search_style != Some(Style::Grid),
+        Recipe::ConcurrencyRamp
+        | Recipe::PrefillCurve
+        | Recipe::DecodeCurve
+        | Recipe::ParetoSweep => false,
+    })
+}
+
+/// How the loads are chosen, if they are not known before the first run.
+pub(super) fn choice(flags: &ProfileArgs) -> Result<Option<Choice>, ConfigError> {
+    match flags.search.search_recipe.filter(|_| chooses(flags)) {
+        Some(recipe) => Ok(Some(Choice::Search(Config {
+            recipe,
+            range: range(flags)?,
+            objective: match recipe {
+                Recipe::MaxGoodput => tag::GOODPUT,
+                _ => tag::OUTPUT_TOKEN_THROUGHPUT,
+            },
+            slos: objectives(flags)?,
+        }))),
+        None if flags.sweep.sweep_auto => Ok(Some(Choice::Knee(range(flags)?))),
+        None => Ok(None),
+    }
+}
+
+/// Checks what the recipe requires, and that it uses each flag that was given.
+pub(super) fn check(flags: &ProfileArgs, command_line: Given<'_>) -> Result<(), ConfigError> {
+    let given = &flags.search;
+    let Some(recipe) = given.search_recipe else { return Ok(()) };
+    let name = recipe.name();
+    let has_sla = !filters(flags).is_empty();
+    let missing = match recipe {
+        Recipe::MaxGoodput if objectives(flags)?.is_empty() => {
+            Some("--goodput, --ttft-sla-ms, --tpot-sla-ms or --e2e-sla-ms")
+        }
+        Recipe::MaxThroughputTtft if given.ttft_sla_ms.is_none() => Some("--ttft-sla-ms"),
+        Recipe::MaxThroughputItl if given.tpot_sla_ms.is_none() => Some("--itl-sla-ms"),
+        Recipe::MaxConcurrency if !has_sla => {
+            Some("--ttft-sla-ms, --itl-sla-ms, --e2e-sla-ms, --error-rate-sla or --search-sla")
+        }
+        _ => None,
+    };
+    if let Some(flags) = missing {
+        return Err(ConfigError::flag("--search-recipe", format!("{name} requires {flags}")));
+    }
+    let is_grid = given.search_style == Some(Style::Grid);
+    let used: &[&str] = match recipe {
+        Recipe::MaxGoodput => &["of_concurrencies", "of_rates", "of_goodput"],
+        Recipe::MaxThroughputTtft | Recipe::MaxThroughputItl => &["of_concurrencies", "of_rates"],
+        Recipe::MaxConcurrency if is_grid => &["of_concurrencies", "of_steps", "of_highest"],
+        Recipe::MaxConcurrency => &["of_concurrencies", "of_rates", "of_highest"],
+        Recipe::ConcurrencyRamp => &["of_concurrencies", "of_steps", "of_degradation"],
+        Recipe::PrefillCurve => &["of_isl"],
+        Recipe::DecodeCurve => &["of_concurrencies", "of_steps", "of_osl"],
+        Recipe::ParetoSweep => &[],
+    };
+    let groups = [
+        "of_concurrencies",
+        "of_rates",
+        "of_goodput",
+        "of_highest",
+        "of_steps",
+        "of_isl",
+        "of_osl",
+        "of_degradation",
+    ];
+    let unused: Vec<&str> = groups.into_iter().filter(|group| !used.contains(group)).collect();
+    command_line.refuse(&unused, format!("{name} does not use it; remove the flag"))?;
+    let evaluated = evaluation(flags)?;
+    let evaluated = evaluated.iter().filter_map(|it| Some(it.subject()?.0));
+    let limited = filters(flags).into_iter().map(|filter| filter.metric);
+    check_streaming(flags, limited.chain(evaluated))
+}
+
+/// Returns an error if one of the `metrics` requires streaming, and there is none.
+fn check_streaming(
+    flags: &ProfileArgs,
+    mut metrics: impl Iterator<Item = MetricTag>,
+) -> Result<(), ConfigError> {
+    let is_streamed = |metric: MetricTag| {
+        Registry::row(metric).is_some_and(|row| row.flags.contains(MetricFlags::STREAMING_ONLY))
+    };
+    match metrics.find(|metric| is_streamed(*metric)).filter(|_| !flags.endpoint.streaming) {
+        Some(metric) => {
+            let why = format!("{metric} requires --streaming; add it");
+            Err(ConfigError::flag("--search-recipe", why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The conditions that a cell must meet.
+pub(super) fn filters(flags: &ProfileArgs) -> Vec<Filter> {
+    let given = &flags.search;
+    let of_goodput = given.search_recipe == Some(Recipe::MaxGoodput);
+    let attainment = given.slo_attainment_fraction.unwrap_or(ATTAINMENT);
+    let good = of_goodput
+        .then(|| Filter::new(tag::GOOD_REQUEST_FRACTION, "avg", Comparison::AtLeast, attainment));
+    let below = |metric, statistic, limit: Option<f64>| {
+        limit.map(|limit| Filter::new(metric, statistic, Comparison::Below, limit))
+    };
+    let of_run = [
+        below(tag::TIME_TO_FIRST_TOKEN, "p95", given.ttft_sla_ms),
+        below(tag::INTER_TOKEN_LATENCY, "p95", given.tpot_sla_ms),
+        below(tag::REQUEST_LATENCY, "p99", given.e2e_sla_ms),
+    ];
+    let errors = below(tag::REQUEST_ERROR_RATE, "avg", given.error_rate_sla.map(|it| it * 100.0));
+    let of_run = of_run.into_iter().flatten().filter(|_| !of_goodput);
+    good.into_iter().chain(of_run).chain(errors).chain(given.search_sla.clone()).collect()
+}
+
+/// What the recipe computes from the cells of its sweep.
+pub(super) fn evaluation(flags: &ProfileArgs) -> Result<Option<Evaluation>, ConfigError> {
+    let given = &flags.search;
+    Ok(match given.search_recipe {
+        Some(Recipe::ConcurrencyRamp) => {
+            let name = given.degradation_metric_tag.as_deref().unwrap_or("latency");
+            let has_p99 = statistic_of(name, "p99").is_ok();
+            let default = if has_p99 { "p99" } else { "avg" };
+            let statistic = given.degradation_stat.as_deref().unwrap_or(default);
+            let statistic = statistic.trim().to_ascii_lowercase();
+            let metric = statistic_of(name, &statistic)
+                .map_err(|why| ConfigError::flag("--degradation-metric-tag", why))?;
+            let threshold = given.degradation_threshold.unwrap_or(0.2);
+            Some(Evaluation::Degradation { metric: metric.tag, statistic, threshold })
+        }
+        Some(Recipe::PrefillCurve) => Some(Evaluation::Prefill),
+        Some(Recipe::DecodeCurve) => Some(Evaluation::Decode),
+        Some(Recipe::ParetoSweep) => Some(Evaluation::Pareto),
+        Some(Recipe::MaxConcurrency) if !chooses(flags) => Some(Evaluation::Breach),
+        _ => None,
+    })
+}
+
+/// The loads that a search or `--sweep-auto` may choose.
+fn range(flags: &ProfileArgs) -> Result<Range, ConfigError> {
+    let (given, load, warmup) = (&flags.search, &flags.load, &flags.warmup);
+    let dimension = given.dimension();
+    let varied = [
+        ("--concurrency", Dimension::Concurrency, load.concurrency.is_some()),
+        ("--request-rate", Dimension::RequestRate, load.request_rate.is_some()),
+        ("--request-rate-series", Dimension::RequestRate, load.request_rate_series.is_some()),
+    ];
+    if let Some((flag, ..)) =
+        varied.into_iter().find(|(_, of, is_given)| *of == dimension && *is_given)
+    {
+        let [min, max] = dimension.flags();
+        let by = if flags.sweep.sweep_auto { "--sweep-auto" } else { "the search" };
+        let why = format!("{by} sets it; use {min} and {max} instead");
+        return Err(ConfigError::flag(flag, why));
+    }
+    let (min, max) = match dimension {
+        Dimension::Concurrency => {
+            let bound = |given: Option<u64>| given.map(|sessions| sessions as f64);
+            (bound(given.concurrency_min), bound(given.concurrency_max))
+        }
+        Dimension::RequestRate => (given.request_rate_min, given.request_rate_max),
+    };
+    Ok(Range {
+        dimension,
+        min: min.unwrap_or(BOUNDS.0),
+        max: max.unwrap_or(BOUNDS.1),
+        warmup_follows: match dimension {
+            Dimension::Concurrency => warmup.warmup_concurrency.is_none(),
+            Dimension::RequestRate => {
+                warmup.warmup_concurrency.is_none() && warmup.warmup_request_rate.is_none()
+            }
+        },
+    })
+}
+
+/// The objectives of a request, of `--goodput` and of the flags of `max-goodput-under-slo`.
+pub(super) fn objectives(flags: &ProfileArgs) -> Result<Vec<Objective>, ConfigError> {
+    let mut objectives = parse_objectives(&flags.input.goodput.join(" "))
+        .map_err(|error| ConfigError::flag("--goodput", error.to_string()))?;
+    let given = &flags.search;
+    let of_requests = [
+        ("--ttft-sla-ms", tag::TIME_TO_FIRST_TOKEN, given.ttft_sla_ms),
+        ("--tpot-sla-ms", tag::INTER_TOKEN_LATENCY, given.tpot_sla_ms),
+        ("--e2e-sla-ms", tag::REQUEST_LATENCY, given.e2e_sla_ms),
+    ];
+    for (flag, tag, threshold) in of_requests {
+        let is_of_requests = given.search_recipe == Some(Recipe::MaxGoodput);
+        let Some(threshold) = threshold.filter(|_| is_of_requests) else { continue };
+        if objectives.iter().any(|objective| objective.tag == tag) {
+            let why = format!("--goodput sets an objective for {tag} too; remove one of the two");
+            return Err(ConfigError::flag(flag, why));
+        }
+        objectives.push(Objective { tag, threshold });
+    }
+    Ok(objectives)
+}

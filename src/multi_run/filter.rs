@@ -1,0 +1,157 @@
+//! Conditions on the results of a cell (`--search-sla`).
+
+use serde::{Deserialize, Serialize};
+
+use super::Trials;
+use crate::metrics::metric::{Metric, Statistic};
+use crate::metrics::objective::find;
+use crate::metrics::{MetricTag, Registry};
+use crate::setting::{Named as _, named};
+
+/// A condition on a statistic of a metric, in its display unit. Serialized as in AIPerf's files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    /// The metric.
+    #[serde(rename = "metric_tag")]
+    pub metric: MetricTag,
+    /// Its statistic, such as `p95`.
+    #[serde(rename = "stat")]
+    pub statistic: String,
+    /// How it is compared with the threshold.
+    pub op: Comparison,
+    /// The threshold.
+    pub threshold: f64,
+}
+
+/// How a value is compared with a threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// Less than.
+    Below,
+    /// At most.
+    AtMost,
+    /// Greater than.
+    Above,
+    /// At least.
+    AtLeast,
+}
+
+named! { Comparison { "lt" => Below, "le" => AtMost, "gt" => Above, "ge" => AtLeast } }
+
+impl Comparison {
+    fn holds(self, value: f64, threshold: f64) -> bool {
+        match self {
+            Self::Below => value < threshold,
+            Self::AtMost => value <= threshold,
+            Self::Above => value > threshold,
+            Self::AtLeast => value >= threshold,
+        }
+    }
+
+    /// Returns it in words, to be followed by the threshold.
+    pub(crate) const fn in_words(self) -> &'static str {
+        match self {
+            Self::Below => "below",
+            Self::AtMost => "at most",
+            Self::Above => "above",
+            Self::AtLeast => "at least",
+        }
+    }
+}
+
+/// Returns the metric called `name` if it has the `statistic`, or why not.
+pub(crate) fn statistic_of(name: &str, statistic: &str) -> Result<&'static Metric, String> {
+    let metric =
+        find(name).ok_or_else(|| format!("unknown metric {name:?}; aiperf metrics lists them"))?;
+    match Statistic::named(statistic) {
+        Some(found) if metric.has(found) => Ok(metric),
+        _ => Err(format!("{} does not have {statistic:?}", metric.tag)),
+    }
+}
+
+impl Filter {
+    /// Creates a filter of a statistic that the metric has.
+    pub(crate) fn new(metric: MetricTag, statistic: &str, op: Comparison, threshold: f64) -> Self {
+        Self { metric, statistic: statistic.to_owned(), op, threshold }
+    }
+
+    /// Parses `TAG:STAT:OP:THRESHOLD`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+        let [name, statistic, op, threshold] = parts[..] else {
+            return Err("expected METRIC:STATISTIC:OPERATOR:THRESHOLD, such as \
+                        time_to_first_token:p95:lt:200"
+                .to_owned());
+        };
+        let op = Comparison::named(op)
+            .ok_or_else(|| format!("unknown operator {op:?}; use lt, le, gt or ge"))?;
+        let threshold = threshold.parse().ok().filter(|it: &f64| it.is_finite());
+        let threshold = threshold.ok_or("the threshold must be a finite number")?;
+        let statistic = statistic.to_ascii_lowercase();
+        let metric = statistic_of(name, &statistic)?.tag;
+        Ok(Self { metric, statistic, op, threshold })
+    }
+
+    /// Returns the mean of the statistic over the runs of a cell, and whether it meets the
+    /// condition, which a value that does not exist does not.
+    #[must_use]
+    pub(crate) fn of(&self, trials: &Trials) -> (Option<f64>, bool) {
+        let observed = trials.mean(self.metric, &self.statistic);
+        (observed, observed.is_some_and(|value| self.op.holds(value, self.threshold)))
+    }
+
+    /// Returns a name such as `time_to_first_token_p95`.
+    #[must_use]
+    pub(crate) fn key(&self) -> String {
+        format!("{}_{}", self.metric, self.statistic)
+    }
+
+    /// Returns the metric's row in the catalogue.
+    #[must_use]
+    pub(crate) fn row(&self) -> Option<&'static Metric> {
+        Registry::row(self.metric)
+    }
+}
+
+/// Returns whether all runs of a cell succeeded and it meets all `filters`.
+#[must_use]
+pub(crate) fn is_feasible(filters: &[Filter], trials: &Trials) -> bool {
+    let are_whole = trials.failed().next().is_none() && trials.successful().next().is_some();
+    are_whole && filters.iter().all(|filter| filter.of(trials).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tag;
+
+    #[test]
+    fn filters_have_four_parts() {
+        let expected = Filter::new(tag::TIME_TO_FIRST_TOKEN, "p95", Comparison::Below, 200.0);
+        assert_eq!(Filter::parse("time_to_first_token:p95:lt:200").unwrap(), expected);
+        assert_eq!(Filter::parse("ttft:P95:LT:2e2").unwrap(), expected);
+        for (text, why) in [
+            ("ttft:p95:lt", "expected METRIC:"),
+            ("ttft:p95:lt:1:2", "expected METRIC:"),
+            ("nothing:p95:lt:1", "unknown metric"),
+            ("ttft:p96:lt:1", "does not have \"p96\""),
+            ("goodput:p95:lt:1", "does not have \"p95\""),
+            ("ttft:p95:below:1", "unknown operator"),
+            ("ttft:p95:lt:inf", "finite"),
+        ] {
+            let found = Filter::parse(text).unwrap_err();
+            assert!(found.contains(why), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn comparisons_differ_at_the_threshold() {
+        let holds = |value| {
+            ["lt", "le", "gt", "ge"].map(|op| Comparison::named(op).unwrap().holds(value, 2.0))
+        };
+        assert_eq!(holds(1.0), [true, true, false, false]);
+        assert_eq!(holds(2.0), [false, true, false, true]);
+        assert_eq!(holds(3.0), [false, false, true, true]);
+        assert_eq!(holds(f64::NAN), [false; 4]);
+    }
+}
