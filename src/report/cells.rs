@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use parquet::errors::ParquetError;
 use serde_json::{Value, json};
 
-use super::chart::{Axis, Chart, Point, Series, Shape, Tone};
+use super::chart::{Axis, Chart, Point, Series, Shape, Tone, axis};
 use super::distribution::{cumulative, sorted};
 use super::document::{Document, Figure, Level, Notice, Section, ShownRequests, Table};
 use super::requests::Requests;
-use super::run::{LATENCIES, axis};
+use super::run::LATENCIES;
 use crate::metrics::tag::{self, MetricTag};
 use crate::metrics::{Registry, Verdict};
 use crate::multi_run::aggregate::{self, Row};

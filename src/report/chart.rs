@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::metrics::metric::Metric;
+
 /// A chart.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Chart {
@@ -122,4 +124,9 @@ impl Chart {
     pub(crate) fn is_empty(&self) -> bool {
         self.series.iter().all(|series| series.points.iter().all(|point| point.y.is_none()))
     }
+}
+
+/// Returns the axis of a metric's values.
+pub(super) fn axis(metric: &Metric) -> Axis {
+    Axis::new(metric.header, metric.display_unit.label())
 }

@@ -1,0 +1,286 @@
+//! The charts of a run.
+
+use super::{LATENCIES, Run, ValueOf};
+use crate::metrics::Registry;
+use crate::metrics::metric::Metric;
+use crate::metrics::tag;
+use crate::report::chart::{Axis, Chart, Mark, Point, Series, Shape, Tone, axis};
+use crate::report::distribution::{Bins, cumulative, sorted};
+use crate::report::requests::Request;
+use crate::report::server;
+
+impl Run<'_> {
+    /// Returns the distributions of latencies.
+    pub(super) fn latencies(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (tag, value) in LATENCIES {
+            let Some(metric) = Registry::row(tag) else { continue };
+            let values = sorted(self.requests.all.iter().filter_map(value));
+            let failed = if tag == tag::REQUEST_LATENCY {
+                let failed = self.requests.all.iter().filter(|request| !request.succeeded());
+                sorted(failed.map(|request| request.duration))
+            } else {
+                Vec::new()
+            };
+            charts.push(self.cumulative(metric, &values, &failed));
+            charts.push(self.histogram(metric, &values, &failed));
+        }
+        charts
+    }
+
+    /// Returns the percentiles of a metric that are marked.
+    fn marks(&self, metric: &Metric) -> Vec<Mark> {
+        let distribution = self.result(metric.tag).and_then(|result| result.stats.distribution);
+        let Some(found) = distribution else { return Vec::new() };
+        let marks =
+            [("p50", found.p50), ("p90", found.p90), ("p95", found.p95), ("p99", found.p99)];
+        let marks = marks.into_iter().filter(|(_, at)| at.is_finite());
+        marks.map(|(label, at)| Mark { at, label: label.to_owned() }).collect()
+    }
+
+    fn cumulative(&self, metric: &Metric, values: &[f64], failed: &[f64]) -> Chart {
+        let mut series = vec![Series::new("successful", Shape::Line, cumulative(values))];
+        if !failed.is_empty() {
+            let points = cumulative(failed);
+            series.push(Series::new("failed", Shape::Line, points).toned(Tone::Bad));
+        }
+        Chart {
+            name: format!("{}_cdf", metric.tag),
+            title: format!("{}: share of requests below a value", metric.header),
+            note: format!("{} requests", values.len()) + &of_failed(failed),
+            x: axis(metric),
+            y: Axis::new("Requests", "%"),
+            series,
+            marks: self.marks(metric),
+            is_timeline: false,
+        }
+    }
+
+    fn histogram(&self, metric: &Metric, values: &[f64], failed: &[f64]) -> Chart {
+        let all = sorted(values.iter().chain(failed).copied());
+        let mut beyond = 0;
+        let mut series = Vec::new();
+        if let Some(bins) = Bins::of(&all) {
+            for (name, values, tone) in
+                [("successful", values, Tone::Own), ("failed", failed, Tone::Bad)]
+            {
+                let histogram = bins.histogram(values);
+                beyond += histogram.beyond;
+                if !values.is_empty() {
+                    series.push(Series::new(name, Shape::Area, histogram.bins).toned(tone));
+                }
+            }
+        }
+        let above = match beyond {
+            0 => String::new(),
+            1 => ", and 1 request above the last bin".to_owned(),
+            _ => format!(", and {beyond} requests above the last bin"),
+        };
+        let end = series
+            .iter()
+            .filter_map(|series| series.points.last())
+            .map(|last| last.x)
+            .fold(0.0, f64::max);
+        let mut marks = self.marks(metric);
+        marks.retain(|mark| mark.at <= end);
+        Chart {
+            name: format!("{}_histogram", metric.tag),
+            title: format!("{}: histogram", metric.header),
+            note: format!("{} requests", values.len()) + &of_failed(failed) + &above,
+            x: axis(metric),
+            y: Axis::new("Requests", ""),
+            series,
+            marks,
+            is_timeline: false,
+        }
+    }
+
+    /// Returns the charts over the time of the run.
+    pub(super) fn timelines(&self) -> Vec<Chart> {
+        let all = &self.requests.all;
+        let intervals = self.intervals;
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let successful = || all.iter().filter(|request| request.succeeded());
+        let steps = |name: &str, points| Series::new(name, Shape::Steps, points);
+        let seconds = || intervals.described();
+        let mut charts = vec![
+            over_time(
+                "request_rate_over_time",
+                "Request rate",
+                "Requests by their start, and by their end",
+                Axis::new("Requests", "requests/s"),
+                vec![
+                    steps("started", intervals.rate(all.iter().map(|request| request.start))),
+                    steps("completed", intervals.rate(successful().map(Request::end))),
+                ],
+            ),
+            over_time(
+                "output_tokens_over_time",
+                "Output token throughput",
+                "The output tokens of each request, spread evenly from its first token to its end",
+                Axis::new("Output tokens", "tokens/s"),
+                vec![steps(
+                    "output tokens",
+                    intervals.flow(successful().filter_map(|request| {
+                        let first = request.start + request.ttft.unwrap_or(0.0);
+                        Some((first, request.end(), request.osl?))
+                    })),
+                )],
+            ),
+            over_time(
+                "in_flight_over_time",
+                "Requests in flight",
+                "Mean number in each interval",
+                Axis::new("Requests", ""),
+                vec![steps("in flight", intervals.in_flight(all.iter()))],
+            ),
+        ];
+        for (tag, value) in LATENCIES {
+            let Some(metric) = Registry::row(tag) else { continue };
+            let values = all.iter().filter_map(|request| Some((request.start, value(request)?)));
+            let [p50, p99] = intervals.percentiles(values, [50.0, 99.0]);
+            let series = |name, points| Series::new(name, Shape::Line, points);
+            charts.push(over_time(
+                &format!("{tag}_over_time"),
+                metric.header,
+                &format!("Of the requests that started in each interval of {}", seconds()),
+                axis(metric),
+                vec![series("p50", p50), series("p99", p99)],
+            ));
+        }
+        let of_class =
+            |class: usize| all.iter().filter(move |request| request.class == Some(class));
+        let errors = self.requests.classes.iter().enumerate();
+        charts.push(over_time(
+            "errors_over_time",
+            "Failed requests",
+            "By the end of the request",
+            Axis::new("Failed requests", format!("per {}", seconds())),
+            errors
+                .map(|(class, name)| {
+                    steps(name, intervals.count(of_class(class).map(Request::end)))
+                })
+                .collect(),
+        ));
+        let worst = |value: ValueOf| {
+            let values = all.iter().filter_map(|request| Some((request.start, value(request)?)));
+            let [max] = intervals.percentiles(values, [100.0]);
+            max
+        };
+        charts.push(over_time(
+            "client_delays_over_time",
+            "Delays by the client",
+            "The longest in each interval: from due to started, and from the arrival of an event to \
+             its read",
+            Axis::new("Delay", "ms"),
+            vec![
+                Series::new("schedule slip", Shape::Line, worst(|request| request.slip)),
+                Series::new("read lag", Shape::Line, worst(|request| request.read_lag)),
+            ],
+        ));
+        for chart in &mut charts {
+            chart.series.retain(|series| series.points.iter().any(|point| point.y.is_some()));
+        }
+        charts
+    }
+
+    pub(super) fn server(&self) -> Vec<Chart> {
+        let Some(metrics) = &self.report.server_metrics else { return Vec::new() };
+        let outcome = &self.report.outcome;
+        server::charts(metrics, outcome.start_wall_ns, outcome.end_wall_ns)
+    }
+
+    /// Returns the requests one by one.
+    pub(super) fn scatters(&self) -> Vec<Chart> {
+        let time = |request: &Request| Some(request.start / 1e3);
+        let latency = Axis::new("Request latency", "ms");
+        let tokens = |title: &str| Axis::new(title, "tokens");
+        let mut over_time = self.scatter(
+            "requests",
+            "Requests by start",
+            Axis::time(),
+            latency.clone(),
+            time,
+            |request| Some(request.latency.unwrap_or(request.duration)),
+        );
+        over_time.is_timeline = true;
+        let isl = self.scatter(
+            "latency_by_input_length",
+            "Time to first token by input length",
+            tokens("Input length"),
+            Axis::new("Time to first token", "ms"),
+            |request| request.isl,
+            |request| request.ttft,
+        );
+        let osl = self.scatter(
+            "latency_by_output_length",
+            "Request latency by output length",
+            tokens("Output length"),
+            latency,
+            |request| request.osl,
+            |request| request.latency,
+        );
+        vec![over_time, isl, osl]
+    }
+
+    fn scatter(
+        &self,
+        name: &str,
+        title: &str,
+        x: Axis,
+        y: Axis,
+        x_of: impl Fn(&Request) -> Option<f64>,
+        y_of: impl Fn(&Request) -> Option<f64>,
+    ) -> Chart {
+        let names =
+            std::iter::once("successful").chain(self.requests.classes.iter().map(String::as_str));
+        let mut series: Vec<Series> = names
+            .enumerate()
+            .map(|(at, name)| {
+                let series = Series::new(name, Shape::Points, Vec::new());
+                if at == 1 { series.toned(Tone::Bad) } else { series }
+            })
+            .collect();
+        for (place, at) in (0..).zip(&self.sample.shown) {
+            let request = &self.requests.all[*at];
+            if let (Some(x), Some(y)) = (x_of(request), y_of(request)) {
+                let series = &mut series[request.class.map_or(0, |class| class + 1)];
+                series.points.push(Point::new(x, y));
+                series.requests.push(place);
+            }
+        }
+        series.retain(|series| !series.points.is_empty());
+        Chart {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            note: String::new(),
+            x,
+            y,
+            series,
+            marks: Vec::new(),
+            is_timeline: false,
+        }
+    }
+}
+
+fn of_failed(failed: &[f64]) -> String {
+    match failed.len() {
+        0 => String::new(),
+        count => format!(", and {count} failed ones, from start to end"),
+    }
+}
+
+fn over_time(name: &str, title: &str, note: &str, y: Axis, series: Vec<Series>) -> Chart {
+    Chart {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        note: note.to_owned(),
+        x: Axis::time(),
+        y,
+        series,
+        marks: Vec::new(),
+        is_timeline: true,
+    }
+}

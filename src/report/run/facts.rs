@@ -1,0 +1,143 @@
+//! What was run, the most important figures, and all statistics.
+
+use serde_json::{Value, json};
+
+use super::{Run, rounded};
+use crate::metrics::LoadReport;
+use crate::metrics::metric::{MetricResult, Statistic};
+use crate::metrics::tag::{self, MetricTag};
+use crate::report::document::{Figure, Table};
+use crate::run::RunReport;
+
+/// The metrics of the first screen; the first four that the run has.
+const FIGURES: [MetricTag; 7] = [
+    tag::REQUEST_THROUGHPUT,
+    tag::OUTPUT_TOKEN_THROUGHPUT,
+    tag::TIME_TO_FIRST_TOKEN,
+    tag::INTER_TOKEN_LATENCY,
+    tag::REQUEST_LATENCY,
+    tag::REQUEST_COUNT,
+    tag::ERROR_REQUEST_COUNT,
+];
+
+impl Run<'_> {
+    pub(super) fn title(&self) -> String {
+        let models = strings(&self.report.run.input_config, "/models/items");
+        let names: Vec<&str> = models.iter().map(String::as_str).collect();
+        match names.as_slice() {
+            [] => "aiperf".to_owned(),
+            names => format!("{} | aiperf", names.join(", ")),
+        }
+    }
+
+    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
+        let RunReport { run, outcome, .. } = self.report;
+        let provenance = &run.provenance;
+        let mut facts = vec![
+            ("Load", load(&outcome.load)),
+            (
+                "Endpoint",
+                format!("{}{}", run.endpoint.name, if run.streaming { ", streaming" } else { "" }),
+            ),
+        ];
+        let answered: Vec<String> = provenance
+            .servers
+            .iter()
+            .map(|server| {
+                let about = [Some(&server.url), server.name.as_ref(), server.version.as_ref()];
+                about.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        let configured = strings(&run.input_config, "/endpoint/urls");
+        facts.push(("Server", if answered.is_empty() { configured } else { answered }.join(", ")));
+        if let Some(tokenizer) = &provenance.tokenizer {
+            facts.push(("Tokenizer", tokenizer.name.clone()));
+        }
+        let host = &provenance.host;
+        let cpu = host.cpu.as_deref().unwrap_or(&host.arch);
+        facts.push(("Client", format!("{}, {cpu}, {} cores, {}", host.name, host.cores, host.os)));
+        let program = &provenance.program;
+        let commit = program.commit.as_ref().map(|commit| format!(" ({commit})"));
+        facts.push((
+            "Program",
+            format!("{} {}{}", program.name, program.version, commit.unwrap_or_default()),
+        ));
+        facts.push(("Start", crate::artifacts::local_time(outcome.start_wall_ns)));
+        let seconds = outcome.end_wall_ns.saturating_sub(outcome.start_wall_ns) as f64 / 1e9;
+        facts.push(("Duration", format!("{} s", rounded(seconds))));
+        facts.push(("Command", run.cli_command.clone()));
+        facts.push(("Benchmark ID", run.benchmark_id.to_string()));
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
+    }
+
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let known = FIGURES.iter().filter_map(|tag| self.result(*tag));
+        known.filter_map(figure).take(4).collect()
+    }
+
+    pub(super) fn statistics(&self) -> Table {
+        statistics(&self.report.results, self.report.run.settings.developer_mode)
+    }
+}
+
+/// Returns all statistics of `results`.
+fn statistics(results: &[MetricResult], developer_mode: bool) -> Table {
+    let row = |result: &MetricResult| {
+        let value = |statistic: Statistic| {
+            let value = statistic.of(&result.stats).filter(|value| value.is_finite());
+            value.map_or(Value::Null, |value| json!(value))
+        };
+        let names = [json!(result.metric.tag), json!(result.metric.display_unit.label())];
+        names.into_iter().chain(Statistic::ALL.map(value)).collect()
+    };
+    let exported = results.iter().filter(|result| result.metric.is_exported(developer_mode));
+    let statistics = Statistic::ALL.iter().map(|statistic| statistic.name.to_owned());
+    Table {
+        title: "All metrics".to_owned(),
+        note: String::new(),
+        columns: ["metric", "unit"].map(str::to_owned).into_iter().chain(statistics).collect(),
+        rows: exported.map(row).collect(),
+        requests: Vec::new(),
+    }
+}
+
+/// Returns the figure of a result: the median of a distribution, or the single value.
+fn figure(result: &MetricResult) -> Option<Figure> {
+    let metric = result.metric;
+    let (title, value, detail) = match result.stats.distribution {
+        Some(found) => (
+            format!("{} p50", metric.header),
+            found.p50,
+            format!("p99 {}, avg {}", rounded(found.p99), rounded(result.stats.avg)),
+        ),
+        None => (metric.header.to_owned(), result.stats.avg, String::new()),
+    };
+    let unit = metric.display_unit.label().to_owned();
+    value.is_finite().then_some(Figure { title, value, unit, detail })
+}
+
+/// Describes the configured load, and the one reached if it differs.
+fn load(load: &LoadReport) -> String {
+    let mut parts = Vec::new();
+    if let Some(rate) = load.requested_rate {
+        let reached = load.reached_rate.map(|reached| format!(" ({} sent)", rounded(reached)));
+        parts.push(format!("{} requests/s{}", rounded(rate), reached.unwrap_or_default()));
+    }
+    match load.requested_concurrency {
+        Some(most) => {
+            parts.push(format!("concurrency {most} ({} reached)", load.reached_concurrency));
+        }
+        None => parts.push(format!("at most {} requests in flight", load.reached_concurrency)),
+    }
+    parts.join(", ")
+}
+
+fn strings(config: &Value, at: &str) -> Vec<String> {
+    let list = config.pointer(at).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|item| {
+        let name = item.as_str().or_else(|| item.get("name")?.as_str());
+        name.map(str::to_owned)
+    })
+    .collect()
+}

@@ -1,0 +1,67 @@
+//! What to know before reading the figures of a run.
+
+use super::Run;
+use crate::judge::Judged;
+use crate::metrics::Verdict;
+use crate::report::document::{Level, Notice};
+
+impl Run<'_> {
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        let outcome = &self.report.outcome;
+        let mut notices = Vec::new();
+        let mut add = |level, text| notices.push(Notice { level, text });
+        if let Some(reason) = &outcome.incomplete_reason {
+            add(Level::Bad, format!("The run is not complete: {reason}."));
+        }
+        if let Some(health) = &outcome.client_health {
+            match health.verdict {
+                Some(Verdict::Valid) => {
+                    add(
+                        Level::Good,
+                        "Client health is valid: the client kept up with the load.".to_owned(),
+                    );
+                }
+                Some(verdict) => {
+                    let level =
+                        if verdict == Verdict::Invalid { Level::Bad } else { Level::Doubtful };
+                    add(level, format!("Client health is {}.", verdict.as_str()));
+                    for reason in &health.reasons {
+                        add(level, format!("{}; {}.", capitalized(&reason.finding), reason.advice));
+                    }
+                }
+                None => {}
+            }
+        }
+        let failed = self.requests.all.iter().filter(|request| !request.succeeded()).count();
+        if failed > 0 {
+            let all = self.requests.all.len();
+            add(
+                Level::Bad,
+                format!("{failed} of {all} requests failed; latencies are those of the others."),
+            );
+        }
+        if self.requests.all.is_empty() {
+            add(
+                Level::Doubtful,
+                "There are no records of requests, so there are no charts.".to_owned(),
+            );
+        }
+        for judged in self.report.gates() {
+            let (level, text) = gate(&judged);
+            add(level, text);
+        }
+        notices
+    }
+}
+
+/// Describes the result of a gate.
+fn gate(judged: &Judged) -> (Level, String) {
+    let (level, held) =
+        if judged.held { (Level::Good, "held") } else { (Level::Bad, "did not hold") };
+    (level, format!("The gate {} {held}: the value is {}.", judged.gate, judged.shown_value()))
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,138 @@
+//! The requests that the page shows one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parquet::errors::ParquetError;
+use serde_json::json;
+
+use super::Run;
+use crate::report::document::{ShownRequest, ShownRequests, Table};
+use crate::report::requests::{self, PHASES};
+use crate::report::sample::MAX_ROWS;
+
+/// The requests, and whether the arrivals of all are shown.
+pub(super) struct Shown {
+    pub(super) requests: ShownRequests,
+    pub(super) has_all_arrivals: bool,
+}
+
+impl Run<'_> {
+    pub(super) fn about_sample(&self, has_all_arrivals: bool) -> String {
+        let mut text = "Select a point or a row to see the phases of the request.".to_owned();
+        if let Some(group) = self.sample.group {
+            let sample = format!(
+                " {} of {} requests are shown: of each {group} consecutive ones the first, the \
+                 fastest, the slowest and the first failed one, and those of the tables.",
+                self.sample.shown.len(),
+                self.requests.all.len(),
+            );
+            text.push_str(&sample);
+        }
+        if !has_all_arrivals {
+            text += " The arrivals of tokens are shown for some requests only, to limit the size of \
+                     the page.";
+        }
+        text
+    }
+
+    pub(super) fn shown(&self) -> Result<Shown, ParquetError> {
+        let mut by_row: Vec<(usize, usize)> = (0..)
+            .zip(&self.sample.shown)
+            .map(|(place, at)| (self.requests.all[*at].row, place))
+            .collect();
+        by_row.sort_unstable();
+        let rows: Vec<usize> = by_row.iter().map(|(row, _)| *row).collect();
+        let in_tables: BTreeSet<usize> = self
+            .sample
+            .slowest
+            .iter()
+            .chain(&self.sample.failed)
+            .map(|at| self.requests.all[*at].row)
+            .collect();
+        if rows.is_empty() {
+            return Ok(Shown { requests: ShownRequests::default(), has_all_arrivals: true });
+        }
+        let (details, has_all_arrivals) =
+            requests::details(self.table, &rows, |row| in_tables.contains(&row))?;
+        let mut shown: Vec<Option<requests::Details>> = Vec::new();
+        shown.resize_with(rows.len(), || None);
+        for ((_, place), details) in by_row.into_iter().zip(details) {
+            shown[place] = Some(details);
+        }
+        let rows = self.sample.shown.iter().zip(shown).map(|(at, details)| {
+            let request = &self.requests.all[*at];
+            let details = details.unwrap_or_default();
+            let class = request.class.map(|class| self.requests.classes[class].clone());
+            let facts = [
+                ("Session", json!(details.session)),
+                ("Turn", json!(details.turn)),
+                ("Time to first token (ms)", json!(request.ttft)),
+                ("Input tokens", json!(request.isl)),
+                ("Output tokens", json!(request.osl)),
+                ("Error", json!(details.error)),
+            ];
+            let facts = facts.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let phases = details.phases;
+            ShownRequest(
+                details.id,
+                request.start / 1e3,
+                request.duration,
+                class,
+                phases,
+                details.arrivals,
+                facts,
+            )
+        });
+        let phases = PHASES.iter().map(|(name, _)| *name).collect();
+        Ok(Shown { requests: ShownRequests { phases, rows: rows.collect() }, has_all_arrivals })
+    }
+
+    pub(super) fn request_tables(&self) -> Vec<Table> {
+        let places: BTreeMap<usize, u32> = self.sample.shown.iter().copied().zip(0..).collect();
+        let table = |title: &str, note: String, list: &[usize]| Table {
+            title: title.to_owned(),
+            note,
+            columns: [
+                "Start (s)",
+                "Duration (ms)",
+                "Time to first token (ms)",
+                "Inter token latency (ms)",
+                "Input tokens",
+                "Output tokens",
+                "Outcome",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            rows: list
+                .iter()
+                .map(|at| {
+                    let request = &self.requests.all[*at];
+                    let outcome =
+                        request.class.map_or("successful", |class| &self.requests.classes[class]);
+                    vec![
+                        json!(request.start / 1e3),
+                        json!(request.latency.unwrap_or(request.duration)),
+                        json!(request.ttft),
+                        json!(request.itl),
+                        json!(request.isl),
+                        json!(request.osl),
+                        json!(outcome),
+                    ]
+                })
+                .collect(),
+            requests: list.iter().filter_map(|at| places.get(at).copied()).collect(),
+        };
+        let failed = self.requests.all.iter().filter(|request| !request.succeeded()).count();
+        let some = if failed > MAX_ROWS {
+            format!("The first {MAX_ROWS} of {failed}.")
+        } else {
+            String::new()
+        };
+        let mut tables = vec![
+            table("Slowest requests", String::new(), &self.sample.slowest),
+            table("Failed requests", some, &self.sample.failed),
+        ];
+        tables.retain(|table| !table.rows.is_empty());
+        tables
+    }
+}
