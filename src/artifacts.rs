@@ -19,6 +19,7 @@ mod parquet;
 mod payload;
 mod raw;
 pub mod rebuild;
+mod record_file;
 mod replace;
 pub(crate) mod search;
 pub mod server_metrics;
@@ -28,6 +29,7 @@ mod timeslices;
 mod trace;
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use crate::dataset;
@@ -48,8 +50,9 @@ use layout::Layout;
 use manifest::Manifest;
 use parquet::RecordTable;
 pub(crate) use parquet::Table;
+use raw::RawLines;
+use record_file::RecordFile;
 use server_metrics::{ScrapeLines, ServerMetricsFiles};
-use sink::LineSink;
 
 /// The directory of the files, and which files are written.
 #[derive(Debug, Clone, Serialize)]
@@ -185,12 +188,7 @@ pub struct ArtifactSet {
     layout: Layout,
     prefix: Option<String>,
     server_metrics: ServerMetricsFiles,
-    lines: RecordLines,
-    records: Option<LineSink>,
-    raw: Option<LineSink>,
-    raw_line: Vec<u8>,
-    endpoint_type: &'static str,
-    table: Option<RecordTable>,
+    of_records: Vec<Box<dyn RecordFile>>,
     /// Members of request bodies that contain secrets, with their redacted values.
     redacted: Vec<(String, serde_json::Value)>,
     conversation_ids: Vec<String>,
@@ -216,13 +214,8 @@ impl ArtifactSet {
         for path in layout.summaries().into_iter().chain(optional.map(|(path, _)| path)) {
             replace::check(path)?;
         }
-        let sink = |level, path: &Path| {
-            (config.export_level >= level).then(|| LineSink::create(path)).transpose()
-        };
-        let records = sink(ExportLevel::Records, &layout.records)?;
-        let raw = sink(ExportLevel::Raw, &layout.raw)?;
-        let table =
-            records.is_some().then(|| RecordTable::create(&layout.table, registry)).transpose()?;
+        let redacted = redacted_extras(&run.input_config);
+        let of_records = record_files(&layout, config, run, registry, &redacted)?;
         Manifest::running(run, config.prefix.clone(), &config.server_metrics)
             .write(&layout.manifest)
             .map_err(|why| ArtifactError::NotWritable { path: layout.manifest.clone(), why })?;
@@ -230,13 +223,8 @@ impl ArtifactSet {
             layout,
             prefix: config.prefix.clone(),
             server_metrics: config.server_metrics.clone(),
-            lines: RecordLines::new(registry, run.endpoint.name, config.http_trace),
-            records,
-            raw,
-            raw_line: Vec::new(),
-            endpoint_type: run.endpoint.name,
-            table,
-            redacted: redacted_extras(&run.input_config),
+            of_records,
+            redacted,
             conversation_ids: Vec::new(),
             next_flush: Nanos::ZERO,
             written: Vec::new(),
@@ -287,23 +275,8 @@ impl ArtifactSet {
             generated = dataset::conversation_id(conversation);
             &generated
         };
-        if let Some(records) = &mut self.records {
-            records.append(self.lines.line(measured, id, clock));
-        }
-        if let Some(raw) = &mut self.raw {
-            self.raw_line.clear();
-            let outcome = raw::write_line(
-                &mut self.raw_line,
-                measured,
-                id,
-                self.endpoint_type,
-                clock,
-                &self.redacted,
-            );
-            raw.append(outcome.map(|()| self.raw_line.as_slice()));
-        }
-        if let Some(table) = &mut self.table {
-            table.push(measured, id, clock);
+        for file in &mut self.of_records {
+            file.push(measured, id, clock);
         }
     }
 
@@ -330,9 +303,7 @@ impl ArtifactSet {
     pub fn tick(&mut self, now: Nanos) {
         if now >= self.next_flush {
             self.next_flush = now + FLUSH_INTERVAL;
-            for sink in [&mut self.records, &mut self.raw].into_iter().flatten() {
-                sink.flush();
-            }
+            self.of_records.iter_mut().for_each(|file| file.flush());
         }
     }
 
@@ -343,11 +314,8 @@ impl ArtifactSet {
         report: &RunReport,
         console_text: &str,
     ) -> Result<Vec<PathBuf>, ArtifactError> {
-        for sink in [self.records.take(), self.raw.take()].into_iter().flatten() {
-            self.note(sink.finish());
-        }
-        if let Some(table) = self.table.take() {
-            self.note(table.finish(report));
+        for file in mem::take(&mut self.of_records) {
+            self.note(file.finish(report));
         }
         for outcome in write_summaries(&self.layout, &self.server_metrics, report, console_text) {
             self.note(outcome);
@@ -371,6 +339,29 @@ impl ArtifactSet {
             Err(failure) => self.failures.push(failure),
         }
     }
+}
+
+/// Opens the files of records that `config` asks for.
+fn record_files(
+    layout: &Layout,
+    config: &Config,
+    run: &RunDescription,
+    registry: &Registry,
+    redacted: &[(String, serde_json::Value)],
+) -> Result<Vec<Box<dyn RecordFile>>, ArtifactError> {
+    let endpoint = run.endpoint.name;
+    let mut files: Vec<Box<dyn RecordFile>> = Vec::new();
+    if config.export_level >= ExportLevel::Records {
+        let lines = RecordLines::create(&layout.records, registry, endpoint, config.http_trace)?;
+        files.push(Box::new(lines));
+    }
+    if config.export_level >= ExportLevel::Raw {
+        files.push(Box::new(RawLines::create(&layout.raw, endpoint, redacted.to_vec())?));
+    }
+    if config.export_level >= ExportLevel::Records {
+        files.push(Box::new(RecordTable::create(&layout.table, registry)?));
+    }
+    Ok(files)
 }
 
 fn remove(path: &Path) -> Result<(), WriteFailure> {

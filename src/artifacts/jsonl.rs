@@ -4,6 +4,7 @@
 //! without a tree of values.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -11,17 +12,22 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::decimal::Form;
+use super::record_file::RecordFile;
+use super::sink::LineSink;
 use super::trace::Trace;
+use super::{ArtifactError, WriteFailure};
 use crate::metrics::metric::{MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
 use crate::metrics::{Metric, MetricFlags, Registry};
 use crate::redact;
+use crate::run::RunReport;
 use crate::schedule::PhaseKind;
 use crate::units::{Clock, Nanos};
 
-/// Formats records as lines.
+/// The file of a run.
 #[derive(Debug)]
 pub(super) struct RecordLines {
+    sink: LineSink,
     fragments: TagMap<Fragment>,
     endpoint_type: &'static str,
     http_trace: bool,
@@ -73,25 +79,32 @@ fn is_finite(value: &Value) -> bool {
 }
 
 impl RecordLines {
-    /// Creates a writer of lines for requests to an endpoint of type `endpoint_type`, with the
-    /// metrics that `registry` computes for each.
-    pub(super) fn new(registry: &Registry, endpoint_type: &'static str, http_trace: bool) -> Self {
+    /// Creates the file for requests to an endpoint of type `endpoint_type`, with the metrics that
+    /// `registry` computes for each.
+    pub(super) fn create(
+        path: &Path,
+        registry: &Registry,
+        endpoint_type: &'static str,
+        http_trace: bool,
+    ) -> Result<Self, ArtifactError> {
+        let sink = LineSink::create(path)?;
         let fragments = registry
             .rows()
             .iter()
             .filter(|metric| is_in_records(metric))
             .map(|metric| (metric.tag, Fragment::new(metric)))
             .collect();
-        Self { fragments, endpoint_type, http_trace, line: Vec::with_capacity(8 * 1024) }
+        let line = Vec::with_capacity(8 * 1024);
+        Ok(Self { sink, fragments, endpoint_type, http_trace, line })
     }
 
-    /// Returns the line of a request, including its line feed.
-    pub(super) fn line(
+    /// Formats the line of a request, including its line feed.
+    fn format(
         &mut self,
         measured: &MeasuredRecord,
         conversation_id: &str,
         clock: &Clock,
-    ) -> io::Result<&[u8]> {
+    ) -> io::Result<()> {
         self.line.clear();
         self.line.extend_from_slice(b"{\"metadata\":");
         let metadata = metadata(measured, conversation_id, clock, self.endpoint_type);
@@ -104,7 +117,7 @@ impl RecordLines {
         self.line.extend_from_slice(b",\"error\":");
         serde_json::to_writer(&mut self.line, &measured.observation.error)?;
         self.line.extend_from_slice(b"}\n");
-        Ok(&self.line)
+        Ok(())
     }
 
     fn metrics(&mut self, values: &RecordValues) {
@@ -122,6 +135,21 @@ impl RecordLines {
             fragment.write(&mut self.line, value);
         }
         self.line.push(b'}');
+    }
+}
+
+impl RecordFile for RecordLines {
+    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+        let outcome = self.format(measured, conversation_id, clock);
+        self.sink.append(outcome.map(|()| self.line.as_slice()));
+    }
+
+    fn flush(&mut self) {
+        self.sink.flush();
+    }
+
+    fn finish(self: Box<Self>, _report: &RunReport) -> Result<PathBuf, WriteFailure> {
+        self.sink.finish()
     }
 }
 

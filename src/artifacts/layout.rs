@@ -236,6 +236,13 @@ mod tests {
             assert_eq!(strip_ending(given), "foo", "{given}");
         }
         assert_eq!(strip_ending("v1.0"), "v1.0");
+        // The names of all files that a prefix is part of.
+        for file in Layout::new(Path::new("run"), Some("foo")).files() {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if name.starts_with("foo") {
+                assert_eq!(strip_ending(name), "foo", "{name}");
+            }
+        }
         // Only a suffix: no prefix is left.
         let layout = Layout::new(Path::new("run"), Some(".json"));
         assert_eq!(layout.summary_json, Path::new("run/profile_export_aiperf.json"));

@@ -21,6 +21,7 @@ use tempfile::NamedTempFile;
 
 use super::decimal::Form;
 use super::json::{Entry, exported};
+use super::record_file::RecordFile;
 use super::{ArtifactError, WriteFailure, jsonl, replace};
 use crate::metrics::metric::{Kind, MeasuredRecord, RecordValues, Value};
 use crate::metrics::tag::TagMap;
@@ -331,13 +332,6 @@ impl RecordTable {
         Ok(Self { path: path.to_owned(), writer, columns, of_metric, rows: 0, failure: None })
     }
 
-    /// Adds a request.
-    pub(super) fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
-        let row = Row { measured, conversation_id, clock };
-        let values = self.of_columns(&measured.observation.values);
-        self.push_fields(values, |_, field| field(&row));
-    }
-
     /// Returns the value of each column that belongs to a metric.
     fn of_columns<'a>(&self, values: &'a RecordValues) -> Vec<Option<&'a Value>> {
         let mut of_columns = vec![None; self.columns.len()];
@@ -395,7 +389,7 @@ impl RecordTable {
     }
 
     /// Writes the footer, which contains the results, and renames the file to its final name.
-    pub(super) fn finish(mut self, report: &RunReport) -> Result<PathBuf, WriteFailure> {
+    pub(super) fn close(mut self, report: &RunReport) -> Result<PathBuf, WriteFailure> {
         let path = self.path.clone();
         let fail = |error: &dyn std::fmt::Display| WriteFailure {
             path: path.clone(),
@@ -414,6 +408,21 @@ impl RecordTable {
         file.flush().map_err(|error| fail(&error))?;
         file.persist(&path).map_err(|error| fail(&error.error))?;
         Ok(self.path)
+    }
+}
+
+impl RecordFile for RecordTable {
+    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+        let row = Row { measured, conversation_id, clock };
+        let values = self.of_columns(&measured.observation.values);
+        self.push_fields(values, |_, field| field(&row));
+    }
+
+    /// Does nothing: rows are written in groups.
+    fn flush(&mut self) {}
+
+    fn finish(self: Box<Self>, report: &RunReport) -> Result<PathBuf, WriteFailure> {
+        self.close(report)
     }
 }
 

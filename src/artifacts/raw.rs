@@ -4,14 +4,19 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::jsonl::{Headers, Metadata, metadata};
 use super::payload::{self, Payload};
+use super::record_file::RecordFile;
+use super::sink::LineSink;
+use super::{ArtifactError, WriteFailure};
 use crate::metrics::metric::MeasuredRecord;
 use crate::record::{RequestError, ResponseBody};
+use crate::run::RunReport;
 use crate::units::Clock;
 
 #[derive(Serialize)]
@@ -55,9 +60,48 @@ struct Packet<'a> {
     value: Cow<'a, str>,
 }
 
+/// The file of a run.
+#[derive(Debug)]
+pub(super) struct RawLines {
+    sink: LineSink,
+    line: Vec<u8>,
+    endpoint_type: &'static str,
+    redacted: Vec<(String, Value)>,
+}
+
+impl RawLines {
+    /// Creates the file for requests to an endpoint of type `endpoint_type`; members of `redacted`
+    /// replace those of the bodies.
+    pub(super) fn create(
+        path: &Path,
+        endpoint_type: &'static str,
+        redacted: Vec<(String, Value)>,
+    ) -> Result<Self, ArtifactError> {
+        let sink = LineSink::create(path)?;
+        Ok(Self { sink, line: Vec::new(), endpoint_type, redacted })
+    }
+}
+
+impl RecordFile for RawLines {
+    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock) {
+        self.line.clear();
+        let Self { line, endpoint_type, redacted, .. } = self;
+        let outcome = write_line(line, measured, conversation_id, endpoint_type, clock, redacted);
+        self.sink.append(outcome.map(|()| self.line.as_slice()));
+    }
+
+    fn flush(&mut self) {
+        self.sink.flush();
+    }
+
+    fn finish(self: Box<Self>, _report: &RunReport) -> Result<PathBuf, WriteFailure> {
+        self.sink.finish()
+    }
+}
+
 /// Appends the line of a request to an endpoint of type `endpoint_type` to `out`, with the members
 /// of `redacted` in its body.
-pub(super) fn write_line(
+fn write_line(
     out: &mut Vec<u8>,
     measured: &MeasuredRecord,
     conversation_id: &str,

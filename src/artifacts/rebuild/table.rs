@@ -76,6 +76,6 @@ impl Rows {
                 listed(reasons)
             ));
         }
-        Ok(Some(table.finish(report)?))
+        Ok(Some(table.close(report)?))
     }
 }

@@ -1,0 +1,22 @@
+//! The files to which each finished request is appended during the run.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use super::WriteFailure;
+use crate::metrics::metric::MeasuredRecord;
+use crate::run::RunReport;
+use crate::units::Clock;
+
+/// A file with an entry for each request, in the order of completion. It keeps its first error, and
+/// writes nothing after it.
+pub(super) trait RecordFile: Debug + Send {
+    /// Appends a request of the conversation `conversation_id`.
+    fn push(&mut self, measured: &MeasuredRecord, conversation_id: &str, clock: &Clock);
+
+    /// Passes complete entries to the operating system, where they outlast a kill.
+    fn flush(&mut self);
+
+    /// Closes the file, which may contain results of the run. Returns its path.
+    fn finish(self: Box<Self>, report: &RunReport) -> Result<PathBuf, WriteFailure>;
+}
