@@ -69,6 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         arguments.remove(1);
         return rehearsal::rehearse(arguments).unwrap_or(Outcome::Failed).exit_code();
     }
+    stderr::start();
     let mut out = io::stdout().lock();
     let said: Vec<_> = arguments.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     // Messages repeat user input, so secrets are redacted.

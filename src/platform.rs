@@ -22,5 +22,14 @@ use portable as system;
 
 pub(crate) use system::{alarm, clock, cores, files, host, limits, process, signals, terminal};
 
+/// Work that is not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Background {
+    /// It waits in a queue as long as necessary.
+    Queued,
+    /// It has deadlines, and takes little of a core.
+    Timely,
+}
+
 #[cfg(test)]
 mod tests;

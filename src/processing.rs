@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::metrics::breakdown::Breakdowns;
 use crate::metrics::metric::MeasuredRecord;
 use crate::metrics::{Accumulator, Health, Measurer, MetricTag, Registry};
+use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::record::RequestRecord;
 use crate::runner::{Progress, RecordQueue};
@@ -123,7 +124,7 @@ impl<S: RecordSink> Processing<S> {
             let (shared, running) = (Arc::clone(&shared), running.clone());
             let work = move || {
                 let _running = running;
-                yield_to_measurement();
+                yield_to_measurement(Background::Queued);
                 shared.process(|| false);
             };
             thread::Builder::new().name(format!("processor-{number}")).spawn(work)

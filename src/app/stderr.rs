@@ -59,6 +59,11 @@ fn queue() -> Option<&'static Queue> {
     })
 }
 
+/// Starts the thread, so that it does not get the priority of the first thread that writes.
+pub(super) fn start() {
+    queue();
+}
+
 impl Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(queue) = queue() else { return io::stderr().write(bytes) };

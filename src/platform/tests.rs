@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use super::Background;
 use super::alarm::Alarm;
 use super::exhaustion::Exhausted;
 use super::files::{UnnamedFile, is_device};
@@ -179,7 +180,7 @@ fn a_child_can_be_ended() {
 fn this_program_is_found() {
     let mut start = [0; 4];
     File::open(process::own_program()).unwrap().read_exact(&mut start).unwrap();
-    process::yield_to_measurement();
+    process::yield_to_measurement(Background::Queued);
     signals::survive_full_files().unwrap();
     assert!(limits::raise_open_files().is_none_or(|most| most > 0));
 }

@@ -23,6 +23,7 @@ use super::report::Windows;
 use super::scrape::{PhaseMark, ScrapeSink};
 use super::store::Store;
 use crate::interrupt::Interrupt;
+use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 use crate::runner::PhaseListener;
 use crate::schedule::PhaseKind;
@@ -274,7 +275,7 @@ fn scrapes(store: &Store) -> Vec<usize> {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let log = tracing::dispatcher::get_default(Clone::clone);
     thread::Builder::new().name(name.to_owned()).spawn(move || {
-        yield_to_measurement();
+        yield_to_measurement(Background::Timely);
         tracing::dispatcher::with_default(&log, work);
     })
 }

@@ -19,6 +19,7 @@ use url::Url;
 use super::TelemetryError;
 use super::settings::{Destination, Protocol};
 use crate::causes::described;
+use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 
 /// Timeout for connecting, which is ample for a reachable collector.
@@ -167,7 +168,7 @@ impl ExportRuntime {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         thread::Builder::new().name("aiperf-otlp".into()).spawn(move || {
-            yield_to_measurement();
+            yield_to_measurement(Background::Timely);
             let _ = runtime.block_on(stopped);
             runtime.shutdown_background();
         })?;

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::send::Failure;
 use super::{TelemetryReport, lock};
+use crate::platform::Background;
 use crate::platform::process::yield_to_measurement;
 
 /// An exporter that passes everything on to the collector, if there is one.
@@ -85,7 +86,7 @@ impl Tee {
 impl PushMetricExporter for Tee {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         // Always the reader's own thread.
-        self.first.call_once(yield_to_measurement);
+        self.first.call_once(|| yield_to_measurement(Background::Timely));
         let message = ExportMetricsServiceRequest::from(metrics);
         let body = self.connection.as_ref().map(|_| message.encode_to_vec());
         *lock(&self.state.latest) = message;

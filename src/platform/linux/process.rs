@@ -7,11 +7,16 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use rustix::thread::gettid;
 
-/// Sets the lowest priority for the calling thread and for the threads that it starts from
-/// now on, so that they do not delay the measurement. If the system rejects the change, the
-/// priority stays.
-pub(crate) fn yield_to_measurement() {
-    let _ = setpriority_process(Some(gettid()), 19);
+use crate::platform::Background;
+
+/// Lowers the priority of the calling thread, and of the threads that it starts from now on, so
+/// that they do not delay the measurement. If the system rejects the change, the priority stays.
+pub(crate) fn yield_to_measurement(work: Background) {
+    let nice = match work {
+        Background::Queued => 19,
+        Background::Timely => 5,
+    };
+    let _ = setpriority_process(Some(gettid()), nice);
 }
 
 /// Sends SIGTERM to `child`.

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::process::Child;
 
+use crate::platform::Background;
+
 /// Has no effect: threads keep their priority, and may delay the measurement.
-pub(crate) const fn yield_to_measurement() {}
+pub(crate) const fn yield_to_measurement(_work: Background) {}
 
 /// Kills `child`, since signals that it could handle are not available.
 pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
