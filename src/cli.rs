@@ -38,6 +38,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::{Cell, ConfigError, Environment, RunConfig};
 use crate::multi_run::Variation;
 use crate::report::PageFile;
+use crate::run::ClientTables;
 use crate::{judge, mock_server, redact};
 
 use given::Given;
@@ -92,6 +93,8 @@ pub struct Report {
     pub judge: judge::Config,
     /// The page to write, if any.
     pub page: Option<PageFile>,
+    /// The tables to print; those of the run if not given.
+    pub tables: Option<ClientTables>,
 }
 
 /// Why parsing the command line produced no command.
@@ -176,6 +179,10 @@ enum Action {
         /// Move another run's files in the output directory aside instead of failing
         #[arg(long)]
         overwrite: bool,
+        /// Tables of the client's metrics to print: a summary, or also one for each group of
+        /// metrics [default: those that the run printed]
+        #[arg(long, value_name = "TABLES", value_parser = value::choice::<ClientTables>())]
+        tables: Option<ClientTables>,
         #[command(flatten)]
         page: page::PageArgs,
         #[command(flatten)]
@@ -299,9 +306,9 @@ fn parse_one(
         Action::MockServer(flags) => Command::MockServer(Box::new(flags.into_config())),
         Action::SelfCheck(flags) => Command::SelfCheck(flags.resolve(environment)?),
         Action::Config(action) => configure(action, environment)?,
-        Action::Report { directories, artifact_dir, overwrite, page, gates } => {
+        Action::Report { directories, artifact_dir, overwrite, tables, page, gates } => {
             let (judge, page) = (gates.config(), page.html);
-            Command::Report(Report { directories, artifact_dir, overwrite, judge, page })
+            Command::Report(Report { directories, artifact_dir, overwrite, judge, page, tables })
         }
         Action::Compare(compare) => Command::Compare(compare),
         Action::Metrics { json } => Command::Metrics { json },

@@ -71,7 +71,7 @@ pub struct RunConfig {
     pub selfcheck_file: Option<PathBuf>,
     /// How progress is displayed.
     pub ui: Ui,
-    /// The tables to print in addition.
+    /// The tables to print.
     #[serde(flatten)]
     pub tables: Tables,
     /// Which server metrics to scrape; off without endpoints.

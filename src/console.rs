@@ -5,6 +5,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod gates;
+mod headline;
 mod health;
 mod live;
 mod panel;
@@ -15,11 +16,10 @@ mod table;
 mod time_breakdown;
 mod warning;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::redact::printable;
-use crate::run::RunReport;
+use crate::run::{ClientTables, RunReport};
 
 pub(crate) use live::LiveView;
 pub use live::Ui;
@@ -60,25 +60,32 @@ impl Style {
     }
 }
 
-/// Renders the console output of a run: statistics, server metrics, client health, errors,
-/// warnings and gates.
+/// Renders `profile_export_console.txt`, which has all tables.
+#[must_use]
+pub fn render_file(report: &RunReport) -> String {
+    rendered(report, ClientTables::All, Style::FILE)
+}
+
+/// Renders what the terminal shows of a run: what was measured, statistics, errors, warnings,
+/// client health and gates.
 #[must_use]
 pub fn render(report: &RunReport, style: Style) -> String {
-    let mut text = String::new();
-    for table in SummaryTable::all(report) {
+    rendered(report, report.run.tables.client, style)
+}
+
+fn rendered(report: &RunReport, tables: ClientTables, style: Style) -> String {
+    let mut text = headline::header(report, style);
+    for table in SummaryTable::shown(report, tables) {
         text.push_str(&table.render(style));
         text.push('\n');
     }
-    text.push_str(&steady::render(report, style));
+    text.push_str(&headline::table(report, style));
+    text.push_str(&steady::render(report, tables, style));
     text.push_str(&time_breakdown::render(report, style));
     if report.run.tables.server_metrics {
         let metrics = report.server_metrics.as_ref().map(|metrics| &metrics.report);
         text.push_str(&server_metrics::render(metrics, style));
     }
-    if let Some(health) = &report.outcome.client_health {
-        text.push_str(&health::render(health, style));
-    }
-    // Next to the warnings, which refer to it.
     if !report.errors.is_empty() {
         text.push_str(&table::errors(&report.errors, style));
         text.push('\n');
@@ -87,20 +94,23 @@ pub fn render(report: &RunReport, style: Style) -> String {
         text.push_str(&panel::render(warning.title(), &warning.text(), style));
         text.push('\n');
     }
+    if let Some(health) = &report.outcome.client_health {
+        text.push_str(&health::render(health, style));
+    }
     text.push_str(&gates::render(&report.gates(), style));
     text
 }
 
 /// Renders the list of files written, relative to `directory` if they are in it.
 #[must_use]
-pub(crate) fn render_files(directory: &Path, files: &[PathBuf]) -> String {
-    let mut text = format!("Files in {}\n", printable(&directory.display().to_string()));
-    for file in files {
+pub(crate) fn render_files(directory: &Path, files: &[PathBuf], style: Style) -> String {
+    let names = files.iter().map(|file| {
         let name = file.strip_prefix(directory).unwrap_or(file);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {}", printable(&name.display().to_string()));
-    }
-    text
+        printable(&name.display().to_string())
+    });
+    let names = format!("  {}", names.collect::<Vec<_>>().join(", "));
+    let names = panel::wrapped(&names, style.width.into()).join("\n");
+    format!("Files in {}\n{names}\n", printable(&directory.display().to_string()))
 }
 
 /// Formats a number with two decimals and thousands separators, as in `1,234.50`; `N/A` if

@@ -7,6 +7,7 @@ pub(crate) mod time_breakdown;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::endpoint::{EndpointTraits, EndpointType};
@@ -22,6 +23,7 @@ use crate::record::{ErrorKind, RequestError};
 use crate::schedule::{HeldLoad, PhaseStats, Shard};
 use crate::server_metrics::conservation::Comparison;
 use crate::server_metrics::report::ServerMetrics;
+use crate::setting::named;
 use crate::telemetry::TelemetryReport;
 use crate::units::Nanos;
 use time_breakdown::TimeBreakdown;
@@ -67,13 +69,13 @@ pub struct RunDescription {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gates: Vec<Gate>,
     /// The configuration as in the JSON summary, without secrets.
-    pub input_config: serde_json::Value,
+    pub input_config: Value,
     /// All settings, without secrets: the serialized configuration of the program.
     #[serde(default)]
-    pub config: serde_json::Value,
+    pub config: Value,
 }
 
-/// The tables of the console that are printed only if requested.
+/// The tables that the console shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tables {
     /// HTTP timings (`--show-trace-timing`).
@@ -82,7 +84,22 @@ pub struct Tables {
     /// Server metrics (`--server-metrics-summary`).
     #[serde(rename = "show_server_metrics", default)]
     pub server_metrics: bool,
+    /// All metrics (`--tables`).
+    #[serde(rename = "tables", default)]
+    pub client: ClientTables,
 }
+
+/// How much the console shows of the client's metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClientTables {
+    /// One table of the metrics that people decide by.
+    #[default]
+    Summary,
+    /// Also a table for each group of metrics.
+    All,
+}
+
+named! { ClientTables { "summary" => Summary, "all" => All } }
 
 impl RunDescription {
     /// Returns the description of a run of which only the endpoint type is known.
@@ -102,9 +119,33 @@ impl RunDescription {
             held_load: None,
             settings: Settings::default(),
             gates: Vec::new(),
-            input_config: serde_json::Value::Object(serde_json::Map::new()),
-            config: serde_json::Value::Null,
+            input_config: Value::Object(serde_json::Map::new()),
+            config: Value::Null,
         }
+    }
+
+    /// Returns the names of the models.
+    #[must_use]
+    pub(crate) fn models(&self) -> Vec<&str> {
+        let items = self.input_config.pointer("/models/items").and_then(Value::as_array);
+        items.into_iter().flatten().filter_map(|item| item.get("name")?.as_str()).collect()
+    }
+
+    /// Returns each server that responded as its URL, name and version; before any has, the
+    /// configured URLs.
+    #[must_use]
+    pub(crate) fn servers(&self) -> Vec<String> {
+        let responded = &self.provenance.servers;
+        if responded.is_empty() {
+            let urls = self.input_config.pointer("/endpoint/urls").and_then(Value::as_array);
+            let urls = urls.into_iter().flatten().filter_map(Value::as_str);
+            return urls.map(str::to_owned).collect();
+        }
+        let described = responded.iter().map(|server| {
+            let about = [Some(&server.url), server.name.as_ref(), server.version.as_ref()];
+            about.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
+        });
+        described.collect()
     }
 
     /// Returns whether the console shows server metrics, or a gate limits them.

@@ -16,7 +16,7 @@ use super::{Outcome, explained, gates, interrupt, page, terminal_style};
 use crate::artifacts::rebuild::error_counts;
 use crate::artifacts::{ArtifactError, Claim};
 use crate::config::{Environment, RunConfig, Secret, Ui, selfcheck, url as urls};
-use crate::console::{self, Style};
+use crate::console;
 use crate::dataset::{self, Dataset, MediaKinds, Sampler, Seed, Source};
 use crate::endpoint::{self, Endpoint};
 use crate::interrupt::Interrupt;
@@ -270,7 +270,7 @@ impl Run {
         let report = self.report(&measured);
         let Measured { processed, failure, .. } = measured;
         let layout = processed.sink.set.layout().clone();
-        let mut files = processed.sink.set.finish(&report, &console::render(&report, Style::FILE));
+        let mut files = processed.sink.set.finish(&report, &console::render_file(&report));
         if let (Some(page), Ok(written)) = (&self.config.page, &mut files) {
             match report::write_run(page, &report, &layout) {
                 Ok(path) => written.push(path),
@@ -371,7 +371,7 @@ impl Concluded {
         let shown = out.write_all(console::render(&self.report, terminal_style()).as_bytes());
         let shown = shown.and_then(|()| out.write_all(gates::annotations(&judged).as_bytes()));
         let gates = gates::finish(&judged, self.junit.as_deref());
-        let files = console::render_files(&self.directory, &self.files?);
+        let files = console::render_files(&self.directory, &self.files?, terminal_style());
         let shown = shown.and_then(|()| out.write_all(files.as_bytes()));
         match self.outcome? {
             Outcome::Done => Ok(shown.map_err(Into::into).and(gates)?),

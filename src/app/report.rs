@@ -13,7 +13,7 @@ use crate::artifacts::rebuild::{self, Group, Rebuilt, Wanted};
 use crate::artifacts::search::SearchFile;
 use crate::artifacts::sweep::{Plan, SweepFiles};
 use crate::cli::Report;
-use crate::console::{self, Style};
+use crate::console;
 use crate::judge::{self, JudgedRun};
 use crate::multi_run::sweep::{Results, steps};
 use crate::multi_run::{AGGREGATE, Failure, Member, RunResult, Trials, Variation, aggregate};
@@ -43,11 +43,15 @@ pub(super) fn report(asked: &Report, out: &mut impl Write) -> anyhow::Result<Out
     if let Some(page) = page {
         files.push(report::write_run(page, &rebuilt.report, &rebuilt.layout)?);
     }
+    let tables = &mut rebuilt.report.run.tables;
+    tables.client = asked.tables.unwrap_or(tables.client);
     out.write_all(console::render(&rebuilt.report, terminal_style()).as_bytes())?;
     let judged = [judged(&rebuilt, None)];
     out.write_all(gates::annotations(&judged).as_bytes())?;
     let outcome = gates::finish(&judged, judge.junit.as_deref())?;
-    out.write_all(console::render_files(&rebuilt.layout.directory, &files).as_bytes())?;
+    out.write_all(
+        console::render_files(&rebuilt.layout.directory, &files, terminal_style()).as_bytes(),
+    )?;
     decided(outcome, &judged)
 }
 
@@ -91,7 +95,7 @@ fn conclude(
     out.write_all(console::gates::render_runs(judged_runs, terminal_style()).as_bytes())?;
     out.write_all(gates::annotations(judged_runs).as_bytes())?;
     let outcome = gates::finish(judged_runs, judge.junit.as_deref())?;
-    out.write_all(console::render_files(directory, written).as_bytes())?;
+    out.write_all(console::render_files(directory, written, terminal_style()).as_bytes())?;
     decided(outcome, judged_runs)
 }
 
@@ -211,7 +215,7 @@ fn wanted(judge: &judge::Config) -> Wanted<'_> {
 
 /// Writes the files of a report.
 fn write(rebuilt: &mut Rebuilt) -> anyhow::Result<Vec<PathBuf>> {
-    let text = console::render(&rebuilt.report, Style::FILE);
+    let text = console::render_file(&rebuilt.report);
     let files = rebuild::write(rebuilt, &text);
     warn(&rebuilt.notes)?;
     Ok(files?)

@@ -24,6 +24,7 @@ use crate::artifacts::ExportLevel;
 use crate::config::{ConnectionReuse, LogLevel, Ui, WaitMode};
 use crate::dataset::{FileFormat, ModelSelection, Sampling, SequenceDistribution};
 use crate::endpoint::EndpointType;
+use crate::run::ClientTables;
 use crate::setting::named;
 use crate::telemetry::TraceSample;
 
@@ -269,6 +270,10 @@ pub(super) struct OutputArgs {
     /// Add each request's HTTP timing to its record
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) export_http_trace: bool,
+    /// Tables of the client's metrics to print: a summary, or also one for each group of metrics;
+    /// profile_export_console.txt has all
+    #[arg(long, value_name = "TABLES", default_value = "summary", value_parser = choice::<ClientTables>())]
+    pub(super) tables: ClientTables,
     /// Print a table that breaks down the time of HTTP requests
     #[arg(long, help_heading = "HTTP Trace")]
     pub(super) show_trace_timing: bool,

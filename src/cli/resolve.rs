@@ -33,7 +33,7 @@ pub(super) fn run_config(
     environment: Environment<'_>,
 ) -> Result<RunConfig, ConfigError> {
     let endpoint = endpoint(flags, environment)?;
-    let (tokenizer, warning) = tokenizer(flags, environment);
+    let tokenizer = tokenizer(flags, environment);
     let transport = transport(flags, environment)?;
     let server = server(flags, environment)?;
     let path = endpoint.path(flags.endpoint.models.first().map_or("", String::as_str));
@@ -55,6 +55,7 @@ pub(super) fn run_config(
         tables: Tables {
             trace_timing: flags.output.show_trace_timing,
             server_metrics: flags.server_metrics.server_metrics_summary,
+            client: flags.output.tables,
         },
         server_metrics,
         judge: judge(flags, given)?,
@@ -63,7 +64,7 @@ pub(super) fn run_config(
         cells: Vec::new(),
         member: None,
         cli_command: redact::command_line(arguments),
-        warnings: warning.into_iter().collect(),
+        warnings: Vec::new(),
         selfcheck_file: selfcheck::file(environment),
         transport,
         server,
@@ -164,19 +165,13 @@ fn positive_seconds(
     }
 }
 
-fn tokenizer(
-    flags: &ProfileArgs,
-    environment: Environment<'_>,
-) -> (crate::tokenizer::Source, Option<String>) {
+fn tokenizer(flags: &ProfileArgs, environment: Environment<'_>) -> crate::tokenizer::Source {
     let revision = &flags.tokenizer.tokenizer_revision;
     if let Some(name) = &flags.tokenizer.tokenizer {
-        return (crate::tokenizer::Source::parse(name).at_revision(revision), None);
+        return crate::tokenizer::Source::parse(name).at_revision(revision);
     }
     let model = flags.endpoint.models.first().map_or("", String::as_str);
-    let (source, warning) = tokenizer::default_for(model, revision, environment);
-    let traits = flags.endpoint.endpoint_type.traits();
-    let counts = traits.tokenizes_input || traits.produces_tokens;
-    (source, warning.filter(|_| counts && !flags.endpoint.use_server_token_count))
+    tokenizer::default_for(model, revision, environment)
 }
 
 fn dataset(

@@ -1,10 +1,9 @@
 //! The first screen of a run: what was measured, and one table of the metrics that people name.
 
-use super::table::SummaryTable;
 use super::{Style, count, grouped, panel, printable};
+use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult};
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::{LoadReport, SteadyState};
 use crate::run::RunReport;
 use crate::units::Nanos;
 
@@ -31,6 +30,9 @@ const TOTALS: [(MetricTag, &str); 5] = [
     (tag::IMAGE_THROUGHPUT, "Images/s"),
 ];
 
+/// The label of the number of failed requests.
+const ERRORS: &str = "Errors";
+
 const COLUMNS: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "max"];
 
 /// Renders what was run: models and servers, load, tokenizer.
@@ -46,17 +48,30 @@ pub(super) fn header(report: &RunReport, style: Style) -> String {
         run.endpoint.name,
         outcome.load,
         requests(sent(report)),
-        figure(seconds, decimals([seconds])),
+        figure(seconds, false),
     ));
-    if let Some(tokenizer) = &run.provenance.tokenizer {
-        let builtin = tokenizer.name == "builtin";
-        let which = if builtin { "the built-in tokenizer (o200k)" } else { &tokenizer.name };
-        lines.push(format!("  tokens counted with {which}"));
-    }
+    lines.extend(tokenizer(report));
     lines.retain(|line| !line.trim().is_empty());
     let lines = lines.iter().flat_map(|line| panel::wrapped(&printable(line), style.width.into()));
     let lines: Vec<String> = lines.collect();
     format!("{}\n{}\n\n", style.bold(&printable(title)), lines.join("\n"))
+}
+
+/// Says how tokens were counted, if any were.
+fn tokenizer(report: &RunReport) -> Option<String> {
+    let run = &report.run;
+    let counted = run.endpoint.tokenizes_input || run.endpoint.produces_tokens;
+    let tokenizer = run.provenance.tokenizer.as_ref().filter(|_| counted)?;
+    let by_server = run.input_config.pointer("/endpoint/use_server_token_count");
+    if by_server.and_then(serde_json::Value::as_bool) == Some(true) {
+        return Some("  tokens as counted by the server".to_owned());
+    }
+    Some(match tokenizer.name.as_str() {
+        "builtin" => {
+            "  tokens counted with the built-in tokenizer (o200k), see --tokenizer".to_owned()
+        }
+        name => format!("  tokens counted with {name}"),
+    })
 }
 
 /// Renders the table, and what is missing in it.
@@ -65,27 +80,29 @@ pub(super) fn table(report: &RunReport, style: Style) -> String {
     let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
     for (tag, label) in DISTRIBUTIONS {
         let Some(values) = result(tag).and_then(of_distribution) else { continue };
-        let decimals = decimals(values);
-        rows.push((label, values.map(|value| figure(value, decimals)).into(), String::new()));
+        rows.push((label, figures(values).into(), String::new()));
     }
     for (tag, label) in TOTALS {
         let Some(value) = result(tag).map(|result| result.stats.avg) else { continue };
-        rows.push((label, vec![figure(value, decimals([value]))], String::new()));
+        rows.push((label, figures([value]).into(), String::new()));
     }
     let (sent, failed) = (sent(report), failed(report));
     let errors = if sent == 0 { String::new() } else { format!("  of {}", requests(sent)) };
-    rows.push(("Errors", vec![count(failed)], errors));
+    rows.push((ERRORS, vec![count(failed)], errors));
 
     let labels = rows.iter().map(|(label, ..)| label.len()).max().unwrap_or(0);
     let cells = rows.iter().flat_map(|(_, values, _)| values);
     let width = cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(5) + 2;
-    let columns: String = COLUMNS.iter().map(|name| format!("{name:>width$}")).collect();
-    let mut text = style.bold(&format!("{:labels$}{columns}", "")) + "\n";
+    let line = |label: &str, cells: &[String], rest: &str| {
+        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>width$}")).collect();
+        format!("{label:labels$}{}{rest}", cells.concat())
+    };
+    let mut text = style.bold(&line("", &COLUMNS.map(str::to_owned), "")) + "\n";
     for (label, values, rest) in &rows {
-        let values: String = values.iter().map(|value| format!("{value:>width$}")).collect();
-        let line = format!("{label:labels$}{values}{rest}\n");
-        let is_bad = *label == "Errors" && failed > 0;
-        text.push_str(&if is_bad { style.red(line.trim_end()) + "\n" } else { line });
+        let is_bad = *label == ERRORS && failed > 0;
+        let line = line(label, values, rest);
+        text.push_str(&if is_bad { style.red(&line) } else { line });
+        text.push('\n');
     }
     let RunReport { run, .. } = report;
     if run.endpoint.supports_streaming && run.endpoint.produces_tokens && !run.streaming {
@@ -104,7 +121,7 @@ pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Styl
     let throughputs = TOTALS.iter().filter_map(|(tag, label)| {
         let result = steady.results.iter().find(|result| result.metric.tag == *tag)?;
         let value = result.stats.avg;
-        Some(format!("{} {}", figure(value, decimals([value])), lowered(label)))
+        Some(format!("{} {}", figure(value, false), lowered(label)))
     });
     let line = format!(
         "Steady state from {} to {} ({:.0}% of the requests): {}",
@@ -114,14 +131,6 @@ pub(super) fn steady_state(steady: &SteadyState, report: &RunReport, style: Styl
         throughputs.collect::<Vec<_>>().join(", "),
     );
     panel::wrapped(&line, style.width.into()).join("\n") + "\n\n"
-}
-
-/// Renders the number of tables that are not shown.
-pub(super) fn other_tables(report: &RunReport) -> String {
-    match SummaryTable::all(report).len() {
-        0 => String::new(),
-        _ => "All metrics: --tables all, or profile_export_console.txt\n".to_owned(),
-    }
 }
 
 fn lowered(label: &str) -> String {
@@ -152,24 +161,29 @@ fn total(report: &RunReport, tag: MetricTag) -> u64 {
     report.average(tag).map_or(0, |value| value as u64)
 }
 
-/// Returns the decimals of numbers in one row: none if all are whole, and at most five digits
-/// where the largest has fewer than that.
-fn decimals<const N: usize>(values: [f64; N]) -> usize {
-    let largest = values.into_iter().filter(|value| value.is_finite()).map(f64::abs).fold(0.0, f64::max);
-    let is_whole = values.iter().all(|value| !value.is_finite() || value.fract() == 0.0);
-    match largest {
-        _ if is_whole => 0,
-        ..100.0 => 2,
-        ..1000.0 => 1,
-        _ => 0,
-    }
+/// Returns whether all of a row's numbers are whole, as counts are.
+fn are_whole(values: &[f64]) -> bool {
+    values.iter().all(|value| !value.is_finite() || value.fract() == 0.0)
 }
 
-/// Formats a number with `decimals` and thousands separators; `-` if there is none.
-fn figure(value: f64, decimals: usize) -> String {
+/// Formats the numbers of a row: whole numbers as such, others with about four digits.
+fn figures<const N: usize>(values: [f64; N]) -> [String; N] {
+    let is_whole = are_whole(&values);
+    values.map(|value| figure(value, is_whole))
+}
+
+/// Formats a number with thousands separators; `-` if there is none.
+fn figure(value: f64, is_whole: bool) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
+    let decimals = match value.abs() {
+        _ if is_whole => 0,
+        ..1.0 => 3,
+        ..100.0 => 2,
+        ..1000.0 => 1,
+        _ => 0,
+    };
     let text = format!("{value:.decimals$}");
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
     match digits.split_once('.') {

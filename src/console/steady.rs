@@ -1,20 +1,23 @@
 //! The table of the steady state beside the whole phase.
 
 use super::table::{figures, label};
-use super::{Style, count, number};
+use super::{Style, count, headline, number};
 use crate::metrics::SteadyState;
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::steady::{HEADLINES, Unsteady};
-use crate::run::RunReport;
+use crate::run::{ClientTables, RunReport};
 use crate::units::Nanos;
 
 const COLUMNS: [&str; 7] =
     ["Metric", "avg", "avg (whole)", "p50", "p50 (whole)", "p99", "p99 (whole)"];
 
-/// Renders the headline metrics of the steady state beside those of the whole phase, or one line
-/// that states why there is no steady state.
-pub(super) fn render(report: &RunReport, style: Style) -> String {
+/// Renders the steady state as one line, or with all `tables` the headline metrics beside those of
+/// the whole phase; without a steady state, one line that states why.
+pub(super) fn render(report: &RunReport, tables: ClientTables, style: Style) -> String {
     let steady = match &report.steady_state {
+        Ok(steady) if tables == ClientTables::Summary => {
+            return headline::steady_state(steady, report, style);
+        }
         Ok(steady) => steady,
         Err(Unsteady::UnknownLoad) => return String::new(),
         Err(reason) => return format!("No steady state: {reason}\n\n"),

@@ -1,14 +1,15 @@
 //! Tables of statistics and of errors.
 
 use comfy_table::{
-    Cell, CellAlignment, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table,
+    TableStyle,
 };
 
 use super::{Style, count, number, printable};
 use crate::metrics::metric::{Distribution, MetricResult, Stats};
 use crate::metrics::tag::{self, MetricTag};
-use crate::metrics::{ConsoleGroup, Metric, MetricFlags};
-use crate::run::{ErrorCount, RunReport};
+use crate::metrics::{ConsoleGroup, Metric, MetricFlags, ValueType};
+use crate::run::{ClientTables, ErrorCount, RunReport};
 
 /// Headers longer than this have their unit on a separate line.
 const LONGEST_ONE_LINE_HEADER: usize = 30;
@@ -54,10 +55,10 @@ pub(crate) struct SummaryTable<'a> {
 }
 
 impl<'a> SummaryTable<'a> {
-    /// The tables of `report` that have rows: one for each console group, then HTTP timing if
-    /// requested.
+    /// The tables of `report` that have rows: one for each console group if `tables` has all, then
+    /// HTTP timing if requested.
     #[must_use]
-    pub(crate) fn all(report: &'a RunReport) -> Vec<Self> {
+    pub(crate) fn shown(report: &'a RunReport, tables: ClientTables) -> Vec<Self> {
         let developer_mode = report.run.settings.developer_mode;
         let heading = report.run.endpoint.metrics_title;
         let of = |title: String, is_in: &dyn Fn(&Metric) -> bool| {
@@ -78,7 +79,8 @@ impl<'a> SummaryTable<'a> {
             metric.is_on_console(developer_mode)
                 && (requests_waited || !FROM_DUE.contains(&metric.tag))
         };
-        let groups = GROUPS.iter().map(|(group, suffix)| {
+        let groups = if tables == ClientTables::All { GROUPS.as_slice() } else { &[] };
+        let groups = groups.iter().map(|(group, suffix)| {
             let title = match suffix {
                 Some(suffix) => format!("aiperf | {heading}: {suffix}"),
                 None => format!("aiperf | {heading}"),
@@ -109,7 +111,7 @@ fn row(result: &MetricResult) -> [String; 8] {
     let of = |field: fn(&Distribution) -> f64| number(distribution.as_ref().map(field));
     [
         label(result.metric),
-        number(Some(avg)),
+        whole(result).map_or_else(|| number(Some(avg)), count),
         of(|d| d.min),
         of(|d| d.max),
         of(|d| d.p99),
@@ -117,6 +119,13 @@ fn row(result: &MetricResult) -> [String; 8] {
         of(|d| d.p50),
         of(|d| d.std),
     ]
+}
+
+/// Returns the value of a metric that counts.
+fn whole(result: &MetricResult) -> Option<u64> {
+    let Stats { avg, distribution, .. } = result.stats;
+    let counts = result.metric.value_type == ValueType::Int && distribution.is_none();
+    (counts && avg >= 0.0 && avg.fract() == 0.0).then_some(avg as u64)
 }
 
 pub(super) fn label(metric: &Metric) -> String {
@@ -173,6 +182,12 @@ pub(super) fn lined<R: IntoIterator<Item = String>>(
         .set_header(header.into_iter().map(Into::into).enumerate().map(cell));
     for row in rows {
         table.add_row(row.into_iter().enumerate().map(cell));
+    }
+    // Numbers are never broken: what is too long is a label or a message.
+    for (at, column) in table.column_iter_mut().enumerate() {
+        if alignment(at) == CellAlignment::Right && at > 0 {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let body = table.trim_fmt();
     let width = body.lines().next().map_or(0, |line| line.chars().count());

@@ -69,7 +69,52 @@ fn the_main_table_is_laid_out_as_aiperf_has_it() {
         distributed(tag::OUTPUT_TOKEN_THROUGHPUT_PER_USER),
         distributed(tag::TIME_TO_FIRST_TOKEN),
     ]);
-    insta::assert_snapshot!(render(&report, Style::FILE));
+    insta::assert_snapshot!(render_file(&report));
+}
+
+#[test]
+fn the_first_screen_has_the_metrics_that_people_name_in_80_columns() {
+    let of = |tag, value: f64| {
+        let distribution = Distribution {
+            p50: value,
+            p90: value * 2.0,
+            p95: value * 3.0,
+            p99: f64::INFINITY,
+            max: value * 1000.0,
+            ..Distribution::default()
+        };
+        let metric = Registry::row(tag).unwrap();
+        let stats = Stats { avg: value, instant: None, distribution: Some(distribution) };
+        MetricResult { metric, stats }
+    };
+    let mut report = report(vec![
+        of(tag::TIME_TO_FIRST_TOKEN, 31.777),
+        of(tag::INTER_TOKEN_LATENCY, 0.01),
+        of(tag::TIME_TO_SECOND_TOKEN, 1.0),
+        of(tag::OUTPUT_SEQUENCE_LENGTH, 128.0),
+        single(tag::OUTPUT_TOKEN_THROUGHPUT, 12345.6),
+        single(tag::REQUEST_THROUGHPUT, 7.0),
+        single(tag::REQUEST_COUNT, 1033.0),
+        single(tag::ERROR_REQUEST_COUNT, 3.0),
+    ]);
+    report.run.input_config = serde_json::json!({
+        "models": {"items": [{"name": "org/model"}]},
+        "endpoint": {"urls": ["http://localhost:8000"]},
+    });
+    report.outcome.end_wall_ns = 61_500_000_000;
+    report.outcome.load =
+        LoadReport { requested_concurrency: Some(8), reached_concurrency: 8, ..Default::default() };
+    let style = Style { width: 80, colour: false };
+    insta::assert_snapshot!(render(&report, style));
+    let text = render(&report, style);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    report.run.streaming = false;
+    let text = render(&report, style);
+    assert!(text.contains("Time to first token and inter-token latency need --streaming."));
+    // The same with colour, but for the codes.
+    report.run.streaming = true;
+    let coloured = render(&report, Style { colour: true, ..style });
+    assert!(coloured.contains("\x1b[31mErrors"), "{coloured}");
 }
 
 #[test]
@@ -82,7 +127,7 @@ fn groups_have_tables_in_order_and_hidden_metrics_none() {
         distributed(tag::USAGE_PROMPT_CACHE_READ_TOKENS),
         distributed(tag::USAGE_PROMPT_TOKENS),
     ]);
-    let text = render(&report, Style::FILE);
+    let text = render_file(&report);
     let titles: Vec<_> =
         text.lines().filter(|line| line.contains("aiperf |")).map(str::trim).collect();
     assert_eq!(
@@ -98,11 +143,16 @@ fn groups_have_tables_in_order_and_hidden_metrics_none() {
 }
 
 #[test]
-fn tables_fit_a_narrow_terminal() {
-    let report =
+fn narrow_tables_break_labels_but_no_number() {
+    let mut report =
         report(vec![distributed(tag::TIME_TO_FIRST_TOKEN), single(tag::REQUEST_COUNT, 1.0)]);
-    let text = render(&report, Style { width: 60, colour: false });
-    assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    report.run.tables.client = ClientTables::All;
+    let text = render(&report, Style { width: 72, colour: false });
+    let table: Vec<_> = text.lines().filter(|line| line.starts_with('│')).collect();
+    assert!(table.iter().all(|line| line.chars().count() <= 72), "{text}");
+    assert!(table[0].contains("1,234.50 │ N/A │ 32.26"), "{text}");
+    let narrow = render(&report, Style { width: 30, colour: false });
+    assert!(narrow.contains("1,234.50 │ N/A │ 32.26"), "{narrow}");
 }
 
 #[test]
@@ -260,8 +310,8 @@ fn a_closed_loop_that_falls_short_is_told() {
 fn files_are_listed_by_their_names() {
     let files = [PathBuf::from("run/profile_export.jsonl"), PathBuf::from("/else/foo.csv")];
     assert_eq!(
-        render_files(Path::new("run"), &files),
-        "Files in run\n  profile_export.jsonl\n  /else/foo.csv\n"
+        render_files(Path::new("run"), &files, Style::FILE),
+        "Files in run\n  profile_export.jsonl, /else/foo.csv\n"
     );
 }
 
@@ -278,7 +328,7 @@ fn latency_from_the_due_time_is_shown_where_requests_waited() {
     let titles = |max| -> Vec<String> {
         let results =
             vec![distributed(tag::REQUEST_LATENCY), distributed(tag::EFFECTIVE_LATENCY), wait(max)];
-        let text = render(&report(results), Style::FILE);
+        let text = render_file(&report(results));
         let title = |line: &str| line.trim().strip_prefix("aiperf | ").map(str::to_owned);
         text.lines().filter_map(title).collect()
     };

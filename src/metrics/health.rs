@@ -11,6 +11,8 @@ mod selfcheck;
 mod tests;
 mod verdict;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use self::histogram::LagHistogram;
@@ -262,6 +264,25 @@ pub struct LoadReport {
     /// Requests per second that were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached_rate: Option<f64>,
+}
+
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = |rate: f64| (rate * 100.0).round() / 100.0;
+        if let Some(rate) = self.requested_rate {
+            write!(f, "{} requests/s", hundredths(rate))?;
+            if let Some(reached) = self.reached_rate {
+                write!(f, " ({} sent)", hundredths(reached))?;
+            }
+            f.write_str(", ")?;
+        }
+        let reached = self.reached_concurrency;
+        match self.requested_concurrency {
+            Some(most) if most == reached => write!(f, "concurrency {most}"),
+            Some(most) => write!(f, "concurrency {most} ({reached} reached)"),
+            None => write!(f, "at most {reached} in flight"),
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

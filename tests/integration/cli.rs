@@ -1035,16 +1035,15 @@ fn a_tokenizer_that_cannot_be_had_stops_nobody() {
     let source = |model: &str| {
         let variables = [("HF_HUB_CACHE", cache.path().to_str().unwrap())];
         match parse_in(&["profile", "-m", model], &variables) {
-            Ok(Command::Profile(config)) => (config.tokenizer, config.warnings.len()),
+            Ok(Command::Profile(config)) => config.tokenizer,
             other => panic!("{other:?}"),
         }
     };
     let hub = tokenizer::Source::Hub { name: "org/name".into(), revision: "main".into() };
-    assert_eq!(source("org/name"), (hub, 0));
-    assert_eq!(source("org/other"), (tokenizer::Source::Builtin, 1));
+    assert_eq!(source("org/name"), hub);
+    assert_eq!(source("org/other"), tokenizer::Source::Builtin);
     let path = snapshot.to_str().unwrap();
-    assert_eq!(source(path), (tokenizer::Source::Path(snapshot.clone()), 0));
-    assert_eq!(profile("--tokenizer builtin").warnings, Vec::<String>::new());
+    assert_eq!(source(path), tokenizer::Source::Path(snapshot.clone()));
 }
 
 /// The command of AIPerf's sample, without unsupported flags, and its `input_config`.

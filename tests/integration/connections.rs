@@ -1123,7 +1123,8 @@ fn trace_timings_have_a_table_and_keep_it_in_a_report() {
     let address = raw_server::serve(|_, stream| answers(stream));
     let url = format!("http://{address}");
     let title = "aiperf | HTTP Trace Timing";
-    let shown = profile(&url, &["--request-count", "3", "--show-trace-timing"]).succeeded();
+    let shown = profile(&url, &["--request-count", "3", "--show-trace-timing", "--tables", "all"])
+        .succeeded();
     let stdout = shown.stdout();
     let main = stdout.find("aiperf | LLM Metrics\n").unwrap();
     assert!(stdout.find(title).unwrap() > main, "after the main table: {stdout}");

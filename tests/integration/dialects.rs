@@ -49,7 +49,8 @@ fn every_dialect_is_measured_streamed_and_whole() {
             assert_eq!(summary["input_sequence_length"]["avg"], 20.0, "{context}");
             assert_eq!(summary["output_sequence_length"]["avg"], 4.0, "{context}");
             assert_eq!(summary["time_to_first_token"].is_null(), !streaming, "{context}");
-            assert!(run.stdout().contains(traits.metrics_title), "{context}");
+            let console = run.text("profile_export_console.txt");
+            assert!(console.contains(traits.metrics_title), "{context}");
             for log in server.write_log() {
                 assert_eq!(log.path, path(traits, streaming), "{context}");
             }

@@ -21,7 +21,7 @@ fn a_refused_key_leads_to_the_flag_for_keys() {
     assert!(said.contains("with --api-key or AIPERF_API_KEY"), "{said}");
     // The failures are directly above the panel about them.
     let errors = said.find("Error Summary").expect("a table of errors");
-    assert!(errors > said.find("LLM Metrics").unwrap_or(0), "{said}");
+    assert!(errors > said.find("Errors").unwrap(), "{said}");
     assert!(errors < said.find("No Request Succeeded").unwrap(), "{said}");
     let run = profile(&server.url(), &["--request-count", "4", "--api-key", "wrong"]);
     assert!(words(run.stdout()).contains("Check the credentials"), "{}", run.stdout());

@@ -221,8 +221,8 @@ fn nothing_of_aiperfs_files_is_missing_unexplained() {
     // A concurrency of one is too low for that rate, so the console has all statistics of waits.
     // Both phases are longer than a slice, and a slice is longer than the interval between scrapes
     // is on a busy machine: so there are complete slices and a last one that is not.
-    let words = "--request-count 40 --warmup-request-count 24 --request-rate 40 --concurrency 1 \
-        --slice-duration 2 \
+    let words = "--request-count 48 --warmup-request-count 24 --request-rate 40 --concurrency 1 \
+        --slice-duration 1.5 \
         --goodput time_to_first_token:50 --export-level raw --export-http-trace \
         --show-trace-timing --server-metrics-formats json csv jsonl parquet --workers-max 2";
     let mut command = profile_command(&server.url(), directory.path(), &[]);

@@ -112,7 +112,7 @@ fn rankings_are_generated_and_answered() {
         let body = first_body(&run);
         assert_eq!(body[passages].as_array().unwrap().len(), 4, "{body}");
         assert!(!body["query"].is_null(), "{body}");
-        assert!(run.stdout().contains(title), "{}", run.stdout());
+        assert!(run.text("profile_export_console.txt").contains(title));
         assert!(run.summary()["output_sequence_length"].is_null());
         assert_eq!(run.summary()["request_count"]["avg"], 3.0);
     }

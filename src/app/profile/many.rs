@@ -210,7 +210,7 @@ impl Group {
         shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
-        shown.say(&console::render_files(&directory, &written));
+        shown.say(&console::render_files(&directory, &written, terminal_style()));
         if trials.was_cancelled() {
             return Ok(Outcome::Interrupted);
         }
@@ -290,7 +290,7 @@ impl Group {
         shown.say(&console::gates::render_runs(&self.judged, terminal_style()));
         shown.say(&gates::annotations(&self.judged));
         let gates = gates::finish(&self.judged, self.config.judge.junit.as_deref());
-        shown.say(&console::render_files(&directory, &written));
+        shown.say(&console::render_files(&directory, &written, terminal_style()));
         let is_cancelled =
             |(_, _, failure): (_, _, &Failure)| matches!(failure, Failure::Cancelled(_));
         if results.failed().any(is_cancelled) || (!is_whole && self.interrupt.is_draining()) {

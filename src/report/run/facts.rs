@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Run, rounded};
-use crate::metrics::LoadReport;
 use crate::metrics::metric::{MetricResult, Statistic};
 use crate::metrics::tag::{self, MetricTag};
 use crate::report::document::{Figure, Table};
@@ -22,9 +21,7 @@ const FIGURES: [MetricTag; 7] = [
 
 impl Run<'_> {
     pub(super) fn title(&self) -> String {
-        let models = strings(&self.report.run.input_config, "/models/items");
-        let names: Vec<&str> = models.iter().map(String::as_str).collect();
-        match names.as_slice() {
+        match self.report.run.models().as_slice() {
             [] => "aiperf".to_owned(),
             names => format!("{} | aiperf", names.join(", ")),
         }
@@ -34,22 +31,13 @@ impl Run<'_> {
         let RunReport { run, outcome, .. } = self.report;
         let provenance = &run.provenance;
         let mut facts = vec![
-            ("Load", load(&outcome.load)),
+            ("Load", outcome.load.to_string()),
             (
                 "Endpoint",
                 format!("{}{}", run.endpoint.name, if run.streaming { ", streaming" } else { "" }),
             ),
         ];
-        let answered: Vec<String> = provenance
-            .servers
-            .iter()
-            .map(|server| {
-                let about = [Some(&server.url), server.name.as_ref(), server.version.as_ref()];
-                about.into_iter().flatten().cloned().collect::<Vec<_>>().join(" ")
-            })
-            .collect();
-        let configured = strings(&run.input_config, "/endpoint/urls");
-        facts.push(("Server", if answered.is_empty() { configured } else { answered }.join(", ")));
+        facts.push(("Server", run.servers().join(", ")));
         if let Some(tokenizer) = &provenance.tokenizer {
             facts.push(("Tokenizer", tokenizer.name.clone()));
         }
@@ -115,29 +103,4 @@ fn figure(result: &MetricResult) -> Option<Figure> {
     };
     let unit = metric.display_unit.label().to_owned();
     value.is_finite().then_some(Figure { title, value, unit, detail })
-}
-
-/// Describes the configured load, and the one reached if it differs.
-fn load(load: &LoadReport) -> String {
-    let mut parts = Vec::new();
-    if let Some(rate) = load.requested_rate {
-        let reached = load.reached_rate.map(|reached| format!(" ({} sent)", rounded(reached)));
-        parts.push(format!("{} requests/s{}", rounded(rate), reached.unwrap_or_default()));
-    }
-    match load.requested_concurrency {
-        Some(most) => {
-            parts.push(format!("concurrency {most} ({} reached)", load.reached_concurrency));
-        }
-        None => parts.push(format!("at most {} requests in flight", load.reached_concurrency)),
-    }
-    parts.join(", ")
-}
-
-fn strings(config: &Value, at: &str) -> Vec<String> {
-    let list = config.pointer(at).and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|item| {
-        let name = item.as_str().or_else(|| item.get("name")?.as_str());
-        name.map(str::to_owned)
-    })
-    .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aiperf::console::{self, Style};
+use aiperf::console;
 use aiperf::endpoint::{self, EndpointTraits, EndpointType};
 use aiperf::metrics::metric::{Objective, Settings};
 use aiperf::metrics::steady::Unsteady;
@@ -236,7 +236,7 @@ fn each_group_has_a_table_with_its_title() {
     ]);
     let settings = Settings { developer_mode: false, ..all() };
     let run = Run::of(EndpointType::CHAT, settings.clone(), true, &requests(true));
-    let text = console::render(&report(run.results.clone(), settings), Style::FILE);
+    let text = console::render_file(&report(run.results.clone(), settings));
     let mut tables: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut order = Vec::new();
     let mut title = String::new();
